@@ -1,0 +1,36 @@
+// CsrBlock: rows of a sparse matrix in memory; indices are sorted and unique inside a row.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/matrix/buffer.h"
+
+namespace cellfeed::matrix {
+
+// Values of one of the types a reader decodes to.
+using ValueBuffer = std::variant<Buffer<float>, Buffer<double>, Buffer<std::int32_t>,
+                                 Buffer<std::int64_t>>;
+ValueBuffer make_value_buffer(DType dtype, std::size_t size);  // throws kInvalidArgument otherwise
+DType value_buffer_dtype(const ValueBuffer& values);
+void* value_buffer_data(ValueBuffer& values);
+const void* value_buffer_data(const ValueBuffer& values);
+
+struct CsrBlock {
+  std::int64_t n_rows = 0;
+  std::int64_t n_cols = 0;
+  Buffer<std::int64_t> indptr;   // n_rows + 1
+  Buffer<std::int32_t> indices;  // nnz
+  ValueBuffer values;            // nnz
+};
+
+// Names of the columns, in order. Unique once opened by a collection.
+struct GeneAxis {
+  std::vector<std::string> names;
+  std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
+};
+
+}  // namespace cellfeed::matrix
