@@ -1,0 +1,53 @@
+// ThreadPool: a fixed number of threads that run tasks in the order of submission.
+// Thread-safe. Fork-safe: in a forked child every pool starts again, empty, with threads of its
+// own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace cellfeed::exec {
+
+class ThreadPool {
+ public:
+  // Threads start at the first submit. REQUIRES: 1 <= n_threads <= 4096.
+  explicit ThreadPool(int n_threads);
+  // Drops tasks that have not begun, asks the others nothing, and waits for them. May run on one of
+  // its own threads.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int n_threads() const { return n_threads_; }
+
+  // A task should catch what it throws. The first error that escapes one is kept, and thrown by the
+  // next submit, parallel_for or rethrow_task_error of this pool, whoever calls it: an error is
+  // never lost and never aborts.
+  void submit(std::function<void()> task);
+  void rethrow_task_error();
+
+  // Calls task(i) once for each i in [0, n) and returns when all have ended. The calling thread
+  // takes part, so a task of this pool may call it. After an error no further i begins; the first
+  // error is thrown here.
+  void parallel_for(std::int64_t n, const std::function<void(std::int64_t)>& task);
+
+ private:
+  struct State;
+  struct Holder;
+
+  State& state() const;
+  static void run_worker(const std::shared_ptr<State>& state);
+
+  int n_threads_;
+  mutable std::atomic<Holder*> holder_;
+};
+
+// The process-wide pool of that size; it lives while someone holds it. A forked child gets its own.
+std::shared_ptr<ThreadPool> shared_pool(int n_threads);
+
+// What the affinity mask and the control group's CPU quota leave to this process; at least 1.
+int default_thread_count();
+
+}  // namespace cellfeed::exec

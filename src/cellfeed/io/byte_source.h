@@ -1,0 +1,49 @@
+// ByteSource: the seam for "where bytes live". README.md in this folder lists the steps to add one
+// more. Thread-safe: all calls are const and may run at once on many threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cellfeed::io {
+
+struct ReadRequest {
+  std::int64_t offset = 0;
+  std::span<std::byte> out;
+};
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  // Names the source in errors.
+  virtual const std::string& path() const = 0;
+  // Fixed when the source is opened.
+  virtual std::int64_t size() const = 0;
+  // What really serves the reads ("mmap", "pread", "io_uring", ...), fallbacks included.
+  virtual std::string_view backend_name() const = 0;
+
+  // Fills out with the bytes at offset. Throws kCorruptData when they are not all inside the
+  // source.
+  virtual void read(std::int64_t offset, std::span<std::byte> out) const = 0;
+
+  // Fills every request, many at once where the source can; the order of requests is free. All are
+  // checked before the first byte is read. After an error the contents of the buffers are
+  // unspecified, but nothing writes to them.
+  virtual void read_many(std::span<const ReadRequest> requests) const;
+
+  // The whole source where it is addressable memory, else empty (also for an empty source).
+  // Lifetime: as long as the source. A file that is shortened while mapped ends the process with
+  // SIGBUS, so writers replace files (AtomicFile) and never shorten them.
+  virtual std::span<const std::byte> map() const { return {}; }
+};
+
+// Throws kCorruptData ("truncated", with offset, wanted bytes and size) unless [offset, offset +
+// length) is inside.
+void check_range(const ByteSource& source, std::int64_t offset, std::int64_t length);
+void check_requests(const ByteSource& source, std::span<const ReadRequest> requests);
+
+}  // namespace cellfeed::io
