@@ -1,0 +1,34 @@
+// ObsFileWriter: obs of one shard as shard_NNNNNN.parquet (every column) and shard_NNNNNN.arrow (fixed-width columns, one
+// record batch, mappable). Memory: one row group plus the fixed-width columns of one shard. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/obs_schema.h"
+
+namespace cellfeed::format::shard {
+
+inline constexpr std::int64_t kObsRowGroupRows = 65536;
+
+class ObsFileWriter {
+ public:
+  // stem: the path without ".parquet" / ".arrow".
+  ObsFileWriter(const std::string& stem, std::shared_ptr<arrow::Schema> schema);
+  ~ObsFileWriter();
+  ObsFileWriter(ObsFileWriter&&) noexcept;
+
+  // REQUIRES: conform_obs() to the schema. The bytes written do not depend on how rows are split over calls.
+  void append(const std::shared_ptr<arrow::Table>& obs);
+  std::int64_t n_cells() const;
+  // Fills entry.obs and entry.fixed_obs; syncs and renames both.
+  void finish(ShardEntry& entry);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cellfeed::format::shard
