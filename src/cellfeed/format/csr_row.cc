@@ -1,0 +1,258 @@
+// RowDecoder: vectorisable kernels for the common row, a sorting one for the rest.
+#include "cellfeed/format/csr_row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/convert_value.h"
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format {
+namespace {
+
+template <typename T>
+T load(const std::byte* data, std::int64_t i) {
+  T value;
+  std::memcpy(&value, data + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+// HDF5 booleans are one byte; any but 0 is true.
+template <typename T>
+auto load_value(const std::byte* data, std::int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) return static_cast<std::uint8_t>(load<std::uint8_t>(data, i) != 0);
+  else return load<T>(data, i);
+}
+
+template <typename T>
+bool is_out_of_range(T index, std::int64_t n_cols) {
+  if constexpr (std::is_signed_v<T>) return index < 0 || static_cast<std::int64_t>(index) >= n_cols;
+  else return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(n_cols);
+}
+
+constexpr std::int64_t kNoPosition = -1;
+
+// Copies indices; true when they ascend strictly from *previous on. *bad_position: the first index out of range.
+template <typename T>
+bool copy_indices(const RowPiece& piece, std::int64_t* previous, std::int32_t* out,
+                  std::int64_t n_cols, std::int64_t* bad_position) {
+  const std::int64_t n = piece.length;
+  unsigned bad = 0;
+  unsigned descents = 0;
+  out[0] = static_cast<std::int32_t>(load<T>(piece.data, 0));
+  for (std::int64_t i = 1; i < n; ++i) {
+    const T index = load<T>(piece.data, i);
+    out[i] = static_cast<std::int32_t>(index);
+    descents |= static_cast<unsigned>(index <= load<T>(piece.data, i - 1));
+  }
+  const T first = load<T>(piece.data, 0);
+  const T last = load<T>(piece.data, n - 1);
+  if (descents == 0) {
+    // Ascending: the ends bound the rest.
+    bad = static_cast<unsigned>(is_out_of_range(first, n_cols) || is_out_of_range(last, n_cols));
+  } else {
+    for (std::int64_t i = 0; i < n; ++i)
+      bad |= static_cast<unsigned>(is_out_of_range(load<T>(piece.data, i), n_cols));
+  }
+  if (bad != 0) {
+    std::int64_t i = 0;
+    while (!is_out_of_range(load<T>(piece.data, i), n_cols)) ++i;
+    *bad_position = i;
+    return false;
+  }
+  const bool ascends = descents == 0 && static_cast<std::int64_t>(first) > *previous;
+  *previous = static_cast<std::int64_t>(last);
+  return ascends;
+}
+
+// Converts n values; the position of the first that does not fit, or kNoPosition.
+template <typename From, typename To>
+std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out) {
+  if constexpr (std::is_same_v<From, To>) {
+    std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(To));
+    return kNoPosition;
+  } else {
+    bool exact = true;
+    for (std::int64_t i = 0; i < n; ++i) out[i] = convert_value<To>(load_value<From>(data, i), &exact);
+    if (exact) return kNoPosition;
+    for (std::int64_t i = 0; i < n; ++i) {
+      exact = true;
+      (void)convert_value<To>(load_value<From>(data, i), &exact);
+      if (!exact) return i;
+    }
+    return kNoPosition;
+  }
+}
+
+// Calls fn(From{}, To{}) for the stored and the output type.
+template <typename Fn>
+auto dispatch_pair(DType from, DType to, Fn&& fn) {
+  return dispatch_dtype(from, [&](auto stored) {
+    switch (to) {
+      case DType::kF32: return fn(stored, float{});
+      case DType::kF64: return fn(stored, double{});
+      case DType::kI32: return fn(stored, std::int32_t{});
+      case DType::kI64: return fn(stored, std::int64_t{});
+      default: throw Error(ErrorKind::kInternal, "rows decode to float32, float64, int32 or int64");
+    }
+  });
+}
+
+std::string value_text(DType dtype, const std::byte* data, std::int64_t i) {
+  return dispatch_dtype(dtype, [&](auto zero) {
+    return fmt::format("{}", load_value<decltype(zero)>(data, i));
+  });
+}
+
+// Integers are summed in 64 bits, floats in their own type, as scipy does.
+template <typename From>
+using SumType = std::conditional_t<
+    std::is_floating_point_v<From>, From,
+    std::conditional_t<std::is_same_v<From, std::uint64_t>, std::uint64_t, std::int64_t>>;
+
+template <typename Sum>
+bool add_overflows(Sum a, Sum b, Sum* sum) {
+  if constexpr (std::is_floating_point_v<Sum>) {
+    *sum = a + b;
+    return false;
+  } else {
+    return __builtin_add_overflow(a, b, sum);
+  }
+}
+
+struct MergedRow {
+  std::int32_t count = 0;
+  bool fits = true;
+  std::string misfit;
+};
+
+// Entries in `order` (sorted by index, then by place): equal indices become one entry.
+template <typename From, typename To>
+MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> order,
+                        const std::byte* data, std::int32_t* out_indices, To* out) {
+  using Sum = SumType<From>;
+  MergedRow merged;
+  for (std::size_t i = 0; i < order.size();) {
+    Sum sum = static_cast<Sum>(load_value<From>(data, order[i].second));
+    bool exact = true;
+    std::size_t j = i + 1;
+    for (; j < order.size() && order[j].first == order[i].first; ++j)
+      if (add_overflows(sum, static_cast<Sum>(load_value<From>(data, order[j].second)), &sum)) exact = false;
+    out_indices[merged.count] = order[i].first;
+    out[merged.count++] = convert_value<To>(sum, &exact);
+    if (!exact && merged.fits) {
+      merged.fits = false;
+      merged.misfit = fmt::format("{}", sum);
+    }
+    i = j;
+  }
+  return merged;
+}
+
+bool is_lossy_forgiven(Casting casting, DType stored, DType out) {
+  // same_kind in numpy's sense: float to float, integer to integer, integer to float.
+  return casting == Casting::kSameKind && (is_float(out) || !is_float(stored));
+}
+
+}  // namespace
+
+RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
+                       DType value_dtype)
+    : path_(std::move(path)),
+      layer_(std::move(layer)),
+      n_cols_(n_cols),
+      index_dtype_(index_dtype),
+      value_dtype_(value_dtype) {
+  switch (index_dtype) {
+    case DType::kI32: index_kernel_ = copy_indices<std::int32_t>; break;
+    case DType::kI64: index_kernel_ = copy_indices<std::int64_t>; break;
+    case DType::kU32: index_kernel_ = copy_indices<std::uint32_t>; break;
+    case DType::kU64: index_kernel_ = copy_indices<std::uint64_t>; break;
+    default:
+      throw_error(ErrorKind::kUnsupported, path_,
+                  "column indices of this type are not readable ({}/indices): {}", layer_,
+                  dtype_name(index_dtype));
+  }
+  if (n_cols > std::numeric_limits<std::int32_t>::max())
+    throw_error(ErrorKind::kUnsupported, path_, "more than 2^31-1 columns are not readable ({}): {}",
+                layer_, n_cols);
+}
+
+std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indices,
+                                std::span<const RowPiece> values, DType out, Casting casting,
+                                std::int32_t* out_indices, void* out_values) const {
+  std::int64_t n = 0;
+  std::int64_t previous = -1;
+  bool ascends = true;
+  for (const RowPiece& piece : indices) {
+    if (piece.length == 0) continue;
+    std::int64_t bad_position = kNoPosition;
+    if (!index_kernel_(piece, &previous, out_indices + n, n_cols_, &bad_position)) {
+      if (bad_position != kNoPosition) throw_bad_index(row, indices, n + bad_position);
+      ascends = false;
+    }
+    n += piece.length;
+  }
+  if (!ascends) return decode_unsorted(row, values, out, casting, n, out_indices, out_values);
+  const bool forgiven = is_lossy_forgiven(casting, value_dtype_, out);
+  dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
+    auto* target = static_cast<decltype(to)*>(out_values);
+    for (const RowPiece& piece : values) {
+      const std::int64_t misfit = copy_values<decltype(stored)>(piece.data, piece.length, target);
+      if (misfit != kNoPosition && !forgiven)
+        throw_precision(row, value_text(value_dtype_, piece.data, misfit), out);
+      target += piece.length;
+    }
+  });
+  return static_cast<std::int32_t>(n);
+}
+
+std::int32_t RowDecoder::decode_unsorted(std::int64_t row, std::span<const RowPiece> values,
+                                         DType out, Casting casting, std::int64_t n,
+                                         std::int32_t* out_indices, void* out_values) const {
+  thread_local std::vector<std::pair<std::int32_t, std::int32_t>> order;
+  thread_local std::vector<std::byte> joined;
+  order.resize(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) order[i] = {out_indices[i], static_cast<std::int32_t>(i)};
+  std::sort(order.begin(), order.end());
+  joined.clear();
+  const auto width = static_cast<std::int64_t>(dtype_bytes(value_dtype_));
+  for (const RowPiece& piece : values)
+    joined.insert(joined.end(), piece.data, piece.data + piece.length * width);
+  const MergedRow merged = dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
+    return merge_entries<decltype(stored)>(order, joined.data(), out_indices,
+                                           static_cast<decltype(to)*>(out_values));
+  });
+  if (!merged.fits && !is_lossy_forgiven(casting, value_dtype_, out))
+    throw_precision(row, merged.misfit, out);
+  return merged.count;
+}
+
+void RowDecoder::throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
+                                 std::int64_t position) const {
+  std::int64_t start = 0;
+  for (const RowPiece& piece : indices) {
+    if (position < start + piece.length)
+      throw_error(ErrorKind::kCorruptData, path_,
+                  "column index out of range in {}/indices: row {}, entry {}: index {}, columns {}",
+                  layer_, row, position, value_text(index_dtype_, piece.data, position - start),
+                  n_cols_);
+    start += piece.length;
+  }
+  throw Error(ErrorKind::kInternal, "index error outside the row", path_);
+}
+
+void RowDecoder::throw_precision(std::int64_t row, const std::string& value, DType out) const {
+  throw_error(ErrorKind::kPrecision, path_,
+              "a {} value of {} does not fit {} exactly; pass dtype=\"float64\" or "
+              "casting=\"same_kind\": row {}, value {}",
+              dtype_name(value_dtype_), layer_, dtype_name(out), row, value);
+}
+
+}  // namespace cellfeed::format

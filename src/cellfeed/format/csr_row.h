@@ -1,0 +1,52 @@
+// RowDecoder: one stored CSR row to sorted, unique, checked entries of the output type.
+// Thread-safe: const after construction; scratch memory is per thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/format/row_store.h"
+
+namespace cellfeed::format {
+
+// Consecutive stored elements, unaligned; a row that crosses chunks has several.
+struct RowPiece {
+  const std::byte* data = nullptr;
+  std::int64_t length = 0;
+};
+
+class RowDecoder {
+ public:
+  // path and layer are for messages. index_dtype: kI32, kI64, kU32 or kU64.
+  RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
+             DType value_dtype);
+
+  // Writes the entries of one row; returns how many (fewer than stored when duplicates were summed).
+  // Throws kCorruptData or kPrecision naming the row and the entry. REQUIRES: both piece lists hold the
+  // same number of elements, and there is room for them.
+  std::int32_t decode(std::int64_t row, std::span<const RowPiece> indices,
+                      std::span<const RowPiece> values, DType out, Casting casting,
+                      std::int32_t* out_indices, void* out_values) const;
+
+ private:
+  using IndexKernel = bool (*)(const RowPiece&, std::int64_t* previous, std::int32_t* out,
+                               std::int64_t n_cols, std::int64_t* bad_position);
+  [[noreturn]] void throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
+                                    std::int64_t position) const;
+  [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, DType out) const;
+  std::int32_t decode_unsorted(std::int64_t row, std::span<const RowPiece> values, DType out,
+                               Casting casting, std::int64_t n, std::int32_t* out_indices,
+                               void* out_values) const;
+
+  std::string path_;
+  std::string layer_;
+  std::int64_t n_cols_;
+  DType index_dtype_;
+  DType value_dtype_;
+  IndexKernel index_kernel_;
+};
+
+}  // namespace cellfeed::format

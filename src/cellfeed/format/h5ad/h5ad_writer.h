@@ -1,0 +1,64 @@
+// H5adWriter: streams CSR rows, obs and var to one .h5ad file that anndata 0.8 and later read.
+// Memory is bounded by the largest piece appended plus the categories of categorical columns.
+// Not thread-safe. Lifetime: a writer destroyed before finish() leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/matrix/csr.h"
+
+namespace arrow {
+class Table;
+}
+
+namespace cellfeed::format::h5ad {
+
+enum class Compression { kNone, kGzip };
+
+struct H5adWriterOptions {
+  DType value_dtype = DType::kF32;  // any but kBool; appended values must convert exactly
+  DType index_dtype = DType::kI32;  // or kI64, for readers that want indices as wide as indptr
+  Compression compression = Compression::kNone;
+  int gzip_level = 4;  // 1..12: smaller files, slower writing
+  // Elements per chunk of data and indices: larger is faster to stream, dearer for random rows of compressed files.
+  std::int64_t chunk_elements = 16384;
+};
+
+// Consecutive rows. indptr has one entry more than rows; entries are relative to indices and values.
+struct CsrSlice {
+  std::span<const std::int64_t> indptr;
+  const std::int32_t* indices = nullptr;
+  const void* values = nullptr;
+  DType dtype = DType::kF32;
+};
+
+class H5adWriter {
+ public:
+  // Throws kAlreadyExists when path exists, kIo / kNotFound when it cannot be made. Writes to a temporary name beside it.
+  H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options = {});
+  ~H5adWriter();
+  H5adWriter(const H5adWriter&) = delete;
+  H5adWriter& operator=(const H5adWriter&) = delete;
+
+  void append(const CsrSlice& rows);
+  void append(const matrix::CsrBlock& rows);
+  // The next rows of obs: "_index" (strings) and the columns of the first piece, with the same types. Dictionary
+  // columns become categoricals; their categories are the union over pieces in order of first appearance.
+  // Schema metadata "index_name" names the index. Without any piece, cells are named by their position.
+  void append_obs(const arrow::Table& obs);
+  // Writes var ("_index" first; null: columns named by position), closes the file and renames it to path.
+  void finish(const arrow::Table* var);
+
+  std::int64_t rows_written() const;
+  std::int64_t nnz_written() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cellfeed::format::h5ad
