@@ -1,0 +1,33 @@
+// Gene axes of several stores joined to one (SEMANTICS 7).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/matrix/csr.h"
+
+namespace cellfeed::collection {
+
+enum class Join { kNone, kInner, kOuter, kFixed };
+
+struct GeneJoin {
+  matrix::GeneAxis genes;
+  // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the same axis.
+  // Stores with equal axes share one map.
+  std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
+};
+
+// kNone: all axes must be equal. kInner: genes of every store, in the first one's order. kOuter: the sorted union.
+// kFixed: exactly `fixed`, in that order. Throws kInvalidArgument naming stores and genes.
+GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes, std::span<const std::string> paths,
+                    Join join, const std::vector<std::string>& fixed);
+
+// Throws kInvalidArgument naming the first repeated gene names of one store.
+void require_unique(const matrix::GeneAxis& axis, const std::string& path);
+// Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does.
+void make_unique(matrix::GeneAxis& axis);
+
+}  // namespace cellfeed::collection
