@@ -1,7 +1,6 @@
 # Every dependency as one target dep_NAME, so that layers name what they use. Missing ones say which package to install.
 find_package(Threads REQUIRED)
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
-find_package(PkgConfig REQUIRED)
 
 function(cellfeed_dependency name debian_package)
   cmake_parse_arguments(A "" "HEADER;LIBRARY" "SUFFIXES" ${ARGN})

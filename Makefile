@@ -1,0 +1,108 @@
+# `make help` lists what there is. Everything lands in .venv/ and build/; `make clean` removes build/.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Caches of other projects and a user's own packages stay out of the build.
+export PYTHONNOUSERSITE := 1
+
+BUILD := build/wheel
+JOBS ?= $(shell nproc)
+SHORT ?=
+# Seconds that each fuzzer runs in `make fuzz` and `make test`.
+FUZZ_SECONDS ?= $(if $(FUZZ_LONG),600,5)
+
+READY := .venv/.ready
+BUILT := .venv/.built
+SOURCES := $(shell find CMakeLists.txt cmake src bindings python -not -name '*.pyc' -not -name __pycache__ 2>/dev/null)
+CPP_FILES = $$(git ls-files --cached --others --exclude-standard 'src/*.h' 'src/*.cc' 'bindings/*.h' 'bindings/*.cc' \
+  'benchmarks/*.h' 'benchmarks/*.cc' 'fuzz/*.h' 'fuzz/*.cc' 'tests/*.h' 'tests/*.cc')
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+.PHONY: quickstart
+quickstart: build ## the main job on real data in a few minutes; DATA=file.h5ad for your own
+	.venv/bin/python examples/quickstart.py $(if $(DATA),--data "$(DATA)")
+
+.PHONY: setup
+setup: $(READY) ## install what is missing: Debian packages (as root), .venv, Python packages
+$(READY): pyproject.toml tools/setup.sh tools/packages.txt tools/constraints.txt tools/list_dependencies.py
+	@tools/setup.sh dev
+	@rm -f $(BUILT)
+	@touch $@
+
+.PHONY: build
+build: $(BUILT) ## compile and install the package and the program into .venv
+$(BUILT): $(READY) $(SOURCES)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) python -m pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --no-index --force-reinstall . -Cbuild-dir=$(BUILD) \
+	  -Ccmake.define.CELLFEED_TESTS=ON -Ccmake.define.CELLFEED_BENCH=ON
+	@touch $@
+
+# The build directory of the wheel serves the C++ tests, fuzzers and benchmarks too: one compilation for all.
+.PHONY: build-all
+build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
+	cmake --build $(BUILD) -j $(JOBS)
+
+.PHONY: test
+test: lint test-layers build-all test-cpp test-python examples fuzz bench-short ## install, build and run all tests
+	@printf '\n--- closing lines ---\n'; tail -n 3 build/ctest.log | grep -v '^$$'; tail -n 1 build/pytest.log
+
+.PHONY: test-cpp
+test-cpp: build-all ## the C++ tests
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --progress | tee build/ctest.log
+
+.PHONY: test-python
+test-python: build ## the Python tests
+	@python -m pytest | tee build/pytest.log
+
+.PHONY: test-layers
+test-layers: $(READY) ## no include and no import against the layers
+	python tools/check_layers.py
+
+.PHONY: examples
+examples: build ## every script of examples/, in its short form
+	@tools/run_each.sh examples
+
+.PHONY: fuzz
+fuzz: build-all ## every fuzzer for FUZZ_SECONDS
+	@tools/run_each.sh fuzz $(BUILD) $(FUZZ_SECONDS)
+
+.PHONY: bench-short
+bench-short: build-all ## every benchmark, only long enough to see that it runs
+	@tools/run_each.sh bench $(BUILD) short
+
+.PHONY: bench
+bench: build-all ## measure: micro benchmarks, then the loader beside its rivals
+	@tools/setup.sh dev rivals
+	@tools/run_each.sh bench $(BUILD) full
+
+.PHONY: sanitize
+sanitize: $(READY) ## the C++ tests under ASan + UBSan and under TSan; SHORT=1 for what CI runs
+	@JOBS=$(JOBS) tools/sanitize.sh $(if $(SHORT),short,full)
+
+.PHONY: lint
+lint: $(READY) ## ruff and clang-format, changing nothing
+	ruff check .
+	ruff format --check .
+	@clang-format --dry-run -Werror $(CPP_FILES) && echo 'clang-format: all files formatted'
+
+.PHONY: lint-cpp
+lint-cpp: build-all ## clang-tidy with the allow-list of .clang-tidy; slow
+	@command -v clang-tidy >/dev/null || { echo 'install clang-tidy: apt-get install clang-tidy' >&2; exit 1; }
+	git ls-files 'src/*.cc' 'bindings/*.cc' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD)
+
+.PHONY: format
+format: $(READY) ## format all C++ and Python files
+	ruff format .
+	ruff check --fix .
+	clang-format -i $(CPP_FILES)
+
+.PHONY: clean
+clean: ## remove all that was built
+	rm -rf build dist $(BUILT)

@@ -1,0 +1,20 @@
+"""The ``cellfeed`` command: hands over to the C++ program that lies beside this file."""
+
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    """Replace this process by the program, with the same arguments.
+
+    The program finds this interpreter in ``CELLFEED_PYTHON``, for the verbs that run Python.
+    """
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "cellfeed")
+    os.environ["CELLFEED_PYTHON"] = sys.executable
+    # Python ignores SIGPIPE and exec keeps that; `cellfeed info | head` should end quietly.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execv(program, ["cellfeed", *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"cellfeed: cannot run the program: {error.strerror}: {program}; install again")

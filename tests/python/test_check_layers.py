@@ -1,0 +1,126 @@
+"""The layer check finds what it is there for, in small trees made for it."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+SOUND = {
+    "src/cellfeed/base/error.h": "#pragma once\n",
+    "src/cellfeed/io/bytes.h": '#include "cellfeed/base/error.h"\n',
+    "src/cellfeed/format/store.h": '#include "cellfeed/io/bytes.h"\n',
+    "src/cellfeed/format/npy/npy.h": '#include "cellfeed/format/store.h"\n',
+    "src/cellfeed/format/zarr/zarr.h": '#include "cellfeed/format/store.h"\n',
+    "src/cellfeed/format/registry.cc": (
+        '#include "cellfeed/format/npy/npy.h"\n#include "cellfeed/format/zarr/zarr.h"\n'
+    ),
+    "src/cellfeed/testing/store_suite.h": '#include "cellfeed/format/store.h"\n',
+    "src/cellfeed/format/npy/npy_test.cc": '#include "cellfeed/testing/store_suite.h"\n',
+    "bindings/module.cc": '#include "bind.h"\n#include "cellfeed/format/store.h"\n',
+    "python/cellfeed/torch/tensors.py": "import torch\n",
+    "python/cellfeed/loader.py": (
+        "import typing\nif typing.TYPE_CHECKING:\n    import torch\nfrom cellfeed.torch import x\n"
+    ),
+}
+
+
+def run_check(root: pathlib.Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, ROOT / "tools" / "check_layers.py", "--root", root]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def plant(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_a_sound_tree_passes(tmp_path):
+    result = run_check(plant(tmp_path, SOUND))
+    assert result.returncode == 0, result.stderr
+
+
+def test_this_repository_passes():
+    result = run_check(ROOT)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("src/cellfeed/io/up.h", '#include "cellfeed/format/store.h"', "io may not include format"),
+        (
+            "src/cellfeed/base/up.cc",
+            '  #  include "cellfeed/io/bytes.h"',
+            "base may not include io",
+        ),
+        ("src/cellfeed/sampling/s.h", '#include "cellfeed/io/bytes.h"', "sampling may not include"),
+        ("src/cellfeed/loader/l.h", '#include "cellfeed/format/store.h"', "loader may not include"),
+        (
+            "src/cellfeed/format/npy/n.cc",
+            '#include "cellfeed/format/zarr/zarr.h"',
+            "folders of format may not include one another",
+        ),
+        (
+            "src/cellfeed/format/store.cc",
+            '#include "cellfeed/format/zarr/zarr.h"',
+            "folders of format may not include one another",
+        ),
+        ("src/cellfeed/misc/m.h", "", "misc is not a layer"),
+        ("src/cellfeed/io/short.h", '#include "bytes.h"', "is no file of src/"),
+        ("src/cellfeed/io/gone.h", '#include "cellfeed/base/gone.h"', "is no file of src/"),
+        (
+            "src/cellfeed/format/shipped.cc",
+            '#include "cellfeed/testing/store_suite.h"',
+            "format may not include testing",
+        ),
+        (
+            "src/cellfeed/io/io_test.cc",
+            '#include "cellfeed/testing/store_suite.h"',
+            "the test sees format; io may not include format",
+        ),
+        ("bindings/b.cc", '#include "cellfeed/cli/verb.h"', "is no file of src/"),
+        ("python/cellfeed/x.py", "def f():\n    import torch.nn", "x.py:2: torch is imported in"),
+        ("python/cellfeed/data/y.py", "from torch.utils import data", "y.py:1: torch is imported"),
+    ],
+)
+def test_a_planted_fault_is_found(tmp_path, name, text, message):
+    plant(tmp_path, SOUND | {name: text + "\n"})
+    result = run_check(tmp_path)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert name.removeprefix("src/") in result.stderr
+
+
+def test_bindings_may_not_include_the_command_line(tmp_path):
+    faulty = {
+        "src/cellfeed/cli/verb.h": "",
+        "bindings/module.cc": '#include "cellfeed/cli/verb.h"\n',
+    }
+    result = run_check(plant(tmp_path, SOUND | faulty))
+    assert result.returncode == 1
+    assert "bindings may not include cli" in result.stderr
+
+
+def test_an_include_cycle_is_found(tmp_path):
+    circle = {
+        "src/cellfeed/io/a.h": '#include "cellfeed/io/b.h"\n',
+        "src/cellfeed/io/b.h": '#include "cellfeed/io/a.h"\n',
+    }
+    result = run_check(plant(tmp_path, SOUND | circle))
+    assert result.returncode == 1
+    assert "cellfeed/io/a.h -> cellfeed/io/b.h -> cellfeed/io/a.h" in result.stderr
+
+
+def test_rules_that_form_a_cycle_are_refused(tmp_path):
+    rules = (ROOT / "tools" / "layers.toml").read_text().replace("base = []", 'base = ["io"]', 1)
+    (tmp_path / "layers.toml").write_text(rules)
+    command = [sys.executable, ROOT / "tools" / "check_layers.py", "--root", tmp_path]
+    command += ["--rules", tmp_path / "layers.toml"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "base -> io" in result.stderr

@@ -1,0 +1,216 @@
+"""Fails on an include or import that layers.toml does not allow, unknown layers and cycles."""
+
+import argparse
+import ast
+import pathlib
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+SUFFIXES = {".h", ".cc"}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What layers.toml says."""
+
+    layers: dict[str, list[str]]
+    testing: str
+    isolated: dict[str, list[str]]
+    outside: dict[str, list[str]]
+    python: dict
+
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "Rules":
+        table = tomllib.loads(path.read_text())
+        return cls(
+            layers=table["layers"],
+            testing=table["testing"]["folder"],
+            isolated={name: rule["except"] for name, rule in table["isolated"].items()},
+            outside=table["outside"],
+            python=table["python"],
+        )
+
+    def problems(self) -> Iterator[str]:
+        """A layer may only name layers above it in the file, so the arrows cannot form a cycle."""
+        known: set[str] = set()
+        for layer, allowed in self.layers.items():
+            for name in allowed:
+                if name not in known:
+                    yield f"layers.toml: {layer} -> {name}: {name} does not stand above {layer}"
+            known.add(layer)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A C++ file and what it includes of this project, both as an include names them."""
+
+    name: str
+    includes: tuple[str, ...]
+
+    @property
+    def layer(self) -> str:
+        """The folder below src/cellfeed, or of the repository's root."""
+        parts = self.name.split("/")
+        return parts[1] if parts[0] == "cellfeed" else parts[0]
+
+    @property
+    def sub_folder(self) -> str | None:
+        parts = self.name.split("/")
+        return parts[2] if len(parts) > 3 else None
+
+    @property
+    def is_test(self) -> bool:
+        return self.name.endswith("_test.cc")
+
+
+def read_sources(root: pathlib.Path, rules: Rules) -> dict[str, Source]:
+    """All C++ files of src/ and of the folders named in [outside], by include name."""
+    found = {}
+    for top in [root / "src", *(root / name for name in rules.outside)]:
+        base = top if top.name == "src" else root
+        for path in sorted(top.rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                name = path.relative_to(base).as_posix()
+                found[name] = Source(name, tuple(INCLUDE.findall(path.read_text())))
+    return found
+
+
+def seen_through_testing(source: Source, sources: dict[str, Source], rules: Rules) -> set[str]:
+    """Layers that a test includes, directly or by way of headers of the testing folder."""
+    layers: set[str] = set()
+    visited: set[str] = set()
+    pending = list(source.includes)
+    while pending:
+        name = pending.pop()
+        if name in visited or name not in sources:
+            continue
+        visited.add(name)
+        if sources[name].layer == rules.testing:
+            pending += sources[name].includes
+        else:
+            layers.add(sources[name].layer)
+    return layers
+
+
+def check_place(source: Source, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
+    """Whether the file lies in a known layer and includes files that exist, by their full names."""
+    known = {*rules.layers, rules.testing, *rules.outside}
+    if source.layer not in known:
+        yield f"{source.name}: {source.layer} is not a layer of layers.toml"
+    for name in source.includes:
+        if name not in sources and not (source.layer in rules.outside and "/" not in name):
+            yield f'{source.name}: "{name}" is no file of src/; write "cellfeed/<layer>/<file>.h"'
+
+
+def check_arrows(source: Source, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
+    """Whether every include follows an allowed arrow."""
+    if source.layer == rules.testing:
+        return
+    allowed = {source.layer, *rules.layers.get(source.layer, rules.outside.get(source.layer, []))}
+    if source.is_test:
+        for layer in sorted(seen_through_testing(source, sources, rules) - allowed):
+            yield f"{source.name}: the test sees {layer}; {source.layer} may not include {layer}"
+        return
+    for name in source.includes:
+        if name in sources and sources[name].layer not in allowed:
+            target = sources[name].layer
+            yield f'{source.name}: "{name}": {source.layer} may not include {target}'
+
+
+def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
+    """Whether sub-folders of an isolated layer keep to themselves."""
+    if source.layer not in rules.isolated:
+        return
+    if source.name.split("/", 2)[2] in rules.isolated[source.layer]:
+        return
+    for name in source.includes:
+        target = sources.get(name)
+        if target is None or target.layer != source.layer or target.sub_folder is None:
+            continue
+        top_level_test = source.is_test and source.sub_folder is None
+        if target.sub_folder != source.sub_folder and not top_level_test:
+            yield f'{source.name}: "{name}": folders of {source.layer} may not include one another'
+
+
+def find_cycles(sources: dict[str, Source]) -> Iterator[str]:
+    """Each include cycle once, as the path around it."""
+    done: set[str] = set()
+    path: list[str] = []
+
+    def walk(name: str) -> Iterator[str]:
+        path.append(name)
+        for follower in sources[name].includes:
+            if follower in path:
+                circle = [*path[path.index(follower) :], follower]
+                yield "include cycle: " + " -> ".join(circle)
+            elif follower in sources and follower not in done:
+                yield from walk(follower)
+        done.add(path.pop())
+
+    for start in sources:
+        if start not in done:
+            yield from walk(start)
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and top-level name of every absolute import, those for type checkers aside."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module.split(".")[0]
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending += node.orelse
+        else:
+            pending += ast.iter_child_nodes(node)
+
+
+def check_python(root: pathlib.Path, rules: Rules) -> Iterator[str]:
+    """Whether heavy packages are imported only where they may be."""
+    base = root / rules.python["root"]
+    for path in sorted(base.rglob("*.py")):
+        if path.relative_to(base).parts[0] in rules.python["allowed"]:
+            continue
+        tree = ast.parse(path.read_text(), str(path))
+        for line, module in sorted(imported_modules(tree)):
+            if module in rules.python["heavy"]:
+                folders = " and ".join(rules.python["allowed"])
+                where = path.relative_to(root).as_posix()
+                yield f"{where}:{line}: {module} is imported in {folders} only"
+
+
+def check(root: pathlib.Path, rules: Rules) -> list[str]:
+    """All problems of the tree below ``root``, as lines for a reader."""
+    sources = read_sources(root, rules)
+    found = list(rules.problems())
+    for source in sources.values():
+        found += check_place(source, sources, rules)
+        found += check_arrows(source, sources, rules)
+        found += check_isolation(source, sources, rules)
+    found += find_cycles(sources)
+    found += check_python(root, rules)
+    return found
+
+
+def main() -> int:
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=here.parent)
+    parser.add_argument("--rules", type=pathlib.Path, default=here / "layers.toml")
+    options = parser.parse_args()
+    problems = check(options.root, Rules.load(options.rules))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print("check_layers: no arrow against the layers")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs every example, every fuzzer or every benchmark, and stops at the first that fails.
+# usage: tools/run_each.sh examples | fuzz BUILD_DIR SECONDS | bench BUILD_DIR short|full
+set -euo pipefail
+cd "$(dirname "$0")/.."
+shopt -s nullglob
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Shows what a step printed only if it fails.
+run_quietly() {
+  local name=$1 start=$SECONDS; shift
+  if ! "$@" >"$scratch/log" 2>&1; then
+    cat "$scratch/log"
+    echo "$name: FAILED: $*" >&2
+    return 1
+  fi
+  echo "$name: ok ($((SECONDS - start)) s)"
+}
+
+case $1 in
+  examples)
+    for script in examples/*.py; do
+      run_quietly "$script" .venv/bin/python "$script" --short --output-dir "$scratch/$(basename "$script" .py)"
+    done ;;
+  fuzz)
+    for target in "$2"/fuzz/*_fuzz; do
+      run_quietly "$(basename "$target")" "$target" --seconds "$3"
+    done ;;
+  bench)
+    for target in "$2"/benchmarks/micro/*_bench; do
+      if [ "$3" = short ]; then
+        run_quietly "$(basename "$target")" "$target" --benchmark_min_time=0.001
+      else
+        "$target"
+      fi
+    done
+    if [ "$3" = full ]; then
+      .venv/bin/python benchmarks/loader/compare_rivals.py
+    fi ;;
+esac
