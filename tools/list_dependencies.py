@@ -1,4 +1,4 @@
-"""Prints what pip installs before the package is built: its build and run-time needs, and extras."""
+"""Prints what pip installs before the package is built: what it needs, and what extras name."""
 
 import pathlib
 import re
