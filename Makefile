@@ -6,7 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Caches of other projects and a user's own packages stay out of the build.
+# Packages that a user installed outside of .venv stay out.
 export PYTHONNOUSERSITE := 1
 
 BUILD := build/wheel
@@ -18,8 +18,7 @@ FUZZ_SECONDS ?= $(if $(FUZZ_LONG),600,5)
 READY := .venv/.ready
 BUILT := .venv/.built
 SOURCES := $(shell find CMakeLists.txt cmake src bindings python -not -name '*.pyc' -not -name __pycache__ 2>/dev/null)
-CPP_FILES = $$(git ls-files --cached --others --exclude-standard 'src/*.h' 'src/*.cc' 'bindings/*.h' 'bindings/*.cc' \
-  'benchmarks/*.h' 'benchmarks/*.cc' 'fuzz/*.h' 'fuzz/*.cc' 'tests/*.h' 'tests/*.cc')
+CPP_FILES = $$(find src bindings benchmarks fuzz tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help
 help: ## list the targets
@@ -55,7 +54,9 @@ test: lint test-layers build-all test-cpp test-python examples fuzz bench-short 
 
 .PHONY: test-cpp
 test-cpp: build-all ## the C++ tests
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --progress | tee build/ctest.log
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --quiet --output-log build/ctest.log \
+	  || { grep -v ' Passed ' build/ctest.log; exit 1; }
+	@tail -n 4 build/ctest.log
 
 .PHONY: test-python
 test-python: build ## the Python tests
@@ -95,7 +96,7 @@ lint: $(READY) ## ruff and clang-format, changing nothing
 .PHONY: lint-cpp
 lint-cpp: build-all ## clang-tidy with the allow-list of .clang-tidy; slow
 	@command -v clang-tidy >/dev/null || { echo 'install clang-tidy: apt-get install clang-tidy' >&2; exit 1; }
-	git ls-files 'src/*.cc' 'bindings/*.cc' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD)
+	find src bindings -name '*.cc' | xargs -P $(JOBS) -n 1 clang-tidy --quiet -p $(BUILD)
 
 .PHONY: format
 format: $(READY) ## format all C++ and Python files
