@@ -3,19 +3,20 @@
 // own.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+
+#include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::exec {
 
 class ThreadPool {
  public:
-  // Threads start at the first submit. REQUIRES: 1 <= n_threads <= 4096.
+  // Threads start as tasks arrive. REQUIRES: 1 <= n_threads <= 4096.
   explicit ThreadPool(int n_threads);
-  // Drops tasks that have not begun, asks the others nothing, and waits for them. May run on one of
-  // its own threads.
+  // Drops tasks that have not begun and waits for those that have. May run on one of its own
+  // threads, which then ends by itself.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -28,20 +29,19 @@ class ThreadPool {
   void submit(std::function<void()> task);
   void rethrow_task_error();
 
-  // Calls task(i) once for each i in [0, n) and returns when all have ended. The calling thread
-  // takes part, so a task of this pool may call it. After an error no further i begins; the first
-  // error is thrown here.
+  // Calls task(i) once for each i in [0, n) on at most n_threads threads, the calling one among
+  // them, and returns when all have ended; so a task of this pool may call it. After an error no
+  // further i begins; the first error is thrown here.
   void parallel_for(std::int64_t n, const std::function<void(std::int64_t)>& task);
 
  private:
   struct State;
-  struct Holder;
 
-  State& state() const;
-  static void run_worker(const std::shared_ptr<State>& state);
+  State& state();
+  void enqueue(std::function<void()> task);
 
   int n_threads_;
-  mutable std::atomic<Holder*> holder_;
+  PerProcess<std::shared_ptr<State>> state_;
 };
 
 // The process-wide pool of that size; it lives while someone holds it. A forked child gets its own.

@@ -1,0 +1,140 @@
+#include "cellfeed/exec/byte_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::exec {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ByteBudget, CountsWhatIsHeldAndItsPeak) {
+  ByteBudget budget(100);
+  {
+    auto first = budget.acquire(60);
+    const auto second = budget.acquire(40);
+    EXPECT_EQ(budget.used(), 100);
+    first.shrink(10);
+    EXPECT_EQ(budget.used(), 50);
+    EXPECT_EQ(first.bytes(), 10);
+  }
+  EXPECT_EQ(budget.used(), 0);
+  EXPECT_EQ(budget.peak(), 100);
+}
+
+TEST(ByteBudget, TryAcquireTakesOnlyWhatFits) {
+  ByteBudget budget(10);
+  const auto held = budget.try_acquire(8);
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(budget.try_acquire(3));
+  EXPECT_TRUE(budget.try_acquire(2));
+}
+
+TEST(ByteBudget, RequestAboveTheLimitWaitsUntilItIsAlone) {
+  ByteBudget budget(10);
+  auto small = budget.acquire(1);
+  EXPECT_FALSE(budget.try_acquire(50));
+  std::atomic<bool> has_large{false};
+  std::jthread waiter([&] {
+    const auto large = budget.acquire(50);
+    has_large = true;
+    EXPECT_EQ(budget.used(), 50);
+    EXPECT_FALSE(budget.try_acquire(1));
+  });
+  std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(has_large);
+  small.release();
+  waiter.join();
+  EXPECT_TRUE(has_large);
+  EXPECT_EQ(budget.used(), 0);
+}
+
+TEST(ByteBudget, SmallRequestsDoNotOvertakeALargeOne) {
+  ByteBudget budget(10);
+  auto first = budget.acquire(6);
+  std::atomic<int> order{0};
+  std::atomic<int> large_was{0};
+  std::atomic<int> small_was{0};
+  std::jthread large([&] {
+    const auto lease = budget.acquire(8);
+    large_was = ++order;
+  });
+  std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(budget.try_acquire(1));  // someone waits
+  std::jthread small([&] {
+    const auto lease = budget.acquire(3);
+    small_was = ++order;
+  });
+  std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(order, 0);
+  first.release();
+  large.join();
+  small.join();
+  EXPECT_EQ(large_was, 1);
+  EXPECT_EQ(small_was, 2);
+}
+
+TEST(ByteBudget, StopEndsTheWaitAndLetsTheNextThrough) {
+  ByteBudget budget(10);
+  auto held = budget.acquire(5);
+  std::stop_source stop;
+  std::atomic<bool> was_cancelled{false};
+  std::jthread large([&] {
+    try {
+      (void)budget.acquire(9, stop.get_token());
+    } catch (const Error& error) {
+      was_cancelled = error.kind() == ErrorKind::kCancelled;
+    }
+  });
+  std::this_thread::sleep_for(5ms);
+  std::jthread small([&] { (void)budget.acquire(5); });
+  std::this_thread::sleep_for(5ms);
+  stop.request_stop();
+  large.join();
+  small.join();  // hangs if the cancelled request still stands in the way
+  EXPECT_TRUE(was_cancelled);
+  EXPECT_EQ(budget.used(), 5);
+}
+
+TEST(ByteBudget, RefusesNegativeSizes) {
+  EXPECT_THROW(ByteBudget(0), Error);
+  ByteBudget budget(1);
+  EXPECT_THROW((void)budget.acquire(-1), Error);
+  EXPECT_THROW((void)budget.try_acquire(-1), Error);
+  auto lease = budget.acquire(1);
+  EXPECT_THROW(lease.shrink(2), Error);
+}
+
+TEST(ByteBudget, LeaseMayOutliveTheBudget) {
+  ByteBudget::Lease lease;
+  {
+    ByteBudget budget(5);
+    lease = budget.acquire(5);
+  }
+  EXPECT_EQ(lease.bytes(), 5);
+  lease.release();
+  EXPECT_EQ(lease.bytes(), 0);
+}
+
+TEST(ByteBudget, ManyThreadsNeverExceedTheLimit) {
+  ByteBudget budget(100);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 500; ++i) (void)budget.acquire((i * 7 + t * 13) % 60);
+      });
+    }
+  }
+  EXPECT_LE(budget.peak(), 100);
+  EXPECT_EQ(budget.used(), 0);
+}
+
+}  // namespace
+}  // namespace cellfeed::exec

@@ -1,0 +1,110 @@
+// Pools in forked children. The parent's threads do not exist there, and its locks may be held
+// forever.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/thread_pool.h"
+
+#if defined(__SANITIZE_THREAD__)
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
+namespace cellfeed::exec {
+namespace {
+
+// The child's exit code: 0 when body() returns true. A child that hangs is killed after 20 s.
+int run_in_child(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+bool sums_correctly(ThreadPool& pool) {
+  std::atomic<std::int64_t> sum{0};
+  pool.parallel_for(1000, [&](std::int64_t i) { sum += i; });
+  std::latch done(4);
+  for (int i = 0; i < 4; ++i) pool.submit([&] { done.count_down(); });
+  done.wait();
+  return sum == 499500;
+}
+
+TEST(Fork, GenerationGrowsInTheChildOnly) {
+  const std::uint64_t here = fork_generation();
+  EXPECT_EQ(run_in_child([&] { return fork_generation() == here + 1; }), 0);
+  EXPECT_EQ(fork_generation(), here);
+}
+
+TEST(Fork, SharedPoolIsFreshInTheChild) {
+  const auto pool = shared_pool(3);
+  ASSERT_TRUE(sums_correctly(*pool));
+  EXPECT_EQ(run_in_child([&] {
+              const auto own = shared_pool(3);
+              return own != pool && sums_correctly(*own);
+            }),
+            0);
+  EXPECT_TRUE(sums_correctly(*pool));
+}
+
+TEST(Fork, InheritedPoolStartsAgainAndMayBeDestroyed) {
+  auto pool = std::make_unique<ThreadPool>(2);
+  ASSERT_TRUE(sums_correctly(*pool));
+  EXPECT_EQ(run_in_child([&] {
+              const bool correct = sums_correctly(*pool);
+              pool.reset();
+              return correct;
+            }),
+            0);
+  EXPECT_EQ(run_in_child([&] {
+              pool.reset();  // used by nobody here: must not join the parent's threads
+              return true;
+            }),
+            0);
+  EXPECT_TRUE(sums_correctly(*pool));
+}
+
+TEST(Fork, ChildWorksWhileTheParentIsInTheMiddleOfItsOwnWork) {
+  const auto pool = shared_pool(2);
+  std::atomic<bool> stop{false};
+  std::jthread busy([&] {
+    while (!stop) {
+      pool->parallel_for(50, [](std::int64_t) {});
+      shared_pool(2);
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(
+        run_in_child([&] { return sums_correctly(*shared_pool(2)) && sums_correctly(*pool); }), 0);
+  }
+  stop = true;
+}
+
+TEST(PerProcess, MakesOneValueForAllThreads) {
+  PerProcess<std::unique_ptr<int>> value;
+  EXPECT_EQ(value.peek(), nullptr);
+  std::atomic<int*> first{nullptr};
+  std::atomic<int> n_different{0};
+  ThreadPool pool(4);
+  pool.parallel_for(64, [&](std::int64_t) {
+    int* mine = value.get([] { return std::make_unique<int>(7); }).get();
+    int* expected = nullptr;
+    if (!first.compare_exchange_strong(expected, mine) && expected != mine) ++n_different;
+  });
+  EXPECT_EQ(n_different, 0);
+  EXPECT_EQ(**value.peek(), 7);
+}
+
+}  // namespace
+}  // namespace cellfeed::exec
