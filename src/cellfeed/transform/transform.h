@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "cellfeed/base/dtype.h"
@@ -29,6 +30,9 @@ class Transform {
   virtual void apply(Row& row) const = 0;
   virtual bool needs_library_size() const { return false; }
   virtual bool needs_float() const { return false; }
+  // A copy that knows the columns it will see; null where this transform does not depend on them.
+  // Throws kNoSuchKey when it needs a gene that is not there.
+  virtual std::shared_ptr<const Transform> bind(const matrix::GeneAxis&) const { return nullptr; }
   // The columns after this transform.
   virtual matrix::GeneAxis output_genes(const matrix::GeneAxis& input) const { return input; }
 };

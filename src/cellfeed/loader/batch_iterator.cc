@@ -1,0 +1,357 @@
+#include "cellfeed/loader/batch_iterator.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/exec/byte_budget.h"
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/loader/window.h"
+
+namespace cellfeed::loader {
+namespace {
+
+constexpr std::size_t kMaxWindowBatches = 256;
+
+// A batch on its way: decoded by several threads, then waiting for its turn.
+struct PendingBatch {
+  matrix::Batch batch;
+  exec::ByteBudget::Lease lease;
+  std::atomic<std::int64_t> tasks_left{0};
+  std::exception_ptr error;  // guarded by State::mutex, as is_ready is
+  bool is_ready = false;
+};
+
+std::int64_t batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
+  const auto n = static_cast<std::int64_t>(batch.plan.rows.size());
+  if (core.options.output == Output::kDense) return n * core.pipeline->genes().size() * value_bytes;
+  return batch.max_nnz * (value_bytes + 4) + n * 8;
+}
+
+}  // namespace
+
+struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State> {
+  State(std::shared_ptr<const LoaderCore> loader_core, sampling::Plan batch_plan)
+      : core(std::move(loader_core)),
+        plan(std::move(batch_plan)),
+        pool(exec::shared_pool(core->options.threads)),
+        budget(core->options.memory_budget) {}
+
+  void drive();
+  std::shared_ptr<Window> read_window(std::int64_t first, std::size_t* n_batches);
+  std::size_t window_batches(std::int64_t first, std::vector<sampling::BatchPlan>& plans);
+  exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes);
+  std::shared_ptr<PendingBatch> begin_batch(const std::shared_ptr<Window>& window, std::size_t b);
+  void run_slice(Window& window, std::size_t b, const Slice& slice, PendingBatch& pending);
+  void end_task(Window& window, std::size_t b, PendingBatch& pending);
+  void gather_obs(const WindowBatch& batch, matrix::Batch& out) const;
+  void fail(PendingBatch& pending) noexcept;
+  void forget_window() noexcept;
+
+  const std::shared_ptr<const LoaderCore> core;
+  const sampling::Plan plan;
+  const std::shared_ptr<exec::ThreadPool> pool;
+  exec::ByteBudget budget;
+  const std::uint64_t generation = exec::fork_generation();
+
+  std::stop_source stop;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<PendingBatch>> queue;
+  std::int64_t live_windows = 0;
+  bool is_finished = false;
+  std::thread driver;
+};
+
+namespace {
+
+// Every live iterator of this process, so that exit can stop them. Leaked: it must outlive static destruction.
+struct Registry {
+  std::mutex mutex;
+  std::set<BatchIterator*> iterators;
+};
+Registry& registry() {
+  static auto* instance = new exec::PerProcess<Registry>();
+  return instance->get();
+}
+
+}  // namespace
+
+std::shared_ptr<const LoaderCore> make_loader_core(
+    std::shared_ptr<const collection::Collection> collection, LoaderOptions options) {
+  if (options.memory_budget <= 0)
+    throw_invalid("memory_budget must be positive, in bytes: {}", options.memory_budget);
+  if (options.threads < 0) throw_invalid("threads must not be negative: {}", options.threads);
+  if (options.threads == 0) options.threads = exec::default_thread_count();
+  if (options.prefetch_batches <= 0) options.prefetch_batches = 2 * options.threads + 2;
+  matrix::make_value_buffer(options.dtype, 0);  // throws for a dtype that batches cannot hold
+  auto core = std::make_shared<LoaderCore>();
+  core->pipeline = std::make_shared<const RowPipeline>(*collection, options);
+  for (const auto& name : options.obs) core->obs.push_back(collection->obs_column(name));
+  core->recycler = std::make_shared<Recycler>(static_cast<std::size_t>(options.prefetch_batches) + 2);
+  core->counters = std::make_shared<Counters>();
+  core->collection = std::move(collection);
+  core->options = std::move(options);
+  return core;
+}
+
+// ---- the driver -------------------------------------------------------------------------------------------------
+
+void BatchIterator::State::drive() {
+  try {
+    std::int64_t next = 0;
+    while (next < plan.n_batches() && !stop.stop_requested()) {
+      std::size_t n = 0;
+      const std::shared_ptr<Window> window = read_window(next, &n);
+      for (std::size_t b = 0; b < n && !stop.stop_requested(); ++b) {
+        const auto pending = begin_batch(window, b);
+        if (!pending) break;
+        const auto self = shared_from_this();
+        for (const Slice& slice : window->batch(b).slices)
+          pool->submit([self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
+      }
+      next += static_cast<std::int64_t>(n);
+    }
+  } catch (...) {
+    auto failed = std::make_shared<PendingBatch>();
+    failed->error = std::current_exception();
+    failed->is_ready = true;
+    const std::lock_guard lock(mutex);
+    queue.push_back(std::move(failed));
+  }
+  const std::lock_guard lock(mutex);
+  is_finished = true;
+  changed.notify_all();
+}
+
+// Compressed files gain from reading many batches at once: as many as a quarter of the budget holds inflated.
+std::size_t BatchIterator::State::window_batches(std::int64_t first,
+                                                 std::vector<sampling::BatchPlan>& plans) {
+  const auto fetch_factor = static_cast<std::size_t>(plan.options().fetch_factor);
+  const auto left = static_cast<std::size_t>(plan.n_batches() - first);
+  std::size_t n = std::min({std::max<std::size_t>(fetch_factor, 1), left, kMaxWindowBatches});
+  const auto extend = [&](std::size_t to) {
+    while (plans.size() < to) plan.batch(first + static_cast<std::int64_t>(plans.size()), plans.emplace_back());
+  };
+  extend(n);
+  if (Window(*core->collection, plans).plan_fetch_bytes() == 0) return n;
+  while (n < left && n < kMaxWindowBatches) {
+    const std::size_t more = std::min({2 * n, left, kMaxWindowBatches});
+    extend(more);
+    if (Window(*core->collection, plans).plan_fetch_bytes() > budget.limit() / 4) break;
+    n = more;
+  }
+  plans.resize(n);
+  return n;
+}
+
+std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t first, std::size_t* n_batches) {
+  std::vector<sampling::BatchPlan> plans;
+  *n_batches = window_batches(first, plans);
+  const auto self = shared_from_this();
+  std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)), [self](Window* done) {
+    delete done;
+    self->forget_window();
+  });
+  const std::int64_t bytes = window->plan_fetch_bytes();
+  if (bytes > 0) window->lease = wait_for_bytes(bytes);
+  {
+    const std::lock_guard lock(mutex);
+    ++live_windows;
+  }
+  window->fetch(
+      [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+        pool->parallel_for(n, [&](std::int64_t i) {
+          if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "loading was stopped");
+          task(i);
+        });
+      },
+      *core->counters);
+  return window;
+}
+
+void BatchIterator::State::forget_window() noexcept {
+  const std::lock_guard lock(mutex);
+  --live_windows;
+  changed.notify_all();
+}
+
+// Waits for room, but never for itself: when nothing else is under way, more than the budget is admitted.
+exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes) {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    if (stop.stop_requested()) return {};
+    if (auto lease = budget.try_acquire(bytes)) {
+      core->counters->peak_bytes = std::max(core->counters->peak_bytes.load(), budget.used());
+      return std::move(*lease);
+    }
+    if (queue.empty()) return {};
+    changed.wait(lock);
+  }
+}
+
+std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window,
+                                                                std::size_t b) {
+  WindowBatch& planned = window->batch(b);
+  auto pending = std::make_shared<PendingBatch>();
+  pending->lease = wait_for_bytes(batch_bytes(*core, planned));
+  matrix::Batch& out = pending->batch;
+  const auto n = static_cast<std::int64_t>(planned.plan.rows.size());
+  matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
+  window->place_rows(b, indptr.span());
+  if (core->options.output == Output::kCsr) {
+    if (planned.max_nnz > std::numeric_limits<std::int32_t>::max())
+      throw_invalid("one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
+                    planned.max_nnz);
+    const auto nnz = static_cast<std::size_t>(planned.max_nnz);
+    out.x = matrix::CsrBlock{n, core->pipeline->genes().size(), std::move(indptr),
+                             core->recycler->take_indices(nnz),
+                             core->recycler->take_values(core->options.dtype, nnz)};
+  } else {
+    const std::int64_t n_cols = core->pipeline->genes().size();
+    out.x = matrix::DenseBlock{n, n_cols,
+                               core->recycler->take_values(core->options.dtype,
+                                                           static_cast<std::size_t>(n * n_cols))};
+  }
+  out.rows = planned.plan.rows;
+  out.is_padding = std::move(planned.plan.is_padding);
+  pending->tasks_left = static_cast<std::int64_t>(planned.slices.size());
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] {
+    return stop.stop_requested() ||
+           queue.size() < static_cast<std::size_t>(core->options.prefetch_batches);
+  });
+  if (stop.stop_requested()) return nullptr;
+  queue.push_back(pending);
+  return pending;
+}
+
+// ---- the pool's threads -----------------------------------------------------------------------------------------
+
+void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice& slice,
+                                     PendingBatch& pending) {
+  try {
+    if (!stop.stop_requested())
+      window.decode_slice(b, slice, *core->pipeline, core->options.casting, pending.batch,
+                          *core->counters);
+    end_task(window, b, pending);
+  } catch (...) {
+    fail(pending);
+  }
+}
+
+void BatchIterator::State::end_task(Window& window, std::size_t b, PendingBatch& pending) {
+  if (pending.tasks_left.fetch_sub(1) != 1) return;
+  if (stop.stop_requested()) return;
+  if (auto* csr = std::get_if<matrix::CsrBlock>(&pending.batch.x)) window.compact(b, *csr);
+  gather_obs(window.batch(b), pending.batch);
+  const std::lock_guard lock(mutex);
+  pending.is_ready = true;
+  changed.notify_all();
+}
+
+void BatchIterator::State::fail(PendingBatch& pending) noexcept {
+  const std::lock_guard lock(mutex);
+  if (!pending.error) pending.error = std::current_exception();
+  pending.is_ready = true;
+  changed.notify_all();
+}
+
+void BatchIterator::State::gather_obs(const WindowBatch& batch, matrix::Batch& out) const {
+  for (const auto& column : core->obs) {
+    matrix::ObsValues values{column->dtype(), matrix::Buffer<std::byte>(
+                                                  batch.places.size() * dtype_bytes(column->dtype()))};
+    column->gather(batch.places, values.bytes.data());
+    out.obs.push_back(std::move(values));
+  }
+}
+
+// ---- the consumer -----------------------------------------------------------------------------------------------
+
+BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan)
+    : state_(std::make_shared<State>(std::move(core), std::move(plan))) {
+  Registry& live = registry();
+  const std::lock_guard lock(live.mutex);
+  live.iterators.insert(this);
+}
+
+BatchIterator::~BatchIterator() {
+  if (exec::fork_generation() != state_->generation) {
+    // The driver and the pool's threads exist in the parent only: nothing here may be joined, locked or freed.
+    new std::shared_ptr<State>(std::move(state_));
+    return;
+  }
+  {
+    Registry& live = registry();
+    const std::lock_guard lock(live.mutex);
+    live.iterators.erase(this);
+  }
+  stop();
+  if (state_->driver.joinable()) state_->driver.join();
+}
+
+void BatchIterator::stop() noexcept {
+  if (exec::fork_generation() != state_->generation) return;
+  std::deque<std::shared_ptr<PendingBatch>> dropped;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop.request_stop();
+    dropped.swap(state_->queue);
+    state_->is_finished = true;
+    state_->changed.notify_all();
+  }
+}
+
+BatchIterator::Status BatchIterator::next(std::int64_t wait_ms, std::shared_ptr<LoadedBatch>* batch) {
+  State& state = *state_;
+  if (exec::fork_generation() != state.generation)
+    throw Error(ErrorKind::kInvalidArgument,
+                "this iterator was made before the process forked; make a new one with iter(loader)");
+  const std::int64_t start = now_ns();
+  std::unique_lock lock(state.mutex);
+  if (!state.driver.joinable() && !state.stop.stop_requested())
+    state.driver = std::thread([self = state_] { self->drive(); });
+  const auto is_settled = [&] {
+    return state.queue.empty() ? state.is_finished : state.queue.front()->is_ready;
+  };
+  const bool settled = state.changed.wait_for(lock, std::chrono::milliseconds(wait_ms), is_settled);
+  state.core->counters->wait_ns += now_ns() - start;
+  if (!settled) return Status::kWaiting;
+  if (state.queue.empty()) return Status::kEnd;
+  std::int64_t ready = 0;
+  for (const auto& pending : state.queue) ready += pending->is_ready ? 1 : 0;
+  state.core->counters->ready_sum += ready;
+  const auto pending = std::move(state.queue.front());
+  state.queue.pop_front();
+  pending->lease.release();
+  state.changed.notify_all();
+  lock.unlock();
+  if (pending->error) {
+    stop();
+    std::rethrow_exception(pending->error);
+  }
+  auto& counters = *state.core->counters;
+  ++counters.batches;
+  counters.cells += pending->batch.n_rows();
+  if (const auto* csr = std::get_if<matrix::CsrBlock>(&pending->batch.x))
+    counters.nonzeros += csr->indptr[csr->n_rows];
+  *batch = std::make_shared<LoadedBatch>(std::move(pending->batch), state.core->recycler);
+  return Status::kReady;
+}
+
+void stop_all_iterators() noexcept {
+  Registry& live = registry();
+  const std::lock_guard lock(live.mutex);
+  for (BatchIterator* iterator : live.iterators) iterator->stop();
+}
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,55 @@
+// BatchIterator: one pass over a plan. A driver thread reads ahead, the pool decodes, next() hands batches over in order.
+//
+// Thread-safe: next() may be called from any thread, one at a time; stop() from any thread at any time.
+// Lifetime: destroying it stops its work and frees its buffers. In a forked child it is inert.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cellfeed/collection/collection.h"
+#include "cellfeed/loader/counters.h"
+#include "cellfeed/loader/options.h"
+#include "cellfeed/loader/recycler.h"
+#include "cellfeed/loader/row_pipeline.h"
+#include "cellfeed/sampling/plan.h"
+
+namespace cellfeed::loader {
+
+// What every iterator of a loader shares.
+struct LoaderCore {
+  std::shared_ptr<const collection::Collection> collection;
+  LoaderOptions options;
+  std::shared_ptr<const RowPipeline> pipeline;
+  std::vector<std::shared_ptr<const collection::JoinedColumn>> obs;
+  std::shared_ptr<Recycler> recycler;
+  std::shared_ptr<Counters> counters;
+};
+
+// Throws kInvalidArgument, kNoSuchKey before any expression is read.
+std::shared_ptr<const LoaderCore> make_loader_core(
+    std::shared_ptr<const collection::Collection> collection, LoaderOptions options);
+
+class BatchIterator {
+ public:
+  enum class Status { kReady, kWaiting, kEnd };
+
+  BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan);
+  ~BatchIterator();
+  BatchIterator(const BatchIterator&) = delete;
+  BatchIterator& operator=(const BatchIterator&) = delete;
+
+  // Waits at most wait_ms for the next batch. Rethrows what reading or decoding it threw; after an error or stop(), kEnd.
+  Status next(std::int64_t wait_ms, std::shared_ptr<LoadedBatch>* batch);
+  // Ends the pass: no more batches, threads end soon, buffers are freed. Idempotent.
+  void stop() noexcept;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Stops every iterator of this process; for the interpreter's exit.
+void stop_all_iterators() noexcept;
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,30 @@
+// Counters of a loader (SEMANTICS 10). Thread-safe: every field is updated with relaxed atomics.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace cellfeed::loader {
+
+struct Counters {
+  std::atomic<std::int64_t> cells{0};
+  std::atomic<std::int64_t> batches{0};
+  std::atomic<std::int64_t> nonzeros{0};
+  std::atomic<std::int64_t> bytes_read{0};
+  std::atomic<std::int64_t> bytes_used{0};
+  std::atomic<std::int64_t> wait_ns{0};       // the consumer, for a batch that was not ready
+  std::atomic<std::int64_t> fetch_ns{0};      // read and inflate
+  std::atomic<std::int64_t> decode_ns{0};     // summed over threads
+  std::atomic<std::int64_t> transform_ns{0};  // summed over threads
+  std::atomic<std::int64_t> ready_sum{0};     // batches ready at each next(), for the mean queue depth
+  std::atomic<std::int64_t> peak_bytes{0};    // of the memory budget
+};
+
+inline std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,52 @@
+#include "cellfeed/transform/normalize.h"
+
+#include <cmath>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/transform/simd/value_kernels.h"
+
+namespace cellfeed::transform {
+namespace {
+
+template <typename Fn>
+void with_float_values(Row& row, const Fn& fn) {
+  const auto n = static_cast<std::size_t>(row.size);
+  if (row.dtype == DType::kF32) fn(std::span<float>(static_cast<float*>(row.values), n));
+  else fn(std::span<double>(static_cast<double*>(row.values), n));
+}
+
+}  // namespace
+
+NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {
+  if (!(std::isfinite(target_sum) && target_sum > 0))
+    throw_invalid("NormalizeTotal: target_sum must be positive and finite: {}", target_sum);
+}
+
+void NormalizeTotal::apply(Row& row) const {
+  if (row.library_size == 0) return;
+  if (!(std::isfinite(row.library_size) && row.library_size > 0))
+    throw_invalid(
+        "NormalizeTotal needs counts, but the values of a cell sum to {}: cell {}; remove NaN, infinite "
+        "or negative values, or leave NormalizeTotal out for data that is normalised already",
+        row.library_size, row.cell);
+  with_float_values(row, [&](auto values) {
+    using T = std::remove_cvref_t<decltype(values[0])>;
+    scale_values(values, static_cast<T>(target_sum_ / row.library_size));
+  });
+}
+
+Log1p::Log1p(double base) : unit_(1.0) {
+  if (base == 0) return;
+  if (!(std::isfinite(base) && base > 0 && base != 1))
+    throw_invalid("Log1p: base must be positive and not 1: {}", base);
+  unit_ = 1.0 / std::log(base);
+}
+
+void Log1p::apply(Row& row) const {
+  with_float_values(row, [&](auto values) {
+    using T = std::remove_cvref_t<decltype(values[0])>;
+    log1p_values(values, T{1}, static_cast<T>(unit_));
+  });
+}
+
+}  // namespace cellfeed::transform

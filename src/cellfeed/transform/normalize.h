@@ -1,0 +1,34 @@
+// Normalisation of expression values as scanpy does it: NormalizeTotal (pp.normalize_total) and Log1p (pp.log1p).
+#pragma once
+
+#include "cellfeed/transform/transform.h"
+
+namespace cellfeed::transform {
+
+// value * target_sum / library_size, over the cell's full library (SEMANTICS 7). A cell without counts stays as it is.
+class NormalizeTotal final : public Transform {
+ public:
+  explicit NormalizeTotal(double target_sum = 1e4);  // throws kInvalidArgument unless finite and positive
+  std::string name() const override { return "NormalizeTotal"; }
+  void apply(Row& row) const override;
+  bool needs_library_size() const override { return true; }
+  bool needs_float() const override { return true; }
+  double target_sum() const { return target_sum_; }
+
+ private:
+  double target_sum_;
+};
+
+// log(1 + value), divided by log(base) where a base is given (0 = natural).
+class Log1p final : public Transform {
+ public:
+  explicit Log1p(double base = 0);  // throws kInvalidArgument for a base that is not > 0 and != 1
+  std::string name() const override { return "Log1p"; }
+  void apply(Row& row) const override;
+  bool needs_float() const override { return true; }
+
+ private:
+  double unit_;  // 1 / log(base)
+};
+
+}  // namespace cellfeed::transform

@@ -1,0 +1,32 @@
+// Columns renamed, dropped and reordered: SelectGenes for users, remap_row for the gene join of a collection.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/transform/transform.h"
+
+namespace cellfeed::transform {
+
+// Moves a row to other columns: entry of column g goes to map[g], or is dropped where that is -1; keeps indices sorted.
+// REQUIRES: every index < map.size(); no two columns map to one.
+void remap_row(Row& row, std::span<const std::int32_t> map);
+
+// Keeps the genes named, in the order given: column j of the batch is genes[j].
+class SelectGenes final : public Transform {
+ public:
+  // Throws kInvalidArgument for an empty list or a repeated name.
+  explicit SelectGenes(std::vector<std::string> genes);
+  std::string name() const override { return "SelectGenes"; }
+  void apply(Row& row) const override { remap_row(row, map_); }
+  std::shared_ptr<const Transform> bind(const matrix::GeneAxis& input) const override;
+  matrix::GeneAxis output_genes(const matrix::GeneAxis&) const override { return {genes_}; }
+
+ private:
+  std::vector<std::string> genes_;
+  std::vector<std::int32_t> map_;
+};
+
+}  // namespace cellfeed::transform
