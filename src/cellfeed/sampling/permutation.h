@@ -1,0 +1,64 @@
+// Permutation: a keyed bijection on [0, n), in O(1) memory.
+//
+// Up to kExplicitSize elements: Fisher-Yates, so that every permutation is equally likely. Above: a
+// generalised Feistel network of 8 rounds with cycle walking, for any n up to 2^62. The exact
+// algorithms are in docs/sampling.md. Thread-safe: immutable once made.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cellfeed/sampling/random.h"
+
+namespace cellfeed::sampling {
+
+class Permutation {
+ public:
+  static constexpr std::int64_t kExplicitSize = 65536;
+  static constexpr std::int64_t kMaxSize = std::int64_t{1} << 62;
+
+  // REQUIRES: 0 < n <= kMaxSize.
+  Permutation(const RandomStream& stream, std::uint64_t substream, std::int64_t n);
+
+  // REQUIRES: i in [0, n).
+  std::int64_t operator()(std::int64_t i) const {
+    if (!table_.empty()) return table_[static_cast<std::size_t>(i)];
+    auto x = static_cast<std::uint64_t>(i);
+    do {
+      x = encrypt(x);
+    } while (x >= size_);
+    return static_cast<std::int64_t>(x);
+  }
+
+ private:
+  static constexpr int kRounds = 8;
+
+  void fill_table(const RandomStream& stream, std::uint64_t substream);
+  std::uint64_t encrypt(std::uint64_t x) const {
+    std::uint64_t left = x & left_mask_;
+    std::uint64_t right = x >> left_bits_;
+    for (std::size_t r = 0; r < kRounds; r += 2) {
+      left = (left + splitmix64(keys_[r], right)) & left_mask_;
+      right += scale_bits(splitmix64(keys_[r + 1], left), right_size_);
+      if (right >= right_size_) right -= right_size_;
+    }
+    return right << left_bits_ | left;
+  }
+
+  std::uint64_t size_;
+  std::vector<std::uint16_t> table_;  // empty for a Feistel network
+  int left_bits_ = 0;
+  std::uint64_t left_mask_ = 0;
+  std::uint64_t right_size_ = 0;
+  std::array<std::uint64_t, kRounds> keys_{};
+};
+
+// The permutation of [0, n) for (seed, epoch, purpose, substream). Each thread keeps the few it
+// used last.
+std::shared_ptr<const Permutation> cached_permutation(std::uint64_t seed, std::uint64_t epoch,
+                                                      Purpose purpose, std::uint64_t substream,
+                                                      std::int64_t n);
+
+}  // namespace cellfeed::sampling

@@ -1,0 +1,57 @@
+// RandomStream: counter-based random bits (Philox 4x32-10), a pure function of (seed, epoch,
+// purpose, counter).
+//
+// docs/sampling.md holds the exact algorithm and test vectors: a change here changes every order.
+// Thread-safe: a RandomStream is immutable.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace cellfeed::sampling {
+
+// What bits are for; streams of different purposes are independent. The numbers are part of the
+// order.
+enum class Purpose : std::uint32_t {
+  kBlockOrder = 1,   // permutation of blocks (of samples, when a block is one sample)
+  kShortBlock = 2,   // where the short block goes, or which samples drop_last drops
+  kGroupOrder = 3,   // permutation of the positions of fetch group g (substream g)
+  kBlockDraw = 4,    // weighted: which block, which class
+  kMemberDraw = 5,   // weighted: which sample of it
+  kRoundKeys = 6,    // weighted without replacement: exponential keys (substream = round)
+  kGroupBatch = 7,   // group sampling: order of the batches
+  kGroupMember = 8,  // group sampling: order of one group's members (substream = group)
+};
+
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, std::uint64_t epoch, Purpose purpose);
+
+  // Four words of Philox at counter (index, substream).
+  std::array<std::uint32_t, 4> words(std::uint64_t index, std::uint64_t substream = 0) const;
+  // 64 bits: the first two words, low word first.
+  std::uint64_t bits(std::uint64_t index, std::uint64_t substream = 0) const;
+  // Uniform on [0, range), without bias (Lemire); the substream counts rejections. REQUIRES: range
+  // > 0.
+  std::uint64_t bounded(std::uint64_t index, std::uint64_t range) const;
+
+  std::uint64_t key() const { return key_; }
+
+ private:
+  std::uint64_t key_;
+};
+
+// Output number `index` of SplitMix64 seeded with `state`.
+inline std::uint64_t splitmix64(std::uint64_t state, std::uint64_t index) {
+  std::uint64_t z = state + (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// floor(x * range / 2^64): x of 64 random bits scaled to [0, range).
+inline std::uint64_t scale_bits(std::uint64_t x, std::uint64_t range) {
+  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(x) * range) >> 64);
+}
+
+}  // namespace cellfeed::sampling
