@@ -1,0 +1,153 @@
+// Collections and their stores.
+#include <arrow/api.h>
+#include <arrow/c/bridge.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/collection/collection.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace cellfeed::bindings {
+namespace {
+
+using collection::Collection;
+using collection::JoinedColumn;
+
+// An object of the Arrow PyCapsule protocol, which pyarrow, pandas and polars read without a copy.
+struct ArrowStream {
+  std::shared_ptr<arrow::Table> table;
+  nb::capsule export_stream(nb::handle) const {
+    auto* stream = new ArrowArrayStream{};
+    auto reader = std::make_shared<arrow::TableBatchReader>(table);
+    const auto status = arrow::ExportRecordBatchReader(reader, stream);
+    if (!status.ok()) {
+      delete stream;
+      throw Error(ErrorKind::kInternal, status.ToString());
+    }
+    return nb::capsule(stream, "arrow_array_stream", [](void* p) noexcept {
+      auto* owned = static_cast<ArrowArrayStream*>(p);
+      if (owned->release != nullptr) owned->release(owned);
+      delete owned;
+    });
+  }
+};
+
+std::shared_ptr<const Collection> open_collection(
+    const std::vector<std::string>& paths, const std::optional<std::string>& join,
+    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
+    std::int64_t cache_bytes, bool allow_dense) {
+  collection::CollectionOptions options;
+  options.open.layer = layer;
+  options.open.cache_bytes = cache_bytes;
+  options.open.allow_dense = allow_dense;
+  options.make_unique = make_unique;
+  if (genes) {
+    options.join = collection::Join::kFixed;
+    options.genes = std::move(*genes);
+  } else if (join) {
+    if (*join != "inner" && *join != "outer")
+      throw_invalid("join must be \"inner\", \"outer\" or None: '{}'", *join);
+    options.join = *join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
+  }
+  nb::gil_scoped_release release;
+  return Collection::open(paths, options);
+}
+
+nb::dict store_info(const Collection& self, std::int64_t s) {
+  if (s < 0 || s >= self.n_stores())
+    throw Error(ErrorKind::kOutOfRange, fmt::format("no such store: {} of {}", s, self.n_stores()));
+  const format::StoreInfo& info = self.store(s).info();
+  nb::dict out;
+  out["path"] = info.path;
+  out["format"] = info.format;
+  out["layer"] = info.layer;
+  out["n_cells"] = info.n_rows;
+  out["n_genes"] = info.n_cols;
+  out["nonzeros"] = info.nnz;
+  out["dtype"] = std::string(dtype_name(info.value_dtype));
+  out["is_dense"] = info.is_dense;
+  out["compression"] = info.compression;
+  out["rows_per_chunk"] = info.rows_per_chunk;
+  out["bytes_on_disk"] = info.bytes_on_disk;
+  return out;
+}
+
+nb::object gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
+  std::vector<collection::RowPlace> places;
+  places.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::int64_t row = rows.data()[i];
+    if (row < 0 || row >= self.n_rows())
+      throw Error(ErrorKind::kOutOfRange,
+                  fmt::format("row {} is outside the collection of {} cells", row, self.n_rows()));
+    places.push_back(self.locate(row));
+  }
+  auto bytes = std::make_shared<matrix::Buffer<std::byte>>(places.size() * dtype_bytes(column.dtype()));
+  column.gather(places, bytes->data());
+  return untyped_as_array(column.dtype(), bytes->data(), {places.size()}, bytes);
+}
+
+}  // namespace
+
+void bind_collection(nb::module_& module) {
+  nb::class_<ArrowStream>(module, "ArrowStream")
+      .def("__arrow_c_stream__", &ArrowStream::export_stream, "requested_schema"_a = nb::none());
+  nb::class_<JoinedColumn>(module, "ObsColumn")
+      .def_prop_ro("name", &JoinedColumn::name)
+      .def_prop_ro("is_categorical", &JoinedColumn::is_categorical)
+      .def_prop_ro("ordered", &JoinedColumn::ordered)
+      .def_prop_ro("dtype", [](const JoinedColumn& self) { return std::string(dtype_name(self.dtype())); })
+      .def_prop_ro("categories", &JoinedColumn::categories);
+  nb::class_<Collection>(module, "Collection")
+      .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a, "layer"_a,
+                  "cache_bytes"_a, "allow_dense"_a)
+      .def_prop_ro("n_rows", &Collection::n_rows)
+      .def_prop_ro("n_stores", &Collection::n_stores)
+      .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })
+      .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
+      .def_prop_ro("obs_names", &Collection::obs_names)
+      .def_prop_ro("fingerprint", &Collection::fingerprint)
+      .def_prop_ro("offsets",
+                   [](const Collection& self) {
+                     return std::vector<std::int64_t>(self.offsets().begin(), self.offsets().end());
+                   })
+      .def("store_info", &store_info, "store"_a)
+      .def("store_genes",
+           [](const Collection& self, std::int64_t s) { return self.store(s).genes().names; }, "store"_a)
+      .def("gene_map",
+           [](const Collection& self, std::int64_t s) -> nb::object {
+             const auto map = self.gene_map(s);
+             if (map.empty()) return nb::none();
+             return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
+           },
+           "store"_a)
+      .def("obs_column",
+           [](const Collection& self, const std::string& name) {
+             nb::gil_scoped_release release;
+             return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
+           },
+           "name"_a)
+      .def("gather_obs", &gather, "column"_a, "rows"_a)
+      .def("read_obs",
+           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
+             nb::gil_scoped_release release;
+             return ArrowStream{self.store(s).read_obs(begin, end)};
+           },
+           "store"_a, "begin"_a, "end"_a)
+      .def("read_var",
+           [](const Collection& self, std::int64_t s) {
+             nb::gil_scoped_release release;
+             return ArrowStream{self.store(s).read_var()};
+           },
+           "store"_a);
+}
+
+}  // namespace cellfeed::bindings

@@ -1,0 +1,170 @@
+// The loader, its iterators and batches.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "bindings.h"
+#include "cellfeed/loader/batch_iterator.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace cellfeed::bindings {
+namespace {
+
+using loader::BatchIterator;
+using loader::LoadedBatch;
+using loader::LoaderCore;
+
+// How long a wait for a batch goes on before Ctrl-C is looked for.
+constexpr std::int64_t kSignalCheckMs = 50;
+
+// A loaded batch with the arrays that Python has asked for.
+struct PyBatch {
+  std::shared_ptr<LoadedBatch> loaded;
+
+  const matrix::Batch& batch() const { return loaded->batch(); }
+  const matrix::CsrBlock& csr() const {
+    if (const auto* block = std::get_if<matrix::CsrBlock>(&batch().x)) return *block;
+    throw Error(ErrorKind::kInvalidArgument, "this batch is dense: it has no indptr and indices");
+  }
+};
+
+std::shared_ptr<const LoaderCore> make_core(std::shared_ptr<const collection::Collection> cells,
+                                            const std::string& output, const std::string& dtype,
+                                            const std::string& casting,
+                                            std::vector<std::string> obs,
+                                            std::vector<std::shared_ptr<transform::Transform>> transforms,
+                                            std::int64_t memory_budget, int threads, int prefetch) {
+  loader::LoaderOptions options;
+  if (output != "csr" && output != "dense")
+    throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", output);
+  if (casting != "exact" && casting != "same_kind")
+    throw_invalid("casting must be \"exact\" or \"same_kind\": '{}'", casting);
+  options.output = output == "csr" ? loader::Output::kCsr : loader::Output::kDense;
+  options.dtype = dtype_from_name(dtype);
+  options.casting = casting == "exact" ? Casting::kExact : Casting::kSameKind;
+  options.obs = std::move(obs);
+  options.transforms.assign(transforms.begin(), transforms.end());
+  options.memory_budget = memory_budget;
+  options.threads = threads;
+  options.prefetch_batches = prefetch;
+  return loader::make_loader_core(std::move(cells), std::move(options));
+}
+
+PyBatch next_batch(BatchIterator& iterator) {
+  for (;;) {
+    std::shared_ptr<LoadedBatch> loaded;
+    BatchIterator::Status status;
+    {
+      nb::gil_scoped_release release;
+      status = iterator.next(kSignalCheckMs, &loaded);
+    }
+    if (status == BatchIterator::Status::kReady) return {std::move(loaded)};
+    if (status == BatchIterator::Status::kEnd) throw nb::stop_iteration();
+    if (PyErr_CheckSignals() != 0) {
+      iterator.stop();
+      throw nb::python_error();
+    }
+  }
+}
+
+nb::dict stats_of(const LoaderCore& core) {
+  const loader::Counters& c = *core.counters;
+  constexpr double kSeconds = 1e-9;
+  nb::dict stats;
+  stats["cells"] = c.cells.load();
+  stats["batches"] = c.batches.load();
+  stats["nonzeros"] = c.nonzeros.load();
+  stats["bytes_read"] = c.bytes_read.load();
+  stats["bytes_used"] = c.bytes_used.load();
+  stats["wait_seconds"] = static_cast<double>(c.wait_ns.load()) * kSeconds;
+  stats["fetch_seconds"] = static_cast<double>(c.fetch_ns.load()) * kSeconds;
+  stats["decode_seconds"] = static_cast<double>(c.decode_ns.load()) * kSeconds;
+  stats["transform_seconds"] = static_cast<double>(c.transform_ns.load()) * kSeconds;
+  const std::int64_t batches = std::max<std::int64_t>(c.batches.load(), 1);
+  stats["queue_depth"] = static_cast<double>(c.ready_sum.load()) / static_cast<double>(batches);
+  stats["peak_bytes"] = c.peak_bytes.load();
+  stats["threads"] = core.options.threads;
+  return stats;
+}
+
+nb::object values_array(const PyBatch& self) {
+  if (const auto* csr = std::get_if<matrix::CsrBlock>(&self.batch().x))
+    return untyped_as_array(matrix::value_buffer_dtype(csr->values),
+                            matrix::value_buffer_data(csr->values),
+                            {static_cast<std::size_t>(csr->indptr[csr->n_rows])}, self.loaded);
+  const auto& dense = std::get<matrix::DenseBlock>(self.batch().x);
+  return untyped_as_array(
+      matrix::value_buffer_dtype(dense.values), matrix::value_buffer_data(dense.values),
+      {static_cast<std::size_t>(dense.n_rows), static_cast<std::size_t>(dense.n_cols)}, self.loaded);
+}
+
+void bind_batch(nb::module_& module) {
+  nb::class_<PyBatch>(module, "Batch")
+      .def_prop_ro("is_sparse",
+                   [](const PyBatch& self) {
+                     return std::holds_alternative<matrix::CsrBlock>(self.batch().x);
+                   })
+      .def_prop_ro("n_rows", [](const PyBatch& self) { return self.batch().n_rows(); })
+      .def_prop_ro("n_cols",
+                   [](const PyBatch& self) {
+                     return std::visit([](const auto& block) { return block.n_cols; }, self.batch().x);
+                   })
+      .def_prop_ro("indptr",
+                   [](const PyBatch& self) {
+                     return as_array(self.csr().indptr.data(), {self.csr().indptr.size()}, self.loaded);
+                   })
+      .def_prop_ro("indices",
+                   [](const PyBatch& self) {
+                     const auto& csr = self.csr();
+                     return as_array(csr.indices.data(),
+                                     {static_cast<std::size_t>(csr.indptr[csr.n_rows])}, self.loaded);
+                   })
+      .def_prop_ro("values", &values_array)
+      .def_prop_ro("rows",
+                   [](const PyBatch& self) {
+                     return as_array(self.batch().rows.data(), {self.batch().rows.size()}, self.loaded);
+                   })
+      .def_prop_ro("is_padding",
+                   [](const PyBatch& self) -> nb::object {
+                     const auto& padding = self.batch().is_padding;
+                     if (padding.empty()) return nb::none();
+                     return as_array(reinterpret_cast<const bool*>(padding.data()), {padding.size()},
+                                     self.loaded);
+                   })
+      .def("obs", [](const PyBatch& self, std::size_t i) {
+        const auto& column = self.batch().obs.at(i);
+        return untyped_as_array(column.dtype, column.bytes.data(), {self.batch().rows.size()},
+                                self.loaded);
+      });
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  bind_batch(module);
+  nb::class_<BatchIterator>(module, "BatchIterator")
+      .def("__iter__", [](nb::handle self) { return self; })
+      .def("__next__", &next_batch)
+      .def("stop", &BatchIterator::stop, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<LoaderCore>(module, "LoaderCore")
+      .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
+                  "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a)
+      .def_prop_ro("gene_names", [](const LoaderCore& self) { return self.pipeline->genes().names; })
+      .def_prop_ro("n_genes", [](const LoaderCore& self) { return self.pipeline->genes().size(); })
+      .def_prop_ro("threads", [](const LoaderCore& self) { return self.options.threads; })
+      .def("iterate",
+           [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan) {
+             return std::make_unique<BatchIterator>(std::move(self), plan);
+           },
+           "plan"_a)
+      .def("stats", &stats_of);
+  module.def("stop_all_iterators", &loader::stop_all_iterators,
+             nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace cellfeed::bindings

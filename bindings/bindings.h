@@ -1,0 +1,14 @@
+// One bind_<layer> function for each layer that Python sees; module.cc calls them in order.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace cellfeed::bindings {
+
+void bind_errors(nanobind::module_& module);
+void bind_collection(nanobind::module_& module);
+void bind_sampling(nanobind::module_& module);
+void bind_transform(nanobind::module_& module);
+void bind_loader(nanobind::module_& module);
+
+}  // namespace cellfeed::bindings

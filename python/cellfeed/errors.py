@@ -1,0 +1,87 @@
+"""The exceptions of cellfeed: each is a :class:`CellfeedError` and also the native type that fits."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExistsError",
+    "CancelledError",
+    "CellfeedError",
+    "CorruptDataError",
+    "InputOutputError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "NoSpaceError",
+    "NoSuchKeyError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "PrecisionError",
+    "UnsupportedError",
+]
+
+
+class CellfeedError(Exception):
+    """Base of every error that cellfeed raises.
+
+    Attributes
+    ----------
+    path
+        The file or directory at fault; empty where none is involved.
+    """
+
+    path: str = ""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class InvalidArgumentError(CellfeedError, ValueError):
+    """An argument has a value that cannot work."""
+
+
+class InvalidTypeError(CellfeedError, TypeError):
+    """An argument has a type that cannot work."""
+
+
+class NotFoundError(CellfeedError, FileNotFoundError):
+    """A file or directory is not there."""
+
+
+class NoSuchKeyError(CellfeedError, KeyError):
+    """A column, layer or gene is not in the data."""
+
+
+class OutOfRangeError(CellfeedError, IndexError):
+    """A row number lies outside the data."""
+
+
+class AlreadyExistsError(CellfeedError, FileExistsError):
+    """A target exists already, or another process is writing it."""
+
+
+class CorruptDataError(CellfeedError, OSError):
+    """Bytes are not what their format promises."""
+
+
+class UnsupportedError(CellfeedError, NotImplementedError):
+    """Valid data that this version cannot read."""
+
+
+class InputOutputError(CellfeedError, OSError):
+    """The operating system refused to read or write."""
+
+
+class NoSpaceError(CellfeedError, OSError):
+    """The disk is full."""
+
+
+class PrecisionError(CellfeedError, ValueError):
+    """A value does not fit the requested dtype exactly."""
+
+
+class CancelledError(CellfeedError, RuntimeError):
+    """The work was stopped by its consumer."""
+
+
+class InternalError(CellfeedError, RuntimeError):
+    """A bug in cellfeed: please report it."""
