@@ -1,0 +1,41 @@
+// Reads columns of an AnnData dataframe to Arrow: today's encodings and the categoricals of anndata 0.7.
+// Thread-safe: takes the HDF5 session itself.
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cellfeed/format/h5ad/h5_file.h"
+
+namespace cellfeed::format::h5ad {
+
+// One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
+class ColumnReader {
+ public:
+  // legacy_categories: where anndata 0.7 kept the categories of a plain dataset ("obs/__categories/cell_type").
+  ColumnReader(const H5File& file, std::string name, std::string legacy_categories);
+
+  std::int64_t length() const { return length_; }
+  // Rows [begin, end). Throws kUnsupported or kCorruptData naming the column.
+  std::shared_ptr<arrow::Array> read(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  enum class Kind { kPlain, kCategorical, kNullable };
+  void open_group();
+  std::shared_ptr<arrow::Array> read_categorical(std::int64_t begin, std::int64_t end) const;
+  std::shared_ptr<arrow::Array> read_nullable(std::int64_t begin, std::int64_t end) const;
+  std::int64_t dataset_length(const std::string& name) const;
+
+  const H5File& file_;
+  std::string name_;
+  Kind kind_ = Kind::kPlain;
+  std::int64_t length_ = 0;
+  std::string values_name_;  // the plain values, the codes, or the values under a mask
+  bool ordered_ = false;
+  std::shared_ptr<arrow::Array> categories_;
+};
+
+}  // namespace cellfeed::format::h5ad

@@ -1,0 +1,145 @@
+// CsrMatrix: opening and checking one CSR group.
+#include "cellfeed/format/h5ad/csr_matrix.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+void check_encoding(const H5File& file, const std::string& layer) {
+  const Handle group = open_object(file.id(), file.path(), layer);
+  const auto encoding = text_attribute(group.get(), "encoding-type");
+  if (encoding == "csr_matrix") return;
+  if (encoding == "csc_matrix")
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
+                "adata.X = adata.X.tocsr(); adata.write_h5ad(...)", layer);
+  if (!encoding && H5Aexists(group.get(), "h5sparse_format") > 0)
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "'{}' has the sparse layout of anndata 0.6 or earlier (h5sparse_format); read the file with "
+                "anndata and write it again (adata.write_h5ad)", layer);
+  throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'", layer,
+              encoding.value_or("(none)"));
+}
+
+std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::string& layer) {
+  const Hdf5Session session;
+  check_encoding(file, layer);
+  const Handle group = open_object(file.id(), file.path(), layer);
+  const auto shape = integers_attribute(group.get(), "shape");
+  if (!shape)
+    throw_error(ErrorKind::kCorruptData, file.path(), "the attribute 'shape' is missing or not of integers: '{}'",
+                layer);
+  if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute 'shape' must be two non-negative numbers: '{}': {}", layer,
+                fmt::join(*shape, ", "));
+  return {(*shape)[0], (*shape)[1]};
+}
+
+bool is_10x_file(const H5File& file) {
+  for (const std::string& name : member_names(file.id(), file.path()))
+    if (object_kind(file.id(), name + "/barcodes") == ObjectKind::kDataset) return true;
+  return false;
+}
+
+bool is_matrix(const H5File& file, const std::string& name) {
+  return object_kind(file.id(), name) != ObjectKind::kMissing;
+}
+
+std::vector<std::string> list_layers(const H5File& file) {
+  std::vector<std::string> names;
+  for (const char* name : {"X", "raw/X"})
+    if (is_matrix(file, name)) names.push_back(name);
+  if (object_kind(file.id(), "layers") == ObjectKind::kGroup)
+    for (const auto& name : member_names(open_object(file.id(), file.path(), "layers").get(), file.path()))
+      names.push_back("layers/" + name);
+  return names;
+}
+
+}  // namespace
+
+std::string find_layer(const H5File& file, const std::string& layer) {
+  std::string name = layer == "raw" ? "raw/X" : layer;
+  if (name != "X" && name != "raw/X" && !name.starts_with("layers/")) name = "layers/" + name;
+  if (is_matrix(file, name)) return name;
+  if (is_10x_file(file))
+    throw Error(ErrorKind::kUnsupported,
+                "10x .h5 files are not yet readable in this version; convert with "
+                "scanpy.read_10x_h5(path).write_h5ad(...)", file.path());
+  const std::vector<std::string> layers = list_layers(file);
+  if (layers.empty())
+    throw Error(ErrorKind::kNoSuchKey, "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')",
+                file.path());
+  throw_error(ErrorKind::kNoSuchKey, file.path(), "no such layer: '{}'; there are: {}", layer,
+              fmt::join(layers, ", "));
+}
+
+CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
+    : file_(file),
+      layer_(std::move(layer)),
+      n_rows_(read_shape(file, layer_).first),
+      n_cols_(read_shape(file, layer_).second),
+      data_(file, layer_ + "/data", 0),
+      indices_(file, layer_ + "/indices", 1),
+      indptr_(file, layer_ + "/indptr", 2),
+      decoder_(file.path(), layer_, n_cols_, indices_.dtype(), data_.dtype()) {
+  if (indices_.length() != data_.length())
+    throw_error(ErrorKind::kCorruptData, file_.path(), "data and indices of '{}' differ in length: {}, {}",
+                layer_, data_.length(), indices_.length());
+  if (indptr_.length() != n_rows_ + 1)
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "indptr of '{}' must have one entry more than rows: {} entries, {} rows", layer_,
+                indptr_.length(), n_rows_);
+  const bool is_mappable = indptr_.contiguous() != nullptr &&
+                           (indptr_.dtype() == DType::kI32 || indptr_.dtype() == DType::kI64);
+  if (!is_mappable) offsets_ = indptr_.read_integers();
+  check_offsets();
+}
+
+// All of them where they were read anyway; the ends only where they are mapped, since opening must not read a table
+// as long as the file has cells: row_entries checks each row it hands out.
+void CsrMatrix::check_offsets() const {
+  for (std::int64_t row = 0; row + 1 < std::ssize(offsets_); ++row)
+    if (offsets_[row] > offsets_[row + 1]) throw_bad_offsets(row, offsets_[row], offsets_[row + 1]);
+  if (offset_at(0) != 0 || offset_at(n_rows_) != nnz())
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "indptr of '{}' must start at 0 and end at the number of entries: starts at {}, ends at {}, entries {}",
+                layer_, offset_at(0), offset_at(n_rows_), nnz());
+}
+
+std::int64_t CsrMatrix::offset_at(std::int64_t i) const {
+  if (!offsets_.empty()) return offsets_[i];
+  if (indptr_.dtype() == DType::kI32) {
+    std::int32_t offset;
+    std::memcpy(&offset, indptr_.contiguous() + i * 4, sizeof offset);
+    return offset;
+  }
+  std::int64_t offset;
+  std::memcpy(&offset, indptr_.contiguous() + i * 8, sizeof offset);
+  return offset;
+}
+
+EntryRange CsrMatrix::row_entries(std::int64_t row) const {
+  if (row < 0 || row >= n_rows_)
+    throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row, n_rows_);
+  const EntryRange range{offset_at(row), offset_at(row + 1)};
+  if (range.begin < 0 || range.begin > range.end || range.end > nnz())
+    throw_bad_offsets(row, range.begin, range.end);
+  if (range.end - range.begin > std::numeric_limits<std::int32_t>::max())
+    throw_error(ErrorKind::kCorruptData, file_.path(), "a row of '{}' has more than 2^31-1 entries: row {}, entries {}",
+                layer_, row, range.end - range.begin);
+  return range;
+}
+
+void CsrMatrix::throw_bad_offsets(std::int64_t row, std::int64_t begin, std::int64_t end) const {
+  throw_error(ErrorKind::kCorruptData, file_.path(),
+              "indptr of '{}' must not decrease nor pass the number of entries: row {} goes from {} to {}, entries {}",
+              layer_, row, begin, end, nnz());
+}
+
+}  // namespace cellfeed::format::h5ad

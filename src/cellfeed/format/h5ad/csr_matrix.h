@@ -1,0 +1,55 @@
+// CsrMatrix: one CSR group of an .h5ad file ("X", "raw/X", "layers/counts"): its shape, row offsets and two arrays.
+// Thread-safe. Lifetime: the H5File outlives it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/csr_row.h"
+#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5ad/stored_array.h"
+
+namespace cellfeed::format::h5ad {
+
+// Entries [begin, end) of data and indices.
+struct EntryRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+class CsrMatrix {
+ public:
+  // Throws kUnsupported for what is not CSR, kCorruptData for parts that do not fit together.
+  CsrMatrix(const H5File& file, std::string layer);
+
+  std::int64_t n_rows() const { return n_rows_; }
+  std::int64_t n_cols() const { return n_cols_; }
+  std::int64_t nnz() const { return data_.length(); }
+  const StoredArray& data() const { return data_; }
+  const StoredArray& indices() const { return indices_; }
+  const RowDecoder& decoder() const { return decoder_; }
+  // Where row lies. Throws kOutOfRange, or kCorruptData naming the row and the two offsets.
+  EntryRange row_entries(std::int64_t row) const;
+
+ private:
+  void check_offsets() const;
+  [[noreturn]] void throw_bad_offsets(std::int64_t row, std::int64_t begin, std::int64_t end) const;
+  std::int64_t offset_at(std::int64_t i) const;
+
+  const H5File& file_;
+  std::string layer_;
+  std::int64_t n_rows_ = 0;
+  std::int64_t n_cols_ = 0;
+  StoredArray data_;
+  StoredArray indices_;
+  StoredArray indptr_;
+  std::vector<std::int64_t> offsets_;  // empty where indptr is memory-mapped
+  RowDecoder decoder_;
+};
+
+// The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or what kind of file
+// this is when there is no matrix at all. REQUIRES: a Hdf5Session.
+std::string find_layer(const H5File& file, const std::string& layer);
+
+}  // namespace cellfeed::format::h5ad

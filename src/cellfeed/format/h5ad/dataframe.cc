@@ -1,0 +1,116 @@
+// Dataframe: obs or var of an AnnData file.
+#include "cellfeed/format/h5ad/dataframe.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/h5ad/column_values.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+constexpr char kLegacyCategories[] = "__categories";
+
+std::shared_ptr<arrow::Array> numbered(std::int64_t begin, std::int64_t end) {
+  arrow::StringBuilder builder;
+  for (std::int64_t i = begin; i < end; ++i) check_arrow(builder.Append(fmt::format("{}", i)));
+  std::shared_ptr<arrow::Array> array;
+  check_arrow(builder.Finish(&array));
+  return array;
+}
+
+// An index of categories or numbers as strings.
+std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& array) {
+  if (array->type_id() == arrow::Type::STRING) return array;
+  arrow::StringBuilder builder;
+  for (std::int64_t i = 0; i < array->length(); ++i) {
+    const auto scalar = array->GetScalar(i);
+    check_arrow(scalar.status());
+    if (!(*scalar)->is_valid) check_arrow(builder.AppendNull());
+    else if (array->type_id() == arrow::Type::DICTIONARY) {
+      const auto value = static_cast<const arrow::DictionaryScalar&>(**scalar).GetEncodedValue();
+      check_arrow(value.status());
+      check_arrow(builder.Append((*value)->ToString()));
+    } else {
+      check_arrow(builder.Append((*scalar)->ToString()));
+    }
+  }
+  std::shared_ptr<arrow::Array> strings;
+  check_arrow(builder.Finish(&strings));
+  return strings;
+}
+
+}  // namespace
+
+Dataframe::Dataframe(const H5File& file, std::string name, std::int64_t n_rows)
+    : file_(file), name_(std::move(name)), n_rows_(n_rows) {
+  const Hdf5Session session;
+  switch (object_kind(file_.id(), name_)) {
+    case ObjectKind::kGroup: break;
+    case ObjectKind::kDataset:
+      throw_error(ErrorKind::kUnsupported, file_.path(),
+                  "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata and write it "
+                  "again (adata.write_h5ad)", name_);
+    default:
+      throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'", name_);
+  }
+  const Handle group = open_object(file_.id(), file_.path(), name_);
+  const std::vector<std::string> members = member_names(group.get(), file_.path());
+  const auto is_member = [&](const std::string& member) {
+    return std::find(members.begin(), members.end(), member) != members.end();
+  };
+  index_name_ = text_attribute(group.get(), "_index").value_or("_index");
+  has_index_ = is_member(index_name_);
+  if (auto order = texts_attribute(group.get(), "column-order")) {
+    columns_ = std::move(*order);
+  } else {
+    for (const std::string& member : members)
+      if (member != index_name_ && member != kLegacyCategories) columns_.push_back(member);
+  }
+  if (!has_index_) return;
+  const std::int64_t length = reader(index_name_).length();
+  if (length != n_rows_)
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "'{}' and the matrix differ in length: {} names, {} in the matrix", name_, length, n_rows_);
+}
+
+const ColumnReader& Dataframe::reader(const std::string& column) const {
+  // Session first: the order of the two locks is the same everywhere.
+  const Hdf5Session session;
+  const std::lock_guard lock(readers_mutex_);
+  auto& slot = readers_[column];
+  if (!slot) {
+    const std::string legacy = name_ + "/" + kLegacyCategories + "/" + column;
+    slot = std::make_unique<ColumnReader>(file_, name_ + "/" + column, legacy);
+  }
+  return *slot;
+}
+
+std::shared_ptr<arrow::Array> Dataframe::read_column(const std::string& column, std::int64_t begin,
+                                                     std::int64_t end) const {
+  const ColumnReader& stored = reader(column);
+  if (stored.length() != n_rows_)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "a column has the wrong length: '{}/{}': {} rows, expected {}",
+                name_, column, stored.length(), n_rows_);
+  return stored.read(begin, end);
+}
+
+std::shared_ptr<arrow::Array> Dataframe::read_index(std::int64_t begin, std::int64_t end) const {
+  return has_index_ ? as_strings(read_column(index_name_, begin, end)) : numbered(begin, end);
+}
+
+std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t end) const {
+  arrow::FieldVector fields{arrow::field("_index", arrow::utf8())};
+  arrow::ArrayVector arrays{read_index(begin, end)};
+  for (const std::string& column : columns_) {
+    arrays.push_back(read_column(column, begin, end));
+    fields.push_back(arrow::field(column, arrays.back()->type()));
+  }
+  const auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});
+  return arrow::Table::Make(arrow::schema(std::move(fields), metadata), arrays, end - begin);
+}
+
+}  // namespace cellfeed::format::h5ad

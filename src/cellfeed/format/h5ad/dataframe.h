@@ -1,0 +1,48 @@
+// Dataframe: obs or var of an AnnData file, column by column and by ranges of rows.
+// Thread-safe: takes the HDF5 session itself. Lifetime: the H5File outlives it.
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/h5ad/column_reader.h"
+#include "cellfeed/format/h5ad/h5_file.h"
+
+namespace cellfeed::format::h5ad {
+
+class Dataframe {
+ public:
+  // name: "obs", "var" or "raw/var". n_rows: what the matrix says. Throws kUnsupported for the compound tables of
+  // anndata 0.6, kCorruptData when the index has another length.
+  Dataframe(const H5File& file, std::string name, std::int64_t n_rows);
+
+  // Without the index.
+  const std::vector<std::string>& columns() const { return columns_; }
+  const std::string& index_name() const { return index_name_; }
+  std::shared_ptr<arrow::Array> read_column(const std::string& column, std::int64_t begin,
+                                            std::int64_t end) const;
+  // Always strings. A file without an index has its rows named by position.
+  std::shared_ptr<arrow::Array> read_index(std::int64_t begin, std::int64_t end) const;
+  // "_index" first; schema metadata "index_name" is the name the file gives it.
+  std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  const ColumnReader& reader(const std::string& column) const;
+
+  const H5File& file_;
+  std::string name_;
+  std::int64_t n_rows_;
+  std::string index_name_;
+  bool has_index_ = false;
+  std::vector<std::string> columns_;
+  mutable std::mutex readers_mutex_;
+  mutable std::map<std::string, std::unique_ptr<ColumnReader>> readers_;
+};
+
+}  // namespace cellfeed::format::h5ad

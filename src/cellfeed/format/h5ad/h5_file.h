@@ -1,0 +1,33 @@
+// An open HDF5 file: its metadata through HDF5, its bytes through a memory map.
+// Thread-safe: immutable once open.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cellfeed/format/h5ad/hdf5_api.h"
+#include "cellfeed/io/byte_source.h"
+
+namespace cellfeed::format::h5ad {
+
+class H5File {
+ public:
+  // Throws kNotFound, kIo or kCorruptData; says so when the file is empty, truncated, a Git LFS pointer or not HDF5.
+  explicit H5File(std::string path);
+
+  const std::string& path() const { return path_; }
+  hid_t id() const { return id_.get(); }
+  std::span<const std::byte> bytes() const { return source_->map(); }
+  std::int64_t size() const { return source_->size(); }
+  std::int64_t change_time_ns() const { return change_time_ns_; }
+
+ private:
+  std::string path_;
+  std::unique_ptr<io::ByteSource> source_;
+  std::int64_t change_time_ns_ = 0;
+  Handle id_;
+};
+
+}  // namespace cellfeed::format::h5ad

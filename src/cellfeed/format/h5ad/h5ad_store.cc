@@ -1,0 +1,130 @@
+// H5adStore: a CSR matrix, obs and var of one file.
+#include "cellfeed/format/h5ad/h5ad_store.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/format/h5ad/csr_matrix.h"
+#include "cellfeed/format/h5ad/csr_rows.h"
+#include "cellfeed/format/h5ad/dataframe.h"
+#include "cellfeed/format/h5ad/h5_file.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+class H5adStore final : public RowStore {
+ public:
+  H5adStore(std::unique_ptr<H5File> file, const std::string& layer, std::int64_t cache_bytes);
+
+  const StoreInfo& info() const override { return info_; }
+  const matrix::GeneAxis& genes() const override { return genes_; }
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    return fetch_csr_rows(matrix_, cache_, rows, parallel);
+  }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
+    return plan_csr_fetch_bytes(matrix_, rows);
+  }
+  std::vector<std::string> obs_names() const override { return obs_.columns(); }
+  matrix::FixedColumn obs_column(const std::string& name) const override;
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
+  std::shared_ptr<arrow::Table> read_var() const override { return var_.read(0, info_.n_cols); }
+  std::uint64_t fingerprint() const override;
+
+ private:
+  void describe(const std::string& layer);
+  void read_genes();
+
+  std::unique_ptr<H5File> file_;
+  CsrMatrix matrix_;
+  ChunkCache cache_;
+  Dataframe obs_;
+  Dataframe var_;
+  StoreInfo info_;
+  matrix::GeneAxis genes_;
+};
+
+H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer, std::int64_t cache_bytes)
+    : file_(std::move(file)),
+      matrix_(*file_, layer),
+      cache_(cache_bytes),
+      obs_(*file_, "obs", matrix_.n_rows()),
+      var_(*file_, layer == "raw/X" ? "raw/var" : "var", matrix_.n_cols()) {
+  describe(layer);
+  read_genes();
+}
+
+void H5adStore::describe(const std::string& layer) {
+  const StoredArray& data = matrix_.data();
+  info_ = {.path = file_->path(), .format = "h5ad", .layer = layer, .n_rows = matrix_.n_rows(),
+           .n_cols = matrix_.n_cols(), .nnz = matrix_.nnz(), .value_dtype = data.dtype(),
+           .is_dense = false, .compression = data.compression(), .rows_per_chunk = 1,
+           .bytes_on_disk = file_->size()};
+  if (data.is_compressed() && matrix_.n_rows() > 0) {
+    const std::int64_t row_entries = std::max<std::int64_t>(1, matrix_.nnz() / matrix_.n_rows());
+    info_.rows_per_chunk = std::max<std::int64_t>(1, data.chunk_elements() / row_entries);
+  }
+}
+
+void H5adStore::read_genes() {
+  const auto index = var_.read_index(0, matrix_.n_cols());
+  const auto& names = static_cast<const arrow::StringArray&>(*index);
+  genes_.names.reserve(static_cast<std::size_t>(names.length()));
+  for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
+}
+
+matrix::FixedColumn H5adStore::obs_column(const std::string& name) const {
+  const auto& columns = obs_.columns();
+  if (name == "_index")
+    return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_index(0, info_.n_rows)));
+  if (std::find(columns.begin(), columns.end(), name) == columns.end())
+    throw_error(ErrorKind::kNoSuchKey, info_.path, "no such obs column: '{}'; there are: {}", name,
+                fmt::join(columns, ", "));
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_column(name, 0, info_.n_rows)));
+}
+
+std::shared_ptr<arrow::Table> H5adStore::read_obs(std::int64_t begin, std::int64_t end) const {
+  if (begin < 0 || begin > end || end > info_.n_rows)
+    throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}", begin, end,
+                info_.n_rows);
+  return obs_.read(begin, end);
+}
+
+std::uint64_t H5adStore::fingerprint() const {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  const auto mix = [&](std::uint64_t value) {
+    // SplitMix64's finaliser over the running hash.
+    hash += value + 0x9e3779b97f4a7c15u;
+    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+    hash ^= hash >> 31;
+  };
+  for (const std::int64_t value :
+       {file_->size(), file_->change_time_ns(), info_.n_rows, info_.n_cols, info_.nnz})
+    mix(static_cast<std::uint64_t>(value));
+  for (const char c : info_.layer) mix(static_cast<std::uint64_t>(c));
+  return hash;
+}
+
+}  // namespace
+
+std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
+  if (options.cache_bytes < 0) throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
+  auto file = std::make_unique<H5File>(path);
+  std::string layer;
+  {
+    const Hdf5Session session;
+    layer = find_layer(*file, options.layer);
+    if (object_kind(file->id(), layer) == ObjectKind::kDataset)
+      throw_error(ErrorKind::kUnsupported, path,
+                  "'{}' is a dense matrix, which this version does not read; convert it: adata.X = "
+                  "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)", layer);
+  }
+  return std::make_unique<H5adStore>(std::move(file), layer, options.cache_bytes);
+}
+
+}  // namespace cellfeed::format::h5ad

@@ -1,0 +1,14 @@
+// Opens one matrix of an .h5ad file as a RowStore.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cellfeed/format/row_store.h"
+
+namespace cellfeed::format::h5ad {
+
+// CSR matrices of anndata 0.7 and later; README.md in format/ lists what is read. Errors say what is wrong and what to do.
+std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options = {});
+
+}  // namespace cellfeed::format::h5ad

@@ -1,0 +1,89 @@
+// StoredArray: a one-dimensional HDF5 dataset whose elements are read from the file's bytes, not through HDF5.
+// Chunks are located through HDF5 when first needed, and remembered in a table without locks.
+// Thread-safe. Lifetime: the H5File outlives it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/format/csr_row.h"
+#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5ad/hdf5_filters.h"
+
+namespace cellfeed::format::h5ad {
+
+// The DType of an HDF5 type. Throws kUnsupported naming the dataset (float16, big-endian, compound, ...).
+DType stored_dtype(hid_t type, const std::string& path, const std::string& name);
+
+class StoredArray {
+ public:
+  // number tells arrays of one file apart in the cache. Throws kCorruptData or kUnsupported.
+  StoredArray(const H5File& file, std::string name, std::int32_t number);
+
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  std::int64_t length() const { return length_; }
+  std::int64_t chunk_elements() const { return chunk_elements_; }
+  std::int64_t chunk_bytes() const { return chunk_elements_ * element_bytes_; }
+  std::string compression() const { return pipeline_.name(); }
+  bool is_compressed() const { return !pipeline_.empty(); }
+  std::int32_t number() const { return number_; }
+
+  // The whole array in the memory map, when it lies there in one piece; else null.
+  const std::byte* contiguous() const { return contiguous_; }
+  // Locates the chunks that hold [begin, end). REQUIRED before append_pieces or inflate of them.
+  void locate(std::int64_t begin, std::int64_t end) const;
+  // Where [begin, end) lies in the memory map. REQUIRES: located, not compressed.
+  void append_pieces(std::int64_t begin, std::int64_t end, std::vector<RowPiece>& pieces) const;
+  // One whole chunk, inflated. Elements past the length are what the file holds. REQUIRES: located.
+  std::shared_ptr<const InflatedChunk> inflate(std::int64_t chunk) const;
+  // Bytes of the chunk in the file.
+  std::int64_t stored_bytes(std::int64_t chunk) const;
+  // All elements as 64-bit integers (those above 2^63 turn negative). Throws kCorruptData for other dtypes.
+  std::vector<std::int64_t> read_integers() const;
+
+ private:
+  // A chunk's place: 0 = not looked up yet, kNeverWritten, else its offset in the file.
+  static constexpr std::uint64_t kNeverWritten = ~std::uint64_t{0};
+  struct Place {
+    std::atomic<std::uint64_t> offset{0};
+    std::atomic<std::uint64_t> size_and_mask{0};  // stored bytes, and the skipped filters in the upper half
+  };
+
+  void read_layout(hid_t dataset);
+  void read_chunked_layout(hid_t properties);
+  void read_whole(hid_t dataset);
+  void locate_chunk(std::int64_t chunk) const;
+  const std::byte* fill_bytes() const;
+  std::span<const std::byte> file_bytes(std::uint64_t offset, std::uint64_t size,
+                                        std::int64_t chunk) const;
+
+  const H5File& file_;
+  std::string name_;
+  std::int32_t number_;
+  Handle dataset_;
+  DType dtype_ = DType::kF32;
+  std::int64_t element_bytes_ = 0;
+  std::int64_t length_ = 0;
+  std::int64_t chunk_elements_ = 0;
+  std::int64_t n_chunks_ = 0;
+  bool is_chunked_ = false;
+  FilterPipeline pipeline_;
+  const std::byte* contiguous_ = nullptr;
+  std::vector<std::byte> owned_;  // compact datasets, and those that were never written
+  std::unique_ptr<Place[]> places_;
+  std::vector<std::byte> fill_value_;  // one element; empty means zero
+  // What a chunk that was never written reads as; made when one is met.
+  mutable std::once_flag fill_once_;
+  mutable std::vector<std::byte> fill_chunk_;
+};
+
+}  // namespace cellfeed::format::h5ad
