@@ -1,5 +1,5 @@
-// CellsFileWriter: streams packed records into one shard_NNNNNN.cells; nothing has its final name before finish().
-// Memory: 8 bytes a cell. Not thread-safe.
+// CellsFileWriter: streams packed records into one shard_NNNNNN.cells; nothing has its final name
+// before finish(). Memory: 8 bytes a cell. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct CellsFileSpec {
   std::int64_t n_genes = 0;
   DType value_dtype = DType::kF32;
   GeneOrder gene_order = GeneOrder::kSource;
-  // A segment closes with the record that reaches this; 1-16 MiB (tests go below). Larger: fewer checksums, bigger reads.
+  // A segment closes with the record that reaches this; 1-16 MiB (tests go below). Larger: fewer
+  // checksums, bigger reads.
   std::int64_t segment_bytes = 4 << 20;
 };
 

@@ -1,4 +1,5 @@
-// DenseFileWriter: streams float32 rows into one shard_NNNNNN.npy that numpy maps as it is. Not thread-safe.
+// DenseFileWriter: streams float32 rows into one shard_NNNNNN.npy that numpy maps as it is. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>

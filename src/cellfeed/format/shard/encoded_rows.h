@@ -1,5 +1,5 @@
-// EncodedRows: rows encoded as a shard stores them, ready to be appended in order. Encoding is a pure function, so that
-// many threads can encode slices of rows while one appends.
+// EncodedRows: rows encoded as a shard stores them, ready to be appended in order. Encoding is a
+// pure function, so that many threads can encode slices of rows while one appends.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ enum class Layout { kPacked, kDense };
 // Rows of a CSR matrix. Indices are sorted and unique inside a row.
 // Lifetime: a view; everything outlives the call it is given to.
 struct CsrSlice {
-  std::span<const std::int64_t> indptr;   // n_rows + 1; row i holds entries [indptr[i], indptr[i + 1])
+  std::span<const std::int64_t>
+      indptr;  // n_rows + 1; row i holds entries [indptr[i], indptr[i + 1])
   const std::int32_t* indices = nullptr;  // indices[indptr[0]] is the first entry
   const void* values = nullptr;           // of dtype, placed like indices
   DType dtype = DType::kF32;
@@ -33,12 +34,14 @@ struct RowEncoding {
   Layout layout = Layout::kPacked;
   std::int64_t n_genes = 0;
   DType value_dtype = DType::kF32;  // as stored; dense is kF32
-  // Stored position of each source gene, -1 for genes that are left out; empty: as they are. No two genes share one.
+  // Stored position of each source gene, -1 for genes that are left out; empty: as they are. No two
+  // genes share one.
   std::span<const std::int32_t> gene_position = {};
 };
 
-// Encodes all rows of the slice. Values become value_dtype exactly or throw kPrecision naming the row of the slice.
-// Throws kOutOfRange for an index outside the genes, kInvalidArgument for indices that are not sorted and unique.
+// Encodes all rows of the slice. Values become value_dtype exactly or throw kPrecision naming the
+// row of the slice. Throws kOutOfRange for an index outside the genes, kInvalidArgument for indices
+// that are not sorted and unique.
 EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding);
 
 }  // namespace cellfeed::format::shard

@@ -1,4 +1,5 @@
-// genes.parquet: the gene axis in stored order, with every var column and the original position of each gene.
+// genes.parquet: the gene axis in stored order, with every var column and the original position of
+// each gene.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,16 @@ namespace cellfeed::format::shard {
 
 inline constexpr const char* kOriginalPositionColumn = "_original_position";
 
-// var: one row per stored gene, in stored order, "_index" first. original_position: of each stored gene in the source's
-// axis. Written atomically, replacing.
+// var: one row per stored gene, in stored order, "_index" first. original_position: of each stored
+// gene in the source's axis. Written atomically, replacing.
 FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table>& var,
                       std::span<const std::int64_t> original_position);
 
 struct Genes {
   std::vector<std::string> names;
   std::vector<std::int64_t> original_position;
-  std::shared_ptr<arrow::Table> var;  // "_index" first, then the var columns; without the original position
+  std::shared_ptr<arrow::Table>
+      var;  // "_index" first, then the var columns; without the original position
 };
 Genes read_genes(const std::string& dir, const Manifest& manifest);
 

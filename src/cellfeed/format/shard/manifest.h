@@ -1,5 +1,6 @@
-// The manifest of a shard directory, shard_metadata.json (docs/format/shard.md, "Manifest"): what is there, with a
-// checksum for every file and one for itself. Pure data; reading and writing touch the disk.
+// The manifest of a shard directory, shard_metadata.json (docs/format/shard.md, "Manifest"): what
+// is there, with a checksum for every file and one for itself. Pure data; reading and writing touch
+// the disk.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ inline constexpr int kManifestVersion = 1;
 
 enum class GeneOrder { kSource, kMean };
 
-// One file of the directory. checksum: XXH3-64 of all bytes; for .cells the checksum in its header, which covers the
-// checksums of everything behind it.
+// One file of the directory. checksum: XXH3-64 of all bytes; for .cells the checksum in its header,
+// which covers the checksums of everything behind it; for .npy of the bytes behind its header,
+// whose text follows from the counts.
 struct FileEntry {
   std::string name;
   std::int64_t bytes = 0;
@@ -30,8 +32,10 @@ struct ShardEntry {
   std::int64_t first_cell = 0;
   std::int64_t n_cells = 0;
   std::int64_t nnz = 0;
-  FileEntry matrix;     // shard_NNNNNN.cells or .npy
-  FileEntry obs;        // shard_NNNNNN.parquet
+  std::int64_t not_finite =
+      0;             // NaN and infinite values, as counted by the writer; in JSON as "not_finite"
+  FileEntry matrix;  // shard_NNNNNN.cells or .npy
+  FileEntry obs;     // shard_NNNNNN.parquet
   FileEntry fixed_obs;  // shard_NNNNNN.arrow
 };
 
@@ -49,11 +53,13 @@ struct Manifest {
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
   GeneOrder gene_order = GeneOrder::kSource;
-  std::uint64_t gene_fingerprint = 0;    // gene_fingerprint() of the stored axis
-  std::string processing_json = "{}";    // what was done to the values, as one JSON object: {"normalize_total": 10000.0}
-  std::int64_t shard_size = 0;           // cells asked for per shard
+  std::uint64_t gene_fingerprint = 0;  // gene_fingerprint() of the stored axis
+  std::string processing_json =
+      "{}";  // what was done to the values, as one JSON object: {"normalize_total": 10000.0}
+  std::int64_t shard_size = 0;         // cells asked for per shard
+  std::uint64_t plan_fingerprint = 0;  // of the conversion's plan; see PartialManifest
   FileEntry genes;
-  std::vector<ShardEntry> shards;        // in order of first_cell
+  std::vector<ShardEntry> shards;  // in order of first_cell
   std::vector<SourceEntry> sources;
 };
 
@@ -61,11 +67,13 @@ struct Manifest {
 std::uint64_t gene_fingerprint(const std::vector<std::string>& names);
 
 std::string manifest_to_json(const Manifest& manifest);
-// Throws kCorruptData (what is wrong, and where) or kUnsupported (a newer version). dir is for messages only.
+// Throws kCorruptData (what is wrong, and where) or kUnsupported (a newer version). dir is for
+// messages only.
 Manifest manifest_from_json(const std::string& text, const std::string& dir);
 
 void write_manifest(const std::string& dir, const Manifest& manifest);  // atomically, replacing
-// Throws kNotFound when there is none, saying whether an unfinished conversion lies there and how to continue it.
+// Throws kNotFound when there is none, saying whether an unfinished conversion lies there and how
+// to continue it.
 Manifest read_manifest(const std::string& dir);
 
 }  // namespace cellfeed::format::shard

@@ -1,5 +1,6 @@
-// ObsFileWriter: obs of one shard as shard_NNNNNN.parquet (every column) and shard_NNNNNN.arrow (fixed-width columns, one
-// record batch, mappable). Memory: one row group plus the fixed-width columns of one shard. Not thread-safe.
+// ObsFileWriter: obs of one shard as shard_NNNNNN.parquet (every column) and shard_NNNNNN.arrow
+// (fixed-width columns, one record batch, mappable). Memory: one row group plus the fixed-width
+// columns of one shard. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ class ObsFileWriter {
   ~ObsFileWriter();
   ObsFileWriter(ObsFileWriter&&) noexcept;
 
-  // REQUIRES: conform_obs() to the schema. The bytes written do not depend on how rows are split over calls.
+  // REQUIRES: conform_obs() to the schema. The bytes written do not depend on how rows are split
+  // over calls.
   void append(const std::shared_ptr<arrow::Table>& obs);
   std::int64_t n_cells() const;
   // Fills entry.obs and entry.fixed_obs; syncs and renames both.

@@ -13,7 +13,9 @@ namespace cellfeed::format::shard {
 bool is_shard_dir(const std::string& dir);
 
 // O(shards), not O(cells): headers are checked against the manifest, rows when they are read.
-// Throws kNotFound (no manifest, a missing file), kCorruptData (damaged, swapped, names outside the directory).
-std::vector<std::unique_ptr<RowStore>> open_shards(const std::string& dir, const OpenOptions& options);
+// Throws kNotFound (no manifest, a missing file), kCorruptData (damaged, swapped, names outside the
+// directory).
+std::vector<std::unique_ptr<RowStore>> open_shards(const std::string& dir,
+                                                   const OpenOptions& options);
 
 }  // namespace cellfeed::format::shard

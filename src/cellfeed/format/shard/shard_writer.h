@@ -1,5 +1,6 @@
-// ShardWriter: the three files of one shard, written side by side. Encode rows on any thread with encode_rows(), append
-// them in order on one. Memory: see CellsFileWriter and ObsFileWriter. append* and finish are not thread-safe.
+// ShardWriter: the three files of one shard, written side by side. Encode rows on any thread with
+// encode_rows(), append them in order on one. Memory: see CellsFileWriter and ObsFileWriter.
+// append* and finish are not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace cellfeed::format::shard {
 struct ShardSpec {
   std::string dir;
   Layout layout = Layout::kPacked;
-  CellsFileSpec cells;            // dense uses shard and n_genes of it
-  std::int64_t first_cell = 0;    // of this shard in the directory
+  CellsFileSpec cells;                        // dense uses shard and n_genes of it
+  std::int64_t first_cell = 0;                // of this shard in the directory
   std::shared_ptr<arrow::Schema> obs_schema;  // of unify_obs_schemas()
 };
 
@@ -30,8 +31,8 @@ class ShardWriter {
   void append(const EncodedRows& rows);
   void append_obs(const std::shared_ptr<arrow::Table>& obs);  // of conform_obs()
   std::int64_t n_cells() const;
-  // Syncs and renames all three files. The shard is finished once PartialManifest::add has recorded the entry.
-  // Throws kInternal when obs and cells differ in number.
+  // Syncs and renames all three files. The shard is finished once PartialManifest::add has recorded
+  // the entry. Throws kInternal when obs and cells differ in number.
   ShardEntry finish();
 
  private:

@@ -11,10 +11,10 @@
 namespace cellfeed::format::shard {
 
 struct Damage {
-  std::string file;            // name inside the directory
-  std::int64_t shard = -1;     // -1: not of one shard
-  std::int64_t segment = -1;   // -1: not inside a segment
-  std::int64_t begin = 0;      // bytes [begin, end) of the file hold the damage
+  std::string file;           // name inside the directory
+  std::int64_t shard = -1;    // -1: not of one shard
+  std::int64_t segment = -1;  // -1: not inside a segment
+  std::int64_t begin = 0;     // bytes [begin, end) of the file hold the damage
   std::int64_t end = 0;
   std::string what;
 };
@@ -22,7 +22,8 @@ struct Damage {
 // bytes_done grows to bytes_total; called from the threads of `parallel`, one at a time.
 using VerifyProgress = std::function<void(std::int64_t bytes_done, std::int64_t bytes_total)>;
 
-// Empty when every byte is as written. Damaged files never throw; a directory without a manifest does (kNotFound).
+// Empty when every byte is as written. Damaged files never throw; a directory without a manifest
+// does (kNotFound).
 std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgress& progress = {},
                                      const ParallelFor& parallel = run_serially);
 

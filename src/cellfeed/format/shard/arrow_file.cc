@@ -1,0 +1,64 @@
+#include "cellfeed/format/shard/arrow_file.h"
+
+#include <xxhash.h>
+
+#include <exception>
+#include <filesystem>
+#include <span>
+
+#include "cellfeed/io/atomic_file.h"
+
+namespace cellfeed::format::shard {
+
+void check_arrow(const arrow::Status& status, const std::string& path, ErrorKind kind) {
+  if (status.ok()) return;
+  throw Error(status.IsOutOfMemory() ? ErrorKind::kInternal : kind, status.ToString(), path);
+}
+
+struct ChecksummedSink::State {
+  explicit State(const std::string& path)
+      : file(path, io::OnExisting::kReplace), hash(XXH3_createState()) {
+    XXH3_64bits_reset(hash);
+  }
+  ~State() { XXH3_freeState(hash); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  io::AtomicFile file;
+  XXH3_state_t* hash;
+  std::exception_ptr error;
+};
+
+ChecksummedSink::ChecksummedSink(const std::string& path) : state_(std::make_unique<State>(path)) {}
+ChecksummedSink::~ChecksummedSink() = default;
+
+arrow::Status ChecksummedSink::Write(const void* data, std::int64_t n_bytes) {
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(data),
+                                         static_cast<std::size_t>(n_bytes));
+  try {
+    state_->file.append(bytes);
+  } catch (const Error& error) {
+    state_->error = std::current_exception();
+    return arrow::Status::IOError(error.what());
+  }
+  XXH3_64bits_update(state_->hash, bytes.data(), bytes.size());
+  return arrow::Status::OK();
+}
+
+arrow::Result<std::int64_t> ChecksummedSink::Tell() const { return state_->file.size(); }
+
+FileEntry ChecksummedSink::commit() {
+  if (state_->error) std::rethrow_exception(state_->error);
+  state_->file.commit();
+  return {.name = std::filesystem::path(state_->file.path()).filename().string(),
+          .bytes = state_->file.size(),
+          .checksum = XXH3_64bits_digest(state_->hash)};
+}
+
+void ChecksummedSink::check(const arrow::Status& status) {
+  if (status.ok()) return;
+  if (state_->error) std::rethrow_exception(state_->error);
+  check_arrow(status, state_->file.path(), ErrorKind::kIo);
+}
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,159 @@
+#include "cellfeed/format/shard/encoded_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "cellfeed/base/convert_value.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/record.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+// Reused from row to row.
+struct Scratch {
+  std::vector<std::int32_t> indices;
+  std::vector<std::size_t> order;
+  std::vector<std::byte> picked;     // values of the genes that stay, in stored order, as given
+  std::vector<std::byte> converted;  // the same as value_dtype
+};
+
+struct Row {
+  std::span<const std::int32_t> indices;
+  const std::byte* values = nullptr;
+};
+
+void check_indices(std::span<const std::int32_t> indices, std::int64_t n_genes, std::int64_t row) {
+  std::int64_t previous = -1;
+  for (const std::int32_t index : indices) {
+    if (index < 0 || index >= n_genes)
+      throw Error(
+          ErrorKind::kOutOfRange,
+          fmt::format("a gene index is outside the {} genes: {} in row {}", n_genes, index, row));
+    if (index <= previous)
+      throw_invalid("gene indices must be sorted and unique: {} follows {} in row {}", index,
+                    previous, row);
+    previous = index;
+  }
+}
+
+// Renumbers the genes, leaves out those without a place, and sorts what is left.
+Row place_genes(const Row& row, std::size_t width, const RowEncoding& encoding,
+                std::int64_t row_number, Scratch& scratch) {
+  const auto n_source = static_cast<std::int64_t>(encoding.gene_position.size());
+  check_indices(row.indices, n_source, row_number);
+  auto& order = scratch.order;
+  order.clear();
+  for (std::size_t i = 0; i < row.indices.size(); ++i)
+    if (encoding.gene_position[row.indices[i]] >= 0) order.push_back(i);
+  const auto position = [&](std::size_t i) { return encoding.gene_position[row.indices[i]]; };
+  const auto before = [&](std::size_t a, std::size_t b) { return position(a) < position(b); };
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::sort(order.begin(), order.end(), before);
+  scratch.indices.resize(order.size());
+  scratch.picked.resize(order.size() * width);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    scratch.indices[k] = position(order[k]);
+    std::memcpy(scratch.picked.data() + k * width, row.values + order[k] * width, width);
+  }
+  return {scratch.indices, scratch.picked.data()};
+}
+
+template <typename To, typename From>
+bool convert_values(const std::byte* in, std::size_t n, std::byte* out) {
+  bool exact = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    From value;
+    std::memcpy(&value, in + i * sizeof(From), sizeof(From));
+    const To converted = convert_value<To>(value, &exact);
+    std::memcpy(out + i * sizeof(To), &converted, sizeof(To));
+  }
+  return exact;
+}
+
+bool convert_values(DType from, DType to, const std::byte* in, std::size_t n, std::byte* out) {
+  return dispatch_dtype(to, [&](auto to_zero) {
+    return dispatch_dtype(from, [&](auto from_zero) -> bool {
+      using To = decltype(to_zero);
+      using From = decltype(from_zero);
+      if constexpr (std::is_same_v<To, bool> && !std::is_same_v<From, bool>)
+        return false;
+      else
+        return convert_values<To, From>(in, n, out);
+    });
+  });
+}
+
+const std::byte* values_as(DType stored, DType given, const Row& row, std::int64_t row_number,
+                           Scratch& scratch) {
+  if (stored == given) return row.values;
+  scratch.converted.resize(row.indices.size() * dtype_bytes(stored));
+  if (!convert_values(given, stored, row.values, row.indices.size(), scratch.converted.data()))
+    throw Error(ErrorKind::kPrecision,
+                fmt::format("a value of row {} of the slice is {} and not exactly representable as "
+                            "{}: store a wider type",
+                            row_number, dtype_name(given), dtype_name(stored)));
+  return scratch.converted.data();
+}
+
+void append_dense(const Row& row, const std::byte* values, std::int64_t n_genes,
+                  std::vector<std::uint8_t>& out) {
+  const std::size_t begin = out.size();
+  out.resize(begin + static_cast<std::size_t>(n_genes) * sizeof(float));
+  for (std::size_t k = 0; k < row.indices.size(); ++k)
+    std::memcpy(out.data() + begin + static_cast<std::size_t>(row.indices[k]) * sizeof(float),
+                values + k * sizeof(float), sizeof(float));
+}
+
+// A dense row has no explicit zeros.
+std::uint32_t count_nonzero(const std::byte* values, std::size_t n) {
+  std::uint32_t count = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    float value;
+    std::memcpy(&value, values + k * sizeof(float), sizeof(float));
+    count += value != 0.0F;
+  }
+  return count;
+}
+
+}  // namespace
+
+EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
+  const bool dense = encoding.layout == Layout::kDense;
+  if (dense && encoding.value_dtype != DType::kF32)
+    throw_invalid("dense shards hold float32, not {}", dtype_name(encoding.value_dtype));
+  const std::size_t width = dtype_bytes(rows.dtype);
+  const auto* values = static_cast<const std::byte*>(rows.values);
+  EncodedRows encoded;
+  Scratch scratch;
+  const auto n_rows = static_cast<std::size_t>(rows.n_rows());
+  encoded.lengths.reserve(n_rows);
+  encoded.nnz.reserve(n_rows);
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    const std::int64_t begin = rows.indptr[i];
+    const auto n = static_cast<std::size_t>(rows.indptr[i + 1] - begin);
+    Row row{{rows.indices + begin, n}, values + static_cast<std::size_t>(begin) * width};
+    const auto number = static_cast<std::int64_t>(i);
+    if (!encoding.gene_position.empty()) row = place_genes(row, width, encoding, number, scratch);
+    check_indices(row.indices, encoding.n_genes, number);
+    if (static_cast<std::int64_t>(row.indices.size()) > kMaxRowNnz)
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("a cell has more non-zeros than a shard can hold: {} in row {} of "
+                              "the slice, at most {} fit",
+                              row.indices.size(), i, kMaxRowNnz));
+    const std::byte* stored = values_as(encoding.value_dtype, rows.dtype, row, number, scratch);
+    const std::size_t size_before = encoded.bytes.size();
+    if (dense)
+      append_dense(row, stored, encoding.n_genes, encoded.bytes);
+    else
+      encode_record(row.indices, stored, encoding.value_dtype, encoded.bytes);
+    encoded.lengths.push_back(static_cast<std::uint32_t>(encoded.bytes.size() - size_before));
+    encoded.nnz.push_back(dense ? count_nonzero(stored, row.indices.size())
+                                : static_cast<std::uint32_t>(row.indices.size()));
+  }
+  return encoded;
+}
+
+}  // namespace cellfeed::format::shard

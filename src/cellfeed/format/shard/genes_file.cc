@@ -1,0 +1,96 @@
+#include "cellfeed/format/shard/genes_file.h"
+
+#include <arrow/api.h>
+
+#include <filesystem>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/parquet_file.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+std::vector<std::string> read_names(const arrow::ChunkedArray& column, const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& chunk : column.chunks()) {
+    if (chunk->type_id() != arrow::Type::STRING)
+      throw_error(ErrorKind::kCorruptData, path, "'{}' must hold text, not {}", kIndexColumn,
+                  chunk->type()->ToString());
+    const auto& texts = static_cast<const arrow::StringArray&>(*chunk);
+    for (std::int64_t i = 0; i < texts.length(); ++i) names.push_back(texts.GetString(i));
+  }
+  return names;
+}
+
+std::vector<std::int64_t> read_positions(const arrow::ChunkedArray& column,
+                                         const std::string& path) {
+  std::vector<std::int64_t> positions;
+  for (const auto& chunk : column.chunks()) {
+    if (chunk->type_id() != arrow::Type::INT64)
+      throw_error(ErrorKind::kCorruptData, path, "'{}' must hold int64, not {}",
+                  kOriginalPositionColumn, chunk->type()->ToString());
+    const auto& values = static_cast<const arrow::Int64Array&>(*chunk);
+    positions.insert(positions.end(), values.raw_values(), values.raw_values() + values.length());
+  }
+  return positions;
+}
+
+}  // namespace
+
+FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table>& var,
+                      std::span<const std::int64_t> original_position) {
+  if (var->num_columns() == 0 || var->field(0)->name() != kIndexColumn)
+    throw_invalid("the gene table must begin with the column '{}'", kIndexColumn);
+  if (var->num_rows() != static_cast<std::int64_t>(original_position.size()))
+    throw_invalid("every gene needs an original position: {} for {} genes",
+                  original_position.size(), var->num_rows());
+  auto table = var;
+  // A directory converted again brings the column along; the positions are then those of this
+  // conversion.
+  if (const int old = table->schema()->GetFieldIndex(kOriginalPositionColumn); old >= 0)
+    table = arrow_value(table->RemoveColumn(old), dir, ErrorKind::kInternal);
+  arrow::Int64Builder builder;
+  check_arrow(builder.AppendValues(original_position.data(), var->num_rows()), dir,
+              ErrorKind::kInternal);
+  const auto positions = arrow_value(builder.Finish(), dir, ErrorKind::kInternal);
+  table = arrow_value(table->AddColumn(table->num_columns(),
+                                       arrow::field(kOriginalPositionColumn, arrow::int64(), false),
+                                       std::make_shared<arrow::ChunkedArray>(positions)),
+                      dir, ErrorKind::kInternal);
+  table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
+  table = arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal);
+  const auto sink =
+      std::make_shared<ChecksummedSink>((std::filesystem::path(dir) / kGenesName).string());
+  const auto writer = open_parquet_writer(table->schema(), sink);
+  if (table->num_rows() > 0) sink->check(writer->WriteTable(*table, table->num_rows()));
+  sink->check(writer->Close());
+  return sink->commit();
+}
+
+Genes read_genes(const std::string& dir, const Manifest& manifest) {
+  const std::string path = (std::filesystem::path(dir) / manifest.genes.name).string();
+  const auto table =
+      arrow_value(open_parquet_reader(path)->ReadTable(), path, ErrorKind::kCorruptData);
+  check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
+  const auto index = table->GetColumnByName(kIndexColumn);
+  const auto positions = table->GetColumnByName(kOriginalPositionColumn);
+  if (!index || !positions)
+    throw_error(ErrorKind::kCorruptData, path, "a column is missing: '{}'",
+                index ? kOriginalPositionColumn : kIndexColumn);
+  Genes genes{read_names(*index, path), read_positions(*positions, path), nullptr};
+  if (static_cast<std::int64_t>(genes.names.size()) != manifest.n_genes)
+    throw_error(ErrorKind::kCorruptData, path, "{} genes where the manifest says {}",
+                genes.names.size(), manifest.n_genes);
+  if (gene_fingerprint(genes.names) != manifest.gene_fingerprint)
+    throw_error(ErrorKind::kCorruptData, path,
+                "these are not the genes of this directory: their names or order differ from the "
+                "manifest's");
+  genes.var =
+      arrow_value(table->RemoveColumn(table->schema()->GetFieldIndex(kOriginalPositionColumn)),
+                  path, ErrorKind::kInternal);
+  return genes;
+}
+
+}  // namespace cellfeed::format::shard

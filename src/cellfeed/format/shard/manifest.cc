@@ -1,0 +1,189 @@
+#include "cellfeed/format/shard/manifest.h"
+
+#include <xxhash.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/manifest_json.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/io/atomic_file.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+constexpr const char* kFormatName = "cellfeed-shards";
+// The manifest ends with its own checksum, of the text with these digits in its place.
+constexpr std::string_view kNoChecksum = "0000000000000000";
+constexpr std::string_view kTail = "\"\n}\n";
+
+std::uint64_t hash_text(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+std::size_t checksum_position(const std::string& text) {
+  return text.size() - kTail.size() - kNoChecksum.size();
+}
+
+void check_own_checksum(const std::string& text, const std::string& path) {
+  const std::string before = "  \"checksum\": \"";
+  const bool has_tail =
+      text.size() > kTail.size() + kNoChecksum.size() + before.size() && text.ends_with(kTail) &&
+      text.compare(checksum_position(text) - before.size(), before.size(), before) == 0;
+  if (!has_tail)
+    throw_error(
+        ErrorKind::kCorruptData, path,
+        "truncated or not a manifest of cellfeed: it does not end with its checksum; restore it");
+  std::string zeroed = text;
+  zeroed.replace(checksum_position(text), kNoChecksum.size(), kNoChecksum);
+  const std::string expected = checksum_to_text(hash_text(zeroed));
+  const std::string found = text.substr(checksum_position(text), kNoChecksum.size());
+  if (found != expected)
+    throw_error(ErrorKind::kCorruptData, path,
+                "damaged or edited: its checksum is {} where its text has {}; restore it", found,
+                expected);
+}
+
+void check_counts(const Manifest& manifest, const std::string& path) {
+  std::int64_t cells = 0;
+  std::int64_t nnz = 0;
+  std::set<std::string> names{manifest.genes.name};
+  for (const auto& shard : manifest.shards) {
+    if (shard.first_cell != cells)
+      throw_error(ErrorKind::kCorruptData, path,
+                  "shard {} begins at cell {} where the shards before it hold {}", shard.shard,
+                  shard.first_cell, cells);
+    cells += shard.n_cells;
+    nnz += shard.nnz;
+    for (const auto* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      if (!names.insert(file->name).second)
+        throw_error(ErrorKind::kCorruptData, path, "a file is named twice: '{}'", file->name);
+  }
+  if (cells != manifest.n_cells || nnz != manifest.nnz)
+    throw_error(ErrorKind::kCorruptData, path,
+                "its shards hold {} cells and {} non-zeros, its totals say {} and {}", cells, nnz,
+                manifest.n_cells, manifest.nnz);
+}
+
+Json manifest_to_tree(const Manifest& manifest) {
+  Json tree;
+  tree["format"] = kFormatName;
+  tree["version"] = kManifestVersion;
+  tree["layout"] = layout_name(manifest.layout);
+  tree["n_cells"] = manifest.n_cells;
+  tree["n_genes"] = manifest.n_genes;
+  tree["nnz"] = manifest.nnz;
+  tree["n_shards"] = manifest.shards.size();
+  tree["shard_size"] = manifest.shard_size;
+  tree["dtype"] = std::string(dtype_name(manifest.value_dtype));
+  tree["gene_order"] = manifest.gene_order == GeneOrder::kMean ? "mean" : "source";
+  tree["gene_fingerprint"] = checksum_to_text(manifest.gene_fingerprint);
+  tree["processing"] = Json::parse(manifest.processing_json);
+  tree["plan_fingerprint"] = checksum_to_text(manifest.plan_fingerprint);
+  tree["genes"] = file_to_json(manifest.genes);
+  tree["shards"] = Json::array();
+  for (const auto& shard : manifest.shards) tree["shards"].push_back(shard_to_json(shard));
+  tree["sources"] = Json::array();
+  for (const auto& source : manifest.sources)
+    tree["sources"].push_back(Json{{"path", source.path},
+                                   {"layer", source.layer},
+                                   {"fingerprint", checksum_to_text(source.fingerprint)},
+                                   {"n_cells", source.n_cells}});
+  tree["checksum"] = std::string(kNoChecksum);
+  return tree;
+}
+
+Manifest manifest_from_tree(const Json& tree, const std::string& path) {
+  const JsonReader read(tree, path);
+  if (const auto format = read.text("format"); format != kFormatName)
+    throw_error(ErrorKind::kCorruptData, path, "not a manifest of cellfeed: format is '{}'",
+                format);
+  if (const auto version = read.count("version"); version != kManifestVersion)
+    throw_error(ErrorKind::kUnsupported, path,
+                "unknown version of the shard format: {}, this cellfeed reads {}; update cellfeed",
+                version, kManifestVersion);
+  Manifest manifest;
+  manifest.layout = layout_from_name(read.text("layout"), path);
+  manifest.n_cells = read.count("n_cells");
+  manifest.n_genes = read.count("n_genes");
+  manifest.nnz = read.count("nnz");
+  manifest.shard_size = read.count("shard_size");
+  manifest.value_dtype = read.dtype("dtype");
+  const auto order = read.text("gene_order");
+  if (order != "source" && order != "mean")
+    throw_error(ErrorKind::kUnsupported, path, "unknown gene_order: '{}'", order);
+  manifest.gene_order = order == "mean" ? GeneOrder::kMean : GeneOrder::kSource;
+  manifest.gene_fingerprint = read.checksum("gene_fingerprint");
+  manifest.processing_json = read.at("processing").dump();
+  manifest.plan_fingerprint = read.checksum("plan_fingerprint");
+  manifest.genes = file_from_json(read.at("genes"), path);
+  for (const auto& shard : read.list("shards"))
+    manifest.shards.push_back(shard_from_json(shard, path));
+  for (const auto& source : read.list("sources")) {
+    const JsonReader item(source, path);
+    manifest.sources.push_back({.path = item.text("path"),
+                                .layer = item.text("layer"),
+                                .fingerprint = item.checksum("fingerprint"),
+                                .n_cells = item.count("n_cells")});
+  }
+  if (read.count("n_shards") != static_cast<std::int64_t>(manifest.shards.size()))
+    throw_error(ErrorKind::kCorruptData, path, "n_shards is {} and {} are listed",
+                read.count("n_shards"), manifest.shards.size());
+  return manifest;
+}
+
+std::string manifest_path(const std::string& dir) {
+  return (std::filesystem::path(dir) / kManifestName).string();
+}
+
+}  // namespace
+
+std::uint64_t gene_fingerprint(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) {
+    text += name;
+    text.push_back('\0');
+  }
+  return hash_text(text);
+}
+
+std::string manifest_to_json(const Manifest& manifest) {
+  std::string text =
+      manifest_to_tree(manifest).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  text.replace(checksum_position(text), kNoChecksum.size(), checksum_to_text(hash_text(text)));
+  return text;
+}
+
+Manifest manifest_from_json(const std::string& text, const std::string& dir) {
+  const std::string path = manifest_path(dir);
+  check_own_checksum(text, path);
+  const Manifest manifest = manifest_from_tree(parse_json(text, path), path);
+  check_counts(manifest, path);
+  return manifest;
+}
+
+void write_manifest(const std::string& dir, const Manifest& manifest) {
+  io::AtomicFile file(manifest_path(dir), io::OnExisting::kReplace);
+  const std::string text = manifest_to_json(manifest);
+  file.append(std::as_bytes(std::span<const char>(text)));
+  file.commit();
+}
+
+Manifest read_manifest(const std::string& dir) {
+  const std::string path = manifest_path(dir);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    if (shard_directory_state(dir) == DirectoryState::kUnfinished)
+      throw_error(ErrorKind::kNotFound, dir,
+                  "an unfinished conversion, without {}: continue it with --resume", kManifestName);
+    throw_error(ErrorKind::kNotFound, dir, "not a shard directory: there is no {}", kManifestName);
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) throw_error(ErrorKind::kIo, path, "cannot be read");
+  return manifest_from_json(text.str(), dir);
+}
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,133 @@
+#include "cellfeed/format/shard/manifest_json.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 50;
+
+bool is_plain_name(const std::string& name) {
+  if (name.empty() || name.size() > 255 || name.front() == '.') return false;
+  return name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
+}
+
+}  // namespace
+
+Json parse_json(const std::string& text, const std::string& path) {
+  // Bounded, because writing a tree out recurses.
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > 64) throw_error(ErrorKind::kCorruptData, path, "nested too deeply for a manifest");
+    return true;
+  };
+  try {
+    return Json::parse(text, limit_depth);
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorKind::kCorruptData, path, "not valid JSON: {}", error.what());
+  }
+}
+
+JsonReader::JsonReader(const Json& object, const std::string& path) : object_(object), path_(path) {
+  if (!object.is_object())
+    throw_error(ErrorKind::kCorruptData, path, "an object was expected, not: {}",
+                object.type_name());
+}
+
+const Json& JsonReader::at(const char* key) const {
+  const auto found = object_.find(key);
+  if (found == object_.end())
+    throw_error(ErrorKind::kCorruptData, path_, "a key is missing: '{}'", key);
+  return *found;
+}
+
+std::string JsonReader::text(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_string()) throw_error(ErrorKind::kCorruptData, path_, "'{}' must be text", key);
+  return value.get<std::string>();
+}
+
+std::int64_t JsonReader::count(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxCount))
+    throw_error(ErrorKind::kCorruptData, path_, "'{}' must be a whole number from 0 to {}, not {}",
+                key, kMaxCount, value.dump());
+  return value.get<std::int64_t>();
+}
+
+std::uint64_t JsonReader::checksum(const char* key) const {
+  const std::string digits = text(key);
+  std::uint64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, value, 16);
+  if (digits.size() != 16 || result.ec != std::errc{} || result.ptr != end)
+    throw_error(ErrorKind::kCorruptData, path_, "'{}' must be 16 hexadecimal digits, not '{}'", key,
+                digits);
+  return value;
+}
+
+DType JsonReader::dtype(const char* key) const {
+  const std::string name = text(key);
+  try {
+    return dtype_from_name(name);
+  } catch (const Error& error) {
+    throw_error(ErrorKind::kCorruptData, path_, "'{}': {}", key, error.what());
+  }
+}
+
+const Json& JsonReader::list(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_array()) throw_error(ErrorKind::kCorruptData, path_, "'{}' must be a list", key);
+  return value;
+}
+
+std::string checksum_to_text(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+std::string layout_name(Layout layout) { return layout == Layout::kDense ? "dense" : "packed"; }
+
+Layout layout_from_name(const std::string& name, const std::string& path) {
+  if (name == "packed") return Layout::kPacked;
+  if (name == "dense") return Layout::kDense;
+  throw_error(ErrorKind::kUnsupported, path,
+              "unknown layout: '{}', this cellfeed reads packed and dense", name);
+}
+
+Json file_to_json(const FileEntry& file) {
+  return {
+      {"file", file.name}, {"bytes", file.bytes}, {"checksum", checksum_to_text(file.checksum)}};
+}
+
+FileEntry file_from_json(const Json& json, const std::string& path) {
+  const JsonReader read(json, path);
+  FileEntry file{.name = read.text("file"),
+                 .bytes = read.count("bytes"),
+                 .checksum = read.checksum("checksum")};
+  if (!is_plain_name(file.name))
+    throw_error(ErrorKind::kCorruptData, path,
+                "a file must be a plain name inside the directory, not '{}'", file.name);
+  return file;
+}
+
+Json shard_to_json(const ShardEntry& shard) {
+  return {{"shard", shard.shard},           {"first_cell", shard.first_cell},
+          {"n_cells", shard.n_cells},       {"nnz", shard.nnz},
+          {"not_finite", shard.not_finite}, {"matrix", file_to_json(shard.matrix)},
+          {"obs", file_to_json(shard.obs)}, {"fixed_obs", file_to_json(shard.fixed_obs)}};
+}
+
+ShardEntry shard_from_json(const Json& json, const std::string& path) {
+  const JsonReader read(json, path);
+  return {.shard = read.count("shard"),
+          .first_cell = read.count("first_cell"),
+          .n_cells = read.count("n_cells"),
+          .nnz = read.count("nnz"),
+          .not_finite = read.count("not_finite"),
+          .matrix = file_from_json(read.at("matrix"), path),
+          .obs = file_from_json(read.at("obs"), path),
+          .fixed_obs = file_from_json(read.at("fixed_obs"), path)};
+}
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,109 @@
+#include "cellfeed/format/shard/obs_file_writer.h"
+
+#include <arrow/api.h>
+#include <arrow/ipc/writer.h>
+#include <parquet/arrow/writer.h>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/fixed_obs_builder.h"
+#include "cellfeed/format/shard/parquet_file.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+struct FixedColumnBuilder {
+  int column;
+  FixedObsBuilder builder;
+};
+
+std::vector<FixedColumnBuilder> make_fixed_builders(const arrow::Schema& schema) {
+  std::vector<FixedColumnBuilder> builders;
+  for (int i = 0; i < schema.num_fields(); ++i)
+    if (is_fixed_width(*schema.field(i))) builders.push_back({i, FixedObsBuilder(schema.field(i))});
+  return builders;
+}
+
+}  // namespace
+
+struct ObsFileWriter::State {
+  State(const std::string& stem, std::shared_ptr<arrow::Schema> s)
+      : schema(std::move(s)),
+        parquet_sink(std::make_shared<ChecksummedSink>(stem + ".parquet")),
+        fixed_sink(std::make_shared<ChecksummedSink>(stem + ".arrow")),
+        parquet(open_parquet_writer(schema, parquet_sink)),
+        fixed(make_fixed_builders(*schema)) {}
+
+  // Writes `rows` of the pending ones as one row group.
+  void write_row_group(std::int64_t rows) {
+    auto table = arrow_value(arrow::ConcatenateTables(pending), "", ErrorKind::kInternal);
+    const auto rest = table->Slice(rows);
+    table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table->Slice(0, rows)), "",
+                        ErrorKind::kUnsupported);
+    table = arrow_value(table->CombineChunks(), "", ErrorKind::kInternal);
+    parquet_sink->check(parquet->WriteTable(*table, kObsRowGroupRows));
+    pending.clear();
+    if (rest->num_rows() > 0) pending.push_back(rest);
+    n_pending = rest->num_rows();
+  }
+
+  FileEntry finish_fixed() {
+    arrow::FieldVector fields;
+    arrow::ArrayVector arrays;
+    for (auto& [column, builder] : fixed) {
+      auto finished = builder.finish();
+      fields.push_back(finished.field);
+      arrays.push_back(finished.array);
+    }
+    const auto fixed_schema = arrow::schema(std::move(fields), schema->metadata());
+    auto options = arrow::ipc::IpcWriteOptions::Defaults();
+    options.alignment = 64;
+    options.use_threads = false;
+    auto writer = arrow::ipc::MakeFileWriter(fixed_sink, fixed_schema, options);
+    fixed_sink->check(writer.status());
+    fixed_sink->check((*writer)->WriteRecordBatch(
+        *arrow::RecordBatch::Make(fixed_schema, n_cells, std::move(arrays))));
+    fixed_sink->check((*writer)->Close());
+    return fixed_sink->commit();
+  }
+
+  std::shared_ptr<arrow::Schema> schema;
+  std::shared_ptr<ChecksummedSink> parquet_sink;
+  std::shared_ptr<ChecksummedSink> fixed_sink;
+  std::unique_ptr<parquet::arrow::FileWriter> parquet;
+  std::vector<FixedColumnBuilder> fixed;
+  std::vector<std::shared_ptr<arrow::Table>> pending;
+  std::int64_t n_pending = 0;
+  std::int64_t n_cells = 0;
+};
+
+ObsFileWriter::ObsFileWriter(const std::string& stem, std::shared_ptr<arrow::Schema> schema)
+    : state_(std::make_unique<State>(stem, std::move(schema))) {}
+ObsFileWriter::~ObsFileWriter() = default;
+ObsFileWriter::ObsFileWriter(ObsFileWriter&&) noexcept = default;
+
+std::int64_t ObsFileWriter::n_cells() const { return state_->n_cells; }
+
+void ObsFileWriter::append(const std::shared_ptr<arrow::Table>& obs) {
+  State& s = *state_;
+  if (!obs->schema()->Equals(*s.schema, false))
+    throw Error(ErrorKind::kInternal,
+                "obs does not have the schema of its shard; bring it there with conform_obs()");
+  for (auto& [column, builder] : s.fixed)
+    for (const auto& chunk : obs->column(column)->chunks()) builder.append(*chunk);
+  s.n_cells += obs->num_rows();
+  if (obs->num_rows() == 0) return;
+  s.pending.push_back(obs);
+  s.n_pending += obs->num_rows();
+  while (s.n_pending >= kObsRowGroupRows) s.write_row_group(kObsRowGroupRows);
+}
+
+void ObsFileWriter::finish(ShardEntry& entry) {
+  State& s = *state_;
+  if (s.n_pending > 0) s.write_row_group(s.n_pending);
+  s.parquet_sink->check(s.parquet->Close());
+  entry.obs = s.parquet_sink->commit();
+  entry.fixed_obs = s.finish_fixed();
+}
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,153 @@
+#include "cellfeed/format/shard/packed_rows.h"
+
+#include <algorithm>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/range_coalescing.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+// Reading this much unused costs less than another read; a read stays small enough to go beside
+// others.
+constexpr std::int64_t kMaxGapBytes = 16 << 10;
+constexpr std::int64_t kMaxReadBytes = 4 << 20;
+constexpr std::size_t kEntriesAhead = 16;
+constexpr std::int64_t kRecordsAhead = 4;
+
+// Entries of 4 bytes that a decoder with room may overwrite.
+constexpr std::int64_t kOverrunEntries = 16;
+
+class PackedRows final : public FetchedRows {
+ public:
+  PackedRows(std::shared_ptr<const CellsFile> file, std::span<const std::int64_t> rows)
+      : file_(std::move(file)), rows_(rows.begin(), rows.end()), records_(rows.size()) {
+    std::vector<io::ByteRange> ranges(file_->reads() ? rows.size() : 0);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (i + kEntriesAhead < rows.size()) file_->prefetch_entry(rows[i + kEntriesAhead]);
+      const CellsFile::Place place = file_->locate(rows[i]);
+      records_[i] = {file_->mapped_bytes() + place.offset, static_cast<std::size_t>(place.length),
+                     place.nnz};
+      bytes_used_ += place.length;
+      if (file_->reads()) ranges[i] = {place.offset, place.length};
+    }
+    bytes_read_ = bytes_used_;
+    if (file_->reads()) read(ranges);
+  }
+
+  std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
+  void sizes(std::span<std::int64_t> nnz) const override {
+    for (std::size_t i = 0; i < records_.size(); ++i) nnz[i] = records_[i].nnz;
+  }
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  std::int64_t bytes_read() const override { return bytes_read_; }
+  std::int64_t bytes_used() const override { return bytes_used_; }
+  std::int64_t bytes_held() const override {
+    return static_cast<std::int64_t>(buffer_.capacity_bytes());
+  }
+
+ private:
+  void read(std::span<const io::ByteRange> ranges);
+  void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
+
+  std::shared_ptr<const CellsFile> file_;
+  std::vector<std::int64_t> rows_;
+  std::vector<RecordView> records_;
+  matrix::Buffer<std::uint8_t>
+      buffer_;  // of the reads, back to back; its padding is what the last record may over-read
+  std::int64_t bytes_read_ = 0;
+  std::int64_t bytes_used_ = 0;
+};
+
+void PackedRows::read(std::span<const io::ByteRange> ranges) {
+  const io::CoalescedReads plan = io::coalesce(ranges, kMaxGapBytes, kMaxReadBytes);
+  std::vector<std::int64_t> begins;
+  bytes_read_ = 0;
+  for (const auto& range : plan.reads) {
+    begins.push_back(bytes_read_);
+    bytes_read_ += range.length;
+  }
+  buffer_.reset(static_cast<std::size_t>(bytes_read_));
+  std::vector<io::ReadRequest> requests;
+  for (std::size_t i = 0; i < plan.reads.size(); ++i)
+    requests.push_back({plan.reads[i].offset,
+                        {reinterpret_cast<std::byte*>(buffer_.data()) + begins[i],
+                         static_cast<std::size_t>(plan.reads[i].length)}});
+  file_->reads()->read_many(requests);
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    if (ranges[i].length > 0)
+      records_[i].bytes = buffer_.data() + begins[plan.places[i].read] + plan.places[i].offset;
+}
+
+void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const {
+  const RecordView& record = records_[i];
+  auto* values = static_cast<std::byte*>(sink.values) +
+                 sink.place[i] * static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  try {
+    decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes,
+                  file_->header().value_dtype, sink.dtype, sink.casting,
+                  sink.indices + sink.place[i], values, room);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("row {} at offset {}: {}", rows_[i], file_->locate(rows_[i]).offset,
+                            error.what()),
+                file_->path());
+  }
+  sink.counts[i] = static_cast<std::int32_t>(record.nnz);
+}
+
+void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+  if (begin == end) return;
+  // A row may write over what follows it only where later rows of this very call lie.
+  bool in_order = true;
+  for (std::int64_t i = begin; i + 1 < end; ++i)
+    in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
+  const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
+  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i)
+    prefetch_record(records_[i].bytes, records_[i].length);
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i + kRecordsAhead < end)
+      prefetch_record(records_[i + kRecordsAhead].bytes, records_[i + kRecordsAhead].length);
+    const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
+    decode_row(i, sink, roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
+  }
+}
+
+}  // namespace
+
+CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads)
+    : mapped_(std::move(mapped)), reads_(std::move(reads)) {
+  const auto all = mapped_->map();
+  header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
+                         mapped_->size(), path());
+  bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
+  row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
+}
+
+CellsFile::Place CellsFile::locate(std::int64_t row) const {
+  if (row < 0 || row >= header_.n_cells)
+    throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row,
+                header_.n_cells);
+  const std::int64_t begin = row_offset(row_table_[row]);
+  const std::int64_t end = row_offset(row_table_[row + 1]);
+  const std::int64_t nnz = row_nnz(row_table_[row]);
+  if (begin > end || end > header_.records_bytes || nnz > header_.n_genes)
+    throw_error(ErrorKind::kCorruptData, path(),
+                "the row table is damaged: row {} at offset {}; restore the file", row,
+                header_.row_table_offset() + 8 * row);
+  return {kRecordsOffset + begin, end - begin, nnz};
+}
+
+std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
+                                          std::span<const std::int64_t> rows) {
+  return std::make_unique<PackedRows>(std::move(file), rows);
+}
+
+std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {
+  if (!file.reads()) return 0;
+  std::int64_t bytes = 0;
+  for (const std::int64_t row : rows) bytes += file.locate(row).length + kMaxGapBytes;
+  return std::min(bytes, file.header().records_bytes + kMaxGapBytes);
+}
+
+}  // namespace cellfeed::format::shard

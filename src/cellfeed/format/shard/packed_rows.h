@@ -1,0 +1,55 @@
+// Packed rows: where the records of asked-for rows lie, and their decoding into a batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/record.h"
+#include "cellfeed/io/byte_source.h"
+#include "cellfeed/matrix/buffer.h"
+
+namespace cellfeed::format::shard {
+
+// A .cells file that is open. Thread-safe: immutable.
+class CellsFile {
+ public:
+  // mapped serves the tables and, unless reads is set, the records; reads serves records with
+  // read_many.
+  CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads);
+
+  const CellsHeader& header() const { return header_; }
+  const std::string& path() const { return mapped_->path(); }
+  const io::ByteSource* reads() const { return reads_.get(); }
+
+  struct Place {
+    std::int64_t offset = 0;  // in the file
+    std::int64_t length = 0;
+    std::int64_t nnz = 0;
+  };
+  // Throws kOutOfRange, or kCorruptData when the row table's entry cannot be.
+  Place locate(std::int64_t row) const;
+  void prefetch_entry(std::int64_t row) const {
+    if (row >= 0 && row < header_.n_cells) __builtin_prefetch(row_table_ + row);
+  }
+  const std::uint8_t* mapped_bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<io::ByteSource> mapped_;
+  std::unique_ptr<io::ByteSource> reads_;
+  CellsHeader header_;
+  const std::uint8_t* bytes_ = nullptr;
+  const std::uint64_t* row_table_ = nullptr;
+};
+
+// Lifetime: keeps the file open.
+std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
+                                          std::span<const std::int64_t> rows);
+// Memory that fetch_packed of these rows holds at most.
+std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows);
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,49 @@
+// ShardObs: the obs of one shard. Fixed-width columns come from the mapped .arrow file, the others
+// from Parquet; nothing is opened before it is asked for. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/matrix/obs.h"
+
+namespace arrow {
+class Array;
+class ChunkedArray;
+class Field;
+class RecordBatch;
+class Schema;
+}  // namespace arrow
+
+namespace cellfeed::format::shard {
+
+class ShardObs {
+ public:
+  ShardObs(std::shared_ptr<const ShardDirectory> directory, const ShardEntry& shard)
+      : directory_(std::move(directory)), shard_(shard) {}
+
+  std::vector<std::string> names() const;  // without "_index"
+  // Lifetime: the column keeps the mapping alive.
+  matrix::FixedColumn column(const std::string& name) const;
+  std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> fixed() const;
+  std::shared_ptr<arrow::Schema> schema() const;
+  // Rows [begin, end) of these columns of the Parquet file.
+  std::shared_ptr<arrow::Table> read_parquet(std::int64_t begin, std::int64_t end,
+                                             const std::vector<int>& columns) const;
+
+  std::shared_ptr<const ShardDirectory> directory_;
+  ShardEntry shard_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<arrow::RecordBatch> fixed_;
+  mutable std::shared_ptr<arrow::Schema> schema_;
+};
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,170 @@
+#include "cellfeed/format/shard/shard_store.h"
+
+#include <xxhash.h>
+
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/dense_rows.h"
+#include "cellfeed/format/shard/packed_rows.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/format/shard/shard_obs.h"
+#include "cellfeed/io/local_file.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
+
+StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard) {
+  const Manifest& manifest = directory.manifest();
+  const bool dense = manifest.layout == Layout::kDense;
+  return {.path = directory.path_of(shard.matrix),
+          .format = "shard",
+          .layer = "X",
+          .n_rows = shard.n_cells,
+          .n_cols = manifest.n_genes,
+          .nnz = shard.nnz,
+          .value_dtype = manifest.value_dtype,
+          .is_dense = dense,
+          .compression = dense ? "none" : "packed",
+          .rows_per_chunk = 1,
+          .bytes_on_disk = shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes};
+}
+
+// What packed and dense shards have in common: everything but the rows.
+class ShardStore : public RowStore {
+ public:
+  ShardStore(DirectoryPtr directory, const ShardEntry& shard)
+      : directory_(directory),
+        shard_(shard),
+        obs_(directory, shard),
+        info_(make_info(*directory, shard)) {}
+
+  const StoreInfo& info() const override { return info_; }
+  const matrix::GeneAxis& genes() const override { return directory_->genes(); }
+  std::vector<std::string> obs_names() const override { return obs_.names(); }
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return obs_.column(name);
+  }
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
+    return obs_.read(begin, end);
+  }
+  std::shared_ptr<arrow::Table> read_var() const override { return directory_->var(); }
+  std::uint64_t fingerprint() const override {
+    const std::array<std::uint64_t, 4> parts{shard_.matrix.checksum, shard_.obs.checksum,
+                                             shard_.fixed_obs.checksum,
+                                             directory_->manifest().gene_fingerprint};
+    return XXH3_64bits(parts.data(), sizeof(parts));
+  }
+
+ private:
+  DirectoryPtr directory_;
+  ShardEntry shard_;
+  ShardObs obs_;
+  StoreInfo info_;
+};
+
+class PackedShard final : public ShardStore {
+ public:
+  PackedShard(DirectoryPtr directory, const ShardEntry& shard,
+              std::shared_ptr<const CellsFile> file)
+      : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor&) const override {
+    return fetch_packed(file_, rows);
+  }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
+    return plan_packed_bytes(*file_, rows);
+  }
+
+ private:
+  std::shared_ptr<const CellsFile> file_;
+};
+
+class DenseShard final : public ShardStore {
+ public:
+  DenseShard(DirectoryPtr directory, const ShardEntry& shard, std::shared_ptr<const DenseFile> file)
+      : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    return fetch_dense(file_, rows, parallel);
+  }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t>) const override { return 0; }
+
+ private:
+  std::shared_ptr<const DenseFile> file_;
+};
+
+// The header's checksum covers the tables and these cover the records, so equal checksums are equal
+// files.
+void check_is_shard(const ShardDirectory& directory, const ShardEntry& shard,
+                    const CellsHeader& header, const std::string& path) {
+  const Manifest& manifest = directory.manifest();
+  if (header.checksum != shard.matrix.checksum) {
+    if (const ShardEntry* other = directory.find_by_checksum(header.checksum))
+      throw_error(ErrorKind::kCorruptData, path,
+                  "this file is shard {} ({}) under the name of shard {}: were files exchanged? "
+                  "rename them back",
+                  other->shard, other->matrix.name, shard.shard);
+    throw_error(ErrorKind::kCorruptData, path,
+                "this is not the file that the manifest describes (it says shard {}): restore it, "
+                "or convert again",
+                header.shard);
+  }
+  if (header.n_cells != shard.n_cells || header.nnz != shard.nnz ||
+      header.n_genes != manifest.n_genes || header.value_dtype != manifest.value_dtype)
+    throw_error(
+        ErrorKind::kCorruptData, path,
+        "holds {} cells, {} genes and {} non-zeros of {}, the manifest says {}, {}, {} and {}",
+        header.n_cells, header.n_genes, header.nnz, dtype_name(header.value_dtype), shard.n_cells,
+        manifest.n_genes, shard.nnz, dtype_name(manifest.value_dtype));
+}
+
+// Null for "auto" and "map": records are read where they are mapped.
+std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::string& access) {
+  if (access == "auto" || access == "map") return nullptr;
+  if (access == "pread") return io::open_local_file(path, {.access = io::FileAccess::kPread});
+  if (access == "uring") return io::open_local_file(path, {.access = io::FileAccess::kUring});
+  if (access == "direct")
+    return io::open_local_file(path, {.access = io::FileAccess::kUring, .direct = true});
+  throw_invalid("access must be auto, map, pread, uring or direct, not '{}'", access);
+}
+
+std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardEntry& shard,
+                                     const OpenOptions& options) {
+  const std::string path = directory->path_of(shard.matrix);
+  auto mapped = io::open_local_file(path, {.access = io::FileAccess::kMap});
+  if (directory->manifest().layout == Layout::kDense)
+    return std::make_unique<DenseShard>(
+        directory, shard,
+        std::make_shared<DenseFile>(std::move(mapped), shard.n_cells,
+                                    directory->manifest().n_genes));
+  auto file = std::make_shared<CellsFile>(std::move(mapped), open_reads(path, options.access));
+  check_is_shard(*directory, shard, file->header(), path);
+  return std::make_unique<PackedShard>(directory, shard, std::move(file));
+}
+
+}  // namespace
+
+bool is_shard_dir(const std::string& dir) {
+  const DirectoryState state = shard_directory_state(dir);
+  return state == DirectoryState::kFinished || state == DirectoryState::kUnfinished;
+}
+
+std::vector<std::unique_ptr<RowStore>> open_shards(const std::string& dir,
+                                                   const OpenOptions& options) {
+  if (options.layer != "X")
+    throw_error(ErrorKind::kNoSuchKey, dir, "no such layer: '{}'; shards hold one matrix, X",
+                options.layer);
+  const auto directory = std::make_shared<const ShardDirectory>(dir);
+  std::vector<std::unique_ptr<RowStore>> stores;
+  for (const ShardEntry& shard : directory->manifest().shards)
+    stores.push_back(open_shard(directory, shard, options));
+  return stores;
+}
+
+}  // namespace cellfeed::format::shard

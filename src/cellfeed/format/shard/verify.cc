@@ -1,0 +1,307 @@
+#include "cellfeed/format/shard/verify.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/dense_file_layout.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/local_file.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kReadBytes = 1 << 20;
+
+// Collects what tasks on several threads find. Thread-safe.
+class Findings {
+ public:
+  Findings(const VerifyProgress& progress, std::int64_t bytes_total)
+      : progress_(progress), bytes_total_(bytes_total) {}
+
+  void add(Damage damage) {
+    const std::lock_guard lock(mutex_);
+    damages_.push_back(std::move(damage));
+  }
+  void advance(std::int64_t bytes) {
+    if (!progress_) return;
+    const std::lock_guard lock(mutex_);
+    bytes_done_ += bytes;
+    progress_(bytes_done_, bytes_total_);
+  }
+  std::vector<Damage> take() {
+    std::sort(damages_.begin(), damages_.end(), [](const Damage& a, const Damage& b) {
+      return std::tie(a.shard, a.file, a.begin) < std::tie(b.shard, b.file, b.begin);
+    });
+    return std::move(damages_);
+  }
+
+ private:
+  std::mutex mutex_;
+  const VerifyProgress& progress_;
+  std::int64_t bytes_total_;
+  std::int64_t bytes_done_ = 0;
+  std::vector<Damage> damages_;
+};
+
+// One file under check. read() is pread, so that a bad sector is an error and not a signal.
+class CheckedFile {
+ public:
+  CheckedFile(std::string name, std::int64_t shard, const std::string& path, Findings& findings)
+      : name_(std::move(name)),
+        shard_(shard),
+        findings_(findings),
+        source_(io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1})) {}
+
+  std::int64_t size() const { return source_->size(); }
+  const std::string& path() const { return source_->path(); }
+  void report(std::int64_t begin, std::int64_t end, std::string what,
+              std::int64_t segment = -1) const {
+    findings_.add({.file = name_,
+                   .shard = shard_,
+                   .segment = segment,
+                   .begin = begin,
+                   .end = end,
+                   .what = std::move(what)});
+  }
+  std::vector<std::byte> read(std::int64_t begin, std::int64_t end) const {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin));
+    source_->read(begin, bytes);
+    return bytes;
+  }
+  // Calls consume with the bytes [begin, end), a piece at a time.
+  template <typename Consume>
+  void scan(std::int64_t begin, std::int64_t end, const Consume& consume) const {
+    std::vector<std::byte> piece(
+        static_cast<std::size_t>(std::min(kReadBytes, std::max<std::int64_t>(end - begin, 0))));
+    for (std::int64_t at = begin; at < end; at += kReadBytes) {
+      const std::span<std::byte> part(piece.data(),
+                                      static_cast<std::size_t>(std::min(kReadBytes, end - at)));
+      source_->read(at, part);
+      consume(std::span<const std::byte>(part), at);
+      findings_.advance(static_cast<std::int64_t>(part.size()));
+    }
+  }
+  std::uint64_t checksum(std::int64_t begin, std::int64_t end) const {
+    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
+                                                                               XXH3_freeState);
+    XXH3_64bits_reset(hash.get());
+    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t) {
+      XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    });
+    return XXH3_64bits_digest(hash.get());
+  }
+  void check_zeros(std::int64_t begin, std::int64_t end, const char* what) const {
+    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t at) {
+      const auto bad = std::find_if(bytes.begin(), bytes.end(),
+                                    [](std::byte byte) { return byte != std::byte{0}; });
+      if (bad != bytes.end())
+        report(at + (bad - bytes.begin()), at + (bad - bytes.begin()) + 1,
+               fmt::format("{} must be zero", what));
+    });
+  }
+
+ private:
+  std::string name_;
+  std::int64_t shard_;
+  Findings& findings_;
+  std::unique_ptr<io::ByteSource> source_;
+};
+
+using Task = std::function<void()>;
+
+std::string mismatch(std::uint64_t found, std::uint64_t expected) {
+  return fmt::format("the checksum is {:016x} where {:016x} was written", found, expected);
+}
+
+void check_range_checksum(const CheckedFile& file, std::int64_t begin, std::int64_t end,
+                          std::uint64_t expected, const std::string& part,
+                          std::int64_t segment = -1) {
+  const std::uint64_t found = file.checksum(begin, end);
+  if (found != expected)
+    file.report(begin, end, fmt::format("{}: {}", part, mismatch(found, expected)), segment);
+}
+
+// Header and tables at once; the segments become tasks.
+void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
+                const ShardDirectory& directory, std::vector<Task>& tasks) {
+  const auto bytes = file->read(0, std::min(file->size(), kHeaderBytes));
+  CellsHeader header;
+  try {
+    header = parse_header(bytes, file->size(), file->path());
+  } catch (const Error& error) {
+    return file->report(0, file->size(), error.what());
+  }
+  if (header.checksum != shard.matrix.checksum) {
+    const ShardEntry* other = directory.find_by_checksum(header.checksum);
+    file->report(0, file->size(),
+                 other ? fmt::format("this file is shard {} ({}): exchanged", other->shard,
+                                     other->matrix.name)
+                       : std::string("not the file that the manifest describes"));
+  }
+  // Before the segments are taken from it, the table has to be whole.
+  const std::int64_t table_begin = header.segment_table_offset();
+  const auto table = file->read(table_begin, header.file_bytes());
+  const bool table_is_whole = checksum_bytes(table) == header.segment_table_checksum;
+  if (!table_is_whole)
+    file->report(
+        table_begin, header.file_bytes(),
+        "the segment table: " + mismatch(checksum_bytes(table), header.segment_table_checksum));
+  tasks.push_back([file, header] {
+    file->check_zeros(kHeaderBytes, kRecordsOffset, "bytes behind the header");
+    file->check_zeros(kRecordsOffset + header.records_bytes, header.row_table_offset(),
+                      "padding behind the last record");
+    check_range_checksum(*file, header.row_table_offset(), header.segment_table_offset(),
+                         header.row_table_checksum, "the row table");
+  });
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; table_is_whole && i < header.n_segments; ++i) {
+    SegmentEntry segment;
+    std::memcpy(&segment, table.data() + i * kSegmentEntryBytes, sizeof(segment));
+    const auto begin = static_cast<std::int64_t>(segment.offset);
+    if (begin != next || segment.length > static_cast<std::uint64_t>(header.records_bytes - begin))
+      return file->report(table_begin + i * kSegmentEntryBytes,
+                          table_begin + (i + 1) * kSegmentEntryBytes,
+                          "the segments do not follow one another", i);
+    next = begin + static_cast<std::int64_t>(segment.length);
+    tasks.push_back([file, segment, i, begin, next] {
+      check_range_checksum(*file, kRecordsOffset + begin, kRecordsOffset + next, segment.checksum,
+                           fmt::format("segment {} (cells {} to {} of the shard)", i,
+                                       segment.first_row, segment.first_row + segment.n_rows),
+                           i);
+    });
+  }
+  if (table_is_whole && next != header.records_bytes)
+    file->report(table_begin, header.file_bytes(), "the segments do not cover all records");
+}
+
+void plan_dense(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
+                std::int64_t n_genes, std::vector<Task>& tasks) {
+  try {
+    parse_npy_header(file->read(0, std::min(file->size(), kNpyHeaderBytes)), shard.n_cells, n_genes,
+                     file->size(), file->path());
+  } catch (const Error& error) {
+    return file->report(0, std::min(file->size(), kNpyHeaderBytes), error.what());
+  }
+  tasks.push_back([file, expected = shard.matrix.checksum] {
+    check_range_checksum(*file, kNpyHeaderBytes, file->size(), expected, "the values");
+  });
+}
+
+void plan_whole_file(const std::shared_ptr<const CheckedFile>& file, const FileEntry& entry,
+                     std::vector<Task>& tasks) {
+  if (file->size() != entry.bytes)
+    return file->report(
+        0, file->size(),
+        fmt::format("{} bytes where the manifest says {}", file->size(), entry.bytes));
+  tasks.push_back([file, expected = entry.checksum] {
+    check_range_checksum(*file, 0, file->size(), expected, "the file");
+  });
+}
+
+class Verification {
+ public:
+  Verification(const std::string& dir, const ShardDirectory& directory,
+               const VerifyProgress& progress)
+      : dir_(dir), directory_(directory), findings_(progress, total_bytes(directory.manifest())) {}
+
+  std::vector<Damage> run(const ParallelFor& parallel) {
+    const Manifest& manifest = directory_.manifest();
+    if (const auto file = open(manifest.genes, -1)) plan_whole_file(file, manifest.genes, tasks_);
+    for (const ShardEntry& shard : manifest.shards) plan_shard(shard);
+    report_unlisted_files();
+    parallel(static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t i) { tasks_[i](); });
+    return findings_.take();
+  }
+
+ private:
+  static std::int64_t total_bytes(const Manifest& manifest) {
+    std::int64_t total = manifest.genes.bytes;
+    for (const auto& shard : manifest.shards)
+      total += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+    return total;
+  }
+
+  // Null, and reported, when it is missing or cannot be opened.
+  std::shared_ptr<const CheckedFile> open(const FileEntry& entry, std::int64_t shard) {
+    names_.insert(entry.name);
+    try {
+      return std::make_shared<const CheckedFile>(entry.name, shard, directory_.path_of(entry),
+                                                 findings_);
+    } catch (const Error& error) {
+      findings_.add({.file = entry.name,
+                     .shard = shard,
+                     .segment = -1,
+                     .begin = 0,
+                     .end = entry.bytes,
+                     .what = error.what()});
+      return nullptr;
+    }
+  }
+
+  void plan_shard(const ShardEntry& shard) {
+    if (const auto file = open(shard.matrix, shard.shard)) {
+      if (directory_.manifest().layout == Layout::kPacked)
+        plan_cells(file, shard, directory_, tasks_);
+      else
+        plan_dense(file, shard, directory_.manifest().n_genes, tasks_);
+    }
+    for (const auto* entry : {&shard.obs, &shard.fixed_obs})
+      if (const auto file = open(*entry, shard.shard)) plan_whole_file(file, *entry, tasks_);
+  }
+
+  // Files of the user's own are none of our business.
+  void report_unlisted_files() {
+    for (const auto& entry : fs::directory_iterator(dir_)) {
+      const std::string name = entry.path().filename().string();
+      const bool looks_like_ours =
+          (name.starts_with("shard_") && name != kManifestName) || io::is_temp_name(name);
+      if (!looks_like_ours || names_.contains(name)) continue;
+      const char* what =
+          io::is_temp_name(name) ? "left behind by a writer that was stopped: remove it"
+          : name == kPartialManifestName
+              ? "the journal of a conversion beside a finished manifest: remove it"
+              : "not in the manifest: remove it, or restore the manifest it belongs to";
+      findings_.add({.file = name, .shard = -1, .segment = -1, .begin = 0, .end = 0, .what = what});
+    }
+  }
+
+  const std::string& dir_;
+  const ShardDirectory& directory_;
+  Findings findings_;
+  std::vector<Task> tasks_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgress& progress,
+                                     const ParallelFor& parallel) {
+  std::optional<ShardDirectory> directory;
+  try {
+    directory.emplace(dir, ShardDirectory::GeneAxis::kSkip);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorruptData) throw;
+    return {{.file = kManifestName,
+             .shard = -1,
+             .segment = -1,
+             .begin = 0,
+             .end = 0,
+             .what = error.what()}};
+  }
+  return Verification(dir, *directory, progress).run(parallel);
+}
+
+}  // namespace cellfeed::format::shard
