@@ -1,5 +1,5 @@
 // Local files as ByteSources: memory-mapped, read with pread, or read with io_uring.
-// Thread-safe, fork-safe (a forked child makes its own ring and threads).
+// Thread-safe, fork-safe (a forked child makes its own rings and threads).
 #pragma once
 
 #include <memory>
@@ -10,26 +10,29 @@
 namespace cellfeed::io {
 
 enum class FileAccess {
-  kMap,    // best when the page cache holds the file: reads are copies, map() avoids even those
-  kPread,  // for files on slow or network disks where a page fault at a time is too slow
-  kUring,  // many small random reads of a cold file; falls back to pread where the kernel refuses
-           // io_uring
+  kMap,    // best when the page cache holds the file: map() needs no copy
+  kPread,  // slow or network disks, where a page fault at a time is too slow
+  kUring,  // many small random reads of a cold file; pread where the kernel refuses io_uring
 };
 
 struct LocalFileOptions {
   FileAccess access = FileAccess::kMap;
-  // Past the page cache (O_DIRECT), for files read once that would evict everything else. Not for
-  // kMap.
+  // The file will be read here and there: the kernel reads no further than asked. Saves most of the
+  // disk traffic of random rows, and makes a cold read from front to back slower.
+  bool random_access = false;
+  // Past the page cache (O_DIRECT), for a file read once that would evict everything else. Costs a
+  // copy and 4 KiB granularity. Not with kMap.
   bool direct = false;
-  // kUring: reads in flight per ring. More keeps deep devices busy and costs 64 bytes of kernel
-  // memory each (with direct, an aligned buffer of the read's size each).
+  // kUring: reads in flight, 1 to 4096. More keeps deep devices busy; with direct each costs a
+  // buffer of 128 KiB per thread that reads at the same time.
   int queue_depth = 64;
-  // kPread: threads that share a read_many, shared between files of the same setting.
+  // kPread: threads that share a read_many, the caller among them.
   int threads = 4;
 };
 
-// Throws kNotFound, kIo (no permission, not a regular file) or kInvalidArgument. An empty file is
-// legal.
+// Throws kNotFound, kIo (no permission, not a regular file), kUnsupported (direct is refused) or
+// kInvalidArgument. An empty file is legal. backend_name() says "mmap", "pread", "io_uring", or
+// "pread (io_uring refused)".
 std::unique_ptr<ByteSource> open_local_file(const std::string& path,
                                             const LocalFileOptions& options = {});
 

@@ -15,10 +15,10 @@
 namespace cellfeed::testing {
 
 struct Faults {
-  std::optional<std::int64_t> fail_at_read;    // the nth read (from 0) and all later ones throw kIo
-  std::optional<std::int64_t> fail_at_offset;  // a read that covers this byte throws kIo
-  std::optional<std::int64_t> flip_at_offset;  // this byte comes back inverted
-  std::optional<std::int64_t> truncate_to;     // the source ends here
+  std::optional<std::int64_t> fail_at_read{};  // the nth read (from 0) and all later ones throw kIo
+  std::optional<std::int64_t> fail_at_offset{};  // a read that covers this byte throws kIo
+  std::optional<std::int64_t> flip_at_offset{};  // this byte comes back inverted
+  std::optional<std::int64_t> truncate_to{};     // the source ends here
 };
 
 class FaultyByteSource final : public io::ByteSource {

@@ -1,0 +1,25 @@
+#include "cellfeed/io/byte_source.h"
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::io {
+
+void check_range(const ByteSource& source, std::int64_t offset, std::int64_t length) {
+  const std::int64_t size = source.size();
+  if (offset >= 0 && length >= 0 && offset <= size && length <= size - offset) return;
+  throw_error(ErrorKind::kCorruptData, source.path(),
+              "truncated: a read ends outside the file, which is damaged or was cut short; copy or "
+              "download it again: offset {}, wanted {} bytes, size {}",
+              offset, length, size);
+}
+
+void check_requests(const ByteSource& source, std::span<const ReadRequest> requests) {
+  for (const auto& request : requests) check_range(source, request.offset, std::ssize(request.out));
+}
+
+void ByteSource::read_many(std::span<const ReadRequest> requests) const {
+  check_requests(*this, requests);
+  for (const auto& request : requests) read(request.offset, request.out);
+}
+
+}  // namespace cellfeed::io

@@ -1,0 +1,41 @@
+#include "cellfeed/io/local_file.h"
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/local_backends.h"
+
+namespace cellfeed::io {
+namespace {
+
+constexpr int kMaxQueueDepth = 4096;
+
+void check_options(const LocalFileOptions& options) {
+  if (options.queue_depth < 1 || options.queue_depth > kMaxQueueDepth) {
+    throw_invalid("queue_depth must be 1 to {}, not {}", kMaxQueueDepth, options.queue_depth);
+  }
+  if (options.threads < 1) throw_invalid("threads must be at least 1, not {}", options.threads);
+  if (options.direct && options.access == FileAccess::kMap) {
+    throw_invalid("direct goes past the page cache, which a mapped file lives in; choose pread");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_local_file(const std::string& path,
+                                            const LocalFileOptions& options) {
+  check_options(options);
+  OpenFile file(path, options.direct);
+  switch (options.access) {
+    case FileAccess::kMap:
+      return make_mapped_source(std::move(file), options);
+    case FileAccess::kPread:
+      return make_pread_source(std::move(file), options, "pread");
+    case FileAccess::kUring:
+      break;
+  }
+  if (!is_uring_allowed(options.queue_depth)) {
+    return make_pread_source(std::move(file), options, "pread (io_uring refused)");
+  }
+  return make_uring_source(std::move(file), options);
+}
+
+}  // namespace cellfeed::io

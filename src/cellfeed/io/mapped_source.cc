@@ -1,0 +1,54 @@
+// A memory-mapped local file.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/local_backends.h"
+
+namespace cellfeed::io {
+namespace {
+
+// Longer reads go through pread: it reads ahead instead of faulting page by page.
+constexpr std::size_t kMaxCopyBytes = 64 << 10;
+
+class MappedSource final : public ByteSource {
+ public:
+  MappedSource(OpenFile file, const LocalFileOptions& options) : file_(std::move(file)) {
+    const auto bytes = static_cast<std::size_t>(file_.size());
+    if (bytes == 0) return;
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.fd(), 0);
+    if (data == MAP_FAILED) throw_errno(errno, file_.path(), "map the file into memory");
+    mapping_ = {static_cast<const std::byte*>(data), bytes};
+    if (options.random_access) ::madvise(data, bytes, MADV_RANDOM);  // a hint; may be refused
+  }
+  ~MappedSource() override {
+    if (!mapping_.empty()) ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
+  }
+
+  const std::string& path() const override { return file_.path(); }
+  std::int64_t size() const override { return file_.size(); }
+  std::string_view backend_name() const override { return "mmap"; }
+  std::span<const std::byte> map() const override { return mapping_; }
+
+  void read(std::int64_t offset, std::span<std::byte> out) const override {
+    check_range(*this, offset, std::ssize(out));
+    if (out.empty()) return;
+    if (out.size() > kMaxCopyBytes) return file_.read(offset, out);
+    std::memcpy(out.data(), mapping_.data() + offset, out.size());
+  }
+
+ private:
+  OpenFile file_;
+  std::span<const std::byte> mapping_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> make_mapped_source(OpenFile file, const LocalFileOptions& options) {
+  return std::make_unique<MappedSource>(std::move(file), options);
+}
+
+}  // namespace cellfeed::io

@@ -1,0 +1,68 @@
+// OpenFile: an open regular file; closes it when it goes. Internal to the local backends.
+// Thread-safe: const after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace cellfeed::io {
+
+// Offset, length and address of an O_DIRECT read are multiples of this: the largest logical block
+// size in use.
+inline constexpr std::int64_t kDirectAlignment = 4096;
+
+class OpenFile {
+ public:
+  // Throws kNotFound, kIo, or kUnsupported where the file system refuses O_DIRECT.
+  OpenFile(std::string path, bool direct);
+  OpenFile(OpenFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        fd_(std::exchange(other.fd_, -1)),
+        size_(other.size_),
+        is_direct_(other.is_direct_) {}
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile();
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_; }
+  std::int64_t size() const { return size_; }
+  bool is_direct() const { return is_direct_; }
+
+  // REQUIRES: the range is inside size(). Throws kCorruptData when the file has become shorter.
+  void read(std::int64_t offset, std::span<std::byte> out) const;
+
+ private:
+  void read_direct(std::int64_t offset, std::span<std::byte> out) const;
+  // One pread, again after a signal; never 0.
+  std::int64_t read_some(std::int64_t offset, std::byte* out, std::int64_t length) const;
+
+  std::string path_;
+  int fd_ = -1;
+  std::int64_t size_ = 0;
+  bool is_direct_ = false;
+};
+
+struct FreeAligned {
+  void operator()(std::byte* data) const;
+};
+using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
+// REQUIRES: bytes is a multiple of kDirectAlignment. Throws std::bad_alloc.
+AlignedBytes allocate_direct_buffer(std::size_t bytes);
+
+// The aligned read that covers the start of an unaligned one and fits a buffer.
+struct DirectSpan {
+  std::int64_t start = 0;   // aligned offset in the file
+  std::int64_t length = 0;  // aligned
+  std::int64_t skip = 0;    // bytes in front that nobody asked for
+  std::int64_t useful = 0;  // bytes of the request that the read holds
+};
+DirectSpan direct_span(std::int64_t offset, std::int64_t length, std::int64_t buffer_bytes);
+
+[[noreturn]] void throw_shrunken(const std::string& path, std::int64_t offset, std::int64_t length,
+                                 std::int64_t size);
+
+}  // namespace cellfeed::io
