@@ -14,26 +14,18 @@ namespace record {
 namespace {
 
 void check_indices(std::span<const std::int32_t> indices) {
-  std::int32_t previous = -1;
-  bool rising = true;
-  for (const std::int32_t index : indices) {
-    rising &= index > previous;
-    previous = index;
-  }
+  if (indices.empty()) return;
+  bool rising = indices.front() >= 0;
+  for (std::size_t i = 1; i < indices.size(); ++i) rising &= indices[i] > indices[i - 1];
   if (!rising)
     throw_invalid("column indices of a packed row must be sorted, unique and not negative");
-  if (previous == std::numeric_limits<std::int32_t>::max())
+  if (indices.back() == std::numeric_limits<std::int32_t>::max())
     throw_invalid("a column index of 2^31 - 1 is too large");
 }
 
 std::uint8_t* put_bytes(std::uint8_t* to, const void* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
   return to + size;
-}
-
-std::uint8_t* put_word(std::uint8_t* to, StreamWidths widths) {
-  const std::uint16_t word = widths.word();
-  return put_bytes(to, &word, sizeof(word));
 }
 
 std::uint8_t* put_header(std::uint8_t* to, const ValueCoding& coding, std::size_t nnz) {
@@ -44,29 +36,40 @@ std::uint8_t* put_header(std::uint8_t* to, const ValueCoding& coding, std::size_
   return put_bytes(to, coding.prefix.data(), coding.prefix.size());
 }
 
-// Both streams of all blocks; words has room for their widths.
-std::uint8_t* put_blocks(std::uint8_t* to, std::uint8_t* words,
-                         std::span<const std::int32_t> indices,
+// The bytes of a record under construction: widths in front, blocks behind them.
+struct Cursor {
+  std::uint8_t* word = nullptr;
+  std::uint8_t* block = nullptr;
+
+  // numbers has kBlockEntries elements, zero from `entries` on.
+  void put_stream(const std::uint32_t* numbers, int entries) {
+    const StreamPlan plan = plan_stream(numbers, entries);
+    const std::uint16_t widths = plan.widths.word();
+    word = put_bytes(word, &widths, sizeof(widths));
+    block = pack_stream(numbers, entries, plan, block);
+  }
+};
+
+// Both streams of all blocks; codes are empty or one an index.
+std::uint8_t* put_blocks(Cursor cursor, std::span<const std::int32_t> indices,
                          std::span<const std::uint32_t> codes) {
-  std::uint32_t gaps[kBlockEntries];
+  std::uint32_t numbers[kBlockEntries];
   std::int32_t previous = -1;
   for (std::size_t first = 0; first < indices.size(); first += kBlockEntries) {
-    const int entries =
-        static_cast<int>(std::min<std::size_t>(kBlockEntries, indices.size() - first));
+    const auto entries = std::min<std::size_t>(kBlockEntries, indices.size() - first);
+    if (entries < kBlockEntries) std::fill(numbers, numbers + kBlockEntries, 0);
     const std::int32_t* block = indices.data() + first;
-    gaps[0] = static_cast<std::uint32_t>(block[0] - previous - 1);
-    for (int i = 1; i < entries; ++i)
-      gaps[i] = static_cast<std::uint32_t>(block[i] - block[i - 1] - 1);
+    numbers[0] = static_cast<std::uint32_t>(block[0] - previous - 1);
+    for (std::size_t i = 1; i < entries; ++i)
+      numbers[i] = static_cast<std::uint32_t>(block[i] - block[i - 1] - 1);
     previous = block[entries - 1];
-    const StreamWidths gap_widths = choose_widths(gaps, entries);
-    words = put_word(words, gap_widths);
-    to = pack_stream(gaps, entries, gap_widths, to);
+    cursor.put_stream(numbers, static_cast<int>(entries));
     if (codes.empty()) continue;
-    const StreamWidths code_widths = choose_widths(codes.data() + first, entries);
-    words = put_word(words, code_widths);
-    to = pack_stream(codes.data() + first, entries, code_widths, to);
+    const std::uint32_t* block_codes = codes.data() + first;
+    if (entries < kBlockEntries) block_codes = std::copy_n(block_codes, entries, numbers) - entries;
+    cursor.put_stream(block_codes, static_cast<int>(entries));
   }
-  return to;
+  return cursor.block;
 }
 
 }  // namespace
@@ -85,11 +88,10 @@ void encode_record(std::span<const std::int32_t> indices, const void* values, DT
   const std::size_t word_bytes = n_blocks * streams * kWordBytes;
   const std::size_t raw_bytes = coding.kind == ValueKind::kRaw ? nnz * dtype_bytes(dtype) : 0;
   const std::size_t start = out.size();
-  constexpr std::size_t kWriteRoom = 8;
   out.resize(start + kHeaderBytes + coding.prefix.size() + word_bytes +
-             n_blocks * streams * kMaxStreamBytes + raw_bytes + kWriteRoom);
+             n_blocks * streams * kMaxStreamBytes + raw_bytes + kPackRoomBytes);
   std::uint8_t* words = put_header(out.data() + start, coding, nnz);
-  std::uint8_t* end = put_blocks(words + word_bytes, words, indices, coding.codes);
+  std::uint8_t* end = put_blocks({words, words + word_bytes}, indices, coding.codes);
   end = put_bytes(end, values, raw_bytes);
   out.resize(static_cast<std::size_t>(end - out.data()));
 }

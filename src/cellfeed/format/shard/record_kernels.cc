@@ -1,14 +1,234 @@
-// Record kernels chosen at run time.
-#include "cellfeed/format/shard/record_kernels.h"
+// Record kernels by SIMD: 16 numbers a step, chosen at run time.
+#define HWY_WANT_AVX3_DL
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cellfeed/format/shard/record_kernels.cc"
+#include <hwy/foreach_target.h>  // includes this file once a target
+//
+#include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "cellfeed/format/shard/record_kernel_tables.h"
+#include "cellfeed/format/shard/record_kernels.h"
 #include "cellfeed/format/shard/record_layout.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace cellfeed::format::shard::record {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
+BlockResult UnpackBlocks(const BlockRequest& request) { return unpack_blocks_scalar(request); }
+#else
+
+// At most 16 lanes, so that one table row serves every vector length.
+using D32 = hn::CappedTag<std::uint32_t, kTableLanes>;
+using D8 = hn::Repartition<std::uint8_t, D32>;
+using DI32 = hn::RebindToSigned<D32>;
+using DF32 = hn::RebindToFloat<D32>;
+using V32 = hn::Vec<D32>;
+constexpr std::size_t kLanes = HWY_MAX_BYTES >= 64 ? 16 : HWY_MAX_BYTES / 4;
+
+// Takes numbers of one width apart.
+class Unpacker {
+ public:
+  explicit Unpacker(int bits)
+      : bits_(static_cast<std::size_t>(bits)),
+        shift_(hn::Load(D32(), kUnpackTables.shifts[bits])),
+        mask_(hn::Set(D32(), (std::uint32_t{1} << bits) - 1)) {}
+
+  // kLanes numbers from number `first` on, a multiple of kLanes. Reads as many bytes as a vector
+  // has.
+  HWY_INLINE V32 At(const std::uint8_t* packed, std::size_t first) const {
+    const D8 d8;
+    const D32 d32;
+    const std::uint8_t* from = packed + first * bits_ / 8;
+#if HWY_TARGET == HWY_AVX3_DL
+    const V32 lanes{_mm512_permutexvar_epi8(hn::Load(d8, kUnpackTables.bytes[bits_]).raw,
+                                            hn::LoadU(d8, from).raw)};
+    return hn::And(hn::Shr(lanes, shift_), mask_);
+#else
+    if constexpr (kLanes > 4) {
+      const auto words = hn::TableLookupLanes(hn::BitCast(d32, hn::LoadU(d8, from)),
+                                              hn::SetTableIndices(d32, kUnpackTables.words[bits_]));
+      const auto lanes = hn::TableLookupBytes(hn::BitCast(d8, words),
+                                              hn::Load(d8, kUnpackTables.block_bytes[bits_]));
+      return hn::And(hn::Shr(hn::BitCast(d32, lanes), shift_), mask_);
+    } else {
+      const std::size_t half = (first / 4) & 1;
+      const auto lanes = hn::TableLookupBytes(hn::LoadU(d8, from),
+                                              hn::Load(d8, kUnpackTables.quad_bytes[bits_][half]));
+      const auto shift = hn::Load(d32, kUnpackTables.shifts[bits_] + 4 * half);
+      return hn::And(hn::Shr(hn::BitCast(d32, lanes), shift), mask_);
+    }
+#endif
+  }
+
+ private:
+  std::size_t bits_;
+  V32 shift_;
+  V32 mask_;
+};
+
+HWY_INLINE bool UnpackStream(const std::uint8_t* packed, StreamWidths widths, int entries,
+                             std::uint32_t* HWY_RESTRICT numbers) {
+  const Unpacker unpacker(widths.base_bits);
+  if (entries == kBlockEntries) {
+#pragma GCC unroll 32
+    for (std::size_t i = 0; i < kBlockEntries; i += kLanes) {
+      hn::Store(unpacker.At(packed, i), D32(), numbers + i);
+    }
+  } else {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(entries); i += kLanes) {
+      hn::Store(unpacker.At(packed, i), D32(), numbers + i);
+    }
+  }
+  return patch_exceptions(packed + widths.base_bytes(entries), widths, entries, numbers);
+}
+
+// Sums of the lanes up to and with each lane.
+HWY_INLINE V32 PrefixSum(V32 v) {
+  const D32 d;
+  v = hn::Add(v, hn::ShiftLeftLanes<1>(d, v));
+  v = hn::Add(v, hn::ShiftLeftLanes<2>(d, v));
+  if constexpr (kLanes > 4) {
+    // Each block of 4 lanes adds the sum of the block before, then (16 lanes) of the two blocks
+    // before.
+    alignas(64) static constexpr std::uint32_t kOne[16] = {0, 0, 0, 0, 3,  3,  3,  3,
+                                                           7, 7, 7, 7, 11, 11, 11, 11};
+    const auto first = hn::FirstN(d, 4);
+    v = hn::Add(v,
+                hn::IfThenZeroElse(first, hn::TableLookupLanes(v, hn::SetTableIndices(d, kOne))));
+  }
+  if constexpr (kLanes > 8) {
+    alignas(64) static constexpr std::uint32_t kTwo[16] = {0, 0, 0, 0, 0, 0, 0, 0,
+                                                           3, 3, 3, 3, 7, 7, 7, 7};
+    const auto first = hn::FirstN(d, 8);
+    v = hn::Add(v,
+                hn::IfThenZeroElse(first, hn::TableLookupLanes(v, hn::SetTableIndices(d, kTwo))));
+  }
+  return v;
+}
+
+HWY_INLINE V32 BroadcastLast(V32 v) {
+  if constexpr (kLanes == 4) return hn::Broadcast<3>(v);
+  alignas(64) static constexpr std::uint32_t kLast[16] = {
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1};
+  return hn::TableLookupLanes(v, hn::SetTableIndices(D32(), kLast));
+}
+
+// Turns codes into the bits of values.
+template <CodeOutput kOutput>
+struct ValueMaker {
+  explicit ValueMaker(const BlockRequest& request)
+      : offset(hn::Set(D32(), static_cast<std::uint32_t>(request.offset))),
+        factor(hn::Set(DF32(), request.factor)) {}
+
+  HWY_INLINE V32 operator()(V32 codes) const {
+    const V32 counts = hn::Add(codes, offset);
+    if constexpr (kOutput == CodeOutput::kI32) return counts;
+    auto values = hn::ConvertTo(DF32(), hn::BitCast(DI32(), counts));
+    if constexpr (kOutput == CodeOutput::kF32Multiplied) values = hn::Mul(values, factor);
+    if constexpr (kOutput == CodeOutput::kF32Divided) values = hn::Div(values, factor);
+    return hn::BitCast(D32(), values);
+  }
+
+  V32 offset;
+  hn::Vec<DF32> factor;
+};
+
+HWY_INLINE void StoreSome(V32 v, std::size_t count, std::uint32_t* to) {
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+  hn::BlendedStore(v, hn::FirstN(D32(), count), D32(), to);
+#else
+  HWY_ALIGN std::uint32_t lanes[kLanes];
+  hn::Store(v, D32(), lanes);
+  std::memcpy(to, lanes, count * sizeof(std::uint32_t));
+#endif
+}
+
+template <CodeOutput kOutput>
+BlockResult UnpackAs(const BlockRequest& request) {
+  constexpr bool kHasCodes = kOutput != CodeOutput::kNone;
+  const D32 d;
+  const ValueMaker<kOutput> make_values(request);
+  const std::uint8_t* data = request.data;
+  const std::uint8_t* word = request.words;
+  auto* indices = reinterpret_cast<std::uint32_t*>(request.indices);
+  auto* values = static_cast<std::uint32_t*>(request.values);
+  HWY_ALIGN std::uint32_t gaps[kBlockEntries];
+  HWY_ALIGN std::uint32_t codes[kBlockEntries];
+  const V32 step = hn::Set(d, static_cast<std::uint32_t>(kLanes));
+  V32 next = hn::Iota(d, 0);  // lane i: the index it has when all gaps up to it are 0
+  for (std::int64_t left = request.nnz; left > 0; left -= kBlockEntries) {
+    const int entries = static_cast<int>(std::min<std::int64_t>(left, kBlockEntries));
+    const auto gap_widths = StreamWidths::from_word(load<std::uint16_t>(word));
+    word += kWordBytes;
+    bool valid = UnpackStream(data, gap_widths, entries, gaps);
+    data += gap_widths.bytes(entries);
+    if constexpr (kHasCodes) {
+      const auto code_widths = StreamWidths::from_word(load<std::uint16_t>(word));
+      word += kWordBytes;
+      valid &= UnpackStream(data, code_widths, entries, codes);
+      data += code_widths.bytes(entries);
+    }
+    if (!valid) return {BlockStatus::kBadBlock, data};
+    const auto count = static_cast<std::size_t>(entries);
+    const bool exact = !request.may_overrun || left > kBlockEntries;
+    std::size_t i = 0;
+    for (; i + kLanes <= count || (i < count && !exact); i += kLanes) {
+      const V32 sums = PrefixSum(hn::Load(d, gaps + i));
+      hn::StoreU(hn::Add(sums, next), d, indices + i);
+      next = hn::Add(next, hn::Add(BroadcastLast(sums), step));
+      if constexpr (kHasCodes) hn::StoreU(make_values(hn::Load(d, codes + i)), d, values + i);
+    }
+    if (i < count) {
+      const V32 sums = PrefixSum(hn::Load(d, gaps + i));
+      StoreSome(hn::Add(sums, next), count - i, indices + i);
+      if constexpr (kHasCodes)
+        StoreSome(make_values(hn::Load(d, codes + i)), count - i, values + i);
+    }
+    // 128 gaps of 24 bits do not reach 2^31, so a wrong index cannot wrap around to a right one.
+    if (indices[count - 1] >= request.n_cols) return {BlockStatus::kBadIndex, data};
+    indices += count;
+    if constexpr (kHasCodes) values += count;
+  }
+  return {BlockStatus::kDone, data};
+}
+
+BlockResult UnpackBlocks(const BlockRequest& request) {
+  switch (request.output) {
+    case CodeOutput::kNone:
+      return UnpackAs<CodeOutput::kNone>(request);
+    case CodeOutput::kI32:
+      return UnpackAs<CodeOutput::kI32>(request);
+    case CodeOutput::kF32:
+      return UnpackAs<CodeOutput::kF32>(request);
+    case CodeOutput::kF32Multiplied:
+      return UnpackAs<CodeOutput::kF32Multiplied>(request);
+    case CodeOutput::kF32Divided:
+      return UnpackAs<CodeOutput::kF32Divided>(request);
+  }
+  return {BlockStatus::kBadBlock, request.data};
+}
+
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cellfeed::format::shard::record
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace cellfeed::format::shard::record {
 namespace {
 
-// Proves from the widths alone that all blocks fill data..end and that no number has more than
+HWY_EXPORT(UnpackBlocks);
+
+// Proves from the widths alone that all blocks lie in data..end and that no number has more than
 // kMaxFastBits.
 BlockStatus check_widths(const BlockRequest& request) {
   const int streams = request.output == CodeOutput::kNone ? 1 : 2;
@@ -36,7 +256,8 @@ BlockStatus check_widths(const BlockRequest& request) {
 BlockResult unpack_blocks(const BlockRequest& request) {
   const BlockStatus status = check_widths(request);
   if (status != BlockStatus::kDone) return {status, request.data};
-  return unpack_blocks_scalar(request);
+  return HWY_DYNAMIC_DISPATCH(UnpackBlocks)(request);
 }
 
 }  // namespace cellfeed::format::shard::record
+#endif

@@ -69,19 +69,21 @@ inline std::uint64_t load_bits(const std::uint8_t* from, std::size_t bit, int bi
 }
 
 // Puts the high parts of a block's exceptions over its base numbers (numbers holds kBlockEntries).
-// False when a position lies outside the block.
+// False when positions do not rise or leave the block.
 inline bool patch_exceptions(const std::uint8_t* packed, StreamWidths widths, int entries,
                              std::uint32_t* numbers) {
   const int bits = kPositionBits + widths.high_bits;
-  bool inside = true;
+  bool valid = true;
+  std::uint32_t least = 0;
   for (int i = 0; i < widths.exceptions; ++i) {
     const std::uint64_t field = load_bits(packed, static_cast<std::size_t>(i) * bits, bits);
     const auto position = static_cast<std::uint32_t>(field & (kBlockEntries - 1));
-    inside &= position < static_cast<std::uint32_t>(entries);
+    valid &= position >= least;
+    least = position + 1;
     numbers[position] |=
         static_cast<std::uint32_t>(((field >> kPositionBits) + 1) << widths.base_bits);
   }
-  return inside;
+  return valid && least <= static_cast<std::uint32_t>(entries);
 }
 
 }  // namespace cellfeed::format::shard::record

@@ -1,4 +1,5 @@
 // Packs one block of one stream of numbers in the fewest bytes.
+// Thread-safe: no state is shared.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,23 @@
 
 namespace cellfeed::format::shard::record {
 
-// No block of one stream takes more bytes; pack_stream may write 8 more.
+// No block of one stream takes more bytes.
 inline constexpr std::size_t kMaxStreamBytes = kBlockEntries * kMaxNumberBits / 8;
+// pack_stream may write so many bytes behind the block.
+inline constexpr std::size_t kPackRoomBytes = 64;
 
-// The widths with the fewest bytes for numbers[0..entries), each < 2^31.
-StreamWidths choose_widths(const std::uint32_t* numbers, int entries);
+struct StreamPlan {
+  StreamWidths widths;
+  std::uint64_t has_high[2] = {0, 0};  // bit i: number i is an exception
+};
+
+// The widths with the fewest bytes (the largest base among equals) for numbers[0..entries), each <
+// 2^31. REQUIRES: numbers has kBlockEntries elements, zero from `entries` on.
+StreamPlan plan_stream(const std::uint32_t* numbers, int entries);
+StreamPlan plan_stream_scalar(const std::uint32_t* numbers, int entries);  // the reference
 
 // Writes the block and returns its end.
-std::uint8_t* pack_stream(const std::uint32_t* numbers, int entries, StreamWidths widths,
+std::uint8_t* pack_stream(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
                           std::uint8_t* to);
 
 }  // namespace cellfeed::format::shard::record

@@ -1,0 +1,214 @@
+// Record kernels: every SIMD target does what the scalar reference does, on sound and on damaged
+// bytes.
+#define HWY_WANT_AVX3_DL  // as the kernels, so that the list of targets is theirs
+#include "cellfeed/format/shard/record_kernels.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record_pack.h"
+#include "cellfeed/format/shard/record_parts.h"
+
+namespace cellfeed::format::shard::record {
+namespace {
+
+constexpr std::int64_t kColumns = 1 << 20;
+constexpr std::uint32_t kUntouched = 0xabababab;
+
+struct Outputs {
+  BlockStatus status = BlockStatus::kDone;
+  std::ptrdiff_t used = 0;
+  std::vector<std::uint32_t> indices;
+  std::vector<std::uint32_t> values;
+};
+
+Outputs run(BlockRequest request, BlockResult (*unpack)(const BlockRequest&)) {
+  Outputs out;
+  const auto room = static_cast<std::size_t>(request.nnz) + 16;
+  out.indices.assign(room, kUntouched);
+  out.values.assign(room, kUntouched);
+  request.indices = reinterpret_cast<std::int32_t*>(out.indices.data());
+  request.values = out.values.data();
+  const BlockResult result = unpack(request);
+  out.status = result.status;
+  out.used = result.end - request.data;
+  return out;
+}
+
+void for_each_target(const std::function<void()>& check) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    SCOPED_TRACE(hwy::TargetName(target));
+    check();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+int compared = 0;
+int declined = 0;
+
+void expect_as_reference(const BlockRequest& request) {
+  const Outputs expected = run(request, unpack_blocks_scalar);
+  for_each_target([&] {
+    const Outputs got = run(request, unpack_blocks);
+    if (got.status == BlockStatus::kTooWide) {
+      ++declined;
+      return;
+    }
+    ++compared;
+    // Widths are checked in front of the blocks, so that which of two faults is named may differ.
+    ASSERT_EQ(got.status == BlockStatus::kDone, expected.status == BlockStatus::kDone);
+    if (expected.status != BlockStatus::kDone) return;
+    ASSERT_EQ(got.used, expected.used);
+    const auto n = static_cast<std::ptrdiff_t>(request.nnz);
+    ASSERT_TRUE(std::equal(got.indices.begin(), got.indices.begin() + n, expected.indices.begin()));
+    ASSERT_TRUE(std::equal(got.values.begin(), got.values.begin() + n, expected.values.begin()));
+    if (request.may_overrun) return;
+    for (std::size_t i = static_cast<std::size_t>(n); i < got.indices.size(); ++i) {
+      ASSERT_EQ(got.indices[i], kUntouched) << "written behind the end";
+      ASSERT_EQ(got.values[i], kUntouched) << "written behind the end";
+    }
+  });
+}
+
+// A record whose gaps and codes have about the bits wanted, with some far larger.
+std::vector<std::uint8_t> random_record(std::int64_t nnz, int gap_bits, int code_bits,
+                                        std::mt19937_64& random) {
+  std::vector<std::int32_t> indices;
+  std::vector<std::int32_t> counts;
+  std::int64_t index = -1;
+  const auto spread = [&](int bits) {
+    const int more = random() % 9 == 0 ? static_cast<int>(random() % 6) : 0;
+    return static_cast<std::int64_t>(random() % (std::uint64_t{1} << std::min(bits + more, 21)));
+  };
+  for (std::int64_t i = 0; i < nnz; ++i) {
+    index = std::min(index + 1 + spread(gap_bits), kColumns - nnz + i);
+    indices.push_back(static_cast<std::int32_t>(index));
+    counts.push_back(static_cast<std::int32_t>(1 + spread(code_bits)));
+  }
+  std::vector<std::uint8_t> bytes;
+  encode_record(indices, counts.data(), DType::kI32, bytes);
+  return bytes;
+}
+
+BlockRequest request_of(const RecordParts& parts, std::int64_t nnz, CodeOutput output,
+                        bool may_overrun) {
+  BlockRequest request;
+  request.words = parts.words;
+  request.data = parts.blocks;
+  request.end = parts.blocks_end;
+  request.nnz = nnz;
+  request.n_cols = kColumns;
+  request.output = output;
+  request.offset = 1;
+  request.factor = 0.37f;
+  request.may_overrun = may_overrun;
+  return request;
+}
+
+TEST(RecordKernels, TargetsAreNotAllTheSame) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "a machine with one target";
+  EXPECT_GE(hwy::SupportedAndGeneratedTargets().size(), 3u);
+#endif
+}
+
+TEST(RecordKernels, EveryTargetEqualsTheReference) {
+  std::mt19937_64 random(1);
+  for (const std::int64_t nnz :
+       {1, 3, 4, 5, 8, 9, 15, 16, 17, 100, 127, 128, 129, 200, 255, 256, 300, 1001}) {
+    for (int bits = 0; bits <= 21; ++bits) {
+      std::vector<std::uint8_t> bytes = random_record(nnz, bits % 12, 21 - bits, random);
+      const std::size_t length = bytes.size();
+      bytes.resize(length + kRecordPaddingBytes);
+      bytes.shrink_to_fit();
+      const RecordParts parts = parse_record({bytes.data(), length}, nnz, DType::kI32);
+      for (const CodeOutput output : {CodeOutput::kI32, CodeOutput::kF32,
+                                      CodeOutput::kF32Multiplied, CodeOutput::kF32Divided}) {
+        expect_as_reference(request_of(parts, nnz, output, false));
+        expect_as_reference(request_of(parts, nnz, output, true));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(RecordKernels, EveryTargetRefusesWhatTheReferenceRefuses) {
+  std::mt19937_64 random(2);
+  int refused = 0;
+  for (int trial = 0; trial < 6000; ++trial) {
+    const std::int64_t nnz = 1 + static_cast<std::int64_t>(random() % 300);
+    std::vector<std::uint8_t> bytes =
+        random_record(nnz, static_cast<int>(random() % 10), static_cast<int>(random() % 6), random);
+    const std::size_t length = bytes.size();
+    for (int flips = 1 + static_cast<int>(random() % 4); flips-- > 0;) {
+      const std::size_t at = kHeaderBytes + random() % (length - kHeaderBytes);
+      bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ (1 << random() % 8));
+    }
+    bytes.resize(length + kRecordPaddingBytes);
+    bytes.shrink_to_fit();
+    const RecordParts parts = parse_record({bytes.data(), length}, nnz, DType::kI32);
+    const BlockRequest request = request_of(parts, nnz, CodeOutput::kF32, false);
+    refused += run(request, unpack_blocks_scalar).status != BlockStatus::kDone;
+    expect_as_reference(request);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(compared, declined);
+}
+
+TEST(RecordKernels, EveryTargetPlansAsTheReference) {
+  std::mt19937_64 random(3);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::uint32_t numbers[kBlockEntries] = {};
+    const int entries = 1 + static_cast<int>(random() % kBlockEntries);
+    const int bits = static_cast<int>(random() % 31);
+    for (int i = 0; i < entries; ++i) {
+      numbers[i] = static_cast<std::uint32_t>(
+          random() & ((std::uint64_t{1} << (random() % 8 == 0 ? 31 : bits)) - 1));
+    }
+    const StreamPlan expected = plan_stream_scalar(numbers, entries);
+    for_each_target([&] {
+      const StreamPlan plan = plan_stream(numbers, entries);
+      ASSERT_EQ(plan.widths.word(), expected.widths.word());
+      ASSERT_EQ(plan.has_high[0], expected.has_high[0]);
+      ASSERT_EQ(plan.has_high[1], expected.has_high[1]);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(RecordKernels, NoOtherWidthsTakeFewerBytes) {
+  std::mt19937_64 random(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    std::uint32_t numbers[kBlockEntries];
+    for (auto& number : numbers) {
+      number = static_cast<std::uint32_t>(
+          std::min(2e9, std::exp(3 * std::pow(static_cast<double>(random() % 1000) / 250, 1.2))));
+    }
+    const StreamPlan plan = plan_stream(numbers, kBlockEntries);
+    for (int base = 0; base <= kMaxNumberBits; ++base) {
+      for (int high = 0; base + high <= kMaxNumberBits; ++high) {
+        StreamWidths other{base, high, 0};
+        bool fits = true;
+        for (const std::uint32_t number : numbers) {
+          other.exceptions += number >> base != 0;
+          fits &= number >> base <= std::uint64_t{1} << high;
+        }
+        if (!fits || other.exceptions > kMaxExceptions) continue;
+        ASSERT_LE(plan.widths.bytes(kBlockEntries), other.bytes(kBlockEntries));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cellfeed::format::shard::record
