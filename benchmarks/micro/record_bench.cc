@@ -1,0 +1,187 @@
+// Rates of packed records: decode to CSR and encode, with the bytes moved a second beside those of memcpy.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "cellfeed/format/shard/record.h"
+
+namespace {
+
+using cellfeed::Casting;
+using cellfeed::DType;
+using cellfeed::format::shard::decode_records;
+using cellfeed::format::shard::encode_record;
+using cellfeed::format::shard::kRecordPaddingBytes;
+using cellfeed::format::shard::OverrunRoom;
+using cellfeed::format::shard::RecordView;
+
+constexpr std::int64_t kGenes = 20000;
+constexpr std::size_t kBatchRows = 1024;
+// Larger than the caches, so that a record comes from memory.
+constexpr std::size_t kPoolBytes = std::size_t{192} << 20;
+
+struct Rows {
+  std::vector<std::vector<std::int32_t>> indices;
+  std::vector<std::vector<float>> values;
+};
+
+// Counts of genes with log-normal means, scaled to about nnz detected genes a cell.
+Rows make_rows(std::int64_t nnz, std::size_t n_rows, bool normalised) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal;
+  std::vector<double> means(kGenes);
+  for (double& mean : means) mean = std::exp(2.0 * normal(random));
+  double low = 1e-9, high = 1e3;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = std::sqrt(low * high);
+    double detected = 0;
+    for (const double mean : means) detected += 1 - std::exp(-mean * middle);
+    (detected < static_cast<double>(nnz) ? low : high) = middle;
+  }
+  Rows rows;
+  for (std::size_t row = 0; row < n_rows; ++row) {
+    const double depth = low * std::exp(0.3 * normal(random));
+    auto& indices = rows.indices.emplace_back();
+    auto& values = rows.values.emplace_back();
+    double total = 0;
+    for (std::int32_t gene = 0; gene < kGenes; ++gene) {
+      const double mean = means[static_cast<std::size_t>(gene)] * depth;
+      const int count = std::poisson_distribution<int>(std::min(mean, 1e6))(random);
+      if (count == 0) continue;
+      indices.push_back(gene);
+      values.push_back(static_cast<float>(count));
+      total += count;
+    }
+    if (normalised) {
+      for (float& value : values) value = std::log1p(value * static_cast<float>(1e4 / total));
+    }
+  }
+  return rows;
+}
+
+struct Pool {
+  std::vector<std::uint8_t> bytes;
+  std::vector<RecordView> records;  // in random order
+  std::int64_t largest_nnz = 0;
+  double bits_per_entry = 0;
+};
+
+Pool make_pool(std::int64_t nnz, bool normalised = false) {
+  const Rows rows = make_rows(nnz, 128, normalised);
+  Pool pool;
+  std::vector<std::size_t> starts;
+  std::size_t entries = 0;
+  while (pool.bytes.size() < kPoolBytes) {
+    const std::size_t row = starts.size() % rows.indices.size();
+    starts.push_back(pool.bytes.size());
+    if (starts.size() <= rows.indices.size()) {
+      encode_record(rows.indices[row], rows.values[row].data(), DType::kF32, pool.bytes);
+    } else {
+      const std::size_t from = starts[row], to = starts[row + 1];
+      pool.bytes.resize(pool.bytes.size() + to - from);
+      std::copy_n(pool.bytes.begin() + static_cast<std::ptrdiff_t>(from), to - from,
+                  pool.bytes.begin() + static_cast<std::ptrdiff_t>(starts.back()));
+    }
+    entries += rows.indices[row].size();
+  }
+  starts.push_back(pool.bytes.size());
+  pool.bits_per_entry = 8.0 * static_cast<double>(pool.bytes.size()) / static_cast<double>(entries);
+  pool.bytes.resize(pool.bytes.size() + kRecordPaddingBytes);
+  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+    const auto n = static_cast<std::int64_t>(rows.indices[i % rows.indices.size()].size());
+    pool.records.push_back({pool.bytes.data() + starts[i], starts[i + 1] - starts[i], n});
+    pool.largest_nnz = std::max(pool.largest_nnz, n);
+  }
+  std::shuffle(pool.records.begin(), pool.records.end(), std::mt19937_64(3));
+  return pool;
+}
+
+double memcpy_bytes_per_second(std::size_t bytes) {
+  std::vector<std::uint8_t> from(bytes, 1), to(bytes, 2);
+  double best = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    std::memcpy(to.data(), from.data(), bytes);
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(bytes) / taken.count());
+  }
+  return best;
+}
+
+// Bytes moved count what is read and what is written, for memcpy (twice its size) too.
+void report(benchmark::State& state, std::size_t cells, std::size_t entries, std::size_t bytes,
+            std::size_t batch_bytes) {
+  using benchmark::Counter;
+  state.counters["cells/s"] = Counter(static_cast<double>(cells), Counter::kIsRate);
+  state.counters["nnz/s"] = Counter(static_cast<double>(entries), Counter::kIsRate);
+  state.counters["moved B/s"] = Counter(static_cast<double>(bytes), Counter::kIsRate);
+  state.counters["memcpy B/s"] = 2 * memcpy_bytes_per_second(batch_bytes);
+}
+
+void decode(benchmark::State& state, DType out, OverrunRoom room, bool normalised) {
+  const Pool pool = make_pool(state.range(0), normalised);
+  const std::size_t batch_bytes = kBatchRows * static_cast<std::size_t>(pool.largest_nnz) * 8;
+  std::vector<std::int32_t> indices(kBatchRows * static_cast<std::size_t>(pool.largest_nnz) + 16);
+  std::vector<double> values(indices.size());
+  std::size_t next = 0, cells = 0, entries = 0, bytes = 0;
+  for (auto _ : state) {
+    if (next + kBatchRows > pool.records.size()) next = 0;
+    const std::span batch(pool.records.data() + next, kBatchRows);
+    decode_records(batch, kGenes, DType::kF32, out, Casting::kExact, indices.data(), values.data(), room);
+    benchmark::ClobberMemory();
+    next += kBatchRows;
+    cells += kBatchRows;
+    for (const RecordView& record : batch) {
+      entries += static_cast<std::size_t>(record.nnz);
+      bytes += record.length + static_cast<std::size_t>(record.nnz) * (4 + cellfeed::dtype_bytes(out));
+    }
+  }
+  report(state, cells, entries, bytes, batch_bytes);
+  state.counters["bits/nnz"] = pool.bits_per_entry;
+}
+
+void decode_f32(benchmark::State& state) { decode(state, DType::kF32, OverrunRoom::k64Bytes, false); }
+void decode_f32_exact_ends(benchmark::State& state) { decode(state, DType::kF32, OverrunRoom::kNone, false); }
+void decode_i32(benchmark::State& state) { decode(state, DType::kI32, OverrunRoom::kNone, false); }
+void decode_f64(benchmark::State& state) { decode(state, DType::kF64, OverrunRoom::kNone, false); }
+void decode_log_normalised(benchmark::State& state) { decode(state, DType::kF32, OverrunRoom::kNone, true); }
+
+void encode(benchmark::State& state, bool normalised) {
+  const Rows rows = make_rows(state.range(0), 256, normalised);
+  std::vector<std::uint8_t> out;
+  std::size_t row = 0, cells = 0, entries = 0, bytes = 0;
+  for (auto _ : state) {
+    if (row == rows.indices.size()) row = 0;
+    out.clear();
+    encode_record(rows.indices[row], rows.values[row].data(), DType::kF32, out);
+    benchmark::DoNotOptimize(out.data());
+    entries += rows.indices[row].size();
+    bytes += rows.indices[row].size() * 8 + out.size();
+    ++cells;
+    ++row;
+  }
+  report(state, cells, entries, bytes, std::size_t{16} << 20);
+}
+
+void encode_counts(benchmark::State& state) { encode(state, false); }
+void encode_log_normalised(benchmark::State& state) { encode(state, true); }
+
+}  // namespace
+
+BENCHMARK(decode_f32)->Arg(300)->Arg(1000)->Arg(1500)->Arg(6000);
+BENCHMARK(decode_f32_exact_ends)->Arg(300)->Arg(1000)->Arg(1500)->Arg(6000);
+BENCHMARK(decode_i32)->Arg(1000);
+BENCHMARK(decode_f64)->Arg(1000);
+BENCHMARK(decode_log_normalised)->Arg(1000);
+BENCHMARK(encode_counts)->Arg(300)->Arg(1000)->Arg(6000);
+BENCHMARK(encode_log_normalised)->Arg(1000);
+BENCHMARK_MAIN();
