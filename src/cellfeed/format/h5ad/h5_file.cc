@@ -30,7 +30,8 @@ std::int64_t find_signature(std::span<const std::byte> bytes) {
   return -1;
 }
 
-void check_bytes(const std::string& path, std::span<const std::byte> bytes) {
+// Where the HDF5 part starts: behind the user block, if there is one.
+std::int64_t check_bytes(const std::string& path, std::span<const std::byte> bytes) {
   if (bytes.empty())
     throw Error(ErrorKind::kCorruptData, "the file is empty (0 bytes); copy or download it again", path);
   if (starts_with(bytes, 0, kLfsPrefix))
@@ -40,10 +41,7 @@ void check_bytes(const std::string& path, std::span<const std::byte> bytes) {
   if (signature < 0)
     throw Error(ErrorKind::kCorruptData,
                 "not an HDF5 file (no HDF5 signature); pass an .h5ad file or a shard directory", path);
-  if (signature > 0)
-    throw_error(ErrorKind::kUnsupported, path,
-                "HDF5 files with a user block are not readable; remove it with h5jam's h5unjam: {} bytes",
-                signature);
+  return signature;
 }
 
 Handle open_file(const std::string& path) {
@@ -66,9 +64,10 @@ H5File::H5File(std::string path) : path_(std::move(path)) {
   if (::stat(path_.c_str(), &status) != 0) throw_errno(errno, path_, "open");
   change_time_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
-  check_bytes(path_, source_->map());
+  const std::int64_t user_block_bytes = check_bytes(path_, source_->map());
   const Hdf5Session session;
   id_ = open_file(path_);
+  bases_ = address_bases(static_cast<std::uint64_t>(user_block_bytes));
 }
 
 }  // namespace cellfeed::format::h5ad

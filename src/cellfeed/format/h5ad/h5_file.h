@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cellfeed/format/h5ad/hdf5_api.h"
+#include "cellfeed/format/h5ad/user_block.h"
 #include "cellfeed/io/byte_source.h"
 
 namespace cellfeed::format::h5ad {
@@ -22,11 +23,14 @@ class H5File {
   std::span<const std::byte> bytes() const { return source_->map(); }
   std::int64_t size() const { return source_->size(); }
   std::int64_t change_time_ns() const { return change_time_ns_; }
+  // What to add to the addresses HDF5 gives.
+  const AddressBases& bases() const { return bases_; }
 
  private:
   std::string path_;
   std::unique_ptr<io::ByteSource> source_;
   std::int64_t change_time_ns_ = 0;
+  AddressBases bases_;
   Handle id_;
 };
 

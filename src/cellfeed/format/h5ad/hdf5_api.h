@@ -35,6 +35,7 @@ class Handle {
   }
   ~Handle();
   hid_t get() const { return id_; }
+  hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
   explicit operator bool() const { return id_ >= 0; }
 
  private:

@@ -96,7 +96,7 @@ void StoredArray::read_layout(hid_t dataset) {
                 name_);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) return read_whole(dataset);
-  contiguous_ = file_bytes(offset, static_cast<std::uint64_t>(length_ * element_bytes_), 0).data();
+  contiguous_ = file_bytes(offset + file_.bases().contiguous, static_cast<std::uint64_t>(length_ * element_bytes_), 0).data();
 }
 
 void StoredArray::read_chunked_layout(hid_t properties) {
@@ -177,6 +177,7 @@ void StoredArray::locate_chunk(std::int64_t chunk) const {
     place.offset.store(kNeverWritten, std::memory_order_release);
     return;
   }
+  offset += file_.bases().chunked;
   file_bytes(offset, size, chunk);
   if (offset == 0 || size > 0xffffffffu || (!is_compressed() && size != static_cast<hsize_t>(chunk_bytes())))
     throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: offset {}, {} bytes",

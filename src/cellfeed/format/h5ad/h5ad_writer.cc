@@ -1,0 +1,308 @@
+// H5adWriter: the matrix, obs and var, each growing at its own pace.
+#include "cellfeed/format/h5ad/h5ad_writer.h"
+
+#include <arrow/api.h>
+#include <unistd.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/convert_value.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/h5ad/column_writer.h"
+#include "cellfeed/format/h5ad/growing_array.h"
+#include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/io/atomic_file.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+constexpr std::int64_t kColumnChunkElements = 4096;
+constexpr std::int64_t kPieceRows = 65536;  // converted or named at once
+
+// obs or var being written.
+class FrameWriter {
+ public:
+  FrameWriter(const WriteTarget& target, std::string name) : target_(target), name_(std::move(name)) {}
+
+  std::int64_t n_rows() const { return n_rows_; }
+  bool has_columns() const { return !writers_.empty(); }
+
+  void append(const arrow::Table& table) {
+    if (writers_.empty()) open_columns(*table.schema());
+    check_columns(*table.schema());
+    for (int c = 0; c < table.num_columns(); ++c)
+      for (const auto& chunk : table.column(c)->chunks())
+        for (std::int64_t begin = 0; begin < chunk->length(); begin += kPieceRows)
+          writers_[c]->append(*chunk->Slice(begin, kPieceRows));
+    n_rows_ += table.num_rows();
+  }
+
+  // Rows named by their position.
+  void append_numbered(std::int64_t n) {
+    for (std::int64_t begin = 0; begin == 0 || begin < n; begin += kPieceRows) {
+      arrow::StringBuilder builder;
+      for (std::int64_t i = begin; i < std::min(n, begin + kPieceRows); ++i)
+        check_arrow(builder.Append(fmt::format("{}", i)));
+      std::shared_ptr<arrow::Array> names;
+      check_arrow(builder.Finish(&names));
+      append(*arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}), {names}));
+    }
+  }
+
+  void finish() {
+    for (const auto& writer : writers_) writer->finish();
+    const Hdf5Session session;
+    write_encoding(group_.get(), target_.path, "dataframe", "0.2.0");
+    write_text_attribute(group_.get(), target_.path, "_index", index_name_);
+    write_texts_attribute(group_.get(), target_.path, "column-order", columns_);
+  }
+
+ private:
+  void open_columns(const arrow::Schema& schema) {
+    if (schema.num_fields() == 0 || schema.field(0)->name() != "_index")
+      throw_invalid("the first column of {} must be '_index'", name_);
+    {
+      const Hdf5Session session;
+      group_ = create_group(target_.file, target_.path, name_);
+    }
+    types_ = schema.fields();
+    for (int i = 1; i < schema.num_fields(); ++i) columns_.push_back(schema.field(i)->name());
+    index_name_ = "_index";
+    if (schema.metadata()) {
+      const auto stored = schema.metadata()->Get("index_name");
+      if (stored.ok() && !stored->empty() && stored->find('/') == std::string::npos &&
+          std::find(columns_.begin(), columns_.end(), *stored) == columns_.end())
+        index_name_ = *stored;
+    }
+    for (int i = 0; i < schema.num_fields(); ++i) {
+      const std::string column = i == 0 ? index_name_ : columns_[i - 1];
+      writers_.push_back(make_column_writer(target_, name_ + "/" + column, *schema.field(i)->type()));
+    }
+  }
+
+  void check_columns(const arrow::Schema& schema) const {
+    bool equal = schema.num_fields() == std::ssize(types_);
+    for (int i = 0; equal && i < schema.num_fields(); ++i)
+      equal = schema.field(i)->name() == types_[i]->name() && has_same_encoding(*schema.field(i)->type(), *types_[i]->type());
+    if (!equal)
+      throw_invalid("every piece of {} must have the columns of the first: got {}", name_, schema.ToString());
+  }
+  // Widths of dictionary indices may differ from piece to piece.
+  static bool has_same_encoding(const arrow::DataType& a, const arrow::DataType& b) {
+    if (a.id() != arrow::Type::DICTIONARY || b.id() != arrow::Type::DICTIONARY) return a.Equals(b);
+    return static_cast<const arrow::DictionaryType&>(a).value_type()->Equals(
+        *static_cast<const arrow::DictionaryType&>(b).value_type());
+  }
+
+  const WriteTarget& target_;
+  std::string name_;
+  std::string index_name_;
+  Handle group_;
+  arrow::FieldVector types_;
+  std::vector<std::string> columns_;
+  std::vector<std::unique_ptr<ColumnWriter>> writers_;
+  std::int64_t n_rows_ = 0;
+};
+
+Handle create_file(const std::string& temp_path) {
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_file_locking(access.get(), false, true);
+  return check_written(H5Fcreate(temp_path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()), temp_path,
+                       "making the file");
+}
+
+}  // namespace
+
+struct H5adWriter::State {
+  State(std::string target_path, std::int64_t columns, const H5adWriterOptions& chosen)
+      : path(std::move(target_path)),
+        temp_path(io::make_temp_path(path)),
+        n_cols(columns),
+        options(chosen) {}
+
+  // Datasets close before their file; the file name goes last.
+  ~State() {
+    var.reset();
+    obs.reset();
+    indptr.reset();
+    indices.reset();
+    data.reset();
+    {
+      const Hdf5Session session;
+      matrix_group = Handle();
+      file = Handle();
+      H5Eclear2(H5E_DEFAULT);
+    }
+    if (!is_published) ::unlink(temp_path.c_str());
+  }
+
+  void append_values(const CsrSlice& rows, std::int64_t n);
+  void append_indices(const std::int32_t* columns, std::int64_t n);
+
+  std::string path;
+  std::string temp_path;
+  std::int64_t n_cols;
+  H5adWriterOptions options;
+  Handle file;
+  WriteTarget matrix_target;
+  WriteTarget column_target;
+  Handle matrix_group;
+  std::unique_ptr<GrowingArray> data;
+  std::unique_ptr<GrowingArray> indices;
+  std::unique_ptr<GrowingIntegers> indptr;
+  std::unique_ptr<FrameWriter> obs;
+  std::unique_ptr<FrameWriter> var;
+  std::int64_t n_rows = 0;
+  std::int64_t nnz = 0;
+  bool is_finished = false;
+  bool is_published = false;
+};
+
+H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options) {
+  if (n_cols < 0) throw_invalid("n_cols must not be negative: {}", n_cols);
+  if (options.chunk_elements < 1 || options.chunk_elements > (std::int64_t{1} << 26))
+    throw_invalid("chunk_elements must be between 1 and 2^26: {}", options.chunk_elements);
+  if (options.index_dtype != DType::kI32 && options.index_dtype != DType::kI64)
+    throw_invalid("index_dtype must be int32 or int64: {}", dtype_name(options.index_dtype));
+  if (options.value_dtype == DType::kBool) throw_invalid("value_dtype must be a number, not bool");
+  if (options.compression == Compression::kGzip && (options.gzip_level < 1 || options.gzip_level > 12))
+    throw_invalid("gzip_level must be between 1 and 12: {}", options.gzip_level);
+  if (::access(path.c_str(), F_OK) == 0)
+    throw Error(ErrorKind::kAlreadyExists, "the target exists; remove it or choose another name", path);
+  state_ = std::make_unique<State>(std::move(path), n_cols, options);
+  State& s = *state_;
+  const Hdf5Session session;
+  s.file = create_file(s.temp_path);
+  const int level = options.compression == Compression::kGzip ? options.gzip_level : 0;
+  s.matrix_target = {s.file.get(), s.path, level, options.chunk_elements};
+  s.column_target = {s.file.get(), s.path, level, kColumnChunkElements};
+  s.matrix_group = create_group(s.file.get(), s.path, "X");
+  s.data = std::make_unique<GrowingArray>(s.matrix_target, "X/data", options.value_dtype);
+  s.indices = std::make_unique<GrowingArray>(s.matrix_target, "X/indices", options.index_dtype);
+  s.indptr = std::make_unique<GrowingIntegers>(s.column_target, "X/indptr", options.index_dtype);
+  s.obs = std::make_unique<FrameWriter>(s.column_target, "obs");
+  s.var = std::make_unique<FrameWriter>(s.column_target, "var");
+  const std::int64_t zero = 0;
+  s.indptr->append({&zero, 1});
+}
+
+H5adWriter::~H5adWriter() = default;
+
+void H5adWriter::State::append_values(const CsrSlice& rows, std::int64_t n) {
+  if (rows.dtype == options.value_dtype) return data->append(rows.values, n);
+  dispatch_dtype(rows.dtype, [&](auto from) {
+    dispatch_dtype(options.value_dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = std::conditional_t<std::is_same_v<decltype(to), bool>, std::uint8_t, decltype(to)>;
+      const auto* stored = static_cast<const From*>(rows.values);
+      std::vector<To> converted;
+      for (std::int64_t begin = 0; begin < n; begin += kPieceRows) {
+        converted.resize(static_cast<std::size_t>(std::min(n - begin, kPieceRows)));
+        for (std::size_t i = 0; i < converted.size(); ++i) {
+          bool exact = true;
+          converted[i] = convert_value<To>(stored[begin + static_cast<std::int64_t>(i)], &exact);
+          if (!exact)
+            throw_error(ErrorKind::kPrecision, path,
+                        "a value does not fit {} exactly; write the file as float64: {}",
+                        dtype_name(options.value_dtype), stored[begin + static_cast<std::int64_t>(i)]);
+        }
+        data->append(converted.data(), std::ssize(converted));
+      }
+    });
+  });
+}
+
+void H5adWriter::State::append_indices(const std::int32_t* columns, std::int64_t n) {
+  std::int32_t low = 0;
+  std::int32_t high = -1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    low = std::min(low, columns[i]);
+    high = std::max(high, columns[i]);
+  }
+  if (low < 0 || high >= n_cols)
+    throw_error(ErrorKind::kInvalidArgument, path, "a column index is out of range: {}, columns {}",
+                low < 0 ? low : high, n_cols);
+  if (options.index_dtype == DType::kI32) return indices->append(columns, n);
+  std::vector<std::int64_t> wide(columns, columns + n);
+  indices->append(wide.data(), n);
+}
+
+void H5adWriter::append(const CsrSlice& rows) {
+  State& s = *state_;
+  if (s.is_finished) throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended", s.path);
+  if (rows.indptr.empty()) throw_invalid("indptr must have one entry more than rows: it is empty");
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(rows.indptr.size());
+  for (std::size_t i = 1; i < rows.indptr.size(); ++i) {
+    if (rows.indptr[i] < rows.indptr[i - 1])
+      throw_invalid("indptr must not decrease: row {}, {} to {}", i - 1, rows.indptr[i - 1], rows.indptr[i]);
+    offsets.push_back(s.nnz + rows.indptr[i] - rows.indptr[0]);
+  }
+  const std::int64_t first = rows.indptr.front();
+  const std::int64_t n = rows.indptr.back() - first;
+  CsrSlice entries = rows;
+  entries.values = static_cast<const std::byte*>(rows.values) + first * static_cast<std::int64_t>(dtype_bytes(rows.dtype));
+  s.append_indices(rows.indices + first, n);
+  s.append_values(entries, n);
+  s.indptr->append(offsets);
+  s.nnz += n;
+  s.n_rows += std::ssize(offsets);
+}
+
+void H5adWriter::append(const matrix::CsrBlock& rows) {
+  append({.indptr = rows.indptr.span(), .indices = rows.indices.data(),
+          .values = matrix::value_buffer_data(rows.values), .dtype = matrix::value_buffer_dtype(rows.values)});
+}
+
+void H5adWriter::append_obs(const arrow::Table& obs) {
+  if (state_->is_finished)
+    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended", state_->path);
+  state_->obs->append(obs);
+}
+
+void H5adWriter::finish(const arrow::Table* var) {
+  State& s = *state_;
+  if (s.is_finished) throw Error(ErrorKind::kInvalidArgument, "the file is finished already", s.path);
+  s.is_finished = true;
+  if (!s.obs->has_columns()) s.obs->append_numbered(s.n_rows);
+  if (var != nullptr) s.var->append(*var);
+  else s.var->append_numbered(s.n_cols);
+  if (s.obs->n_rows() != s.n_rows || s.var->n_rows() != s.n_cols)
+    throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns", s.obs->n_rows(),
+                  s.n_rows, s.var->n_rows(), s.n_cols);
+  s.data->finish();
+  s.indices->finish();
+  s.indptr->finish();
+  s.obs->finish();
+  s.var->finish();
+  {
+    const Hdf5Session session;
+    write_encoding(s.file.get(), s.path, "anndata", "0.1.0");
+    write_encoding(s.matrix_group.get(), s.path, "csr_matrix", "0.1.0");
+    write_integers_attribute(s.matrix_group.get(), s.path, "shape", {s.n_rows, s.n_cols});
+    for (const char* name : {"layers", "obsm", "obsp", "uns", "varm", "varp"})
+      write_encoding(create_group(s.file.get(), s.path, name).get(), s.path, "dict", "0.1.0");
+    // A full disk may show only now; a close that fails would keep the error to itself.
+    check_write(H5Fflush(s.file.get(), H5F_SCOPE_GLOBAL), s.path, "writing the file");
+  }
+  s.var.reset();
+  s.obs.reset();
+  s.indptr.reset();
+  s.indices.reset();
+  s.data.reset();
+  s.matrix_group = Handle();
+  {
+    const Hdf5Session session;
+    check_write(H5Fclose(s.file.release()), s.path, "closing the file");
+  }
+  io::publish_file(s.temp_path, s.path, io::OnExisting::kRefuse);
+  s.is_published = true;
+}
+
+std::int64_t H5adWriter::rows_written() const { return state_->n_rows; }
+std::int64_t H5adWriter::nnz_written() const { return state_->nnz; }
+
+}  // namespace cellfeed::format::h5ad

@@ -1,0 +1,121 @@
+// Writing HDF5: attributes, groups and types.
+#include "cellfeed/format/h5ad/hdf5_write.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+Handle link_properties() {
+  Handle properties(H5Pcreate(H5P_LINK_CREATE));
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  H5Pset_char_encoding(properties.get(), H5T_CSET_UTF8);
+  return properties;
+}
+
+void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type, hid_t memory_type,
+                     hid_t space, const void* values) {
+  const std::string operation = fmt::format("writing attribute '{}'", name);
+  const Handle attribute = check_written(H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), path,
+                                         operation);
+  check_write(H5Awrite(attribute.get(), memory_type, values), path, operation);
+}
+
+}  // namespace
+
+void check_write(std::int64_t status, const std::string& path, const std::string& operation) {
+  if (status >= 0) return;
+  const std::string reason = take_hdf5_message();
+  if (reason.find("No space left") != std::string::npos || reason.find("quota") != std::string::npos)
+    throw_error(ErrorKind::kNoSpace, path,
+                "the disk is full; free some space or choose another target, then run again ({} failed)", operation);
+  throw_error(ErrorKind::kIo, path, "{} failed in HDF5: {}", operation, reason);
+}
+
+Handle check_written(hid_t id, const std::string& path, const std::string& operation) {
+  check_write(id, path, operation);
+  return Handle(id);
+}
+
+Handle file_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: {
+      Handle type(H5Tenum_create(H5T_STD_I8LE));
+      const std::int8_t values[] = {0, 1};
+      H5Tenum_insert(type.get(), "FALSE", &values[0]);
+      H5Tenum_insert(type.get(), "TRUE", &values[1]);
+      return type;
+    }
+    case DType::kU8: return Handle(H5Tcopy(H5T_STD_U8LE));
+    case DType::kI8: return Handle(H5Tcopy(H5T_STD_I8LE));
+    case DType::kU16: return Handle(H5Tcopy(H5T_STD_U16LE));
+    case DType::kI16: return Handle(H5Tcopy(H5T_STD_I16LE));
+    case DType::kU32: return Handle(H5Tcopy(H5T_STD_U32LE));
+    case DType::kI32: return Handle(H5Tcopy(H5T_STD_I32LE));
+    case DType::kU64: return Handle(H5Tcopy(H5T_STD_U64LE));
+    case DType::kI64: return Handle(H5Tcopy(H5T_STD_I64LE));
+    case DType::kF32: return Handle(H5Tcopy(H5T_IEEE_F32LE));
+    case DType::kF64: return Handle(H5Tcopy(H5T_IEEE_F64LE));
+  }
+  throw Error(ErrorKind::kInternal, "unknown dtype");
+}
+
+// The files of this project are little-endian, and so are the machines it runs on.
+Handle memory_type(DType dtype) { return file_type(dtype); }
+
+Handle string_type() {
+  Handle type(H5Tcopy(H5T_C_S1));
+  H5Tset_size(type.get(), H5T_VARIABLE);
+  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  return type;
+}
+
+void write_text_attribute(hid_t object, const std::string& path, const char* name, const std::string& text) {
+  const Handle type = string_type();
+  const Handle space(H5Screate(H5S_SCALAR));
+  const char* pointer = text.c_str();
+  write_attribute(object, path, name, type.get(), type.get(), space.get(), static_cast<const void*>(&pointer));
+}
+
+void write_texts_attribute(hid_t object, const std::string& path, const char* name,
+                           const std::vector<std::string>& texts) {
+  const Handle type = string_type();
+  const auto count = static_cast<hsize_t>(texts.size());
+  const Handle space(H5Screate_simple(1, &count, nullptr));
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  // HDF5 wants a buffer even for no elements.
+  if (texts.empty()) pointers.push_back("");
+  write_attribute(object, path, name, type.get(), type.get(), space.get(), static_cast<const void*>(pointers.data()));
+}
+
+void write_integers_attribute(hid_t object, const std::string& path, const char* name,
+                              const std::vector<std::int64_t>& values) {
+  const auto count = static_cast<hsize_t>(values.size());
+  const Handle space(H5Screate_simple(1, &count, nullptr));
+  write_attribute(object, path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, space.get(), values.data());
+}
+
+void write_bool_attribute(hid_t object, const std::string& path, const char* name, bool value) {
+  const Handle type = file_type(DType::kBool);
+  const Handle space(H5Screate(H5S_SCALAR));
+  const std::int8_t byte = value ? 1 : 0;
+  write_attribute(object, path, name, type.get(), type.get(), space.get(), &byte);
+}
+
+void write_encoding(hid_t object, const std::string& path, const std::string& type, const std::string& version) {
+  write_text_attribute(object, path, "encoding-type", type);
+  write_text_attribute(object, path, "encoding-version", version);
+}
+
+Handle create_group(hid_t parent, const std::string& path, const std::string& name) {
+  const Handle links = link_properties();
+  return check_written(H5Gcreate2(parent, name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT), path,
+                       "making group '" + name + "'");
+}
+
+void move_link(hid_t parent, const std::string& path, const std::string& from, const std::string& to) {
+  const Handle links = link_properties();
+  check_write(H5Lmove(parent, from.c_str(), parent, to.c_str(), links.get(), H5P_DEFAULT), path,
+              "moving '" + from + "' to '" + to + "'");
+}
+
+}  // namespace cellfeed::format::h5ad

@@ -1,0 +1,38 @@
+// Writing HDF5: attributes and groups in AnnData's way, and types for files.
+// REQUIRES: a Hdf5Session around every call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/format/h5ad/hdf5_api.h"
+
+namespace cellfeed::format::h5ad {
+
+// As check_hdf5, for writes: kNoSpace when the disk is full, kIo otherwise.
+void check_write(std::int64_t status, const std::string& path, const std::string& operation);
+Handle check_written(hid_t id, const std::string& path, const std::string& operation);
+
+// Little-endian type in the file for values of dtype; booleans are h5py's enum of FALSE and TRUE.
+Handle file_type(DType dtype);
+// The same layout in this machine's memory.
+Handle memory_type(DType dtype);
+// UTF-8 strings of any length.
+Handle string_type();
+
+// path: of the file, for messages.
+void write_text_attribute(hid_t object, const std::string& path, const char* name, const std::string& text);
+void write_texts_attribute(hid_t object, const std::string& path, const char* name,
+                           const std::vector<std::string>& texts);
+void write_integers_attribute(hid_t object, const std::string& path, const char* name,
+                              const std::vector<std::int64_t>& values);
+void write_bool_attribute(hid_t object, const std::string& path, const char* name, bool value);
+// Sets encoding-type and encoding-version.
+void write_encoding(hid_t object, const std::string& path, const std::string& type, const std::string& version);
+// Groups on the way are made when missing.
+Handle create_group(hid_t parent, const std::string& path, const std::string& name);
+void move_link(hid_t parent, const std::string& path, const std::string& from, const std::string& to);
+
+}  // namespace cellfeed::format::h5ad
