@@ -1,0 +1,135 @@
+// The manifest: what is written is read, and nothing that a hostile one says is believed.
+#include "cellfeed/format/shard/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+using ::testing::HasSubstr;
+
+ShardEntry make_shard(std::int64_t shard, std::int64_t first_cell, std::int64_t n_cells,
+                      std::int64_t nnz) {
+  const std::string stem = fmt::format("shard_{:06d}", shard);
+  ShardEntry entry;
+  entry.shard = shard;
+  entry.first_cell = first_cell;
+  entry.n_cells = n_cells;
+  entry.nnz = nnz;
+  entry.matrix = {stem + ".cells", 1, 2};
+  entry.obs = {stem + ".parquet", 3, 4};
+  entry.fixed_obs = {stem + ".arrow", 5, 6};
+  return entry;
+}
+
+Manifest make_manifest() {
+  Manifest manifest;
+  manifest.n_cells = 30;
+  manifest.n_genes = 5;
+  manifest.nnz = 70;
+  manifest.value_dtype = DType::kI32;
+  manifest.gene_order = GeneOrder::kMean;
+  manifest.processing_json = R"({"normalize_total":10000.0})";
+  manifest.genes = {"genes.parquet", 100, 1};
+  manifest.shards = {make_shard(0, 0, 10, 30), make_shard(1, 10, 20, 40)};
+  manifest.sources = {{"a \"quoted\" path\xff.h5ad", "X", ~0ull, 30}};
+  return manifest;
+}
+
+// A manifest with `from` replaced by `to` and a checksum that fits, as someone hostile would write
+// it.
+std::string forge(const std::string& from, const std::string& to) {
+  std::string text = manifest_to_json(make_manifest());
+  const auto at = text.find(from);
+  if (at == std::string::npos) throw std::runtime_error("nothing to forge: " + from);
+  text.replace(at, from.size(), to);
+  const std::size_t digits = text.size() - 20;
+  text.replace(digits, 16, 16, '0');
+  text.replace(digits, 16, fmt::format("{:016x}", XXH3_64bits(text.data(), text.size())));
+  return text;
+}
+
+std::string read_error(const std::string& text) {
+  try {
+    manifest_from_json(text, "dir");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Manifest, ReadsWhatWasWritten) {
+  const std::string text = manifest_to_json(make_manifest());
+  const Manifest read = manifest_from_json(text, "dir");
+  EXPECT_EQ(manifest_to_json(read), text);
+  EXPECT_EQ(read.shards[1].first_cell, 10);
+  EXPECT_EQ(read.shards[1].fixed_obs.name, "shard_000001.arrow");
+  EXPECT_EQ(read.sources[0].fingerprint, ~0ull);
+  EXPECT_EQ(read.gene_order, GeneOrder::kMean);
+}
+
+TEST(Manifest, AcceptsAForgeryThatChangesNothing) {
+  EXPECT_EQ(read_error(forge("cells", "cells")), "no error");
+}
+
+TEST(Manifest, RefusesNamesOutsideTheDirectory) {
+  for (const char* name :
+       {"../x", "/etc/passwd", "a/b", "", ".", "..", ".hidden", "a\\\\b", "a\\u0000b"})
+    EXPECT_THAT(read_error(forge("\"shard_000001.cells\"", '"' + std::string(name) + '"')),
+                HasSubstr("plain name"))
+        << name;
+}
+
+TEST(Manifest, RefusesCountsThatDoNotFit) {
+  EXPECT_THAT(read_error(forge("\"n_cells\": 30", "\"n_cells\": 31")), HasSubstr("totals"));
+  EXPECT_THAT(read_error(forge("\"first_cell\": 10", "\"first_cell\": 11")),
+              HasSubstr("begins at cell"));
+  EXPECT_THAT(read_error(forge("\"n_shards\": 2", "\"n_shards\": 3")), HasSubstr("n_shards"));
+  EXPECT_THAT(read_error(forge("\"n_genes\": 5", "\"n_genes\": -5")), HasSubstr("whole number"));
+  EXPECT_THAT(read_error(forge("\"n_genes\": 5", "\"n_genes\": 18446744073709551615")),
+              HasSubstr("whole number"));
+  EXPECT_THAT(read_error(forge("\"shard_000001.arrow\"", "\"shard_000000.arrow\"")),
+              HasSubstr("twice"));
+}
+
+TEST(Manifest, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(read_error(forge("\"version\": 1", "\"version\": 2")), HasSubstr("update cellfeed"));
+  EXPECT_THAT(read_error(forge("\"packed\"", "\"zipped\"")), HasSubstr("layout"));
+  EXPECT_THAT(read_error(forge("\"int32\"", "\"int33\"")), HasSubstr("dtype"));
+  EXPECT_THAT(read_error(forge("\"mean\"", "\"median\"")), HasSubstr("gene_order"));
+  EXPECT_THAT(read_error(forge("cellfeed-shards", "another-format")), HasSubstr("another-format"));
+}
+
+TEST(Manifest, RefusesEveryFlippedBit) {
+  const std::string text = manifest_to_json(make_manifest());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string flipped = text;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+    EXPECT_NE(read_error(flipped), "no error") << "byte " << i;
+  }
+}
+
+TEST(Manifest, RefusesEveryTruncation) {
+  const std::string text = manifest_to_json(make_manifest());
+  for (std::size_t size = 0; size < text.size(); ++size)
+    EXPECT_NE(read_error(text.substr(0, size)), "no error") << size;
+}
+
+TEST(Manifest, RefusesDeepNesting) {
+  EXPECT_THAT(read_error(forge("{\n    \"normalize_total\": 10000.0\n  }",
+                               std::string(5000, '[') + std::string(5000, ']'))),
+              HasSubstr("deep"));
+}
+
+TEST(GeneFingerprint, DependsOnNamesAndOrder) {
+  EXPECT_EQ(gene_fingerprint({"a", "b"}), gene_fingerprint({"a", "b"}));
+  EXPECT_NE(gene_fingerprint({"a", "b"}), gene_fingerprint({"b", "a"}));
+  EXPECT_NE(gene_fingerprint({"ab"}), gene_fingerprint({"a", "b"}));
+}
+
+}  // namespace
+}  // namespace cellfeed::format::shard
