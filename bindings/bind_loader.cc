@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/batch_iterator.h"
 
 namespace nb = nanobind;
@@ -158,10 +159,17 @@ void bind_loader(nb::module_& module) {
       .def_prop_ro("n_genes", [](const LoaderCore& self) { return self.pipeline->genes().size(); })
       .def_prop_ro("threads", [](const LoaderCore& self) { return self.options.threads; })
       .def("iterate",
-           [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan) {
-             return std::make_unique<BatchIterator>(std::move(self), plan);
+           [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan, std::int64_t first,
+              std::int64_t step) {
+             return new BatchIterator(std::move(self), plan, first, step);
            },
-           "plan"_a)
+           nb::rv_policy::take_ownership, "plan"_a, "first"_a = 0, "step"_a = 1)
+      .def("read_rows",
+           [](const LoaderCore& self, const Int64Array& rows) {
+             nb::gil_scoped_release release;
+             return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
+           },
+           "rows"_a)
       .def("stats", &stats_of);
   module.def("stop_all_iterators", &loader::stop_all_iterators,
              nb::call_guard<nb::gil_scoped_release>());

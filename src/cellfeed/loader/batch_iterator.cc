@@ -14,6 +14,7 @@
 #include "cellfeed/exec/byte_budget.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/window.h"
 
 namespace cellfeed::loader {
@@ -30,35 +31,35 @@ struct PendingBatch {
   bool is_ready = false;
 };
 
-std::int64_t batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
-  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
-  const auto n = static_cast<std::int64_t>(batch.plan.rows.size());
-  if (core.options.output == Output::kDense) return n * core.pipeline->genes().size() * value_bytes;
-  return batch.max_nnz * (value_bytes + 4) + n * 8;
-}
-
 }  // namespace
 
 struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State> {
-  State(std::shared_ptr<const LoaderCore> loader_core, sampling::Plan batch_plan)
+  State(std::shared_ptr<const LoaderCore> loader_core, sampling::Plan batch_plan,
+        std::int64_t first_batch, std::int64_t batch_step)
       : core(std::move(loader_core)),
         plan(std::move(batch_plan)),
+        first(first_batch),
+        step(batch_step),
         pool(exec::shared_pool(core->options.threads)),
         budget(core->options.memory_budget) {}
 
+  std::int64_t n_batches() const {
+    return std::max<std::int64_t>(0, (plan.n_batches() - first + step - 1) / step);
+  }
   void drive();
-  std::shared_ptr<Window> read_window(std::int64_t first, std::size_t* n_batches);
-  std::size_t window_batches(std::int64_t first, std::vector<sampling::BatchPlan>& plans);
+  std::shared_ptr<Window> read_window(std::int64_t next, std::size_t* n);
+  std::size_t window_batches(std::int64_t next, std::vector<sampling::BatchPlan>& plans);
   exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes);
   std::shared_ptr<PendingBatch> begin_batch(const std::shared_ptr<Window>& window, std::size_t b);
   void run_slice(Window& window, std::size_t b, const Slice& slice, PendingBatch& pending);
   void end_task(Window& window, std::size_t b, PendingBatch& pending);
-  void gather_obs(const WindowBatch& batch, matrix::Batch& out) const;
   void fail(PendingBatch& pending) noexcept;
   void forget_window() noexcept;
 
   const std::shared_ptr<const LoaderCore> core;
   const sampling::Plan plan;
+  const std::int64_t first;
+  const std::int64_t step;
   const std::shared_ptr<exec::ThreadPool> pool;
   exec::ByteBudget budget;
   const std::uint64_t generation = exec::fork_generation();
@@ -86,30 +87,12 @@ Registry& registry() {
 
 }  // namespace
 
-std::shared_ptr<const LoaderCore> make_loader_core(
-    std::shared_ptr<const collection::Collection> collection, LoaderOptions options) {
-  if (options.memory_budget <= 0)
-    throw_invalid("memory_budget must be positive, in bytes: {}", options.memory_budget);
-  if (options.threads < 0) throw_invalid("threads must not be negative: {}", options.threads);
-  if (options.threads == 0) options.threads = exec::default_thread_count();
-  if (options.prefetch_batches <= 0) options.prefetch_batches = 2 * options.threads + 2;
-  matrix::make_value_buffer(options.dtype, 0);  // throws for a dtype that batches cannot hold
-  auto core = std::make_shared<LoaderCore>();
-  core->pipeline = std::make_shared<const RowPipeline>(*collection, options);
-  for (const auto& name : options.obs) core->obs.push_back(collection->obs_column(name));
-  core->recycler = std::make_shared<Recycler>(static_cast<std::size_t>(options.prefetch_batches) + 2);
-  core->counters = std::make_shared<Counters>();
-  core->collection = std::move(collection);
-  core->options = std::move(options);
-  return core;
-}
-
 // ---- the driver -------------------------------------------------------------------------------------------------
 
 void BatchIterator::State::drive() {
   try {
     std::int64_t next = 0;
-    while (next < plan.n_batches() && !stop.stop_requested()) {
+    while (next < n_batches() && !stop.stop_requested()) {
       std::size_t n = 0;
       const std::shared_ptr<Window> window = read_window(next, &n);
       for (std::size_t b = 0; b < n && !stop.stop_requested(); ++b) {
@@ -134,13 +117,16 @@ void BatchIterator::State::drive() {
 }
 
 // Compressed files gain from reading many batches at once: as many as a quarter of the budget holds inflated.
-std::size_t BatchIterator::State::window_batches(std::int64_t first,
+std::size_t BatchIterator::State::window_batches(std::int64_t next,
                                                  std::vector<sampling::BatchPlan>& plans) {
   const auto fetch_factor = static_cast<std::size_t>(plan.options().fetch_factor);
-  const auto left = static_cast<std::size_t>(plan.n_batches() - first);
+  const auto left = static_cast<std::size_t>(n_batches() - next);
   std::size_t n = std::min({std::max<std::size_t>(fetch_factor, 1), left, kMaxWindowBatches});
   const auto extend = [&](std::size_t to) {
-    while (plans.size() < to) plan.batch(first + static_cast<std::int64_t>(plans.size()), plans.emplace_back());
+    while (plans.size() < to) {
+      const std::int64_t k = next + static_cast<std::int64_t>(plans.size());
+      plan.batch(first + k * step, plans.emplace_back());
+    }
   };
   extend(n);
   if (Window(*core->collection, plans).plan_fetch_bytes() == 0) return n;
@@ -154,9 +140,9 @@ std::size_t BatchIterator::State::window_batches(std::int64_t first,
   return n;
 }
 
-std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t first, std::size_t* n_batches) {
+std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std::size_t* n) {
   std::vector<sampling::BatchPlan> plans;
-  *n_batches = window_batches(first, plans);
+  *n = window_batches(next, plans);
   const auto self = shared_from_this();
   std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)), [self](Window* done) {
     delete done;
@@ -201,30 +187,10 @@ exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes)
 
 std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window,
                                                                 std::size_t b) {
-  WindowBatch& planned = window->batch(b);
   auto pending = std::make_shared<PendingBatch>();
-  pending->lease = wait_for_bytes(batch_bytes(*core, planned));
-  matrix::Batch& out = pending->batch;
-  const auto n = static_cast<std::int64_t>(planned.plan.rows.size());
-  matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
-  window->place_rows(b, indptr.span());
-  if (core->options.output == Output::kCsr) {
-    if (planned.max_nnz > std::numeric_limits<std::int32_t>::max())
-      throw_invalid("one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
-                    planned.max_nnz);
-    const auto nnz = static_cast<std::size_t>(planned.max_nnz);
-    out.x = matrix::CsrBlock{n, core->pipeline->genes().size(), std::move(indptr),
-                             core->recycler->take_indices(nnz),
-                             core->recycler->take_values(core->options.dtype, nnz)};
-  } else {
-    const std::int64_t n_cols = core->pipeline->genes().size();
-    out.x = matrix::DenseBlock{n, n_cols,
-                               core->recycler->take_values(core->options.dtype,
-                                                           static_cast<std::size_t>(n * n_cols))};
-  }
-  out.rows = planned.plan.rows;
-  out.is_padding = std::move(planned.plan.is_padding);
-  pending->tasks_left = static_cast<std::int64_t>(planned.slices.size());
+  pending->lease = wait_for_bytes(plan_batch_bytes(*core, window->batch(b)));
+  pending->batch = make_batch(*core, *window, b);
+  pending->tasks_left = static_cast<std::int64_t>(window->batch(b).slices.size());
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] {
     return stop.stop_requested() ||
@@ -252,8 +218,7 @@ void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice&
 void BatchIterator::State::end_task(Window& window, std::size_t b, PendingBatch& pending) {
   if (pending.tasks_left.fetch_sub(1) != 1) return;
   if (stop.stop_requested()) return;
-  if (auto* csr = std::get_if<matrix::CsrBlock>(&pending.batch.x)) window.compact(b, *csr);
-  gather_obs(window.batch(b), pending.batch);
+  finish_batch(*core, window, b, pending.batch);
   const std::lock_guard lock(mutex);
   pending.is_ready = true;
   changed.notify_all();
@@ -266,19 +231,13 @@ void BatchIterator::State::fail(PendingBatch& pending) noexcept {
   changed.notify_all();
 }
 
-void BatchIterator::State::gather_obs(const WindowBatch& batch, matrix::Batch& out) const {
-  for (const auto& column : core->obs) {
-    matrix::ObsValues values{column->dtype(), matrix::Buffer<std::byte>(
-                                                  batch.places.size() * dtype_bytes(column->dtype()))};
-    column->gather(batch.places, values.bytes.data());
-    out.obs.push_back(std::move(values));
-  }
-}
-
 // ---- the consumer -----------------------------------------------------------------------------------------------
 
-BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan)
-    : state_(std::make_shared<State>(std::move(core), std::move(plan))) {
+BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan,
+                             std::int64_t first, std::int64_t step)
+    : state_(std::make_shared<State>(std::move(core), std::move(plan), first, step)) {
+  if (first < 0 || step < 1)
+    throw_invalid("batches are taken from first >= 0 by step >= 1: {}, {}", first, step);
   Registry& live = registry();
   const std::lock_guard lock(live.mutex);
   live.iterators.insert(this);

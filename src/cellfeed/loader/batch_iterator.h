@@ -7,34 +7,18 @@
 #include <cstdint>
 #include <memory>
 
-#include "cellfeed/collection/collection.h"
-#include "cellfeed/loader/counters.h"
-#include "cellfeed/loader/options.h"
-#include "cellfeed/loader/recycler.h"
-#include "cellfeed/loader/row_pipeline.h"
+#include "cellfeed/loader/loader_core.h"
 #include "cellfeed/sampling/plan.h"
 
 namespace cellfeed::loader {
-
-// What every iterator of a loader shares.
-struct LoaderCore {
-  std::shared_ptr<const collection::Collection> collection;
-  LoaderOptions options;
-  std::shared_ptr<const RowPipeline> pipeline;
-  std::vector<std::shared_ptr<const collection::JoinedColumn>> obs;
-  std::shared_ptr<Recycler> recycler;
-  std::shared_ptr<Counters> counters;
-};
-
-// Throws kInvalidArgument, kNoSuchKey before any expression is read.
-std::shared_ptr<const LoaderCore> make_loader_core(
-    std::shared_ptr<const collection::Collection> collection, LoaderOptions options);
 
 class BatchIterator {
  public:
   enum class Status { kReady, kWaiting, kEnd };
 
-  BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan);
+  // Yields batches first, first + step, ... of the plan: a worker process takes its share that way.
+  BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan, std::int64_t first = 0,
+                std::int64_t step = 1);
   ~BatchIterator();
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;

@@ -61,6 +61,7 @@ class Window {
 
   std::size_t n_batches() const { return batches_.size(); }
   WindowBatch& batch(std::size_t b) { return batches_[b]; }
+  const WindowBatch& batch(std::size_t b) const { return batches_[b]; }
   // Sets where each row of batch b goes; indptr gets the upper bounds. REQUIRES: fetched.
   void place_rows(std::size_t b, std::span<std::int64_t> indptr);
   // Decodes one slice of batch b into out.x, rows run through the pipeline.

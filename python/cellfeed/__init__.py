@@ -1,0 +1,64 @@
+"""cellfeed: feeds neural networks from single-cell atlases that do not fit in memory.
+
+>>> import cellfeed as cf
+>>> cells = cf.open("atlas/*.h5ad", obs=["cell_type"])                  # doctest: +SKIP
+>>> loader = cf.Loader(cells, cf.BlockShuffling(64), batch_size=1024)   # doctest: +SKIP
+>>> for batch in loader:                                                # doctest: +SKIP
+...     batch.x, batch.obs["cell_type"]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Name -> module that holds it: importing cellfeed loads none of them.
+_LAZY = {
+    "Batch": "_batch",
+    "BlockShuffling": "_strategies",
+    "BlockWeightedSampling": "_strategies",
+    "CellCollection": "_collection",
+    "CellfeedError": "errors",
+    "ClassBalancedSampling": "_strategies",
+    "GroupSampling": "_strategies",
+    "Loader": "_loader",
+    "Log1p": "_transforms",
+    "MappedCollection": "_mapped_collection",
+    "MultiIndexable": "_multi_indexable",
+    "NormalizeTotal": "_transforms",
+    "SamplingStrategy": "_strategies",
+    "SelectGenes": "_transforms",
+    "Streaming": "_strategies",
+    "WeightedCellSampler": "_strategies",
+    "convert_to_shards": "data.sharding",
+    "open": "_collection",
+    "scDataset": "_scdataset",
+}
+
+_SUBMODULES = ("data", "errors", "torch", "transforms")
+
+__all__ = [*_LAZY, "__version__", "errors"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from . import errors
+    from ._batch import Batch
+    from ._collection import CellCollection, open
+    from ._loader import Loader
+    from ._strategies import BlockShuffling, SamplingStrategy, Streaming
+    from ._transforms import Log1p, NormalizeTotal, SelectGenes
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY, *_SUBMODULES])
