@@ -19,6 +19,7 @@ class DenseFile {
   std::int64_t n_rows() const { return n_rows_; }
   std::int64_t n_cols() const { return n_cols_; }
   const float* row(std::int64_t row) const;  // throws kOutOfRange
+  void release_pages() const { mapped_->release_pages(); }
 
  private:
   std::unique_ptr<io::ByteSource> mapped_;

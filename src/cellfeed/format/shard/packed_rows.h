@@ -37,6 +37,7 @@ class CellsFile {
     if (row >= 0 && row < header_.n_cells) __builtin_prefetch(row_table_ + row);
   }
   const std::uint8_t* mapped_bytes() const { return bytes_; }
+  void release_pages() const { mapped_->release_pages(); }
 
  private:
   std::unique_ptr<io::ByteSource> mapped_;

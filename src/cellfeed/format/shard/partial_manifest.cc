@@ -100,6 +100,7 @@ DirectoryState shard_directory_state(const std::string& dir) {
   if (fs::exists(fs::path(dir) / kManifestName, error)) return DirectoryState::kFinished;
   if (fs::exists(journal_path(dir), error)) return DirectoryState::kUnfinished;
   if (!fs::exists(dir, error)) return DirectoryState::kEmpty;
+  if (!fs::is_directory(dir, error)) return DirectoryState::kOther;
   const auto is_ours = [](const fs::path& path) {
     const std::string name = path.filename().string();
     return name.front() == '.' || io::is_temp_name(name);

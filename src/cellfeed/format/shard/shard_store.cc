@@ -80,6 +80,7 @@ class PackedShard final : public ShardStore {
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
     return plan_packed_bytes(*file_, rows);
   }
+  void release_pages() const override { file_->release_pages(); }
 
  private:
   std::shared_ptr<const CellsFile> file_;
@@ -94,6 +95,7 @@ class DenseShard final : public ShardStore {
     return fetch_dense(file_, rows, parallel);
   }
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t>) const override { return 0; }
+  void release_pages() const override { file_->release_pages(); }
 
  private:
   std::shared_ptr<const DenseFile> file_;
