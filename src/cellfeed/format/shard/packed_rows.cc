@@ -1,7 +1,9 @@
 #include "cellfeed/format/shard/packed_rows.h"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/range_coalescing.h"
 
@@ -49,6 +51,7 @@ class PackedRows final : public FetchedRows {
  private:
   void read(std::span<const io::ByteRange> ranges);
   void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
+  std::string first_inexact_value(const RecordView& record, DType out) const;
 
   std::shared_ptr<const CellsFile> file_;
   std::vector<std::int64_t> rows_;
@@ -79,6 +82,32 @@ void PackedRows::read(std::span<const io::ByteRange> ranges) {
       records_[i].bytes = buffer_.data() + begins[plan.places[i].read] + plan.places[i].offset;
 }
 
+// Decoded again as the widest type of its kind, to name the value in the message.
+std::string PackedRows::first_inexact_value(const RecordView& record, DType out) const {
+  const DType stored = file_->header().value_dtype;
+  const auto n = static_cast<std::size_t>(record.nnz);
+  std::vector<std::int32_t> indices(n);
+  std::string text;
+  const auto find = [&](auto zero, DType wide) {
+    using T = decltype(zero);
+    std::vector<T> values(n);
+    decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes, stored, wide,
+                  Casting::kSameKind, indices.data(), values.data());
+    for (std::size_t i = 0; i < n && text.empty(); ++i)
+      dispatch_dtype(out, [&](auto tag) {
+        bool exact = true;
+        if constexpr (!std::is_same_v<decltype(tag), bool>)
+          convert_value<decltype(tag)>(values[i], &exact);
+        if (!exact) text = fmt::format("has the value {} in column {}", values[i], indices[i]);
+      });
+  };
+  if (is_float(stored))
+    find(double{}, DType::kF64);
+  else
+    find(std::int64_t{}, DType::kI64);
+  return text;
+}
+
 void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const {
   const RecordView& record = records_[i];
   auto* values = static_cast<std::byte*>(sink.values) +
@@ -88,9 +117,10 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom roo
                   file_->header().value_dtype, sink.dtype, sink.casting,
                   sink.indices + sink.place[i], values, room);
   } catch (const Error& error) {
-    throw Error(error.kind(),
-                fmt::format("row {} at offset {}: {}", rows_[i], file_->locate(rows_[i]).offset,
-                            error.what()),
+    const std::string where = error.kind() == ErrorKind::kPrecision
+                                  ? first_inexact_value(record, sink.dtype)
+                                  : fmt::format("at offset {}", file_->locate(rows_[i]).offset);
+    throw Error(error.kind(), fmt::format("row {} {}: {}", rows_[i], where, error.what()),
                 file_->path());
   }
   sink.counts[i] = static_cast<std::int32_t>(record.nnz);

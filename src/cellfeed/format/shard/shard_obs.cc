@@ -1,7 +1,7 @@
 #include "cellfeed/format/shard/shard_obs.h"
 
 #include <arrow/api.h>
-#include <arrow/io/file.h>
+#include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
@@ -12,9 +12,23 @@
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
 #include "cellfeed/format/shard/shard_identity.h"
+#include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::shard {
 namespace {
+
+// A mapped file that Arrow slices without copying.
+class MappedBuffer : public arrow::Buffer {
+ public:
+  explicit MappedBuffer(const std::string& path)
+      : MappedBuffer(io::open_local_file(path, {.access = io::FileAccess::kMap})) {}
+
+ private:
+  explicit MappedBuffer(std::unique_ptr<io::ByteSource> source)
+      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),
+        source_(std::move(source)) {}
+  std::unique_ptr<io::ByteSource> source_;
+};
 
 bool is_stored_bool(const arrow::Field& field) {
   return field.metadata() && field.metadata()->Get(kDtypeKey).ValueOr("") == "bool";
@@ -127,8 +141,7 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
   const std::lock_guard lock(mutex_);
   if (fixed_) return fixed_;
   const std::string path = directory_->path_of(shard_.fixed_obs);
-  const auto file = arrow_value(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ),
-                                path, ErrorKind::kIo);
+  const auto file = std::make_shared<arrow::io::BufferReader>(std::make_shared<MappedBuffer>(path));
   const auto reader =
       arrow_value(arrow::ipc::RecordBatchFileReader::Open(file), path, ErrorKind::kCorruptData);
   check_shard_number(*reader->schema(), shard_.shard, path);

@@ -56,17 +56,19 @@ class Findings {
   std::vector<Damage> damages_;
 };
 
-// One file under check. read() is pread, so that a bad sector is an error and not a signal.
+// One file under check, opened anew by each task, so that many shards need few descriptors. Read
+// with pread, so that a bad sector is an error and not a signal.
 class CheckedFile {
  public:
-  CheckedFile(std::string name, std::int64_t shard, const std::string& path, Findings& findings)
+  CheckedFile(std::string name, std::int64_t shard, std::string path, Findings& findings)
       : name_(std::move(name)),
         shard_(shard),
+        path_(std::move(path)),
         findings_(findings),
-        source_(io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1})) {}
+        size_(open()->size()) {}
 
-  std::int64_t size() const { return source_->size(); }
-  const std::string& path() const { return source_->path(); }
+  std::int64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
   void report(std::int64_t begin, std::int64_t end, std::string what,
               std::int64_t segment = -1) const {
     findings_.add({.file = name_,
@@ -78,7 +80,7 @@ class CheckedFile {
   }
   std::vector<std::byte> read(std::int64_t begin, std::int64_t end) const {
     std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin));
-    source_->read(begin, bytes);
+    open()->read(begin, bytes);
     return bytes;
   }
   // Calls consume with the bytes [begin, end), a piece at a time.
@@ -86,10 +88,12 @@ class CheckedFile {
   void scan(std::int64_t begin, std::int64_t end, const Consume& consume) const {
     std::vector<std::byte> piece(
         static_cast<std::size_t>(std::min(kReadBytes, std::max<std::int64_t>(end - begin, 0))));
+    if (begin >= end) return;
+    const auto source = open();
     for (std::int64_t at = begin; at < end; at += kReadBytes) {
       const std::span<std::byte> part(piece.data(),
                                       static_cast<std::size_t>(std::min(kReadBytes, end - at)));
-      source_->read(at, part);
+      source->read(at, part);
       consume(std::span<const std::byte>(part), at);
       findings_.advance(static_cast<std::int64_t>(part.size()));
     }
@@ -114,10 +118,15 @@ class CheckedFile {
   }
 
  private:
+  std::unique_ptr<io::ByteSource> open() const {
+    return io::open_local_file(path_, {.access = io::FileAccess::kPread, .threads = 1});
+  }
+
   std::string name_;
   std::int64_t shard_;
+  std::string path_;
   Findings& findings_;
-  std::unique_ptr<io::ByteSource> source_;
+  std::int64_t size_;
 };
 
 using Task = std::function<void()>;
