@@ -18,9 +18,9 @@ namespace cellfeed::collection {
 
 struct CollectionOptions {
   Join join = Join::kNone;
-  std::vector<std::string> genes;  // the axis, for Join::kFixed
+  std::vector<std::string> genes{};  // the axis, for Join::kFixed
   bool make_unique = false;        // number repeated gene names instead of refusing them
-  format::OpenOptions open;
+  format::OpenOptions open{};
 };
 
 class Collection {

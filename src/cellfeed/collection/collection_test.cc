@@ -1,0 +1,154 @@
+// Joins of genes and obs columns over memory stores, against joins done by hand.
+#include "cellfeed/collection/collection.h"
+
+#include <arrow/api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/testing/random_csr.h"
+
+namespace cellfeed::collection {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::shared_ptr<arrow::Array> strings(const std::vector<std::string>& texts) {
+  arrow::StringBuilder builder;
+  for (const auto& text : texts) EXPECT_TRUE(builder.Append(text).ok());
+  return builder.Finish().ValueOrDie();
+}
+
+template <typename Builder, typename T>
+std::shared_ptr<arrow::Array> numbers(const std::vector<T>& values) {
+  Builder builder;
+  for (const auto value : values) EXPECT_TRUE(builder.Append(value).ok());
+  return builder.Finish().ValueOrDie();
+}
+
+std::shared_ptr<arrow::Table> table(
+    std::vector<std::pair<std::string, std::shared_ptr<arrow::Array>>> columns) {
+  std::vector<std::shared_ptr<arrow::Field>> fields;
+  std::vector<std::shared_ptr<arrow::Array>> arrays;
+  for (auto& [name, array] : columns) {
+    fields.push_back(arrow::field(name, array->type()));
+    arrays.push_back(array);
+  }
+  return arrow::Table::Make(arrow::schema(fields), arrays);
+}
+
+std::unique_ptr<format::RowStore> store(std::vector<std::string> genes, std::int64_t n_rows,
+                                        std::shared_ptr<arrow::Table> obs = nullptr,
+                                        std::uint64_t seed = 1) {
+  auto block = testing::random_csr(
+      {.n_rows = n_rows, .n_cols = static_cast<std::int64_t>(genes.size()), .density = 0.5, .seed = seed});
+  return format::memory::make_memory_store(format::memory::make_stored_csr(block), std::move(obs),
+                                           table({{"_index", strings(genes)}}));
+}
+
+template <typename... Stores>
+std::shared_ptr<const Collection> collect(CollectionOptions options, Stores... stores) {
+  std::vector<std::unique_ptr<format::RowStore>> list;
+  (list.push_back(std::move(stores)), ...);
+  return std::make_shared<const Collection>(std::move(list), options);
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Collection, LocatesRowsOverStoresThatMayBeEmpty) {
+  const auto cells = collect({}, store({"a"}, 3), store({"a"}, 0), store({"a"}, 2));
+  EXPECT_EQ(cells->n_rows(), 5);
+  EXPECT_EQ(cells->locate(2).store, 0);
+  EXPECT_EQ(cells->locate(3).store, 2);
+  EXPECT_EQ(cells->locate(4).row, 1);
+}
+
+TEST(Collection, InnerJoinKeepsTheFirstOrder) {
+  const auto cells =
+      collect({.join = Join::kInner}, store({"c", "a", "b"}, 2), store({"b", "x", "c"}, 2));
+  EXPECT_THAT(cells->genes().names, ElementsAre("c", "b"));
+  EXPECT_THAT(cells->gene_map(0), ElementsAre(0, -1, 1));
+  EXPECT_THAT(cells->gene_map(1), ElementsAre(1, -1, 0));
+}
+
+TEST(Collection, OuterJoinIsTheSortedUnion) {
+  const auto cells = collect({.join = Join::kOuter}, store({"c", "a"}, 2), store({"b", "c"}, 2));
+  EXPECT_THAT(cells->genes().names, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(cells->gene_map(0), ElementsAre(2, 0));
+}
+
+TEST(Collection, FixedAxisRules) {
+  const auto cells =
+      collect({.join = Join::kFixed, .genes = {"b", "nowhere", "a"}}, store({"a", "b", "c"}, 2));
+  EXPECT_EQ(cells->genes().size(), 3);
+  EXPECT_THAT(cells->gene_map(0), ElementsAre(2, 0, -1));
+}
+
+TEST(Collection, DifferentGenesNeedAJoin) {
+  EXPECT_THAT(message_of([] { collect({}, store({"a", "b"}, 2), store({"a", "c"}, 2)); }),
+              HasSubstr("'c' against 'b'"));
+  EXPECT_THAT(message_of([] { collect({.join = Join::kInner}, store({"a"}, 2), store({"b"}, 2)); }),
+              HasSubstr("share no gene"));
+}
+
+TEST(Collection, RepeatedGeneNamesAreRefusedOrNumbered) {
+  EXPECT_THAT(message_of([] { collect({}, store({"a", "b", "a"}, 2)); }), HasSubstr("'a' is column 0 and column 2"));
+  const auto cells = collect({.make_unique = true}, store({"a", "b", "a", "a-1"}, 2));
+  EXPECT_THAT(cells->genes().names, ElementsAre("a", "b", "a-2", "a-1"));
+}
+
+TEST(Collection, LabelsOfSeveralStoresShareOneNumbering) {
+  const auto cells = collect({}, store({"a"}, 3, table({{"_index", strings({"1", "2", "3"})}, {"kind", strings({"T", "B", "T"})}})),
+                             store({"a"}, 2),
+                             store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"kind", strings({"NK", "B"})}})));
+  const auto column = cells->obs_column("kind");
+  EXPECT_THAT(column->categories(), ElementsAre("B", "NK", "T"));
+  std::vector<RowPlace> places;
+  for (std::int64_t row = 0; row < cells->n_rows(); ++row) places.push_back(cells->locate(row));
+  std::vector<std::int64_t> codes(places.size());
+  column->gather(places, codes.data());
+  EXPECT_THAT(codes, ElementsAre(2, 0, 2, -1, -1, 1, 0));
+}
+
+TEST(Collection, NumbersPromoteAndMissingOnesAreNaN) {
+  const auto cells = collect({}, store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"n", numbers<arrow::Int32Builder, std::int32_t>({5, -7})}})),
+                             store({"a"}, 1, table({{"_index", strings({"1"})}, {"n", numbers<arrow::DoubleBuilder, double>({0.5})}})), store({"a"}, 1));
+  const auto column = cells->obs_column("n");
+  EXPECT_EQ(column->dtype(), DType::kF64);
+  std::vector<RowPlace> places;
+  for (std::int64_t row = 0; row < cells->n_rows(); ++row) places.push_back(cells->locate(row));
+  std::vector<double> values(places.size());
+  column->gather(places, values.data());
+  EXPECT_EQ(values[1], -7);
+  EXPECT_EQ(values[2], 0.5);
+  EXPECT_TRUE(std::isnan(values[3]));
+}
+
+TEST(Collection, UnknownColumnNamesTheKnownOnes) {
+  const auto cells = collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})));
+  EXPECT_THAT(message_of([&] { cells->obs_column("kin"); }), HasSubstr("there are: kind"));
+}
+
+TEST(Collection, LabelsAndNumbersDoNotMix) {
+  const auto cells = collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})),
+                             store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", numbers<arrow::Int32Builder, std::int32_t>({5})}})));
+  EXPECT_THAT(message_of([&] { cells->obs_column("kind"); }), HasSubstr("numbers here but labels"));
+}
+
+TEST(Paths, GlobsThatMatchNothingAreAnError) {
+  EXPECT_THAT(message_of([] { expand_paths({"/nowhere/*.h5ad"}); }), HasSubstr("no file matches"));
+  EXPECT_THAT(message_of([] { expand_paths({}); }), HasSubstr("no input paths"));
+}
+
+}  // namespace
+}  // namespace cellfeed::collection

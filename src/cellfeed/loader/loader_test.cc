@@ -1,0 +1,273 @@
+// The loader against the source rows: every batch, any number of threads, cancelled and failing runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/loader/batch_assembly.h"
+#include "cellfeed/loader/batch_iterator.h"
+#include "cellfeed/sampling/block_shuffling.h"
+#include "cellfeed/sampling/streaming.h"
+#include "cellfeed/testing/random_csr.h"
+#include "cellfeed/transform/normalize.h"
+#include "cellfeed/transform/select_genes.h"
+
+namespace cellfeed::loader {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kRows = 500;
+constexpr std::int64_t kGenes = 120;
+
+matrix::CsrBlock source_block() {
+  return testing::random_csr({.n_rows = kRows, .n_cols = kGenes, .density = 0.3});
+}
+
+// A store whose decode fails at one row, or is slow.
+class TroubledStore final : public format::RowStore {
+ public:
+  TroubledStore(std::unique_ptr<RowStore> inner, std::int64_t bad_row, int delay_ms,
+                std::int64_t fetch_bytes)
+      : inner_(std::move(inner)), bad_row_(bad_row), delay_ms_(delay_ms), fetch_bytes_(fetch_bytes) {}
+  const format::StoreInfo& info() const override { return inner_->info(); }
+  const matrix::GeneAxis& genes() const override { return inner_->genes(); }
+  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                             const format::ParallelFor& parallel) const override {
+    for (const std::int64_t row : rows)
+      if (row == bad_row_) throw Error(ErrorKind::kCorruptData, "row is damaged", "troubled");
+    if (delay_ms_ > 0)
+      parallel(static_cast<std::int64_t>(rows.size()), [this](std::int64_t) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms_));
+      });
+    return inner_->fetch(rows, parallel);
+  }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
+    return fetch_bytes_ * static_cast<std::int64_t>(rows.size());
+  }
+  std::vector<std::string> obs_names() const override { return inner_->obs_names(); }
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return inner_->obs_column(name);
+  }
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
+    return inner_->read_obs(begin, end);
+  }
+  std::shared_ptr<arrow::Table> read_var() const override { return inner_->read_var(); }
+  std::uint64_t fingerprint() const override { return inner_->fingerprint(); }
+
+ private:
+  std::unique_ptr<RowStore> inner_;
+  std::int64_t bad_row_;
+  int delay_ms_;
+  std::int64_t fetch_bytes_;
+};
+
+std::unique_ptr<format::RowStore> memory_store() {
+  return format::memory::make_memory_store(format::memory::make_stored_csr(source_block()));
+}
+
+std::shared_ptr<const collection::Collection> collect(std::unique_ptr<format::RowStore> store) {
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(std::move(store));
+  stores.push_back(memory_store());
+  return std::make_shared<const collection::Collection>(std::move(stores), collection::CollectionOptions{});
+}
+
+sampling::Plan plan_of(std::int64_t batch_size, std::int64_t block_size = 1, std::uint64_t epoch = 0) {
+  return sampling::Plan(std::make_shared<sampling::BlockShuffling>(2 * kRows, block_size),
+                        {.batch_size = batch_size, .fetch_factor = 4}, 11, epoch);
+}
+
+std::vector<std::shared_ptr<LoadedBatch>> drain(BatchIterator& iterator) {
+  std::vector<std::shared_ptr<LoadedBatch>> batches;
+  for (;;) {
+    std::shared_ptr<LoadedBatch> batch;
+    const auto status = iterator.next(1000, &batch);
+    if (status == BatchIterator::Status::kEnd) return batches;
+    if (status == BatchIterator::Status::kReady) batches.push_back(std::move(batch));
+  }
+}
+
+std::map<std::int32_t, float> row_of(const matrix::CsrBlock& block, std::int64_t row) {
+  std::map<std::int32_t, float> entries;
+  const auto& values = std::get<matrix::Buffer<float>>(block.values);
+  for (std::int64_t k = block.indptr[row]; k < block.indptr[row + 1]; ++k)
+    entries[block.indices[k]] = values[k];
+  return entries;
+}
+
+TEST(Loader, EveryRowArrivesOnceAndUnchanged) {
+  const auto source = source_block();
+  for (const int threads : {1, 3}) {
+    const auto core = make_loader_core(collect(memory_store()), {.threads = threads});
+    BatchIterator iterator(core, plan_of(64));
+    std::vector<int> seen(2 * kRows);
+    for (const auto& loaded : drain(iterator)) {
+      const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
+      for (std::int64_t i = 0; i < block.n_rows; ++i) {
+        const std::int64_t row = loaded->batch().rows[i];
+        ++seen[row];
+        EXPECT_EQ(row_of(block, i), row_of(source, row % kRows));
+      }
+    }
+    EXPECT_THAT(seen, ::testing::Each(1));
+  }
+}
+
+TEST(Loader, DenseEqualsSparse) {
+  const auto cells = collect(memory_store());
+  const auto sparse = make_loader_core(cells, {.threads = 2});
+  const auto dense = make_loader_core(cells, {.output = Output::kDense, .threads = 2});
+  BatchIterator a(sparse, plan_of(33, 8));
+  BatchIterator b(dense, plan_of(33, 8));
+  const auto sparse_batches = drain(a);
+  const auto dense_batches = drain(b);
+  ASSERT_EQ(sparse_batches.size(), dense_batches.size());
+  for (std::size_t k = 0; k < sparse_batches.size(); ++k) {
+    const auto& csr = std::get<matrix::CsrBlock>(sparse_batches[k]->batch().x);
+    const auto& block = std::get<matrix::DenseBlock>(dense_batches[k]->batch().x);
+    const auto& values = std::get<matrix::Buffer<float>>(block.values);
+    for (std::int64_t i = 0; i < csr.n_rows; ++i) {
+      std::vector<float> expected(kGenes);
+      for (const auto& [gene, value] : row_of(csr, i)) expected[gene] = value;
+      for (std::int64_t g = 0; g < kGenes; ++g) ASSERT_EQ(values[i * kGenes + g], expected[g]);
+    }
+  }
+}
+
+TEST(Loader, SelectionShortensRowsWithoutGaps) {
+  const auto source = source_block();
+  std::vector<std::string> genes{"gene_100", "gene_3", "gene_50"};
+  LoaderOptions options{.threads = 2};
+  options.transforms = {std::make_shared<transform::NormalizeTotal>(1000),
+                        std::make_shared<transform::SelectGenes>(genes)};
+  const auto core = make_loader_core(collect(memory_store()), options);
+  EXPECT_EQ(core->pipeline->genes().names, genes);
+  BatchIterator iterator(core, plan_of(64));
+  for (const auto& loaded : drain(iterator)) {
+    const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
+    EXPECT_EQ(static_cast<std::size_t>(block.indptr[block.n_rows]), block.indices.size());
+    for (std::int64_t i = 0; i < block.n_rows; ++i) {
+      const auto full = row_of(source, loaded->batch().rows[i] % kRows);
+      double total = 0;
+      for (const auto& [gene, value] : full) total += value;
+      const auto got = row_of(block, i);
+      for (const auto& [column, gene] : {std::pair{0, 100}, {1, 3}, {2, 50}}) {
+        ASSERT_EQ(got.contains(column), full.contains(gene));
+        if (full.contains(gene) && total > 0) {
+          EXPECT_NEAR(got.at(column), full.at(gene) * 1000 / total, 1e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, AnErrorComesAfterTheGoodBatches) {
+  const auto core = make_loader_core(
+      collect(std::make_unique<TroubledStore>(memory_store(), 400, 0, 1)), {.threads = 2});
+  sampling::Plan plan(std::make_shared<sampling::Streaming>(2 * kRows),
+                      {.batch_size = 50, .fetch_factor = 1}, 0, 0);
+  BatchIterator iterator(core, plan);
+  std::size_t good = 0;
+  try {
+    for (;;) {
+      std::shared_ptr<LoadedBatch> batch;
+      const auto status = iterator.next(1000, &batch);
+      if (status == BatchIterator::Status::kEnd) break;
+      if (status == BatchIterator::Status::kReady) ++good;
+    }
+    FAIL() << "the damaged row was not reported";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
+  }
+  EXPECT_LE(good, 8u);
+  std::shared_ptr<LoadedBatch> batch;
+  EXPECT_EQ(iterator.next(0, &batch), BatchIterator::Status::kEnd);
+}
+
+TEST(Loader, AbandonedIteratorsEndAtOnce) {
+  const auto core = make_loader_core(
+      collect(std::make_unique<TroubledStore>(memory_store(), -1, 1, 1000)), {.threads = 2});
+  for (int round = 0; round < 20; ++round) {
+    BatchIterator iterator(core, plan_of(16, 8, static_cast<std::uint64_t>(round)));
+    std::shared_ptr<LoadedBatch> batch;
+    iterator.next(round, &batch);
+  }
+  BatchIterator never_started(core, plan_of(16));
+}
+
+TEST(Loader, StopWakesAWaitingConsumer) {
+  const auto core = make_loader_core(
+      collect(std::make_unique<TroubledStore>(memory_store(), -1, 20, 1000)), {.threads = 1});
+  BatchIterator iterator(core, plan_of(500));
+  std::jthread stopper([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    stop_all_iterators();
+  });
+  std::shared_ptr<LoadedBatch> batch;
+  BatchIterator::Status status;
+  do status = iterator.next(5000, &batch);
+  while (status == BatchIterator::Status::kReady);
+  EXPECT_EQ(status, BatchIterator::Status::kEnd);
+}
+
+TEST(Loader, ABudgetSmallerThanABatchStillMovesOn) {
+  const auto core = make_loader_core(
+      collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 5000)),
+      {.memory_budget = 1000, .threads = 2});
+  BatchIterator iterator(core, plan_of(100));
+  EXPECT_EQ(drain(iterator).size(), 10u);
+}
+
+TEST(Loader, BatchesOutliveTheirLoader) {
+  std::vector<std::shared_ptr<LoadedBatch>> batches;
+  {
+    const auto core = make_loader_core(collect(memory_store()), {.threads = 2});
+    BatchIterator iterator(core, plan_of(100));
+    batches = drain(iterator);
+  }
+  std::int64_t rows = 0;
+  for (const auto& loaded : batches) rows += loaded->batch().n_rows();
+  EXPECT_EQ(rows, 2 * kRows);
+}
+
+TEST(Loader, WorkersTakeBatchesInTurn) {
+  const auto core = make_loader_core(collect(memory_store()), {.threads = 1});
+  BatchIterator whole(core, plan_of(60));
+  const auto expected = drain(whole);
+  for (std::int64_t w = 0; w < 3; ++w) {
+    BatchIterator share(core, plan_of(60), w, 3);
+    const auto batches = drain(share);
+    for (std::size_t k = 0; k < batches.size(); ++k)
+      EXPECT_EQ(batches[k]->batch().rows, expected[static_cast<std::size_t>(w) + 3 * k]->batch().rows);
+  }
+}
+
+TEST(Loader, ReadsRowsInTheOrderAskedFor) {
+  const auto source = source_block();
+  const auto core = make_loader_core(collect(memory_store()), {.threads = 2});
+  const std::vector<std::int64_t> rows{999, 3, 3, 500, 0};
+  const auto loaded = read_rows(*core, rows);
+  const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(row_of(block, static_cast<std::int64_t>(i)), row_of(source, rows[i] % kRows));
+  const std::vector<std::int64_t> outside{1000};
+  EXPECT_THROW(read_rows(*core, outside), Error);
+}
+
+TEST(Loader, RefusesSettingsThatCannotWork) {
+  const auto cells = collect(memory_store());
+  EXPECT_THROW(make_loader_core(cells, {.memory_budget = 0}), Error);
+  EXPECT_THROW(make_loader_core(cells, {.threads = -1}), Error);
+  EXPECT_THROW(make_loader_core(cells, {.dtype = DType::kU8}), Error);
+  EXPECT_THROW(make_loader_core(cells, {.obs = {"nowhere"}}), Error);
+  LoaderOptions integers{.dtype = DType::kI32};
+  integers.transforms = {std::make_shared<transform::Log1p>()};
+  EXPECT_THROW(make_loader_core(cells, integers), Error);
+}
+
+}  // namespace
+}  // namespace cellfeed::loader
