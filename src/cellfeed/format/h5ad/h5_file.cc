@@ -64,10 +64,10 @@ H5File::H5File(std::string path) : path_(std::move(path)) {
   if (::stat(path_.c_str(), &status) != 0) throw_errno(errno, path_, "open");
   change_time_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
-  const std::int64_t user_block_bytes = check_bytes(path_, source_->map());
+  user_block_bytes_ = static_cast<std::uint64_t>(check_bytes(path_, source_->map()));
   const Hdf5Session session;
   id_ = open_file(path_);
-  bases_ = address_bases(static_cast<std::uint64_t>(user_block_bytes));
+  bases_ = address_bases(user_block_bytes_);
 }
 
 }  // namespace cellfeed::format::h5ad

@@ -22,7 +22,10 @@ class H5File {
   hid_t id() const { return id_.get(); }
   std::span<const std::byte> bytes() const { return source_->map(); }
   std::int64_t size() const { return source_->size(); }
+  void release_pages() const { source_->release_pages(); }
   std::int64_t change_time_ns() const { return change_time_ns_; }
+  // Where the HDF5 part of the file starts: addresses in it count from there.
+  std::uint64_t user_block_bytes() const { return user_block_bytes_; }
   // What to add to the addresses HDF5 gives.
   const AddressBases& bases() const { return bases_; }
 
@@ -30,6 +33,7 @@ class H5File {
   std::string path_;
   std::unique_ptr<io::ByteSource> source_;
   std::int64_t change_time_ns_ = 0;
+  std::uint64_t user_block_bytes_ = 0;
   AddressBases bases_;
   Handle id_;
 };

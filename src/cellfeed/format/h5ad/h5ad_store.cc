@@ -29,6 +29,7 @@ class H5adStore final : public RowStore {
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
     return plan_csr_fetch_bytes(matrix_, rows);
   }
+  void release_pages() const override { file_->release_pages(); }
   std::vector<std::string> obs_names() const override { return obs_.columns(); }
   matrix::FixedColumn obs_column(const std::string& name) const override;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;

@@ -113,6 +113,10 @@ void StoredArray::read_chunked_layout(hid_t properties) {
     throw_error(ErrorKind::kCorruptData, file_.path(), "more chunks than the file has bytes: '{}': {}",
                 name_, n_chunks_);
   places_ = std::make_unique<Place[]>(static_cast<std::size_t>(n_chunks_));
+  H5O_info_t object;
+  check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData, file_.path(),
+             "locating the header of '" + name_ + "'");
+  index_ = ChunkIndex::open(file_.bytes(), file_.user_block_bytes(), object.addr, file_.path());
   std::vector<int> filters;
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     unsigned flags = 0;
@@ -164,7 +168,7 @@ void StoredArray::locate(std::int64_t begin, std::int64_t end) const {
     if (places_[chunk].offset.load(std::memory_order_acquire) == 0) locate_chunk(chunk);
 }
 
-void StoredArray::locate_chunk(std::int64_t chunk) const {
+std::optional<ChunkPlace> StoredArray::ask_hdf5(std::int64_t chunk) const {
   const Hdf5Session session;
   const hsize_t start = static_cast<hsize_t>(chunk) * static_cast<hsize_t>(chunk_elements_);
   unsigned skipped = 0;
@@ -172,18 +176,27 @@ void StoredArray::locate_chunk(std::int64_t chunk) const {
   hsize_t size = 0;
   check_hdf5(H5Dget_chunk_info_by_coord(dataset_.get(), &start, &skipped, &offset, &size),
              ErrorKind::kCorruptData, file_.path(), "locating a chunk of '" + name_ + "'");
+  if (offset == HADDR_UNDEF) return std::nullopt;
+  if (size > 0xffffffffu)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: {} bytes", name_, chunk,
+                size);
+  return ChunkPlace{offset + file_.bases().chunked, static_cast<std::uint32_t>(size), skipped};
+}
+
+void StoredArray::locate_chunk(std::int64_t chunk) const {
+  const auto found = index_ ? index_->find(static_cast<std::uint64_t>(chunk) * static_cast<std::uint64_t>(chunk_elements_))
+                            : ask_hdf5(chunk);
   Place& place = places_[chunk];
-  if (offset == HADDR_UNDEF) {
+  if (!found) {
     place.offset.store(kNeverWritten, std::memory_order_release);
     return;
   }
-  offset += file_.bases().chunked;
-  file_bytes(offset, size, chunk);
-  if (offset == 0 || size > 0xffffffffu || (!is_compressed() && size != static_cast<hsize_t>(chunk_bytes())))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: offset {}, {} bytes",
-                name_, chunk, offset, size);
-  place.size_and_mask.store(size | (std::uint64_t{skipped} << 32), std::memory_order_relaxed);
-  place.offset.store(offset, std::memory_order_release);
+  file_bytes(found->offset, found->size, chunk);
+  if (found->offset == 0 || (!is_compressed() && found->size != chunk_bytes()))
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_,
+                chunk, found->offset, found->size);
+  place.size_and_mask.store(found->size | (std::uint64_t{found->skipped} << 32), std::memory_order_relaxed);
+  place.offset.store(found->offset, std::memory_order_release);
 }
 
 const std::byte* StoredArray::fill_bytes() const {

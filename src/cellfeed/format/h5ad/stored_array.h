@@ -1,5 +1,5 @@
 // StoredArray: a one-dimensional HDF5 dataset whose elements are read from the file's bytes, not through HDF5.
-// Chunks are located through HDF5 when first needed, and remembered in a table without locks.
+// Chunks are located when first needed, in the file's own index or through HDF5, and remembered in a table without locks.
 // Thread-safe. Lifetime: the H5File outlives it.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/format/h5ad/chunk_index.h"
 #include "cellfeed/format/h5ad/h5_file.h"
 #include "cellfeed/format/h5ad/hdf5_filters.h"
 
@@ -62,6 +64,7 @@ class StoredArray {
   void read_chunked_layout(hid_t properties);
   void read_whole(hid_t dataset);
   void locate_chunk(std::int64_t chunk) const;
+  std::optional<ChunkPlace> ask_hdf5(std::int64_t chunk) const;
   const std::byte* fill_bytes() const;
   std::span<const std::byte> file_bytes(std::uint64_t offset, std::uint64_t size,
                                         std::int64_t chunk) const;
@@ -77,6 +80,7 @@ class StoredArray {
   std::int64_t n_chunks_ = 0;
   bool is_chunked_ = false;
   FilterPipeline pipeline_;
+  std::optional<ChunkIndex> index_;
   const std::byte* contiguous_ = nullptr;
   std::vector<std::byte> owned_;  // compact datasets, and those that were never written
   std::unique_ptr<Place[]> places_;
