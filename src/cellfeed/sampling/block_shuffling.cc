@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/sampling/block_order.h"
 #include "cellfeed/sampling/group_shuffle.h"
 
 namespace cellfeed::sampling {
@@ -12,9 +13,7 @@ BlockShuffling::BlockShuffling(std::int64_t n_rows, std::int64_t block_size, Ind
                                bool drop_last)
     : set_(n_rows, std::move(indices)), block_size_(block_size), drop_last_(drop_last) {
   if (block_size <= 0) throw_invalid("block_size is {}; it must be at least 1", block_size);
-  n_full_blocks_ = set_.size() / block_size;
-  short_rows_ = set_.size() % block_size;
-  if (drop_last && n_full_blocks_ == 0) {
+  if (drop_last && set_.size() < block_size) {
     throw_invalid("drop_last leaves nothing to sample: {} samples are fewer than block_size {}",
                   set_.size(), block_size);
   }
@@ -24,17 +23,15 @@ BlockShuffling::BlockShuffling(std::int64_t n_rows, std::int64_t block_size, Ind
 }
 
 std::int64_t BlockShuffling::length(const OrderKey&) const {
-  return drop_last_ ? set_.size() - short_rows_ : set_.size();
+  return drop_last_ ? set_.size() - set_.size() % block_size_ : set_.size();
 }
 
 void BlockShuffling::samples(const OrderKey& key, std::int64_t begin, std::int64_t stride,
                              std::span<std::int64_t> out) const {
   if (block_size_ == 1) {
     single_samples(key, begin, stride, out);
-  } else if (drop_last_ || short_rows_ == 0) {
-    without_short_block(key, begin, stride, out);
   } else {
-    with_short_block(key, begin, stride, out);
+    block_samples(key, begin, stride, out);
   }
 }
 
@@ -49,47 +46,22 @@ void BlockShuffling::single_samples(const OrderKey& key, std::int64_t begin, std
   }
 }
 
-void BlockShuffling::without_short_block(const OrderKey& key, std::int64_t begin,
-                                         std::int64_t stride, std::span<std::int64_t> out) const {
-  const auto order =
-      cached_permutation(key.seed, key.epoch, Purpose::kBlockOrder, 0, n_full_blocks_);
-  const Permutation& permute = *order;
-  const std::int64_t kept = n_full_blocks_ * block_size_;
-  // Samples [gap, gap + short_rows) are the ones dropped in this epoch.
-  const auto gap = static_cast<std::int64_t>(RandomStream(key.seed, key.epoch, Purpose::kShortBlock)
-                                                 .bounded(0, static_cast<std::uint64_t>(kept) + 1));
-  for_each_in_group_order(
-      key, key.fetch_samples, kept, begin, stride, out, [&](std::int64_t position) {
-        const std::int64_t slot = position / block_size_;
-        const std::int64_t sample = permute(slot) * block_size_ + (position - slot * block_size_);
-        return set_[sample < gap ? sample : sample + short_rows_];
-      });
-}
-
-void BlockShuffling::with_short_block(const OrderKey& key, std::int64_t begin, std::int64_t stride,
-                                      std::span<std::int64_t> out) const {
-  // Any slot is as likely for the short block, and the full blocks are permuted on their own:
-  // together a uniform permutation of all blocks.
-  const std::int64_t short_slot =
-      static_cast<std::int64_t>(RandomStream(key.seed, key.epoch, Purpose::kShortBlock)
-                                    .bounded(0, static_cast<std::uint64_t>(n_full_blocks_) + 1));
-  const std::int64_t short_begin = short_slot * block_size_;
-  const std::int64_t first_short_sample = n_full_blocks_ * block_size_;
-  const auto order =
-      n_full_blocks_ == 0
-          ? nullptr
-          : cached_permutation(key.seed, key.epoch, Purpose::kBlockOrder, 0, n_full_blocks_);
-  for_each_in_group_order(
-      key, key.fetch_samples, set_.size(), begin, stride, out, [&](std::int64_t position) {
-        if (position >= short_begin) {
-          if (position < short_begin + short_rows_) {
-            return set_[first_short_sample + (position - short_begin)];
-          }
-          position -= short_rows_;
-        }
-        const std::int64_t slot = position / block_size_;
-        return set_[(*order)(slot)*block_size_ + (position - slot * block_size_)];
-      });
+void BlockShuffling::block_samples(const OrderKey& key, std::int64_t begin, std::int64_t stride,
+                                   std::span<std::int64_t> out) const {
+  const std::int64_t n = length(key);
+  const BlockOrder block_order(key, 0, n, block_size_);
+  const std::int64_t dropped = set_.size() - n;
+  // Samples [gap, gap + dropped) are left out in this epoch.
+  const std::int64_t gap =
+      dropped == 0
+          ? n
+          : static_cast<std::int64_t>(RandomStream(key.seed, key.epoch, Purpose::kShortBlock)
+                                          .bounded(0, static_cast<std::uint64_t>(n) + 1));
+  for_each_in_group_order(key, key.fetch_samples, n, begin, stride, out,
+                          [&](std::int64_t position) {
+                            const std::int64_t sample = block_order(position);
+                            return set_[sample < gap ? sample : sample + dropped];
+                          });
 }
 
 }  // namespace cellfeed::sampling

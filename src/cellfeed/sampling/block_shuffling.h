@@ -1,5 +1,7 @@
 // BlockShuffling: blocks of consecutive samples in random order, rows permuted inside each fetch
-// group. Thread-safe: immutable.
+// group.
+//
+// Thread-safe: immutable.
 #pragma once
 
 #include "cellfeed/sampling/sample_set.h"
@@ -26,16 +28,12 @@ class BlockShuffling final : public Strategy {
  private:
   void single_samples(const OrderKey& key, std::int64_t begin, std::int64_t stride,
                       std::span<std::int64_t> out) const;
-  void without_short_block(const OrderKey& key, std::int64_t begin, std::int64_t stride,
-                           std::span<std::int64_t> out) const;
-  void with_short_block(const OrderKey& key, std::int64_t begin, std::int64_t stride,
-                        std::span<std::int64_t> out) const;
+  void block_samples(const OrderKey& key, std::int64_t begin, std::int64_t stride,
+                     std::span<std::int64_t> out) const;
 
   SampleSet set_;
   std::int64_t block_size_;
   bool drop_last_;
-  std::int64_t n_full_blocks_;
-  std::int64_t short_rows_;
   std::uint64_t fingerprint_;
 };
 

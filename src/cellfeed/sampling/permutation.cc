@@ -45,9 +45,10 @@ class WordReader {
 
 }  // namespace
 
-Permutation::Permutation(const RandomStream& stream, std::uint64_t substream, std::int64_t n)
+Permutation::Permutation(const RandomStream& stream, std::uint64_t substream, std::int64_t n,
+                         std::int64_t explicit_size)
     : size_(static_cast<std::uint64_t>(n)) {
-  if (n <= kExplicitSize) {
+  if (n <= explicit_size) {
     fill_table(stream, substream);
     return;
   }
@@ -74,19 +75,24 @@ std::shared_ptr<const Permutation> cached_permutation(std::uint64_t seed, std::u
     Key key{};
     std::shared_ptr<const Permutation> permutation;
   };
+  // Members of a group are read one batch at a time, between batches of other groups: a long table
+  // would be made for a short use.
+  const std::int64_t explicit_size =
+      purpose == Purpose::kGroupMember ? Permutation::kExplicitMembers : Permutation::kExplicitSize;
   // Group orders do not push out the orders of whole epochs. Two of each serve a training and a
   // validation loader; an entry takes 128 KiB at most.
   using Entries = std::array<Entry, 2>;  // most recently used first
   thread_local std::array<Entries, 2> caches;
 
-  Entries& entries = caches[purpose == Purpose::kGroupOrder ? 0 : 1];
+  Entries& entries =
+      caches[purpose == Purpose::kGroupOrder || purpose == Purpose::kGroupMember ? 0 : 1];
   const Key key{seed, epoch, purpose, substream, n};
   auto hit = std::find_if(entries.begin(), entries.end(),
                           [&](const Entry& e) { return e.permutation && e.key == key; });
   if (hit == entries.end()) {
     --hit;
-    *hit = {key,
-            std::make_shared<const Permutation>(RandomStream(seed, epoch, purpose), substream, n)};
+    *hit = {key, std::make_shared<const Permutation>(RandomStream(seed, epoch, purpose), substream,
+                                                     n, explicit_size)};
   }
   std::rotate(entries.begin(), hit, hit + 1);
   return entries.front().permutation;

@@ -2,7 +2,9 @@
 //
 // Up to kExplicitSize elements: Fisher-Yates, so that every permutation is equally likely. Above: a
 // generalised Feistel network of 8 rounds with cycle walking, for any n up to 2^62. The exact
-// algorithms are in docs/sampling.md. Thread-safe: immutable once made.
+// algorithms are in docs/sampling.md.
+//
+// Thread-safe: immutable once made.
 #pragma once
 
 #include <array>
@@ -17,10 +19,12 @@ namespace cellfeed::sampling {
 class Permutation {
  public:
   static constexpr std::int64_t kExplicitSize = 65536;
+  static constexpr std::int64_t kExplicitMembers = 4096;  // of one group, for Purpose::kGroupMember
   static constexpr std::int64_t kMaxSize = std::int64_t{1} << 62;
 
-  // REQUIRES: 0 < n <= kMaxSize.
-  Permutation(const RandomStream& stream, std::uint64_t substream, std::int64_t n);
+  // REQUIRES: 0 < n <= kMaxSize; explicit_size <= kExplicitSize.
+  Permutation(const RandomStream& stream, std::uint64_t substream, std::int64_t n,
+              std::int64_t explicit_size = kExplicitSize);
 
   // REQUIRES: i in [0, n).
   std::int64_t operator()(std::int64_t i) const {
@@ -36,12 +40,17 @@ class Permutation {
   static constexpr int kRounds = 8;
 
   void fill_table(const RandomStream& stream, std::uint64_t substream);
+  // Keyed hash of a half; its high bits are the good ones.
+  static std::uint64_t round_bits(std::uint64_t key, std::uint64_t half) {
+    const std::uint64_t z = key + half * 0x9E3779B97F4A7C15u;
+    return (z ^ (z >> 32)) * 0xBF58476D1CE4E5B9u;
+  }
   std::uint64_t encrypt(std::uint64_t x) const {
     std::uint64_t left = x & left_mask_;
     std::uint64_t right = x >> left_bits_;
     for (std::size_t r = 0; r < kRounds; r += 2) {
-      left = (left + splitmix64(keys_[r], right)) & left_mask_;
-      right += scale_bits(splitmix64(keys_[r + 1], left), right_size_);
+      left = (left + (round_bits(keys_[r], right) >> (64 - left_bits_))) & left_mask_;
+      right += scale_bits(round_bits(keys_[r + 1], left), right_size_);
       if (right >= right_size_) right -= right_size_;
     }
     return right << left_bits_ | left;

@@ -31,9 +31,13 @@ std::array<std::uint32_t, 4> RandomStream::words(std::uint64_t index,
   return philox(key_, index, substream);
 }
 
-std::uint64_t RandomStream::bits(std::uint64_t index, std::uint64_t substream) const {
+TwoWords RandomStream::two_words(std::uint64_t index, std::uint64_t substream) const {
   const auto w = words(index, substream);
-  return join(w[0], w[1]);
+  return {join(w[0], w[1]), join(w[2], w[3])};
+}
+
+std::uint64_t RandomStream::bits(std::uint64_t index, std::uint64_t substream) const {
+  return two_words(index, substream).first;
 }
 
 std::uint64_t RandomStream::bounded(std::uint64_t index, std::uint64_t range) const {

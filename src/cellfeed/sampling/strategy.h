@@ -3,7 +3,9 @@
 //
 // To add a strategy: derive from Strategy, keep memory O(1), O(classes) or O(blocks), write its
 // algorithm down in docs/sampling.md with test vectors, and run testing/strategy_conformance.h on
-// it. Thread-safe: immutable; all methods may be called from several threads at once.
+// it.
+//
+// Thread-safe: immutable; all methods may be called from several threads at once.
 #pragma once
 
 #include <cstdint>
