@@ -76,7 +76,7 @@ HWY_INLINE bool UnpackStream(const std::uint8_t* packed, StreamWidths widths, in
                              std::uint32_t* HWY_RESTRICT numbers) {
   const Unpacker unpacker(widths.base_bits);
   if (entries == kBlockEntries) {
-#pragma GCC unroll 32
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kBlockEntries; i += kLanes) {
       hn::Store(unpacker.At(packed, i), D32(), numbers + i);
     }
@@ -151,53 +151,113 @@ HWY_INLINE void StoreSome(V32 v, std::size_t count, std::uint32_t* to) {
 #endif
 }
 
-template <CodeOutput kOutput>
-BlockResult UnpackAs(const BlockRequest& request) {
-  constexpr bool kHasCodes = kOutput != CodeOutput::kNone;
-  const D32 d;
-  const ValueMaker<kOutput> make_values(request);
-  const std::uint8_t* data = request.data;
-  const std::uint8_t* word = request.words;
-  auto* indices = reinterpret_cast<std::uint32_t*>(request.indices);
-  auto* values = static_cast<std::uint32_t*>(request.values);
+// The numbers of one block, both streams.
+struct BlockNumbers {
   HWY_ALIGN std::uint32_t gaps[kBlockEntries];
   HWY_ALIGN std::uint32_t codes[kBlockEntries];
-  const V32 step = hn::Set(d, static_cast<std::uint32_t>(kLanes));
-  V32 next = hn::Iota(d, 0);  // lane i: the index it has when all gaps up to it are 0
+};
+
+// Reads blocks one behind the other.
+template <bool kHasCodes>
+class BlockReader {
+ public:
+  explicit BlockReader(const BlockRequest& request) : word_(request.words), data_(request.data) {}
+
+  HWY_INLINE bool Read(int entries, BlockNumbers& numbers) {
+    bool valid = ReadStream(entries, numbers.gaps);
+    if constexpr (kHasCodes) valid &= ReadStream(entries, numbers.codes);
+    return valid;
+  }
+  const std::uint8_t* data() const { return data_; }
+
+ private:
+  HWY_INLINE bool ReadStream(int entries, std::uint32_t* HWY_RESTRICT numbers) {
+    const auto widths = StreamWidths::from_word(load<std::uint16_t>(word_));
+    const bool valid = UnpackStream(data_, widths, entries, numbers);
+    word_ += kWordBytes;
+    data_ += widths.bytes(entries);
+    return valid;
+  }
+
+  const std::uint8_t* word_;
+  const std::uint8_t* data_;
+};
+
+// Writes indices and values of blocks one behind the other.
+template <CodeOutput kOutput>
+class BlockWriter {
+ public:
+  static constexpr bool kHasCodes = kOutput != CodeOutput::kNone;
+
+  explicit BlockWriter(const BlockRequest& request)
+      : make_values_(request),
+        indices_(reinterpret_cast<std::uint32_t*>(request.indices)),
+        values_(static_cast<std::uint32_t*>(request.values)),
+        n_cols_(request.n_cols),
+        next_(hn::Iota(D32(), 0)) {}
+
+  // False when an index is not below n_cols. 128 gaps of 24 bits do not reach 2^31, so that the
+  // last index of a block, which is its largest, cannot wrap around.
+  HWY_INLINE bool WriteFull(const BlockNumbers& numbers) {
+    const D32 d;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kBlockEntries; i += kLanes) {
+      hn::StoreU(NextIndices(numbers.gaps + i), d, indices_ + i);
+      if constexpr (kHasCodes)
+        hn::StoreU(make_values_(hn::Load(d, numbers.codes + i)), d, values_ + i);
+    }
+    indices_ += kBlockEntries;
+    if constexpr (kHasCodes) values_ += kBlockEntries;
+    return hn::GetLane(next_) <= n_cols_;
+  }
+
+  HWY_INLINE bool WriteLast(const BlockNumbers& numbers, std::size_t entries, bool may_overrun) {
+    const D32 d;
+    std::size_t i = 0;
+    for (; i + kLanes <= entries || (i < entries && may_overrun); i += kLanes) {
+      hn::StoreU(NextIndices(numbers.gaps + i), d, indices_ + i);
+      if constexpr (kHasCodes)
+        hn::StoreU(make_values_(hn::Load(d, numbers.codes + i)), d, values_ + i);
+    }
+    if (i < entries) {
+      StoreSome(NextIndices(numbers.gaps + i), entries - i, indices_ + i);
+      if constexpr (kHasCodes)
+        StoreSome(make_values_(hn::Load(d, numbers.codes + i)), entries - i, values_ + i);
+    }
+    return indices_[entries - 1] < n_cols_;
+  }
+
+ private:
+  HWY_INLINE V32 NextIndices(const std::uint32_t* gaps) {
+    const V32 sums = PrefixSum(hn::Load(D32(), gaps));
+    const V32 indices = hn::Add(sums, next_);
+    next_ = hn::Add(
+        next_, hn::Add(BroadcastLast(sums), hn::Set(D32(), static_cast<std::uint32_t>(kLanes))));
+    return indices;
+  }
+
+  ValueMaker<kOutput> make_values_;
+  std::uint32_t* indices_;
+  std::uint32_t* values_;
+  std::uint32_t n_cols_;
+  V32 next_;  // lane i: the index it has when all gaps up to it are 0
+};
+
+template <CodeOutput kOutput>
+BlockResult UnpackAs(const BlockRequest& request) {
+  BlockReader<kOutput != CodeOutput::kNone> reader(request);
+  BlockWriter<kOutput> writer(request);
+  BlockNumbers numbers;
   for (std::int64_t left = request.nnz; left > 0; left -= kBlockEntries) {
     const int entries = static_cast<int>(std::min<std::int64_t>(left, kBlockEntries));
-    const auto gap_widths = StreamWidths::from_word(load<std::uint16_t>(word));
-    word += kWordBytes;
-    bool valid = UnpackStream(data, gap_widths, entries, gaps);
-    data += gap_widths.bytes(entries);
-    if constexpr (kHasCodes) {
-      const auto code_widths = StreamWidths::from_word(load<std::uint16_t>(word));
-      word += kWordBytes;
-      valid &= UnpackStream(data, code_widths, entries, codes);
-      data += code_widths.bytes(entries);
-    }
-    if (!valid) return {BlockStatus::kBadBlock, data};
-    const auto count = static_cast<std::size_t>(entries);
-    const bool exact = !request.may_overrun || left > kBlockEntries;
-    std::size_t i = 0;
-    for (; i + kLanes <= count || (i < count && !exact); i += kLanes) {
-      const V32 sums = PrefixSum(hn::Load(d, gaps + i));
-      hn::StoreU(hn::Add(sums, next), d, indices + i);
-      next = hn::Add(next, hn::Add(BroadcastLast(sums), step));
-      if constexpr (kHasCodes) hn::StoreU(make_values(hn::Load(d, codes + i)), d, values + i);
-    }
-    if (i < count) {
-      const V32 sums = PrefixSum(hn::Load(d, gaps + i));
-      StoreSome(hn::Add(sums, next), count - i, indices + i);
-      if constexpr (kHasCodes)
-        StoreSome(make_values(hn::Load(d, codes + i)), count - i, values + i);
-    }
-    // 128 gaps of 24 bits do not reach 2^31, so a wrong index cannot wrap around to a right one.
-    if (indices[count - 1] >= request.n_cols) return {BlockStatus::kBadIndex, data};
-    indices += count;
-    if constexpr (kHasCodes) values += count;
+    if (!reader.Read(entries, numbers)) return {BlockStatus::kBadBlock, reader.data()};
+    const bool inside =
+        entries == kBlockEntries
+            ? writer.WriteFull(numbers)
+            : writer.WriteLast(numbers, static_cast<std::size_t>(entries), request.may_overrun);
+    if (!inside) return {BlockStatus::kBadIndex, reader.data()};
   }
-  return {BlockStatus::kDone, data};
+  return {BlockStatus::kDone, reader.data()};
 }
 
 BlockResult UnpackBlocks(const BlockRequest& request) {
