@@ -23,7 +23,7 @@ struct CollectionOptions {
   format::OpenOptions open{};
 };
 
-class Collection {
+class Collection : public std::enable_shared_from_this<Collection> {
  public:
   // Throws what open_stores and join_genes throw; kInvalidArgument for an empty list.
   static std::shared_ptr<const Collection> open(const std::vector<std::string>& paths,

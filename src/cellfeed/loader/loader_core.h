@@ -12,7 +12,7 @@
 
 namespace cellfeed::loader {
 
-struct LoaderCore {
+struct LoaderCore : std::enable_shared_from_this<LoaderCore> {
   std::shared_ptr<const collection::Collection> collection;
   LoaderOptions options;
   std::shared_ptr<const RowPipeline> pipeline;

@@ -27,7 +27,9 @@ struct OrderKey {
   std::int64_t fetch_samples = 1;
 };
 
-class Strategy {
+// Shared from this, so that the Python module hands out the C++ owner itself and the last reference
+// may be dropped on any thread, also while the interpreter shuts down.
+class Strategy : public std::enable_shared_from_this<Strategy> {
  public:
   virtual ~Strategy() = default;
   virtual std::string_view name() const = 0;

@@ -23,7 +23,8 @@ struct Row {
   std::int64_t cell = 0;             // global row number, for messages
 };
 
-class Transform {
+// Shared from this for the reason given in sampling/strategy.h.
+class Transform : public std::enable_shared_from_this<Transform> {
  public:
   virtual ~Transform() = default;
   virtual std::string name() const = 0;      // as users type it: "NormalizeTotal"
