@@ -1,0 +1,123 @@
+"""A plain numpy and pyarrow reader of shard directories, written from docs/format/shard.md.
+
+Run it on a directory to print a summary: python tests/python/shard_reader.py DIR
+"""
+
+import json
+import pathlib
+import runpy
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+decode_record = runpy.run_path(str(pathlib.Path(__file__).with_name("packed_record_reader.py")))[
+    "decode_record"
+]
+DTYPES = ["bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"]
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("header_bytes", "<u4"),
+        ("n_cells", "<u8"),
+        ("n_genes", "<u8"),
+        ("nnz", "<u8"),
+        ("dtype", "<u4"),
+        ("flags", "<u4"),
+        ("shard", "<u4"),
+        ("zero", "<u4"),
+        ("n_segments", "<u8"),
+        ("segment_bytes", "<u8"),
+        ("records_offset", "<u8"),
+        ("records_bytes", "<u8"),
+        ("row_table_offset", "<u8"),
+        ("row_table_checksum", "<u8"),
+        ("segment_table_offset", "<u8"),
+        ("segment_table_checksum", "<u8"),
+        ("file_bytes", "<u8"),
+        ("zeros", "V120"),
+        ("checksum", "<u8"),
+    ]
+)
+
+
+class ShardDirectory:
+    """All shards of a directory as one table of cells.
+
+    `row(cell)` gives the gene indices and values of a cell, `obs(cell)` its obs columns as a dict,
+    `genes` the gene table.
+    """
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.manifest = json.loads((self.path / "shard_metadata.json").read_text())
+        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 1):
+            raise ValueError("not a shard directory of version 1")
+        self.genes = pq.read_table(self.path / self.manifest["genes"]["file"])
+        self.first_cells = [shard["first_cell"] for shard in self.manifest["shards"]]
+        self._open = {}
+
+    def __len__(self):
+        return self.manifest["n_cells"]
+
+    def _shard(self, cell):
+        number = int(np.searchsorted(self.first_cells, cell, side="right")) - 1
+        if number not in self._open:
+            shard = self.manifest["shards"][number]
+            opened = [pa.memory_map(str(self.path / shard["fixed_obs"]["file"]))]
+            opened[0] = pa.ipc.open_file(opened[0]).get_batch(0)
+            opened.append(pq.read_table(self.path / shard["obs"]["file"]))
+            path = self.path / shard["matrix"]["file"]
+            if self.manifest["layout"] == "dense":
+                opened.append(np.load(path, mmap_mode="r"))
+            else:
+                data = np.memmap(path, np.uint8, "r")
+                header = data[: HEADER.itemsize].view(HEADER)[0]
+                if header["magic"] != b"CELLFEED" or header["version"] != 1:
+                    raise ValueError(f"{path} is not a .cells file of version 1")
+                begin, rows = int(header["row_table_offset"]), int(header["n_cells"]) + 1
+                opened += [data, header, data[begin : begin + 8 * rows].view("<u8")]
+            self._open[number] = opened
+        return cell - self.first_cells[number], *self._open[number]
+
+    def row(self, cell):
+        """Return the gene indices (int64) and the values (in the stored type) of one cell."""
+        row, _, _, data, *packed = self._shard(cell)
+        if not packed:
+            indices = np.flatnonzero(data[row])
+            return indices, data[row][indices]
+        header, table = packed
+        begin, end = (int(entry >> np.uint64(24)) for entry in table[row : row + 2])
+        records = int(header["records_offset"])
+        nnz = int(table[row] & np.uint64(2**24 - 1))
+        record = data[records + begin : records + end]
+        return decode_record(record.tobytes(), nnz, DTYPES[header["dtype"]])
+
+    def obs(self, cell):
+        """Return the obs of one cell, by column: from the Parquet file, missing values as None."""
+        row, _, table, *_ = self._shard(cell)
+        return {name: table[name][row].as_py() for name in table.column_names}
+
+    def fixed_obs(self, cell):
+        """Return the fixed-width columns of one cell: from the mapped Arrow file."""
+        row, batch, *_ = self._shard(cell)
+        values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
+        for field in batch.schema:
+            stored_as = (field.metadata or {}).get(b"cellfeed.dtype")
+            if stored_as == b"bool" and values[field.name] is not None:
+                values[field.name] = bool(values[field.name])
+        return values
+
+
+def main():
+    """Print the counts of a directory, and read all of it to see that they are true."""
+    cells = ShardDirectory(sys.argv[1])
+    nnz = sum(len(cells.row(cell)[0]) for cell in range(len(cells)))
+    print(f"{len(cells)} cells x {cells.genes.num_rows} genes, {nnz} non-zeros")
+    sys.exit(0 if nnz == cells.manifest["nnz"] else 1)
+
+
+if __name__ == "__main__":
+    main()
