@@ -12,6 +12,9 @@
 
 namespace cellfeed::format::h5ad {
 
+// Key of the field metadata that marks a column stored with a mask, so that it can be written back as one.
+inline constexpr char kNullableKey[] = "nullable";
+
 // One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
 class ColumnReader {
  public:
@@ -19,6 +22,7 @@ class ColumnReader {
   ColumnReader(const H5File& file, std::string name, std::string legacy_categories);
 
   std::int64_t length() const { return length_; }
+  bool is_nullable() const { return kind_ == Kind::kNullable; }
   // Rows [begin, end). Throws kUnsupported or kCorruptData naming the column.
   std::shared_ptr<arrow::Array> read(std::int64_t begin, std::int64_t end) const;
 

@@ -43,10 +43,12 @@ std::string_view text_at(const arrow::Array& array, std::int64_t i) {
   return static_cast<const arrow::LargeStringArray&>(array).GetView(i);
 }
 
-// Which rows are missing; makes no dataset until one is.
+// Which rows are missing; makes no dataset until one is, unless told that the column is nullable.
 class MissingRows {
  public:
-  MissingRows(const WriteTarget& target, std::string name) : target_(target), name_(std::move(name)) {}
+  MissingRows(const WriteTarget& target, std::string name, bool is_nullable) : target_(target), name_(std::move(name)) {
+    if (is_nullable) mask_ = std::make_unique<GrowingArray>(target_, name_, DType::kBool);
+  }
 
   void append(const arrow::Array& rows) {
     if (!mask_ && rows.null_count() > 0) {
@@ -93,8 +95,8 @@ class MissingRows {
 
 class NumberWriter final : public ColumnWriter {
  public:
-  NumberWriter(const WriteTarget& target, const std::string& name, DType dtype)
-      : values_(target, name, dtype), missing_(target, name + ".mask"), name_(name) {}
+  NumberWriter(const WriteTarget& target, const std::string& name, DType dtype, bool is_nullable)
+      : values_(target, name, dtype), missing_(target, name + ".mask", is_nullable), name_(name) {}
 
   void append(const arrow::Array& rows) override {
     if (values_.dtype() == DType::kBool) {
@@ -134,17 +136,18 @@ class NumberWriter final : public ColumnWriter {
 
 class StringWriter final : public ColumnWriter {
  public:
-  StringWriter(const WriteTarget& target, const std::string& name)
-      : values_(target, name), missing_(target, name + ".mask"), name_(name) {}
+  StringWriter(const WriteTarget& target, const std::string& name, bool is_nullable)
+      : values_(target, name), missing_(target, name + ".mask", is_nullable), name_(name) {}
 
   void append(const arrow::Array& rows) override {
-    std::vector<std::string_view> texts(static_cast<std::size_t>(rows.length()));
     for (std::int64_t i = 0; i < rows.length(); ++i)
-      if (rows.IsValid(i)) texts[i] = text_at(rows, i);
-    values_.append(texts);
+      values_.append(rows.IsValid(i) ? text_at(rows, i) : std::string_view());
     missing_.append(rows);
   }
-  void finish() override { missing_.finish(name_, "string-array", "nullable-string-array"); }
+  void finish() override {
+    values_.finish();
+    missing_.finish(name_, "string-array", "nullable-string-array");
+  }
 
  private:
   GrowingStrings values_;
@@ -173,7 +176,7 @@ class CategoricalWriter final : public ColumnWriter {
       group_ = create_group(target_.file, target_.path, name_);
     }
     codes_ = std::make_unique<GrowingIntegers>(target_, name_ + "/codes", DType::kI8);
-    categories_ = make_column_writer(target_, name_ + "/categories", *type_);
+    categories_ = make_column_writer(target_, name_ + "/categories", *type_, false);
   }
 
   void append(const arrow::Array& rows) override {
@@ -230,9 +233,10 @@ class CategoricalWriter final : public ColumnWriter {
 }  // namespace
 
 std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, const std::string& name,
-                                                 const arrow::DataType& type) {
-  if (const auto dtype = numeric_dtype(type)) return std::make_unique<NumberWriter>(target, name, *dtype);
-  if (is_text(type)) return std::make_unique<StringWriter>(target, name);
+                                                 const arrow::DataType& type, bool is_nullable) {
+  if (const auto dtype = numeric_dtype(type))
+    return std::make_unique<NumberWriter>(target, name, *dtype, is_nullable && !is_float(*dtype));
+  if (is_text(type)) return std::make_unique<StringWriter>(target, name, is_nullable);
   if (type.id() == arrow::Type::DICTIONARY) {
     const auto& dictionary = static_cast<const arrow::DictionaryType&>(type);
     if (numeric_dtype(*dictionary.value_type()) || is_text(*dictionary.value_type()))

@@ -107,7 +107,9 @@ std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t e
   arrow::ArrayVector arrays{read_index(begin, end)};
   for (const std::string& column : columns_) {
     arrays.push_back(read_column(column, begin, end));
-    fields.push_back(arrow::field(column, arrays.back()->type()));
+    auto field = arrow::field(column, arrays.back()->type());
+    if (reader(column).is_nullable()) field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
+    fields.push_back(std::move(field));
   }
   const auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});
   return arrow::Table::Make(arrow::schema(std::move(fields), metadata), arrays, end - begin);

@@ -32,12 +32,13 @@ class GrowingArray {
   void finish();
   std::int64_t length() const { return length_; }
   DType dtype() const { return dtype_; }
-  const std::string& name() const { return name_; }
+  // REQUIRES: finished.
   hid_t dataset() const { return dataset_.get(); }
 
  private:
-  void write_chunk();
-  std::span<const std::byte> compress();
+  void create_dataset(std::int64_t chunk_elements);
+  void write_chunk(std::int64_t chunk_elements);
+  std::span<const std::byte> compress(std::span<const std::byte> chunk);
 
   const WriteTarget& target_;
   std::string name_;
@@ -47,7 +48,7 @@ class GrowingArray {
   std::int64_t chunk_begin_ = 0;    // of the chunk in buffer_
   std::vector<std::byte> buffer_;   // one chunk
   std::vector<std::byte> compressed_;
-  Handle dataset_;
+  Handle dataset_;  // made with the first chunk, so that a short array has a short one
 };
 
 // Signed integers, stored in the narrowest of the widths that holds them all; rewritten when a wider one comes.
@@ -57,6 +58,7 @@ class GrowingIntegers {
   void append(std::span<const std::int64_t> values);
   void finish();
   std::int64_t length() const { return array_->length(); }
+  // REQUIRES: finished.
   hid_t dataset() const { return array_->dataset(); }
 
  private:
@@ -70,15 +72,18 @@ class GrowingIntegers {
 class GrowingStrings {
  public:
   GrowingStrings(const WriteTarget& target, std::string name);
-  void append(std::span<const std::string_view> texts);
+  void append(std::string_view text);
+  void finish();
   std::int64_t length() const { return length_; }
-  hid_t dataset() const { return dataset_.get(); }
-  const std::string& name() const { return name_; }
 
  private:
+  void write_pending(std::int64_t chunk_elements);
+
   const WriteTarget& target_;
   std::string name_;
   std::int64_t length_ = 0;
+  std::vector<char> characters_;     // texts not written yet, each with the zero that HDF5 wants
+  std::vector<std::size_t> starts_;  // of those texts
   Handle dataset_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/column_values.h"
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/growing_array.h"
@@ -79,8 +80,13 @@ class FrameWriter {
     }
     for (int i = 0; i < schema.num_fields(); ++i) {
       const std::string column = i == 0 ? index_name_ : columns_[i - 1];
-      writers_.push_back(make_column_writer(target_, name_ + "/" + column, *schema.field(i)->type()));
+      writers_.push_back(make_column_writer(target_, name_ + "/" + column, *schema.field(i)->type(),
+                                            is_nullable(*schema.field(i))));
     }
+  }
+
+  static bool is_nullable(const arrow::Field& field) {
+    return field.HasMetadata() && field.metadata()->Contains(kNullableKey);
   }
 
   void check_columns(const arrow::Schema& schema) const {

@@ -48,7 +48,7 @@ class H5adWriter {
   void append(const matrix::CsrBlock& rows);
   // The next rows of obs: "_index" (strings) and the columns of the first piece, with the same types. Dictionary
   // columns become categoricals; their categories are the union over pieces in order of first appearance.
-  // Schema metadata "index_name" names the index. Without any piece, cells are named by their position.
+  // Schema metadata "index_name" names the index; field metadata "nullable" keeps a mask even when nothing is missing. Without any piece, cells are named by their position.
   void append_obs(const arrow::Table& obs);
   // Writes var ("_index" first; null: columns named by position), closes the file and renames it to path.
   void finish(const arrow::Table* var);
