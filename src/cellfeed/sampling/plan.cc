@@ -96,7 +96,6 @@ Plan::Plan(std::shared_ptr<const Strategy> strategy, const PlanOptions& options,
   }
   rank_length_ = share(order_length_ - options_.consumed, options_);
   if (options_.drop_last) rank_length_ -= rank_length_ % options_.batch_size;
-  length_ = rank_length_ * options_.world_size;
   if (options_.partition == Partition::kGroup) {
     const std::int64_t round =
         options_.order_step_samples * (options_.order_fetch_samples / options_.order_batch_size);

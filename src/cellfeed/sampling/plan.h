@@ -60,6 +60,7 @@ class Plan {
   std::int64_t fetch_group(std::int64_t batch) const;
   std::int64_t order_length() const { return order_length_; }
   const OrderKey& key() const { return key_; }
+  const Strategy& strategy() const { return *strategy_; }
   // With the order_* fields filled in: keep those with the state of a run.
   const PlanOptions& options() const { return options_; }
 
@@ -78,11 +79,9 @@ class Plan {
   PlanOptions options_;
   OrderKey key_;
   std::int64_t order_length_ = 0;
-  std::int64_t rounds_end_ =
-      0;  // group: dealing indices below lie in rounds of whole groups on every rank
-  std::int64_t length_ =
-      0;  // positions to deal, after consumed and the remainder policy, over all ranks
-  std::int64_t rank_length_ = 0;  // of these on one rank
+  std::int64_t rank_length_ = 0;  // samples of one rank, padding included
+  // Group: dealing indices below lie in rounds that have a whole fetch group for every rank.
+  std::int64_t rounds_end_ = 0;
 };
 
 }  // namespace cellfeed::sampling

@@ -21,6 +21,7 @@ enum class Purpose : std::uint32_t {
   kRoundKeys = 6,           // weighted without replacement: exponential keys (substream = round)
   kGroupBatch = 7,          // group sampling: order of the batches
   kGroupMember = 8,         // group sampling: order of one group's members (substream = group)
+  kStatistics = 9,          // estimates about a plan; no order depends on it
   kSimulatedCell = 64,      // convert: the real cell behind a simulated one
   kSimulatedThinning = 65,  // convert: which of its counts are lost (substream = cell)
 };
