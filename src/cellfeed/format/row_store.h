@@ -77,6 +77,9 @@ class RowStore {
   // Upper bound of the memory that fetch of these rows will hold, for the byte budget.
   virtual std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const = 0;
 
+  // Lets the system take back mapped memory behind the rows read so far, for readers that pass over a store once.
+  virtual void release_pages() const {}
+
   virtual std::vector<std::string> obs_names() const = 0;   // column names, in the file's order
   // One column for gathering; throws kNoSuchKey naming the columns there are.
   virtual matrix::FixedColumn obs_column(const std::string& name) const = 0;

@@ -39,6 +39,9 @@ class ByteSource {
   // Lifetime: as long as the source. A file that is shortened while mapped ends the process with
   // SIGBUS, so writers replace files (AtomicFile) and never shorten them.
   virtual std::span<const std::byte> map() const { return {}; }
+  // Lets the system take back the memory behind what was read, for whoever reads a source once from
+  // end to end. Reading it again is legal, and costs page faults.
+  virtual void release_pages() const {}
 };
 
 // Throws kCorruptData ("truncated", with offset, wanted bytes and size) unless [offset, offset +

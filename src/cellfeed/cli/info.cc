@@ -1,0 +1,43 @@
+// cellfeed info: what a file or shard directory holds.
+#include "cellfeed/convert/info.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/verbs.h"
+
+namespace cellfeed::cli {
+namespace {
+
+struct InfoArguments {
+  std::vector<std::string> paths;
+  std::string layer = "X";
+};
+
+int run_info(Session& session, const InfoArguments& arguments) {
+  std::string separator;
+  for (const std::string& path : arguments.paths) {
+    const convert::PathDescription description = convert::describe_path(path, arguments.layer);
+    if (session.json) {
+      print(convert::description_json(description) + "\n");
+    } else {
+      print(separator + convert::description_text(description));
+      separator = "\n";
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_info(CLI::App& program, Session& session) {
+  auto arguments = std::make_shared<InfoArguments>();
+  CLI::App& verb = *program.add_subcommand("info", "Say what files or shard directories hold, without reading the values");
+  verb.add_option("paths", arguments->paths, "Files or shard directories")->required()->type_name("PATH");
+  add_layer_option(verb, arguments->layer);
+  verb.add_flag("--json", session.json, "Print one JSON object a path on stdout");
+  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_info(session, *arguments); }; });
+}
+
+}  // namespace cellfeed::cli

@@ -1,0 +1,45 @@
+#include "cellfeed/cli/options.h"
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::cli {
+
+void add_output_options(CLI::App& verb, Session& session) {
+  verb.add_flag("--json", session.json, "Print the result as one JSON object on stdout");
+  verb.add_flag("--quiet", session.quiet, "No progress on stderr");
+}
+
+void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget) {
+  verb.add_option("--threads", threads, "Threads that read, decode and encode; 0: all the machine allows [default: 0]")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  verb.add_option_function<std::string>(
+          "--memory-budget",
+          [&memory_budget](const std::string& text) {
+            try {
+              memory_budget = parse_byte_size(text);
+            } catch (const Error& error) {
+              throw CLI::ValidationError("--memory-budget", error.what());
+            }
+          },
+          "Memory for work under way and for caches, such as 2GB, 512MB or 1GiB [default: 512MiB]")
+      ->type_name("SIZE");
+}
+
+void add_layer_option(CLI::App& verb, std::string& layer) {
+  verb.add_option("--layer", layer, "Which matrix: X, raw/X, or the name of a layer [default: X]")->type_name("NAME");
+}
+
+void add_compression_option(CLI::App& verb, format::h5ad::Compression& compression) {
+  verb.add_option_function<std::string>(
+          "--compression",
+          [&compression](const std::string& name) {
+            compression = name == "gzip" ? format::h5ad::Compression::kGzip : format::h5ad::Compression::kNone;
+          },
+          "none (fast to read at random) or gzip (smaller) [default: none]")
+      ->check(CLI::IsMember({"none", "gzip"}))
+      ->type_name("NAME");
+}
+
+}  // namespace cellfeed::cli

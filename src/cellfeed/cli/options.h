@@ -1,0 +1,22 @@
+// Options that several verbs share, added with the same words and checks everywhere.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "cellfeed/cli/session.h"
+#include "cellfeed/format/h5ad/h5ad_writer.h"
+
+namespace cellfeed::cli {
+
+// --json and --quiet.
+void add_output_options(CLI::App& verb, Session& session);
+// --threads and --memory-budget.
+void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget);
+// --layer.
+void add_layer_option(CLI::App& verb, std::string& layer);
+// --compression.
+void add_compression_option(CLI::App& verb, format::h5ad::Compression& compression);
+
+}  // namespace cellfeed::cli

@@ -1,0 +1,83 @@
+#include "cellfeed/cli/program.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cli/interrupt.h"
+#include "cellfeed/cli/verbs.h"
+
+#ifndef CELLFEED_VERSION
+#define CELLFEED_VERSION "0.1.0"
+#endif
+
+namespace cellfeed::cli {
+namespace {
+
+constexpr AddVerb kVerbs[] = {
+    add_shard,     //
+    add_verify,    //
+    add_info,      //
+    add_export,    //
+    add_simulate,  //
+};
+
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
+
+int report(const std::string& message, int code) {
+  std::fprintf(stderr, "cellfeed: error: %s\n", message.c_str());
+  return code;
+}
+
+int parse(CLI::App& program, int argc, char** argv) {
+  try {
+    program.parse(argc, argv);
+    return kDone;
+  } catch (const CLI::Success& asked) {  // --help, --version
+    program.exit(asked);
+    return -1;
+  } catch (const CLI::ParseError& error) {
+    std::string verb;
+    for (const CLI::App* chosen : program.get_subcommands()) verb = " " + chosen->get_name();
+    return report(fmt::format("{}; see cellfeed{} --help", error.what(), verb), kUsage);
+  }
+}
+
+int run_verb(Session& session) {
+  const InterruptGuard guard(session.stop);
+  try {
+    const int code = session.run();
+    if (std::fflush(stdout) != 0) return report("cannot write the result to stdout", kFailed);
+    return code;
+  } catch (const Error& error) {
+    const int signal = InterruptGuard::signal_received();
+    if (error.kind() == ErrorKind::kCancelled && signal != 0)
+      return report(error.what(), 128 + signal);
+    return report(error.what(), kFailed);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; give a smaller --memory-budget or fewer --threads", kFailed);
+  } catch (const std::exception& error) {
+    return report(error.what(), kFailed);
+  }
+}
+
+}  // namespace
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw Error(ErrorKind::kIo, "cannot write the result to stdout");
+}
+
+int run_program(int argc, char** argv) {
+  Session session;
+  CLI::App program("Feeds neural networks from single-cell atlases that do not fit in memory.", "cellfeed");
+  program.set_version_flag("--version", "cellfeed " CELLFEED_VERSION);
+  program.require_subcommand(1);
+  program.footer("Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Run 'cellfeed VERB --help' for its options.");
+  for (const AddVerb add : kVerbs) add(program, session);
+  if (const int code = parse(program, argc, argv); code != kDone) return code < 0 ? kDone : code;
+  return run_verb(session);
+}
+
+}  // namespace cellfeed::cli

@@ -1,0 +1,130 @@
+#include "cellfeed/convert/export.h"
+
+#include <arrow/api.h>
+
+#include <numeric>
+#include <optional>
+#include <variant>
+
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/cell_tasks.h"
+#include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/ordered_pipeline.h"
+#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/sources.h"
+#include "cellfeed/format/shard/genes_file.h"
+#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/shard_store.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+using TaskResult = std::variant<PiecePool::Lease, std::shared_ptr<arrow::Table>>;
+
+// Joined column of each exported one, where shards in mean order give the source's order back; empty: as joined.
+std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const Sources& sources) {
+  if (options.keep_stored_gene_order || !options.join.empty()) return {};
+  const std::string first = collection::expand_paths(options.inputs).front();
+  if (!shard::is_shard_dir(first)) return {};
+  const shard::Manifest manifest = shard::read_manifest(first);
+  if (manifest.gene_order != shard::GeneOrder::kMean) return {};
+  const auto original = shard::read_genes(first, manifest).original_position;
+  std::vector<std::int64_t> order(original.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return original[a] < original[b]; });
+  if (std::ssize(order) != sources.genes().size())
+    throw Error(ErrorKind::kCorruptData, "lists original positions for another number of genes", first);
+  return order;
+}
+
+// Column of each source -> exported column; empty where they are the same.
+std::vector<std::vector<std::int32_t>> column_maps(const Sources& sources,
+                                                   const std::vector<std::int64_t>& order) {
+  std::vector<std::int32_t> rank(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
+  std::vector<std::vector<std::int32_t>> maps(sources.n_sources());
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const auto map = sources.gene_map(s);
+    maps[s].assign(map.begin(), map.end());
+    if (rank.empty()) continue;
+    if (map.empty()) maps[s] = rank;
+    else
+      for (std::int32_t& column : maps[s])
+        if (column >= 0) column = rank[column];
+  }
+  return maps;
+}
+
+SourceOptions source_options(const ExportOptions& options) {
+  SourceOptions source;
+  source.paths = options.inputs;
+  source.layer = options.layer;
+  source.join = options.join;
+  source.make_unique = options.make_unique;
+  source.cache_bytes = options.memory_budget / 4;
+  return source;
+}
+
+}  // namespace
+
+ExportResult export_h5ad(const ExportOptions& options) {
+  if (options.output.empty()) throw_invalid("an export needs a file to write: output is empty");
+  if (!options.overwrite) refuse_existing_file(options.output);
+  const Sources sources = Sources::open(source_options(options));
+  const auto order = source_gene_order(options, sources);
+  const auto maps = column_maps(sources, order);
+  std::vector<std::string> dropped;
+  if (!options.keep_source_columns)
+    dropped = {shard::kSourceFileColumn, shard::kSourceRowColumn};
+
+  format::h5ad::H5adWriterOptions writer_options;
+  writer_options.value_dtype = sources.value_dtype();
+  writer_options.compression = options.compression;
+  H5adOutput output(options.output, sources.genes().size(), writer_options, options.overwrite);
+  const PipelineLimits limits{options.memory_budget / 2, 64};
+  const auto tasks = make_cell_tasks(sources, 0, sources.n_cells());
+  exec::ThreadPool pool(options.threads > 0 ? options.threads : exec::default_thread_count());
+  PiecePool pieces;
+  PassedPages pages(sources, options.memory_budget / 4);
+  ProgressMeter meter(options.progress, "exporting", sources.n_cells());
+  run_in_order<TaskResult>(
+      pool, std::ssize(tasks), limits,
+      [&](std::int64_t i) {
+        const SourceRange& range = tasks[i].range;
+        return tasks[i].is_obs ? plan_obs_bytes(sources, range) : sources.plan_bytes(range);
+      },
+      [&](std::int64_t i) -> TaskResult {
+        const SourceRange& range = tasks[i].range;
+        if (tasks[i].is_obs) return drop_columns(*sources.read_obs(range), dropped);
+        auto piece = pieces.acquire();
+        read_rows(sources.store(range.source), range.begin, range.end, *piece);
+        if (!maps[range.source].empty()) renumber_columns(*piece, maps[range.source], sources.genes().size());
+        return piece;
+      },
+      [&](std::int64_t i, TaskResult&& result) {
+        if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
+          output.append_obs(**obs);
+          return;
+        }
+        output.append(*std::get<PiecePool::Lease>(result));
+        pages.passed(tasks[i].range);
+        meter.advance(tasks[i].range.n_cells());
+      },
+      options.stop);
+
+  auto var = drop_columns(*sources.read_var(), {shard::kOriginalPositionColumn});
+  if (!order.empty()) var = take_rows(*var, order);
+  ExportResult result;
+  result.nnz = output.nnz_written();
+  result.bytes = output.finish(*var);
+  result.n_cells = sources.n_cells();
+  result.n_genes = sources.genes().size();
+  result.seconds = meter.seconds();
+  result.cells_per_second = meter.rate();
+  return result;
+}
+
+}  // namespace cellfeed::convert

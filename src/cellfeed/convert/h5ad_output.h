@@ -1,0 +1,42 @@
+// H5adOutput: an .h5ad that appears whole or not at all, also over an existing one.
+// Not thread-safe. Lifetime: destroyed before finish(), it leaves nothing behind.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/format/h5ad/h5ad_writer.h"
+
+namespace arrow {
+class Table;
+}
+
+namespace cellfeed::convert {
+
+class H5adOutput {
+ public:
+  // Throws kAlreadyExists when path exists and is not to be overwritten, before anything is written.
+  H5adOutput(std::string path, std::int64_t n_cols, const format::h5ad::H5adWriterOptions& options,
+             bool overwrite);
+  ~H5adOutput();
+  H5adOutput(const H5adOutput&) = delete;
+  H5adOutput& operator=(const H5adOutput&) = delete;
+
+  void append(const RowPiece& rows);
+  void append_obs(const arrow::Table& obs) { writer_->append_obs(obs); }
+  // Returns the bytes of the file.
+  std::int64_t finish(const arrow::Table& var);
+  std::int64_t nnz_written() const { return writer_->nnz_written(); }
+
+ private:
+  std::string path_;
+  std::string written_path_;  // path_, or a temporary name that replaces it in the end
+  std::optional<format::h5ad::H5adWriter> writer_;
+};
+
+// Throws kAlreadyExists naming the remedy when the file is there.
+void refuse_existing_file(const std::string& path);
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,200 @@
+#include "cellfeed/convert/info.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/convert/table_union.h"
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/format/shard/shard_store.h"
+
+namespace cellfeed::convert {
+namespace {
+
+std::string type_name(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::STRING:
+    case arrow::Type::LARGE_STRING: return "string";
+    case arrow::Type::FLOAT: return "float32";
+    case arrow::Type::DOUBLE: return "float64";
+    default: return type.ToString();
+  }
+}
+
+std::vector<ColumnDescription> describe_columns(const TableUnion& table, const arrow::Table& sample) {
+  const auto united = table.conform(sample, 0);
+  std::vector<ColumnDescription> columns;
+  for (int i = 0; i < united->num_columns(); ++i) {
+    const auto& field = *united->field(i);
+    if (field.name() == "_index") continue;
+    ColumnDescription column{field.name(), type_name(*field.type()), -1, false};
+    if (field.type()->id() == arrow::Type::DICTIONARY) {
+      column.type = "categorical";
+      column.ordered = static_cast<const arrow::DictionaryType&>(*field.type()).ordered();
+      if (united->column(i)->num_chunks() > 0)
+        column.n_categories =
+            static_cast<const arrow::DictionaryArray&>(*united->column(i)->chunk(0)).dictionary()->length();
+    }
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+void describe_shards(const std::string& path, PathDescription& description) {
+  const format::shard::Manifest manifest = format::shard::read_manifest(path);
+  description.layout = manifest.layout == format::shard::Layout::kDense ? "dense" : "packed";
+  description.n_shards = std::ssize(manifest.shards);
+  description.shard_size = manifest.shard_size;
+  description.gene_order = manifest.gene_order == format::shard::GeneOrder::kMean ? "mean" : "source";
+  description.processing_json = manifest.processing_json;
+  description.sources = manifest.sources;
+  description.nnz = manifest.nnz;
+  description.bytes = manifest.genes.bytes;
+  description.matrix_bytes = 0;
+  description.not_finite = 0;
+  for (const auto& shard : manifest.shards) {
+    description.matrix_bytes += shard.matrix.bytes;
+    description.bytes += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+    description.not_finite += shard.not_finite;
+  }
+}
+
+std::string column_text(const ColumnDescription& column) {
+  if (column.n_categories < 0) return fmt::format("  {} ({})\n", column.name, column.type);
+  return fmt::format("  {} ({}{}, {} {})\n", column.name, column.ordered ? "ordered " : "", column.type,
+                     column.n_categories, column.n_categories == 1 ? "category" : "categories");
+}
+
+nlohmann::ordered_json column_json(const ColumnDescription& column) {
+  nlohmann::ordered_json json = {{"name", column.name}, {"type", column.type}};
+  if (column.n_categories >= 0) {
+    json["n_categories"] = column.n_categories;
+    json["ordered"] = column.ordered;
+  }
+  return json;
+}
+
+template <typename T>
+nlohmann::json known(T value) {
+  return value < 0 ? nlohmann::json(nullptr) : nlohmann::json(value);
+}
+
+}  // namespace
+
+PathDescription describe_path(const std::string& path, const std::string& layer) {
+  format::OpenOptions open;
+  open.layer = layer;
+  open.allow_dense = true;
+  const auto stores = format::open_stores(path, open);
+  PathDescription description;
+  description.path = path;
+  TableUnion obs("obs"), var("var");
+  std::shared_ptr<arrow::Table> sample;
+  std::set<std::string> compressions;
+  for (const auto& store : stores) {
+    const format::StoreInfo& info = store->info();
+    description.n_cells += info.n_rows;
+    description.bytes += info.bytes_on_disk;
+    description.nnz = info.nnz < 0 ? -1 : std::max<std::int64_t>(description.nnz, 0) + info.nnz;
+    description.rows_per_chunk = std::max(description.rows_per_chunk, info.rows_per_chunk);
+    compressions.insert(info.compression);
+    auto rows = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
+    obs.add_source(*rows, info.path);
+    if (!sample) sample = rows;
+  }
+  const format::StoreInfo& first = stores.front()->info();
+  description.format = first.format;
+  description.layer = first.layer;
+  description.layout = first.is_dense ? "dense" : "csr";
+  description.n_genes = first.n_cols;
+  description.value_dtype = dtype_name(first.value_dtype);
+  for (const std::string& compression : compressions)
+    description.compression += (description.compression.empty() ? "" : ", ") + compression;
+  description.matrix_bytes = description.bytes;
+  obs.finish();
+  description.obs = describe_columns(obs, *sample);
+  const auto genes = stores.front()->read_var();
+  var.add_source(*genes, path);
+  var.finish();
+  description.var = describe_columns(var, *genes);
+  if (format::shard::is_shard_dir(path)) describe_shards(path, description);
+  if (description.nnz > 0) {
+    description.bits_per_nonzero =
+        8 * static_cast<double>(description.matrix_bytes) / static_cast<double>(description.nnz);
+    description.density = static_cast<double>(description.nnz) /
+                          (static_cast<double>(description.n_cells) * static_cast<double>(description.n_genes));
+  }
+  return description;
+}
+
+std::string description_text(const PathDescription& d) {
+  std::string text = fmt::format("path          {}\n", d.path);
+  text += fmt::format("format        {} ({})\n", d.format, d.layout);
+  text += fmt::format("layer         {}\n", d.layer);
+  text += fmt::format("cells         {}\n", d.n_cells);
+  text += fmt::format("genes         {}\n", d.n_genes);
+  if (d.nnz >= 0) text += fmt::format("non-zeros     {}\n", d.nnz);
+  if (d.density >= 0 && d.n_cells > 0)
+    text += fmt::format("density       {:.2f} % ({:.0f} genes a cell)\n", 100 * d.density,
+                        static_cast<double>(d.nnz) / static_cast<double>(d.n_cells));
+  text += fmt::format("values        {}\n", d.value_dtype);
+  text += fmt::format("compression   {}\n", d.compression);
+  text += fmt::format("size          {}\n", format_byte_size(d.bytes));
+  if (d.bits_per_nonzero >= 0)
+    text += fmt::format("bits a value  {:.2f} per non-zero, index and value\n", d.bits_per_nonzero);
+  if (d.rows_per_chunk > 1) text += fmt::format("chunks        about {} rows each\n", d.rows_per_chunk);
+  if (d.not_finite > 0)
+    text += fmt::format("not finite    {} values are NaN or infinite\n", d.not_finite);
+  if (d.n_shards > 0) {
+    text += fmt::format("shards        {} of up to {} cells\n", d.n_shards, d.shard_size);
+    text += fmt::format("gene order    {}\n", d.gene_order);
+    text += fmt::format("processing    {}\n", d.processing_json == "{}" ? "none recorded" : d.processing_json);
+    text += fmt::format("sources       {}\n", d.sources.size());
+    for (const auto& source : d.sources)
+      text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);
+  }
+  text += fmt::format("obs columns   {}\n", d.obs.size());
+  for (const auto& column : d.obs) text += column_text(column);
+  text += fmt::format("var columns   {}\n", d.var.size());
+  for (const auto& column : d.var) text += column_text(column);
+  return text;
+}
+
+std::string description_json(const PathDescription& d) {
+  nlohmann::ordered_json json;
+  json["path"] = d.path;
+  json["format"] = d.format;
+  json["layout"] = d.layout;
+  json["layer"] = d.layer;
+  json["n_cells"] = d.n_cells;
+  json["n_genes"] = d.n_genes;
+  json["nnz"] = known(d.nnz);
+  json["density"] = known(d.density);
+  json["value_dtype"] = d.value_dtype;
+  json["compression"] = d.compression;
+  json["bytes"] = d.bytes;
+  json["bits_per_nonzero"] = known(d.bits_per_nonzero);
+  json["rows_per_chunk"] = d.rows_per_chunk;
+  json["not_finite"] = known(d.not_finite);
+  json["obs"] = nlohmann::ordered_json::array();
+  for (const auto& column : d.obs) json["obs"].push_back(column_json(column));
+  json["var"] = nlohmann::ordered_json::array();
+  for (const auto& column : d.var) json["var"].push_back(column_json(column));
+  if (d.n_shards > 0) {
+    json["n_shards"] = d.n_shards;
+    json["shard_size"] = d.shard_size;
+    json["gene_order"] = d.gene_order;
+    json["processing"] = nlohmann::json::parse(d.processing_json);
+    json["sources"] = nlohmann::ordered_json::array();
+    for (const auto& source : d.sources)
+      json["sources"].push_back(nlohmann::ordered_json{
+          {"path", source.path}, {"layer", source.layer}, {"n_cells", source.n_cells}});
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,72 @@
+// RowReader: consecutive or chosen rows of one store as one CSR piece, in a type that holds the stored values exactly.
+// Thread-safe: const; each call writes to the caller's piece.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/matrix/csr.h"
+
+namespace cellfeed::convert {
+
+// The type that batches and pieces decode a stored type to without loss: int32, int64, float32 or float64. uint64 goes
+// through int64, checked value by value.
+DType exact_decode_dtype(DType stored);
+
+// Rows of a store: row i holds entries [indptr[i], indptr[i + 1]); sorted, unique, in the store's columns.
+struct RowPiece {
+  std::vector<std::int64_t> indptr;
+  matrix::Buffer<std::int32_t> indices;
+  matrix::Buffer<std::byte> values;
+  DType dtype = DType::kF32;
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
+  std::int64_t nnz() const { return indptr.empty() ? 0 : indptr.back(); }
+};
+
+// Replaces what piece held; its buffers are used again.
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece);
+void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end, RowPiece& piece);
+
+// Column c becomes column_map[c] and is dropped where that is -1; rows are sorted again. No two columns share a place.
+void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
+                      std::int64_t n_columns);
+
+// NaN and infinite values of a piece.
+std::int64_t count_not_finite(const RowPiece& piece);
+
+// Pieces whose buffers are used again, so that large pages are not asked for and given back all the time. Thread-safe.
+class PiecePool {
+ public:
+  // Gives the piece back to the pool when it is destroyed.
+  class Lease {
+   public:
+    Lease(PiecePool& pool, std::unique_ptr<RowPiece> piece)
+        : pool_(&pool), piece_(std::move(piece)) {}
+    Lease(Lease&&) noexcept = default;
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(piece_, other.piece_);
+      return *this;
+    }
+    ~Lease();
+    RowPiece& operator*() const { return *piece_; }
+    RowPiece* operator->() const { return piece_.get(); }
+
+   private:
+    PiecePool* pool_;
+    std::unique_ptr<RowPiece> piece_;
+  };
+  Lease acquire();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RowPiece>> free_;
+};
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,365 @@
+#include "cellfeed/convert/shard_conversion.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <variant>
+
+#include "cellfeed/convert/cell_tasks.h"
+#include "cellfeed/convert/gene_order.h"
+#include "cellfeed/convert/ordered_pipeline.h"
+#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/sources.h"
+#include "cellfeed/format/shard/genes_file.h"
+#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/shard_writer.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+constexpr std::int64_t kMinimumBudget = 32 << 20;
+
+struct Task {
+  std::int64_t shard = 0;
+  CellTask cells;
+};
+
+struct EncodedPiece {
+  shard::EncodedRows rows;
+  std::int64_t not_finite = 0;
+};
+using TaskResult = std::variant<EncodedPiece, std::shared_ptr<arrow::Table>>;
+
+class Conversion {
+ public:
+  explicit Conversion(const ConvertOptions& options);
+  ConvertResult run();
+
+ private:
+  std::string plan() const;
+  void order_genes();
+  shard::Manifest make_manifest(shard::FileEntry genes) const;
+  shard::FileEntry write_genes() const;
+  void write_shards(shard::PartialManifest& journal);
+  std::vector<Task> make_tasks(const std::map<std::int64_t, shard::ShardEntry>& finished) const;
+  std::int64_t plan_bytes(const Task& task) const;
+  TaskResult produce(const Task& task);
+  void consume(const Task& task, TaskResult&& result, shard::PartialManifest& journal);
+  void require_same_conversion(const shard::Manifest& manifest) const;
+  ConvertResult result_of(const shard::Manifest& manifest, std::int64_t resumed) const;
+  std::int64_t n_shards() const {
+    return (sources_.n_cells() + options_.shard_size - 1) / options_.shard_size;
+  }
+  std::int64_t dense_bytes(std::int64_t n_cells) const {
+    return n_cells * sources_.genes().size() * static_cast<std::int64_t>(sizeof(float));
+  }
+  std::int64_t shard_begin(std::int64_t shard) const { return shard * options_.shard_size; }
+  std::int64_t shard_end(std::int64_t shard) const {
+    return std::min(sources_.n_cells(), (shard + 1) * options_.shard_size);
+  }
+  std::span<const std::int32_t> gene_position(std::int64_t source) const {
+    return positions_[source] ? std::span<const std::int32_t>(*positions_[source])
+                              : std::span<const std::int32_t>();
+  }
+
+  ConvertOptions options_;
+  PipelineLimits limits_;
+  Sources sources_;
+  DType value_dtype_;
+  std::shared_ptr<arrow::Schema> obs_schema_;
+  std::vector<std::int64_t> gene_order_;  // joined column of each stored gene; empty: as joined
+  // Per source: its column -> stored position; null where they are the same. Shared between sources with the same axis.
+  std::vector<std::shared_ptr<const std::vector<std::int32_t>>> positions_;
+  exec::ThreadPool pool_;
+  PiecePool pieces_;
+  std::optional<shard::ShardWriter> writer_;
+  std::int64_t writer_shard_ = -1;
+  std::int64_t not_finite_ = 0;  // of the shard being written
+  std::optional<PassedPages> pages_;
+  std::optional<ProgressMeter> meter_;
+};
+
+void check_options(const ConvertOptions& options) {
+  if (options.inputs.empty()) throw_invalid("there is nothing to convert: no input was given");
+  if (options.output_dir.empty()) throw_invalid("the shards need a directory: output_dir is empty");
+  if (options.shard_size < 1)
+    throw_invalid("a shard holds one cell at least: shard_size is {}", options.shard_size);
+  if (options.threads < 0) throw_invalid("threads cannot be negative: {}", options.threads);
+  if (options.memory_budget < kMinimumBudget)
+    throw_invalid("the memory budget is too small to convert with: {} bytes, at least {} are needed",
+                  options.memory_budget, kMinimumBudget);
+}
+
+const ConvertOptions& checked(const ConvertOptions& options) {
+  check_options(options);
+  return options;
+}
+
+SourceOptions source_options(const ConvertOptions& options) {
+  SourceOptions source;
+  source.paths = options.inputs;
+  source.layer = options.layer;
+  source.join = options.join;
+  source.genes = options.genes;
+  source.make_unique = options.make_unique;
+  source.cache_bytes = options.memory_budget / 4;
+  return source;
+}
+
+Conversion::Conversion(const ConvertOptions& options)
+    : options_(checked(options)),
+      limits_{options.memory_budget / 2, 256},
+      sources_(Sources::open(source_options(options))),
+      value_dtype_(options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
+      pool_(options.threads > 0 ? options.threads : exec::default_thread_count()) {
+  const auto schema = sources_.obs().schema();
+  obs_schema_ = shard::unify_obs_schemas(std::span(&schema, 1), std::span(options_.inputs).first(1));
+}
+
+// All that decides the output's bytes.
+std::string Conversion::plan() const {
+  nlohmann::json plan = {
+      {"writer", 1},
+      {"layout", options_.layout == shard::Layout::kDense ? "dense" : "packed"},
+      {"gene_order", options_.gene_order == shard::GeneOrder::kMean ? "mean" : "source"},
+      {"shard_size", options_.shard_size},
+      {"value_dtype", dtype_name(value_dtype_)},
+      {"genes", shard::gene_fingerprint(sources_.genes().names)},
+      {"join", options_.join},
+      {"obs", obs_schema_->ToString()},
+  };
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto& store = sources_.store(s);
+    plan["sources"].push_back({{"path", store.info().path},
+                               {"layer", store.info().layer},
+                               {"fingerprint", store.fingerprint()},
+                               {"n_cells", store.info().n_rows}});
+  }
+  return plan.dump();
+}
+
+void Conversion::order_genes() {
+  const std::int64_t n_genes = sources_.genes().size();
+  std::vector<std::int32_t> rank;
+  if (options_.gene_order == shard::GeneOrder::kMean) {
+    gene_order_ = genes_by_mean(sources_, pool_, limits_, options_.progress, options_.stop);
+    rank.resize(n_genes);
+    for (std::int64_t i = 0; i < n_genes; ++i)
+      rank[gene_order_[i]] = static_cast<std::int32_t>(i);
+  }
+  std::map<const std::int32_t*, std::shared_ptr<const std::vector<std::int32_t>>> by_map;
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto map = sources_.gene_map(s);
+    auto& positions = by_map[map.data()];
+    if (!positions && !(map.empty() && rank.empty())) {
+      std::vector<std::int32_t> own(sources_.store(s).genes().names.size());
+      for (std::size_t column = 0; column < own.size(); ++column) {
+        const std::int32_t joined = map.empty() ? static_cast<std::int32_t>(column) : map[column];
+        own[column] = joined < 0 || rank.empty() ? joined : rank[joined];
+      }
+      positions = std::make_shared<const std::vector<std::int32_t>>(std::move(own));
+    }
+    positions_.push_back(positions);
+  }
+}
+
+shard::FileEntry Conversion::write_genes() const {
+  auto var = sources_.read_var();
+  std::vector<std::int64_t> original = gene_order_;
+  if (original.empty()) {
+    original.resize(sources_.genes().names.size());
+    std::iota(original.begin(), original.end(), std::int64_t{0});
+  } else {
+    var = take_rows(*var, original);
+  }
+  return shard::write_genes(options_.output_dir, var, original);
+}
+
+shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
+  shard::Manifest manifest;
+  manifest.layout = options_.layout;
+  manifest.n_genes = sources_.genes().size();
+  manifest.value_dtype = value_dtype_;
+  manifest.gene_order = options_.gene_order;
+  std::vector<std::string> names = sources_.genes().names;
+  for (std::size_t i = 0; i < gene_order_.size(); ++i)
+    names[i] = sources_.genes().names[gene_order_[i]];
+  manifest.gene_fingerprint = shard::gene_fingerprint(names);
+  manifest.processing_json = sources_.processing_json();
+  manifest.shard_size = options_.shard_size;
+  manifest.genes = std::move(genes);
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto& store = sources_.store(s);
+    manifest.sources.push_back(
+        {store.info().path, store.info().layer, store.fingerprint(), store.info().n_rows});
+  }
+  return manifest;
+}
+
+std::vector<Task> Conversion::make_tasks(
+    const std::map<std::int64_t, shard::ShardEntry>& finished) const {
+  CellTaskSizes sizes;
+  if (options_.layout == shard::Layout::kDense)
+    sizes.piece_cells = std::clamp<std::int64_t>(
+        sizes.piece_bytes / dense_bytes(1), 1, sizes.piece_cells);
+  std::vector<Task> tasks;
+  for (std::int64_t k = 0; k < n_shards(); ++k) {
+    if (finished.contains(k)) continue;
+    for (const CellTask& cells : make_cell_tasks(sources_, shard_begin(k), shard_end(k), sizes))
+      tasks.push_back({k, cells});
+  }
+  return tasks;
+}
+
+std::int64_t Conversion::plan_bytes(const Task& task) const {
+  const SourceRange& range = task.cells.range;
+  if (task.cells.is_obs) return plan_obs_bytes(sources_, range);
+  const std::int64_t decoded = sources_.plan_bytes(range);
+  return decoded + (options_.layout == shard::Layout::kDense ? dense_bytes(range.n_cells()) : decoded / 4);
+}
+
+TaskResult Conversion::produce(const Task& task) {
+  const SourceRange& range = task.cells.range;
+  const auto& store = sources_.store(range.source);
+  if (task.cells.is_obs) {
+    std::vector<std::int64_t> rows(range.n_cells());
+    std::iota(rows.begin(), rows.end(), range.begin);
+    return shard::conform_obs(sources_.read_obs(range), obs_schema_, store.info().path, rows);
+  }
+  const auto piece = pieces_.acquire();
+  read_rows(store, range.begin, range.end, *piece);
+  if (const auto position = gene_position(range.source); !position.empty())
+    renumber_columns(*piece, position, sources_.genes().size());
+  shard::CsrSlice slice;
+  slice.indptr = piece->indptr;
+  slice.indices = piece->indices.data();
+  slice.values = piece->values.data();
+  slice.dtype = piece->dtype;
+  shard::RowEncoding encoding;
+  encoding.layout = options_.layout;
+  encoding.n_genes = sources_.genes().size();
+  encoding.value_dtype = value_dtype_;
+  try {
+    return EncodedPiece{shard::encode_rows(slice, encoding), count_not_finite(*piece)};
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("in the piece that begins with row {}: {}", range.begin, error.what()),
+                store.info().path);
+  }
+}
+
+void Conversion::consume(const Task& task, TaskResult&& result, shard::PartialManifest& journal) {
+  if (task.shard != writer_shard_) {
+    shard::ShardSpec spec;
+    spec.dir = options_.output_dir;
+    spec.layout = options_.layout;
+    spec.cells.shard = task.shard;
+    spec.cells.n_genes = sources_.genes().size();
+    spec.cells.value_dtype = value_dtype_;
+    spec.cells.gene_order = options_.gene_order;
+    spec.first_cell = shard_begin(task.shard);
+    spec.obs_schema = obs_schema_;
+    writer_.emplace(std::move(spec));
+    writer_shard_ = task.shard;
+    not_finite_ = 0;
+  }
+  if (auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
+    writer_->append_obs(*obs);
+    return;
+  }
+  auto& piece = std::get<EncodedPiece>(result);
+  writer_->append(piece.rows);
+  not_finite_ += piece.not_finite;
+  if (writer_->n_cells() == shard_end(task.shard) - shard_begin(task.shard)) {
+    shard::ShardEntry entry = writer_->finish();
+    entry.not_finite = not_finite_;
+    journal.add(entry);
+    writer_.reset();
+    writer_shard_ = -1;
+  }
+  pages_->passed(task.cells.range);
+  meter_->advance(task.cells.range.n_cells());
+}
+
+void Conversion::write_shards(shard::PartialManifest& journal) {
+  const auto finished = journal.finished();
+  std::int64_t cells_before = 0;
+  for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
+  meter_.emplace(options_.progress, "writing shards", sources_.n_cells(), cells_before);
+  pages_.emplace(sources_, options_.memory_budget / 4);
+  const std::vector<Task> tasks = make_tasks(finished);
+  try {
+    run_in_order<TaskResult>(
+        pool_, std::ssize(tasks), limits_, [&](std::int64_t i) { return plan_bytes(tasks[i]); },
+        [&](std::int64_t i) { return produce(tasks[i]); },
+        [&](std::int64_t i, TaskResult&& result) { consume(tasks[i], std::move(result), journal); },
+        options_.stop);
+  } catch (const Error& error) {
+    const auto kind = error.kind();
+    if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled) throw;
+    writer_.reset();
+    throw Error(kind, fmt::format("{}; {} of {} shards are finished and stay: continue with --resume",
+                                  error.what(), journal.finished().size(), n_shards()));
+  }
+}
+
+void Conversion::require_same_conversion(const shard::Manifest& manifest) const {
+  bool same = manifest.shard_size == options_.shard_size && manifest.layout == options_.layout &&
+              manifest.gene_order == options_.gene_order && manifest.n_cells == sources_.n_cells() &&
+              std::ssize(manifest.sources) == sources_.n_sources();
+  for (std::int64_t s = 0; same && s < sources_.n_sources(); ++s)
+    same = manifest.sources[s].fingerprint == sources_.store(s).fingerprint() &&
+           manifest.sources[s].layer == sources_.store(s).info().layer;
+  if (!same)
+    throw Error(ErrorKind::kAlreadyExists,
+                "holds finished shards of other inputs or options; choose another directory, or "
+                "overwrite them (--overwrite)",
+                options_.output_dir);
+}
+
+ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_t resumed) const {
+  ConvertResult result;
+  result.n_cells = manifest.n_cells;
+  result.n_genes = manifest.n_genes;
+  result.nnz = manifest.nnz;
+  result.n_shards = std::ssize(manifest.shards);
+  result.n_shards_resumed = resumed;
+  result.n_absent_genes = sources_.n_absent_genes();
+  result.bytes = manifest.genes.bytes;
+  for (const auto& entry : manifest.shards) {
+    result.bytes += entry.matrix.bytes + entry.obs.bytes + entry.fixed_obs.bytes;
+    result.not_finite += entry.not_finite;
+  }
+  return result;
+}
+
+ConvertResult Conversion::run() {
+  const auto start = std::chrono::steady_clock::now();
+  TargetDirectory target(options_.output_dir, options_.existing, sources_);
+  if (target.is_finished()) {
+    const shard::Manifest manifest = shard::read_manifest(options_.output_dir);
+    require_same_conversion(manifest);
+    return result_of(manifest, std::ssize(manifest.shards));
+  }
+  shard::PartialManifest journal = target.open_journal(plan());
+  const auto resumed = std::ssize(journal.finished());
+  order_genes();
+  shard::FileEntry genes = write_genes();
+  write_shards(journal);
+  ConvertResult result = result_of(journal.commit(make_manifest(std::move(genes))), resumed);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.cells_per_second = meter_->rate();
+  return result;
+}
+
+}  // namespace
+
+ConvertResult convert_to_shards(const ConvertOptions& options) { return Conversion(options).run(); }
+
+}  // namespace cellfeed::convert

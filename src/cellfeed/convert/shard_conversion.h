@@ -1,0 +1,52 @@
+// convert_to_shards: any readable inputs -> a shard directory, in bounded memory, resumable after a kill at any moment.
+//
+// Thread contract: reads, decodes and encodes on a pool of options.threads; writes and reports progress on the caller.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cellfeed/convert/progress.h"
+#include "cellfeed/convert/target_directory.h"
+#include "cellfeed/format/shard/encoded_rows.h"
+#include "cellfeed/format/shard/manifest.h"
+
+namespace cellfeed::convert {
+
+struct ConvertOptions {
+  std::vector<std::string> inputs;  // files, globs or shard directories; cells keep this order
+  std::string output_dir;
+  std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
+  format::shard::Layout layout = format::shard::Layout::kPacked;
+  std::string layer = "X";
+  format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
+  std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
+  std::string join;                  // "", "inner" or "outer": see SourceOptions
+  bool make_unique = false;          // number repeated gene names instead of refusing them
+  int threads = 0;                   // 0: what the machine allows
+  std::int64_t memory_budget = 512 << 20;  // bytes held by pieces under way and caches of compressed inputs
+  ExistingTarget existing = ExistingTarget::kRefuse;
+  ProgressCallback progress;
+  std::stop_token stop;              // kCancelled; finished shards stay, to be resumed
+};
+
+struct ConvertResult {
+  std::int64_t n_cells = 0;
+  std::int64_t n_genes = 0;
+  std::int64_t nnz = 0;
+  std::int64_t n_shards = 0;
+  std::int64_t n_shards_resumed = 0;  // finished by an earlier run
+  std::int64_t not_finite = 0;        // NaN and infinite values, stored as they are
+  std::int64_t n_absent_genes = 0;    // of options.genes: in no input, stored as empty columns
+  std::int64_t bytes = 0;             // of the directory's files
+  double seconds = 0;
+  double cells_per_second = 0;        // in this run
+};
+
+// Throws kInvalidArgument, kAlreadyExists, kNoSpace, kCancelled, kPrecision and what reading throws. Nothing but whole,
+// resumable shards is left behind.
+ConvertResult convert_to_shards(const ConvertOptions& options);
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,238 @@
+#include "cellfeed/convert/sources.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/shard_store.h"
+
+namespace cellfeed::convert {
+namespace {
+
+constexpr const char* kIndex = "_index";
+
+bool is_signed_integer(DType dtype) {
+  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+}
+
+DType integer_dtype(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1: return is_signed ? DType::kI8 : DType::kU8;
+    case 2: return is_signed ? DType::kI16 : DType::kU16;
+    case 4: return is_signed ? DType::kI32 : DType::kU32;
+    default: return is_signed ? DType::kI64 : DType::kU64;
+  }
+}
+
+collection::Join join_of(const SourceOptions& options) {
+  if (!options.genes.empty()) {
+    if (!options.join.empty())
+      throw_invalid("a list of genes fixes the gene axis: give either genes or join, not both: '{}'",
+                    options.join);
+    return collection::Join::kFixed;
+  }
+  if (options.join.empty()) return collection::Join::kNone;
+  if (options.join == "inner") return collection::Join::kInner;
+  if (options.join == "outer") return collection::Join::kOuter;
+  throw_invalid("join is 'inner' or 'outer', not: '{}'", options.join);
+}
+
+std::string processing_of(const std::string& path) {
+  if (!format::shard::is_shard_dir(path)) return "{}";
+  return format::shard::read_manifest(path).processing_json;
+}
+
+std::string join_processing(const std::vector<std::string>& paths) {
+  const std::string first = processing_of(paths.front());
+  for (const std::string& path : paths) {
+    const std::string other = processing_of(path);
+    if (other != first)
+      throw_invalid(
+          "the inputs hold values that were processed differently, and would be mixed: '{}' says {}, "
+          "'{}' says {}",
+          paths.front(), first, path, other);
+  }
+  return first;
+}
+
+}  // namespace
+
+DType promote_dtypes(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::kBool) return b;
+  if (b == DType::kBool) return a;
+  if (is_float(a) || is_float(b)) {
+    const auto fits_float = [](DType dtype) {
+      return dtype == DType::kF32 || (!is_float(dtype) && dtype_bytes(dtype) <= 2);
+    };
+    return fits_float(a) && fits_float(b) ? DType::kF32 : DType::kF64;
+  }
+  const bool signed_a = is_signed_integer(a), signed_b = is_signed_integer(b);
+  if (signed_a == signed_b) return integer_dtype(std::max(dtype_bytes(a), dtype_bytes(b)), signed_a);
+  const std::size_t unsigned_bytes = dtype_bytes(signed_a ? b : a);
+  const std::size_t signed_bytes = dtype_bytes(signed_a ? a : b);
+  return integer_dtype(std::min<std::size_t>(8, std::max(signed_bytes, unsigned_bytes * 2)), true);
+}
+
+Sources Sources::open(const SourceOptions& options) {
+  const collection::Join join = join_of(options);
+  const std::vector<std::string> paths = collection::expand_paths(options.paths);
+  if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
+  Sources sources;
+  format::OpenOptions open;
+  open.layer = options.layer;
+  open.cache_bytes =
+      std::clamp<std::int64_t>(options.cache_bytes / std::ssize(paths), 4 << 20, 64 << 20);
+  for (const std::string& path : paths)
+    for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
+  sources.processing_json_ = join_processing(paths);
+
+  std::vector<const matrix::GeneAxis*> axes;
+  std::vector<std::string> store_paths;
+  sources.offsets_ = {0};
+  sources.obs_ = std::make_unique<TableUnion>("obs");
+  for (const auto& store : sources.stores_) {
+    const format::StoreInfo& info = store->info();
+    store_paths.push_back(info.path);
+    sources.offsets_.push_back(sources.offsets_.back() + info.n_rows);
+    auto axis = std::make_shared<matrix::GeneAxis>(store->genes());
+    if (options.make_unique) collection::make_unique(*axis);
+    else collection::require_unique(*axis, info.path);
+    axes.push_back(axis.get());
+    sources.axes_.push_back(std::move(axis));
+    sources.value_dtype_ = sources.axes_.size() == 1
+                               ? info.value_dtype
+                               : promote_dtypes(sources.value_dtype_, info.value_dtype);
+    sources.obs_->add_source(*store->read_obs(0, std::min<std::int64_t>(1, info.n_rows)), info.path);
+  }
+  sources.obs_->finish();
+  sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
+  if (sources.n_cells() == 0)
+    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
+                paths.front());
+  if (sources.genes().size() == 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                join == collection::Join::kInner
+                    ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
+                    : "holds no genes, so there is nothing to write",
+                paths.front());
+  if (join == collection::Join::kFixed) {
+    std::set<std::string_view> known;
+    for (const auto* axis : axes) known.insert(axis->names.begin(), axis->names.end());
+    for (const std::string& gene : options.genes)
+      sources.n_absent_genes_ += known.contains(gene) ? 0 : 1;
+  }
+  return sources;
+}
+
+std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {
+  const auto& map = genes_.maps[source];
+  return map ? std::span<const std::int32_t>(*map) : std::span<const std::int32_t>();
+}
+
+std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
+  return obs_->conform(*store(range.source).read_obs(range.begin, range.end),
+                       static_cast<std::size_t>(range.source));
+}
+
+std::shared_ptr<arrow::Table> Sources::read_var() const {
+  // Rows of each source's var that some joined gene comes from, and where they end up.
+  std::vector<std::vector<std::int64_t>> rows(stores_.size());
+  std::vector<std::vector<std::int64_t>> genes(stores_.size());
+  std::vector<bool> found(genes_.genes.names.size(), false);
+  for (std::size_t s = 0; s < stores_.size(); ++s) {
+    const auto map = gene_map(static_cast<std::int64_t>(s));
+    if (s > 0 && genes_.maps[s] == genes_.maps[s - 1]) continue;
+    for (std::int64_t column = 0; column < axes_[s]->size(); ++column) {
+      const std::int64_t gene = map.empty() ? column : map[column];
+      if (gene < 0 || found[gene]) continue;
+      found[gene] = true;
+      rows[s].push_back(column);
+      genes[s].push_back(gene);
+    }
+  }
+  TableUnion joined("var");
+  std::vector<std::shared_ptr<arrow::Table>> parts;
+  std::vector<std::int64_t> order;
+  for (std::size_t s = 0; s < stores_.size(); ++s) {
+    if (rows[s].empty()) continue;
+    parts.push_back(take_rows(*stores_[s]->read_var(), rows[s]));
+    joined.add_source(*parts.back(), stores_[s]->info().path);
+    order.insert(order.end(), genes[s].begin(), genes[s].end());
+  }
+  arrow::StringBuilder absent;
+  for (std::size_t gene = 0; gene < found.size(); ++gene) {
+    if (found[gene]) continue;
+    check_arrow(absent.Append(genes_.genes.names[gene]), "name a gene");
+    order.push_back(static_cast<std::int64_t>(gene));
+  }
+  if (absent.length() > 0) {
+    parts.push_back(arrow::Table::Make(arrow::schema({arrow::field(kIndex, arrow::utf8())}),
+                                       {check_arrow(absent.Finish(), "name genes")}));
+    joined.add_source(*parts.back(), "genes that no input has");
+  }
+  joined.finish();
+  for (std::size_t p = 0; p < parts.size(); ++p) parts[p] = joined.conform(*parts[p], p);
+  auto table = check_arrow(arrow::ConcatenateTables(parts), "join the gene tables");
+  std::vector<std::int64_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<std::int64_t>(i);
+  table = take_rows(*table, position);
+  // Names as joined: repeated ones may have been numbered.
+  arrow::StringBuilder names;
+  for (const std::string& name : genes_.genes.names) check_arrow(names.Append(name), "name a gene");
+  const int index = table->schema()->GetFieldIndex(kIndex);
+  return check_arrow(
+      table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
+                       std::make_shared<arrow::ChunkedArray>(check_arrow(names.Finish(), "name genes"))),
+      "name genes");
+}
+
+double Sources::row_bytes(std::int64_t source) const {
+  const format::StoreInfo& info = store(source).info();
+  const double entries = info.nnz >= 0 && info.n_rows > 0
+                             ? static_cast<double>(info.nnz) / static_cast<double>(info.n_rows)
+                             : static_cast<double>(info.n_cols);
+  const double width =
+      static_cast<double>(sizeof(std::int32_t) + dtype_bytes(exact_decode_dtype(info.value_dtype)));
+  return std::max(1.0, entries * width);
+}
+
+std::vector<SourceRange> Sources::split(std::int64_t begin, std::int64_t end,
+                                        std::int64_t max_cells, std::int64_t max_bytes) const {
+  std::vector<SourceRange> pieces;
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const std::int64_t first = std::max(begin, offsets_[s]) - offsets_[s];
+    const std::int64_t last = std::min(end, offsets_[s + 1]) - offsets_[s];
+    if (first >= last) continue;
+    const auto fitting = static_cast<std::int64_t>(static_cast<double>(max_bytes) / row_bytes(s));
+    const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, max_cells);
+    for (std::int64_t row = first; row < last; row += step)
+      pieces.push_back({s, row, std::min(last, row + step)});
+  }
+  return pieces;
+}
+
+void PassedPages::passed(const SourceRange& range) {
+  if (range.source != source_) {
+    sources_.store(source_).release_pages();
+    source_ = range.source;
+    bytes_ = 0;
+  }
+  const format::StoreInfo& info = sources_.store(range.source).info();
+  bytes_ += static_cast<double>(info.bytes_on_disk) * static_cast<double>(range.n_cells()) /
+            static_cast<double>(info.n_rows);
+  if (bytes_ < static_cast<double>(limit_bytes_)) return;
+  sources_.store(range.source).release_pages();
+  bytes_ = 0;
+}
+
+std::int64_t Sources::plan_bytes(const SourceRange& range) const {
+  return static_cast<std::int64_t>(row_bytes(range.source) * static_cast<double>(range.n_cells()));
+}
+
+}  // namespace cellfeed::convert

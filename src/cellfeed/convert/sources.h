@@ -1,0 +1,106 @@
+// Sources: the inputs of a conversion or export, joined as one table of cells.
+// Thread-safe after open(): const methods may run on several threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/collection/gene_join.h"
+#include "cellfeed/convert/table_union.h"
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/matrix/csr.h"
+
+namespace arrow {
+class Table;
+}
+
+namespace cellfeed::convert {
+
+struct SourceOptions {
+  std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
+  std::string layer = "X";
+  // "": all inputs must have the same genes in the same order; "inner": genes of every input, in the first one's order;
+  // "outer": the sorted union.
+  std::string join;
+  std::vector<std::string> genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
+  bool make_unique = false;        // number repeated gene names instead of refusing them
+  std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
+};
+
+// Cells [begin, end) of one source.
+struct SourceRange {
+  std::int64_t source = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t n_cells() const { return end - begin; }
+};
+
+class Sources {
+ public:
+  // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
+  static Sources open(const SourceOptions& options);
+
+  std::int64_t n_cells() const { return offsets_.back(); }
+  std::int64_t n_sources() const { return static_cast<std::int64_t>(stores_.size()); }
+  const format::RowStore& store(std::int64_t source) const { return *stores_[source]; }
+  // First cell of each source in the joined table, and n_cells() last.
+  std::span<const std::int64_t> offsets() const { return offsets_; }
+  const matrix::GeneAxis& genes() const { return genes_.genes; }
+  // Column of the source -> joined column, -1 where it is dropped; empty where they are the same.
+  std::span<const std::int32_t> gene_map(std::int64_t source) const;
+  // A type that holds the values of all sources exactly.
+  DType value_dtype() const { return value_dtype_; }
+  // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
+  const std::string& processing_json() const { return processing_json_; }
+  // Genes named by SourceOptions::genes that no source has.
+  std::int64_t n_absent_genes() const { return n_absent_genes_; }
+
+  const TableUnion& obs() const { return *obs_; }
+  std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;  // conformed
+  // The joined gene table: "_index" first. A gene's row is that of the first source that has it.
+  std::shared_ptr<arrow::Table> read_var() const;
+
+  // Cells [begin, end) of the joined table, in pieces of one source that hold at most max_cells and about max_bytes of
+  // decoded rows. A pure function of the sources and its arguments.
+  std::vector<SourceRange> split(std::int64_t begin, std::int64_t end, std::int64_t max_cells,
+                                 std::int64_t max_bytes) const;
+  // Decoded bytes of an average row of a source.
+  double row_bytes(std::int64_t source) const;
+  std::int64_t plan_bytes(const SourceRange& range) const;
+
+ private:
+  std::vector<std::unique_ptr<format::RowStore>> stores_;
+  std::vector<std::int64_t> offsets_;
+  collection::GeneJoin genes_;
+  std::vector<std::shared_ptr<const matrix::GeneAxis>> axes_;
+  DType value_dtype_ = DType::kF32;
+  std::string processing_json_ = "{}";
+  std::int64_t n_absent_genes_ = 0;
+  std::unique_ptr<TableUnion> obs_;
+};
+
+// Gives back the memory behind files that are passed over once, so that memory stays bounded however long they are.
+// Not thread-safe.
+class PassedPages {
+ public:
+  // limit_bytes: of files that may stay in memory before they are given back.
+  PassedPages(const Sources& sources, std::int64_t limit_bytes)
+      : sources_(sources), limit_bytes_(limit_bytes) {}
+  // Rows of the range have been read; ranges come in order.
+  void passed(const SourceRange& range);
+
+ private:
+  const Sources& sources_;
+  std::int64_t limit_bytes_;
+  std::int64_t source_ = 0;
+  double bytes_ = 0;
+};
+
+// A type that holds the values of both exactly (uint64 with a signed type: int64, checked value by value).
+DType promote_dtypes(DType a, DType b);
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,55 @@
+// TableUnion: the obs (or var) tables of several sources as one table: columns united, types promoted, categories joined.
+//
+// Columns keep the order of first appearance; a source that lacks a column gives nulls. Categories are the union in order of
+// first appearance, so that one source keeps its own order. Numbers promote as numpy does; text and categories of text
+// become text; other mixtures are refused.
+// Thread-safe: conform() may run on several threads after finish().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace arrow {
+class KeyValueMetadata;
+class Schema;
+class Table;
+}  // namespace arrow
+
+namespace cellfeed::convert {
+
+class TableUnion {
+ public:
+  // what: "obs" or "var", for messages.
+  explicit TableUnion(std::string what);
+  ~TableUnion();
+
+  // sample: any rows of the source; dictionary columns must carry all their categories.
+  // Throws kInvalidArgument naming the column and both files when the types cannot be united.
+  void add_source(const arrow::Table& sample, const std::string& path);
+  // Once, after the last source.
+  void finish();
+
+  // Types of the united table.
+  std::shared_ptr<arrow::Schema> schema() const;
+  // Rows of source number `source` (in order of add_source) as rows of the united table, one chunk a column.
+  std::shared_ptr<arrow::Table> conform(const arrow::Table& rows, std::size_t source) const;
+
+ private:
+  struct Column;
+  Column* find(const std::string& name) const;
+  std::string what_;
+  std::vector<std::string> paths_;
+  std::shared_ptr<const arrow::KeyValueMetadata> metadata_;  // of the first source: names the index
+  std::vector<std::unique_ptr<Column>> columns_;
+};
+
+// The table without these columns; names that are not there are ignored.
+std::shared_ptr<arrow::Table> drop_columns(const arrow::Table& table,
+                                           const std::vector<std::string>& names);
+// Rows in that order, repeats allowed. Dictionary columns keep their categories.
+std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
+                                        const std::vector<std::int64_t>& rows);
+
+}  // namespace cellfeed::convert

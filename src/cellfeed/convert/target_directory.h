@@ -1,0 +1,39 @@
+// The directory a conversion writes to: made, checked and locked before anything is written.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cellfeed/convert/sources.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/io/atomic_file.h"
+
+namespace cellfeed::convert {
+
+enum class ExistingTarget {
+  kRefuse,
+  kResume,     // continue an unfinished conversion; start when there is none
+  kOverwrite,  // remove shards, finished or not; other files are never touched
+};
+
+// Not thread-safe. Lifetime: the lock is held until it is destroyed.
+class TargetDirectory {
+ public:
+  // Makes the directory where it is missing. Throws kAlreadyExists (a finished or unfinished conversion, other files,
+  // another writer), kInvalidArgument (a source lies in a directory to be overwritten), kIo.
+  TargetDirectory(const std::string& dir, ExistingTarget existing, const Sources& sources);
+
+  // True when a finished conversion lies there and kResume was asked for: nothing is left to write.
+  bool is_finished() const { return is_finished_; }
+  // REQUIRES: !is_finished().
+  format::shard::PartialManifest open_journal(const std::string& plan);
+
+ private:
+  std::string dir_;
+  ExistingTarget existing_;
+  bool is_finished_ = false;
+  bool is_unfinished_ = false;
+  std::unique_ptr<io::DirectoryLock> lock_;
+};
+
+}  // namespace cellfeed::convert

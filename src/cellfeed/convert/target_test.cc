@@ -1,0 +1,214 @@
+// Targets that exist, writers that die, disks that fill up: nothing half-written is ever taken for finished.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/testing/read_back.h"
+#include "cellfeed/testing/small_atlas.h"
+
+namespace cellfeed::convert {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::directory_bytes;
+using testing::SmallAtlas;
+using testing::TempDir;
+
+class Target : public ::testing::Test {
+ protected:
+  Target() : atlas_({.n_cells = 3000, .n_genes = 200}) { input_ = atlas_.write(dir_.file("a.h5ad")); }
+
+  ConvertOptions options(const std::string& name, ExistingTarget existing = ExistingTarget::kRefuse) const {
+    ConvertOptions options;
+    options.inputs = {input_};
+    options.output_dir = dir_.file(name);
+    options.shard_size = 640;
+    options.threads = 2;
+    options.existing = existing;
+    return options;
+  }
+
+  static std::string error_of(const ConvertOptions& options, ErrorKind kind) {
+    try {
+      convert_to_shards(options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "was accepted";
+    return {};
+  }
+
+  TempDir dir_;
+  SmallAtlas atlas_;
+  std::string input_;
+};
+
+TEST_F(Target, FinishedShardsAreKeptUnlessTheyAreToBeOverwritten) {
+  convert_to_shards(options("out"));
+  const auto before = directory_bytes(dir_.file("out"));
+  EXPECT_THAT(error_of(options("out"), ErrorKind::kAlreadyExists), HasSubstr("--overwrite"));
+  EXPECT_EQ(directory_bytes(dir_.file("out")), before);
+
+  ConvertOptions bigger = options("out", ExistingTarget::kOverwrite);
+  bigger.shard_size = 1000;
+  EXPECT_EQ(convert_to_shards(bigger).n_shards, 3);
+  EXPECT_EQ(testing::read_back(dir_.file("out")).rows.size(), 3000);
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("out/shard_000003.cells")));
+}
+
+TEST_F(Target, ResumingAFinishedConversionDoesNothingAndOtherOptionsAreRefused) {
+  convert_to_shards(options("out"));
+  const auto before = directory_bytes(dir_.file("out"));
+  const ConvertResult result = convert_to_shards(options("out", ExistingTarget::kResume));
+  EXPECT_EQ(result.n_shards_resumed, result.n_shards);
+  ConvertOptions other = options("out", ExistingTarget::kResume);
+  other.shard_size = 641;
+  error_of(other, ErrorKind::kAlreadyExists);
+  EXPECT_EQ(directory_bytes(dir_.file("out")), before);
+}
+
+TEST_F(Target, OtherPeoplesFilesAreNeverTouched) {
+  std::filesystem::create_directory(dir_.file("home"));
+  std::ofstream(dir_.file("home/thesis.txt")) << "years of work";
+  for (const auto existing : {ExistingTarget::kRefuse, ExistingTarget::kResume, ExistingTarget::kOverwrite})
+    EXPECT_THAT(error_of(options("home", existing), ErrorKind::kAlreadyExists), HasSubstr("thesis.txt"));
+  EXPECT_EQ(directory_bytes(dir_.file("home")).size(), 1);
+
+  std::ofstream(dir_.file("file")) << "not a directory";
+  EXPECT_THROW(convert_to_shards(options("file")), Error);
+}
+
+TEST_F(Target, AnInputInsideTheTargetIsNotOverwritten) {
+  convert_to_shards(options("out"));
+  ConvertOptions again = options("out", ExistingTarget::kOverwrite);
+  again.inputs = {dir_.file("out")};
+  error_of(again, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(testing::read_back(dir_.file("out")).rows.size(), 3000);
+}
+
+TEST_F(Target, OneWriterAtATime) {
+  std::filesystem::create_directory(dir_.file("out"));
+  const io::DirectoryLock other_writer(dir_.file("out"));
+  EXPECT_THAT(error_of(options("out"), ErrorKind::kAlreadyExists), HasSubstr("out"));
+}
+
+TEST_F(Target, AnUnwritableTargetIsAnError) {
+  EXPECT_THROW(convert_to_shards([&] {
+                 ConvertOptions options = this->options("out");
+                 options.output_dir = "/proc/no-directory-can-be-made-here";
+                 return options;
+               }()),
+               Error);
+}
+
+TEST_F(Target, AStoppedConversionIsContinuedToTheSameBytes) {
+  convert_to_shards(options("whole"));
+  const auto expected = directory_bytes(dir_.file("whole"));
+  for (const std::int64_t stop_after : {1, 1300}) {
+    const std::string name = "stopped_" + std::to_string(stop_after);
+    std::stop_source stop;
+    ConvertOptions first = options(name);
+    first.stop = stop.get_token();
+    first.progress = [&](const Progress& p) {
+      if (p.done >= stop_after) stop.request_stop();
+    };
+    EXPECT_THAT(error_of(first, ErrorKind::kCancelled), HasSubstr("--resume"));
+    EXPECT_THAT(error_of(options(name), ErrorKind::kAlreadyExists), HasSubstr("--resume"));
+    ConvertOptions other = options(name, ExistingTarget::kResume);
+    other.shard_size = 641;
+    error_of(other, ErrorKind::kInvalidArgument);
+    convert_to_shards(options(name, ExistingTarget::kResume));
+    EXPECT_EQ(directory_bytes(dir_.file(name)), expected) << name;
+  }
+}
+
+TEST_F(Target, AChangedSourceIsNotResumed) {
+  std::stop_source stop;
+  ConvertOptions first = options("out");
+  first.stop = stop.get_token();
+  first.progress = [&](const Progress&) { stop.request_stop(); };
+  error_of(first, ErrorKind::kCancelled);
+  std::filesystem::remove(input_);
+  SmallAtlas({.n_cells = 3000, .n_genes = 200, .seed = 9}).write(input_);
+  error_of(options("out", ExistingTarget::kResume), ErrorKind::kInvalidArgument);
+}
+
+// Runs a conversion in a child process and kills it after so many microseconds; true when it was killed.
+bool convert_and_kill(const ConvertOptions& options, int microseconds) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      convert_to_shards(options);
+    } catch (...) {
+      ::_exit(9);
+    }
+    ::_exit(0);
+  }
+  ::usleep(microseconds);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << "the conversion failed by itself";
+  return WIFSIGNALED(status);
+}
+
+TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
+  const auto start = std::chrono::steady_clock::now();
+  convert_to_shards(options("whole"));
+  const auto whole = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
+  const auto expected = directory_bytes(dir_.file("whole"));
+  std::uint64_t state = 42;
+  int n_killed = 0;
+  for (int round = 0; round < 4; ++round) {
+    const std::string name = "killed_" + std::to_string(round);
+    for (int kills = 0; kills < 2; ++kills) {
+      const auto wait = static_cast<int>(testing::next_random(state) % static_cast<std::uint64_t>(whole.count()));
+      n_killed += convert_and_kill(options(name, ExistingTarget::kResume), wait) ? 1 : 0;
+    }
+    convert_to_shards(options(name, ExistingTarget::kResume));
+    EXPECT_EQ(directory_bytes(dir_.file(name)), expected) << name;
+  }
+  EXPECT_GT(n_killed, 0);
+}
+
+TEST_F(Target, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {
+  convert_to_shards(options("whole"));
+  std::uintmax_t largest = 0;
+  for (const auto& [name, bytes] : directory_bytes(dir_.file("whole")))
+    largest = std::max<std::uintmax_t>(largest, bytes.size());
+  // A limit on file sizes stands in for a full disk: write(2) fails half-way.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{largest - 100, largest - 100};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      convert_to_shards(options("full"));
+      ::_exit(0);
+    } catch (const Error& error) {
+      const bool is_clear = std::string(error.what()).find("--resume") != std::string::npos;
+      ::_exit(is_clear && (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kNoSpace) ? 3 : 4);
+    } catch (...) {
+      ::_exit(5);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.file("full")))
+    EXPECT_FALSE(io::is_temp_name(entry.path().filename().string())) << entry.path();
+  convert_to_shards(options("full", ExistingTarget::kResume));
+  EXPECT_EQ(directory_bytes(dir_.file("full")), directory_bytes(dir_.file("whole")));
+}
+
+}  // namespace
+}  // namespace cellfeed::convert
