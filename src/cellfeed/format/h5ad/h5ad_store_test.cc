@@ -7,35 +7,20 @@
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/testing/row_store_conformance.h"
+#include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
 
 // A store and the directory its file is in.
-class KeptStore final : public RowStore {
+class KeptStore final : public testing::ForwardingRowStore {
  public:
   KeptStore(std::unique_ptr<testing::TempDir> directory, std::unique_ptr<RowStore> store)
-      : directory_(std::move(directory)), store_(std::move(store)) {}
-  const StoreInfo& info() const override { return store_->info(); }
-  const matrix::GeneAxis& genes() const override { return store_->genes(); }
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows, const ParallelFor& parallel) const override {
-    return store_->fetch(rows, parallel);
-  }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return store_->plan_fetch_bytes(rows);
-  }
-  std::vector<std::string> obs_names() const override { return store_->obs_names(); }
-  matrix::FixedColumn obs_column(const std::string& name) const override { return store_->obs_column(name); }
-  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
-    return store_->read_obs(begin, end);
-  }
-  std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
-  std::uint64_t fingerprint() const override { return store_->fingerprint(); }
+      : ForwardingRowStore(std::move(store)), directory_(std::move(directory)) {}
 
  private:
   std::unique_ptr<testing::TempDir> directory_;
-  std::unique_ptr<RowStore> store_;
 };
 
 testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {

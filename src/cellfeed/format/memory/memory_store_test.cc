@@ -6,7 +6,9 @@
 
 #include <numeric>
 
+#include "cellfeed/testing/faulty_row_store.h"
 #include "cellfeed/testing/row_store_conformance.h"
+#include "cellfeed/testing/slow_row_store.h"
 
 namespace cellfeed::format::memory {
 namespace {
@@ -15,6 +17,20 @@ const bool kConforms = testing::register_row_store_conformance(
     "memory", [](const matrix::CsrBlock& block, DType stored) {
       return make_memory_store(make_stored_csr(block, stored));
     });
+
+const bool kSlowConforms = testing::register_row_store_conformance(
+    "slow", [](const matrix::CsrBlock& block, DType stored) {
+      return std::make_unique<testing::SlowRowStore>(make_memory_store(make_stored_csr(block, stored)));
+    });
+
+TEST(FaultyRowStoreTest, FailsWhereItIsTold) {
+  const testing::FaultyRowStore store(make_memory_store(make_stored_csr(testing::random_csr())),
+                                      {.fail_at_fetch = 1, .bad_row = 7});
+  const std::vector<std::int64_t> rows{3, 7};
+  const auto fetched = store.fetch(rows, run_serially);
+  testing::expect_error(ErrorKind::kCorruptData, [&] { testing::decode_rows(*fetched); }, "row: 7");
+  testing::expect_error(ErrorKind::kIo, [&] { store.fetch(rows, run_serially); });
+}
 
 template <typename T>
 StoredCsr make_rows(std::vector<std::int64_t> indptr, std::vector<std::int32_t> indices, std::vector<T> values,

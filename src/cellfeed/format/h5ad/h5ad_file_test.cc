@@ -1,0 +1,353 @@
+// H5adStore on files made with HDF5 itself: storage layouts and damage that our own writer does not make.
+#include <arrow/api.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "cellfeed/format/h5ad/h5ad_store.h"
+#include "cellfeed/format/h5ad/hdf5_api.h"
+#include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/testing/row_store_conformance.h"
+#include "cellfeed/testing/temp_dir.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+using testing::expect_error;
+using testing::TempDir;
+
+// How one array is stored.
+struct Storage {
+  hsize_t chunk = 0;  // 0: contiguous
+  bool shuffle = false;
+  int gzip = 0;
+  bool fletcher32 = false;
+};
+
+// A small AnnData file put together by hand.
+class FileMaker {
+ public:
+  explicit FileMaker(const std::string& path, bool latest = false, hsize_t user_block = 0) : path_(path) {
+    const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+    if (latest) H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    const Handle creation(H5Pcreate(H5P_FILE_CREATE));
+    H5Pset_userblock(creation.get(), user_block);
+    file_ = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
+  }
+  hid_t id() const { return file_.get(); }
+
+  template <typename T>
+  void write_array(const std::string& name, const std::vector<T>& values, const Storage& storage = {}) {
+    write_array(name, values, file_type(dtype_of<T>()), storage);
+  }
+  template <typename T>
+  void write_array(const std::string& name, const std::vector<T>& values, const Handle& type, const Storage& storage) {
+    const Handle dataset = make_array(name, type, values.size(), storage);
+    const Handle memory = memory_type(dtype_of<T>());
+    H5Dwrite(dataset.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  }
+  Handle make_array(const std::string& name, const Handle& type, hsize_t length, const Storage& storage) {
+    const hsize_t unlimited = H5S_UNLIMITED;
+    const Handle space(H5Screate_simple(1, &length, storage.chunk > 0 ? &unlimited : nullptr));
+    const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+    if (storage.chunk > 0) H5Pset_chunk(properties.get(), 1, &storage.chunk);
+    if (storage.shuffle) H5Pset_shuffle(properties.get());
+    if (storage.gzip > 0) H5Pset_deflate(properties.get(), static_cast<unsigned>(storage.gzip));
+    if (storage.fletcher32) H5Pset_fletcher32(properties.get());
+    const Handle links(H5Pcreate(H5P_LINK_CREATE));
+    H5Pset_create_intermediate_group(links.get(), 1);
+    return Handle(H5Dcreate2(id(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
+  }
+
+  void describe_matrix(const std::string& name, std::vector<std::int64_t> shape,
+                       const std::string& encoding = "csr_matrix") {
+    const Handle group = open_object(id(), path_, name);
+    write_encoding(group.get(), path_, encoding, "0.1.0");
+    if (!shape.empty()) write_integers_attribute(group.get(), path_, "shape", shape);
+  }
+  void write_frame(const std::string& name, std::int64_t n) {
+    const Handle group = create_group(id(), path_, name);
+    write_encoding(group.get(), path_, "dataframe", "0.2.0");
+    write_text_attribute(group.get(), path_, "_index", "_index");
+    write_texts_attribute(group.get(), path_, "column-order", {});
+    std::vector<std::int32_t> names(static_cast<std::size_t>(n));
+    std::iota(names.begin(), names.end(), 0);
+    write_array(name + "/_index", names);
+  }
+  void close() { file_ = Handle(); }
+
+ private:
+  Hdf5Session session_;
+  std::string path_;
+  Handle file_;
+};
+
+struct Parts {
+  std::vector<std::int32_t> indptr{0, 2, 2, 5};
+  std::vector<std::int32_t> indices{0, 3, 1, 2, 3};
+  std::vector<float> data{1, 2, 3, 4, 5};
+  std::vector<std::int64_t> shape{3, 4};
+};
+
+std::string make_file(const TempDir& directory, const Parts& parts, const Storage& storage = {}) {
+  const std::string path = directory.file("a.h5ad");
+  FileMaker maker(path);
+  maker.write_array("X/indptr", parts.indptr, storage);
+  maker.write_array("X/indices", parts.indices, storage);
+  maker.write_array("X/data", parts.data, storage);
+  maker.describe_matrix("X", parts.shape);
+  maker.write_frame("obs", 3);
+  maker.write_frame("var", 4);
+  return path;
+}
+
+testing::DecodedRows read_rows(const RowStore& store, std::vector<std::int64_t> rows) {
+  return testing::decode_rows(*store.fetch(rows, run_serially));
+}
+
+const testing::DecodedRows kExpected{{{0, 3}, {}, {1, 2, 3}}, {{1, 2}, {}, {3, 4, 5}}};
+
+TEST(H5adFileTest, ReadsEveryStorageLayout) {
+  const Storage layouts[] = {{},
+                             {.chunk = 2},
+                             {.chunk = 100},
+                             {.chunk = 2, .gzip = 4},
+                             {.chunk = 2, .shuffle = true, .gzip = 4},
+                             {.chunk = 3, .shuffle = true, .gzip = 1, .fletcher32 = true},
+                             {.chunk = 2, .fletcher32 = true},
+                             {.chunk = 2, .shuffle = true}};
+  for (const Storage& layout : layouts) {
+    const TempDir directory;
+    const auto store = open_h5ad(make_file(directory, {}, layout));
+    EXPECT_EQ(read_rows(*store, {0, 1, 2}), kExpected);
+  }
+}
+
+// Many chunks, so that the index has several levels; each kind of index HDF5 makes.
+TEST(H5adFileTest, FindsChunksAsHdf5Does) {
+  struct Kind {
+    bool latest;
+    hsize_t user_block;
+    int gzip;
+  };
+  for (const Kind kind : {Kind{false, 0, 0}, Kind{false, 0, 1}, Kind{false, 1024, 0}, Kind{true, 0, 0}, Kind{true, 512, 1}}) {
+    SCOPED_TRACE(::testing::Message() << "latest " << kind.latest << " user block " << kind.user_block);
+    const TempDir directory;
+    const std::string path = directory.file("a.h5ad");
+    const auto block = testing::random_csr({.n_rows = 400, .n_cols = 100, .density = 0.3});
+    const std::vector<std::int64_t> indptr(block.indptr.begin(), block.indptr.end());
+    const std::vector<std::int32_t> indices(block.indices.begin(), block.indices.end());
+    const auto& values = std::get<matrix::Buffer<float>>(block.values);
+    {
+      FileMaker maker(path, kind.latest, kind.user_block);
+      const Storage storage{.chunk = 7, .gzip = kind.gzip};
+      maker.write_array("X/indptr", indptr);
+      maker.write_array("X/indices", indices, storage);
+      maker.write_array("X/data", std::vector<float>(values.begin(), values.end()), storage);
+      maker.describe_matrix("X", {400, 100});
+      maker.write_frame("obs", 400);
+      maker.write_frame("var", 100);
+    }
+    const auto store = open_h5ad(path);
+    testing::conformance::expect_rows(*store, block, testing::conformance::random_rows(400, 300, 1));
+  }
+}
+
+TEST(H5adFileTest, HonoursFiltersThatOneChunkSkipped) {
+  const TempDir directory;
+  const std::string path = directory.file("a.h5ad");
+  {
+    FileMaker maker(path);
+    Parts parts;
+    maker.write_array("X/indptr", parts.indptr);
+    maker.write_array("X/indices", parts.indices);
+    const Handle data = maker.make_array("X/data", file_type(DType::kF32), 5, {.chunk = 5, .gzip = 4});
+    const hsize_t start = 0;
+    H5Dwrite_chunk(data.get(), H5P_DEFAULT, 1, &start, 20, parts.data.data());
+    maker.describe_matrix("X", {3, 4});
+    maker.write_frame("obs", 3);
+    maker.write_frame("var", 4);
+  }
+  EXPECT_EQ(read_rows(*open_h5ad(path), {0, 1, 2}), kExpected);
+}
+
+TEST(H5adFileTest, ReadsChunksThatWereNeverWrittenAsZeros) {
+  for (const int gzip : {0, 4}) {
+    const TempDir directory;
+    const std::string path = directory.file("a.h5ad");
+    {
+      FileMaker maker(path);
+      Parts parts;
+      maker.write_array("X/indptr", parts.indptr);
+      maker.write_array("X/indices", parts.indices);
+      maker.make_array("X/data", file_type(DType::kF32), 5, {.chunk = 2, .gzip = gzip});
+      maker.describe_matrix("X", {3, 4});
+      maker.write_frame("obs", 3);
+      maker.write_frame("var", 4);
+    }
+    EXPECT_EQ(read_rows(*open_h5ad(path), {2}).values[0], (std::vector<double>{0, 0, 0}));
+  }
+}
+
+TEST(H5adFileTest, InflatesEachChunkOncePerFetch) {
+  const TempDir directory;
+  const auto store = open_h5ad(make_file(directory, {}, {.chunk = 5, .gzip = 4}), {.cache_bytes = 0});
+  std::int64_t tasks = 0;
+  const std::vector<std::int64_t> rows{0, 2, 0, 2, 2};
+  const auto counting = [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+    tasks += n;
+    run_serially(n, task);
+  };
+  store->fetch(rows, counting);
+  EXPECT_EQ(tasks, 2);  // one of data, one of indices
+  store->fetch(rows, counting);
+  EXPECT_EQ(tasks, 4);  // nothing kept
+  const auto caching = open_h5ad(store->info().path);
+  caching->fetch(rows, counting);
+  caching->fetch(rows, counting);
+  EXPECT_EQ(tasks, 6);  // the second fetch finds both in the cache
+}
+
+TEST(H5adFileTest, NamesTheRowWhereIndptrDecreases) {
+  for (const Storage& storage : {Storage{}, Storage{.chunk = 2}}) {
+    const TempDir directory;
+    const std::string path = make_file(directory, {.indptr = {0, 3, 2, 5}}, storage);
+    expect_error(ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(path), {0, 1}); }, "row 1 goes from 3 to 2");
+  }
+}
+
+TEST(H5adFileTest, ChecksTheEndsOfIndptr) {
+  const TempDir directory;
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {1, 2, 2, 5}})); }, "starts at 1");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 2, 2, 6}})); }, "ends at 6");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 5}})); }, "2 entries, 3 rows");
+}
+
+TEST(H5adFileTest, ChecksShapeAndLengths) {
+  const TempDir directory;
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {}})); }, "shape");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3}})); }, "shape");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {-3, 4}})); }, "-3");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.data = {1, 2}})); }, "differ in length");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3, 9}})); }, "'var'");
+}
+
+TEST(H5adFileTest, NamesFileRowAndEntryOfAnIndexOutOfRange) {
+  const TempDir directory;
+  const auto store = open_h5ad(make_file(directory, {.indices = {0, 3, 1, 7, 3}}));
+  expect_error(ErrorKind::kCorruptData, [&] { read_rows(*store, {2}); }, "row 2, entry 1: index 7, columns 4");
+  EXPECT_EQ(read_rows(*store, {0}).indices[0], (std::vector<std::int32_t>{0, 3}));
+}
+
+TEST(H5adFileTest, FindsADamagedCompressedChunk) {
+  const TempDir directory;
+  const std::string path = make_file(directory, {}, {.chunk = 5, .gzip = 4, .fletcher32 = true});
+  auto bytes = TempDir::read_all(path);
+  // Each zlib stream starts with 0x78 0x5e or 0x01; damage all of them.
+  for (std::size_t i = 0; i + 1 < bytes.size(); ++i)
+    if (bytes[i] == std::byte{0x78} && bytes[i + 1] == std::byte{0x5e}) bytes[i + 6] ^= std::byte{0xff};
+  directory.write("b.h5ad", bytes);
+  expect_error(ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(directory.file("b.h5ad")), {0, 2}); }, "b.h5ad");
+}
+
+TEST(H5adFileTest, SaysWhatIsWrongWithFilesThatAreNotHdf5) {
+  const TempDir directory;
+  expect_error(ErrorKind::kNotFound, [&] { open_h5ad(directory.file("none.h5ad")); });
+  directory.write("a", std::string_view());
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "empty");
+  directory.write("a", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "git lfs pull");
+  directory.write("a", "PK\3\4 this is a zip");
+  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "not an HDF5 file");
+}
+
+TEST(H5adFileTest, SurvivesTruncationAnywhere) {
+  const TempDir directory;
+  const auto bytes = TempDir::read_all(make_file(directory, {}, {.chunk = 2, .gzip = 1}));
+  for (std::size_t size = 1; size < bytes.size(); size += 97) {
+    directory.write("cut", std::span(bytes).first(size));
+    expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("cut")); }, "cut");
+  }
+}
+
+TEST(H5adFileTest, SurvivesFlippedBytes) {
+  const TempDir directory;
+  const auto bytes = TempDir::read_all(make_file(directory, {}, {.chunk = 2, .gzip = 1}));
+  std::mt19937 random(1);
+  for (int round = 0; round < 400; ++round) {
+    auto damaged = bytes;
+    damaged[random() % damaged.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+    directory.write("flip", damaged);
+    // Any outcome but a crash, a hang or an exception that is not ours.
+    try {
+      const auto store = open_h5ad(directory.file("flip"));
+      if (store->info().n_rows == 3) read_rows(*store, {0, 1, 2});
+      if (store->info().n_rows == 3) store->read_obs(0, 3);
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(H5adFileTest, TellsWhatItDoesNotRead) {
+  const TempDir directory;
+  const std::string path = directory.file("a.h5ad");
+  {
+    FileMaker maker(path);
+    maker.write_array("X/data", std::vector<float>{1});
+    maker.describe_matrix("X", {3, 4}, "csc_matrix");
+    maker.write_array("layers/flat", std::vector<float>{1});
+    maker.write_array("layers/old/data", std::vector<float>{1});
+    const Handle old = open_object(maker.id(), path, "layers/old");
+    write_text_attribute(old.get(), path, "h5sparse_format", "csr");
+  }
+  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path); }, "CSC");
+  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "flat"}); }, "dense");
+  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "layers/old"}); }, "0.6");
+  expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); }, "X, layers/flat, layers/old");
+  expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "raw"}); }, "layers/flat");
+}
+
+TEST(H5adFileTest, RefusesFloat16AndBigEndian) {
+  const TempDir directory;
+  const std::string path = directory.file("a.h5ad");
+  const auto open_with = [&](const Handle& type) {
+    {
+      FileMaker maker(path);
+      Parts parts;
+      maker.write_array("X/indptr", parts.indptr);
+      maker.write_array("X/indices", parts.indices);
+      maker.write_array("X/data", parts.data, type, {});
+      maker.describe_matrix("X", {3, 4});
+      maker.write_frame("obs", 3);
+      maker.write_frame("var", 4);
+    }
+    open_h5ad(path);
+  };
+  expect_error(ErrorKind::kUnsupported, [&] {
+    const Hdf5Session session;
+    open_with(Handle(H5Tcopy(H5T_IEEE_F32BE)));
+  }, "big-endian");
+  expect_error(ErrorKind::kUnsupported, [&] {
+    const Hdf5Session session;
+    Handle half(H5Tcopy(H5T_IEEE_F32LE));
+    H5Tset_fields(half.get(), 15, 10, 5, 0, 10);
+    H5Tset_size(half.get(), 2);
+    H5Tset_ebias(half.get(), 15);
+    open_with(half);
+  }, "float16");
+}
+
+TEST(H5adFileTest, FingerprintChangesWithTheFile) {
+  const TempDir directory;
+  const std::string path = make_file(directory, {});
+  const std::uint64_t before = open_h5ad(path)->fingerprint();
+  EXPECT_EQ(open_h5ad(path)->fingerprint(), before);
+  auto bytes = TempDir::read_all(path);
+  directory.write("a.h5ad", bytes);  // the same bytes, written later
+  EXPECT_NE(open_h5ad(path)->fingerprint(), before);
+}
+
+}  // namespace
+}  // namespace cellfeed::format::h5ad
