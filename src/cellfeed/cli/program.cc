@@ -21,6 +21,8 @@ constexpr AddVerb kVerbs[] = {
     add_info,      //
     add_export,    //
     add_simulate,  //
+    add_plan,      //
+    add_bench,     //
 };
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };

@@ -19,5 +19,7 @@ void add_verify(CLI::App& program, Session& session);
 void add_info(CLI::App& program, Session& session);
 void add_export(CLI::App& program, Session& session);
 void add_simulate(CLI::App& program, Session& session);
+void add_plan(CLI::App& program, Session& session);
+void add_bench(CLI::App& program, Session& session);
 
 }  // namespace cellfeed::cli

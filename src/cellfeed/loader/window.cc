@@ -93,7 +93,7 @@ std::int64_t Window::plan_fetch_bytes() const {
   return bytes;
 }
 
-void Window::fetch(const format::ParallelFor& parallel, Counters& counters) {
+void Window::fetch(const collection::ParallelFor& parallel, Counters& counters) {
   const std::int64_t start = now_ns();
   for (auto& request : requests_) {
     request.fetched = collection_.store(request.store).fetch(request.rows, parallel);
@@ -153,7 +153,7 @@ void Window::decode_csr(StoreRequest& request, std::int64_t begin, std::int64_t 
                         Counters& counters) {
   const std::int64_t start = now_ns();
   const DType dtype = matrix::value_buffer_dtype(block.values);
-  const format::CsrSink sink{request.place.data(), block.indices.data(),
+  const collection::CsrSink sink{request.place.data(), block.indices.data(),
                              matrix::value_buffer_data(block.values), dtype, casting,
                              request.counts.data()};
   request.fetched->decode(begin, end, sink);

@@ -10,7 +10,6 @@
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/exec/byte_budget.h"
-#include "cellfeed/format/row_store.h"
 #include "cellfeed/loader/counters.h"
 #include "cellfeed/loader/row_pipeline.h"
 #include "cellfeed/matrix/batch.h"
@@ -27,7 +26,7 @@ struct StoreRequest {
   std::vector<std::int64_t> sizes;          // upper bounds, from FetchedRows
   std::vector<std::int64_t> place;          // first entry in the batch's buffers
   std::vector<std::int32_t> counts;         // entries really there
-  std::unique_ptr<format::FetchedRows> fetched;
+  std::unique_ptr<collection::FetchedRows> fetched;
 };
 
 // Consecutive rows of one request that belong to one batch.
@@ -57,7 +56,7 @@ class Window {
 
   // Memory that reading these rows will hold.
   std::int64_t plan_fetch_bytes() const;
-  void fetch(const format::ParallelFor& parallel, Counters& counters);
+  void fetch(const collection::ParallelFor& parallel, Counters& counters);
 
   std::size_t n_batches() const { return batches_.size(); }
   WindowBatch& batch(std::size_t b) { return batches_[b]; }
