@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
-SUFFIXES = {".h", ".cc"}
+SUFFIXES = {".h", ".cc", ".inc"}
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Rules:
 
     layers: dict[str, list[str]]
     testing: str
-    isolated: dict[str, list[str]]
+    isolated: dict[str, dict]
     outside: dict[str, list[str]]
     python: dict
 
@@ -29,10 +29,17 @@ class Rules:
         return cls(
             layers=table["layers"],
             testing=table["testing"]["folder"],
-            isolated={name: rule["except"] for name, rule in table["isolated"].items()},
+            isolated=table["isolated"],
             outside=table["outside"],
             python=table["python"],
         )
+
+    def reachable(self, layer: str) -> set[str]:
+        """The layer, what it may include, and what those may include in turn."""
+        found = {layer}
+        for name in self.layers.get(layer, self.outside.get(layer, [])):
+            found |= self.reachable(name)
+        return found
 
     def problems(self) -> Iterator[str]:
         """A layer may only name layers above it in the file, so the arrows cannot form a cycle."""
@@ -110,11 +117,12 @@ def check_arrows(source: Source, sources: dict[str, Source], rules: Rules) -> It
     """Whether every include follows an allowed arrow."""
     if source.layer == rules.testing:
         return
-    allowed = {source.layer, *rules.layers.get(source.layer, rules.outside.get(source.layer, []))}
     if source.is_test:
-        for layer in sorted(seen_through_testing(source, sources, rules) - allowed):
-            yield f"{source.name}: the test sees {layer}; {source.layer} may not include {layer}"
+        beyond = seen_through_testing(source, sources, rules) - rules.reachable(source.layer)
+        for layer in sorted(beyond):
+            yield f"{source.name}: the test sees {layer}, which {source.layer} does not stand on"
         return
+    allowed = {source.layer, *rules.layers.get(source.layer, rules.outside.get(source.layer, []))}
     for name in source.includes:
         if name in sources and sources[name].layer not in allowed:
             target = sources[name].layer
@@ -123,16 +131,15 @@ def check_arrows(source: Source, sources: dict[str, Source], rules: Rules) -> It
 
 def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
     """Whether sub-folders of an isolated layer keep to themselves."""
-    if source.layer not in rules.isolated:
+    rule = rules.isolated.get(source.layer)
+    if rule is None or source.name.split("/", 2)[2] in rule["except"]:
         return
-    if source.name.split("/", 2)[2] in rules.isolated[source.layer]:
-        return
+    own = {None, source.sub_folder}
+    if source.is_test:
+        own.add(rule["reference"])
     for name in source.includes:
         target = sources.get(name)
-        if target is None or target.layer != source.layer or target.sub_folder is None:
-            continue
-        top_level_test = source.is_test and source.sub_folder is None
-        if target.sub_folder != source.sub_folder and not top_level_test:
+        if target and target.layer == source.layer and target.sub_folder not in own:
             yield f'{source.name}: "{name}": folders of {source.layer} may not include one another'
 
 

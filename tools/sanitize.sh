@@ -17,26 +17,37 @@ fixed_addresses() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(uname -m)" -R "$@"; else "$@"; fi
 }
 
-run() {
+build() {
   local preset=$1; shift
-  local build=build/$preset targets=() layer
-  if [ "$form" = short ]; then
-    for layer in "$@"; do targets+=("${layer}_test"); done
-  else
-    targets=(cpp_tests)
-  fi
+  mkdir -p build
   cmake --preset "$preset" >"build/$preset.log" || { cat "build/$preset.log"; return 1; }
-  cmake --build "$build" -j "$jobs" --target "${targets[@]}"
-  for test in "$build"/*_test; do
-    [ "$form" = full ] || [[ " ${targets[*]} " = *" $(basename "$test") "* ]] || continue
-    printf -- '--- %s, %s\n' "$preset" "$(basename "$test")"
-    fixed_addresses "$test" >"$test.log" 2>&1 || { cat "$test.log"; return 1; }
-    tail -n 2 "$test.log"
-  done
+  cmake --build "build/$preset" -j "$jobs" --target "$@"
 }
 
-mkdir -p build
-run asan "${asan_short[@]}"
+# Shows what a program printed only if it fails.
+run() {
+  local program=$1; shift
+  printf -- '--- %s\n' "$program"
+  fixed_addresses "$program" "$@" >"$program.log" 2>&1 || { cat "$program.log"; return 1; }
+  tail -n 2 "$program.log"
+}
+
+run_tests() {
+  local preset=$1 layer; shift
+  if [ "$form" = full ]; then
+    build "$preset" cpp_tests
+    set -- $(cd "build/$preset" && ls -- *_test | sed 's/_test$//')
+  else
+    build "$preset" "${@/%/_test}"
+  fi
+  for layer in "$@"; do run "build/$preset/${layer}_test"; done
+}
+
+run_tests asan "${asan_short[@]}"
+build asan fuzzers
+for target in build/asan/fuzz/*_fuzz; do
+  run "$target" --seconds "$([ "$form" = full ] && echo 60 || echo 10)"
+done
 # TSan aborts a forked child that starts a thread with the id of one of the parent's ("dup thread").
-GTEST_FILTER='-Fork.*' run tsan "${tsan_short[@]}"
+GTEST_FILTER='-Fork.*' run_tests tsan "${tsan_short[@]}"
 echo "sanitizers: clean"
