@@ -16,6 +16,11 @@
 
 namespace cellfeed::collection {
 
+// What reading rows of a store takes and gives. Whoever reads a collection knows these, and no format.
+using format::CsrSink;
+using format::FetchedRows;
+using format::ParallelFor;
+
 struct CollectionOptions {
   Join join = Join::kNone;
   std::vector<std::string> genes{};  // the axis, for Join::kFixed
