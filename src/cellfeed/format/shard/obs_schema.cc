@@ -204,8 +204,10 @@ std::shared_ptr<arrow::ChunkedArray> source_files(const std::string& name, std::
 
 std::shared_ptr<arrow::ChunkedArray> source_rows_column(std::span<const std::int64_t> rows) {
   arrow::Int64Builder builder;
-  check_arrow(builder.AppendValues(rows.data(), static_cast<std::int64_t>(rows.size())), "",
-              ErrorKind::kInternal);
+  if (!rows.empty()) {
+    check_arrow(builder.AppendValues(rows.data(), static_cast<std::int64_t>(rows.size())), "",
+                ErrorKind::kInternal);
+  }
   return std::make_shared<arrow::ChunkedArray>(
       arrow_value(builder.Finish(), "", ErrorKind::kInternal));
 }
