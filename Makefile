@@ -31,6 +31,7 @@ quickstart: build ## the main job on real data in a few minutes; DATA=file.h5ad 
 .PHONY: setup
 setup: $(READY) ## install what is missing: Debian packages (as root), .venv, Python packages
 $(READY): pyproject.toml tools/setup.sh tools/packages.txt tools/constraints.txt tools/list_dependencies.py
+	@echo 'setting up .venv'
 	@tools/setup.sh dev
 	@rm -f $(BUILT)
 	@touch $@
@@ -38,7 +39,8 @@ $(READY): pyproject.toml tools/setup.sh tools/packages.txt tools/constraints.txt
 .PHONY: build
 build: $(BUILT) ## compile and install the package and the program into .venv
 $(BUILT): $(READY) $(SOURCES)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) python -m pip install --quiet --disable-pip-version-check \
+	@echo 'building the package in $(BUILD); the first time takes some minutes'
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --no-index --force-reinstall . -Cbuild-dir=$(BUILD) \
 	  -Ccmake.define.CELLFEED_TESTS=ON -Ccmake.define.CELLFEED_BENCH=ON
 	@touch $@
