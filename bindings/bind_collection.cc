@@ -7,10 +7,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "arrays.h"
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/format/memory/memory_store.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,10 +43,59 @@ struct ArrowStream {
   }
 };
 
-std::shared_ptr<const Collection> open_collection(
-    const std::vector<std::string>& paths, const std::optional<std::string>& join,
-    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
-    std::int64_t cache_bytes, bool allow_dense) {
+std::shared_ptr<arrow::Table> import_table(nb::handle arrow_object) {
+  const nb::object capsule = arrow_object.attr("__arrow_c_stream__")();
+  auto* stream =
+      static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+  if (stream == nullptr) throw nb::python_error();
+  const auto reader = arrow::ImportRecordBatchReader(stream);
+  if (!reader.ok()) throw Error(ErrorKind::kInvalidArgument, reader.status().ToString());
+  const auto table = (*reader)->ToTable();
+  if (!table.ok()) throw Error(ErrorKind::kInvalidArgument, table.status().ToString());
+  return *table;
+}
+
+using Int32Array = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ValueArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// A collection of one store that holds copies of the arrays: what is in memory, served as files
+// are.
+std::shared_ptr<const Collection> collection_from_memory(
+    const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
+    const std::string& dtype, std::int64_t n_genes, nb::handle obs, nb::handle var,
+    std::string name, bool make_unique, std::optional<std::vector<std::string>> genes) {
+  if (indptr.size() == 0 || values.size() != indices.size())
+    throw_invalid("the arrays do not make a CSR matrix: {} row starts, {} indices, {} values",
+                  indptr.size(), indices.size(), values.size());
+  format::memory::StoredCsr rows;
+  rows.n_rows = static_cast<std::int64_t>(indptr.size()) - 1;
+  rows.n_cols = n_genes;
+  rows.dtype = dtype_from_name(dtype);
+  if (values.itemsize() != dtype_bytes(rows.dtype))
+    throw_invalid("the values are not {}: {} bytes each", dtype, values.itemsize());
+  rows.indptr.reset(indptr.size());
+  std::copy_n(indptr.data(), indptr.size(), rows.indptr.data());
+  rows.indices.reset(indices.size());
+  std::copy_n(indices.data(), indices.size(), rows.indices.data());
+  rows.values.reset(values.size() * values.itemsize());
+  std::copy_n(static_cast<const std::byte*>(values.data()), rows.values.size(), rows.values.data());
+  collection::CollectionOptions options;
+  options.make_unique = make_unique;
+  if (genes) {
+    options.join = collection::Join::kFixed;
+    options.genes = std::move(*genes);
+  }
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(format::memory::make_memory_store(std::move(rows), import_table(obs),
+                                                     import_table(var), std::move(name)));
+  return std::make_shared<Collection>(std::move(stores), options);
+}
+
+std::shared_ptr<const Collection> open_collection(const std::vector<std::string>& paths,
+                                                  const std::optional<std::string>& join,
+                                                  std::optional<std::vector<std::string>> genes,
+                                                  bool make_unique, const std::string& layer,
+                                                  std::int64_t cache_bytes, bool allow_dense) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
@@ -90,7 +142,8 @@ nb::object gather(const Collection& self, const JoinedColumn& column, const Int6
                   fmt::format("row {} is outside the collection of {} cells", row, self.n_rows()));
     places.push_back(self.locate(row));
   }
-  auto bytes = std::make_shared<matrix::Buffer<std::byte>>(places.size() * dtype_bytes(column.dtype()));
+  auto bytes =
+      std::make_shared<matrix::Buffer<std::byte>>(places.size() * dtype_bytes(column.dtype()));
   column.gather(places, bytes->data());
   return untyped_as_array(column.dtype(), bytes->data(), {places.size()}, bytes);
 }
@@ -104,11 +157,15 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("name", &JoinedColumn::name)
       .def_prop_ro("is_categorical", &JoinedColumn::is_categorical)
       .def_prop_ro("ordered", &JoinedColumn::ordered)
-      .def_prop_ro("dtype", [](const JoinedColumn& self) { return std::string(dtype_name(self.dtype())); })
+      .def_prop_ro("dtype",
+                   [](const JoinedColumn& self) { return std::string(dtype_name(self.dtype())); })
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<Collection>(module, "Collection")
-      .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a, "layer"_a,
-                  "cache_bytes"_a, "allow_dense"_a)
+      .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
+                  "layer"_a, "cache_bytes"_a, "allow_dense"_a)
+      .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
+                  "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
+                  "genes"_a.none())
       .def_prop_ro("n_rows", &Collection::n_rows)
       .def_prop_ro("n_stores", &Collection::n_stores)
       .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })
@@ -120,34 +177,40 @@ void bind_collection(nb::module_& module) {
                      return std::vector<std::int64_t>(self.offsets().begin(), self.offsets().end());
                    })
       .def("store_info", &store_info, "store"_a)
-      .def("store_genes",
-           [](const Collection& self, std::int64_t s) { return self.store(s).genes().names; }, "store"_a)
-      .def("gene_map",
-           [](const Collection& self, std::int64_t s) -> nb::object {
-             const auto map = self.gene_map(s);
-             if (map.empty()) return nb::none();
-             return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
-           },
-           "store"_a)
-      .def("obs_column",
-           [](const Collection& self, const std::string& name) {
-             nb::gil_scoped_release release;
-             return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
-           },
-           "name"_a)
+      .def(
+          "store_genes",
+          [](const Collection& self, std::int64_t s) { return self.store(s).genes().names; },
+          "store"_a)
+      .def(
+          "gene_map",
+          [](const Collection& self, std::int64_t s) -> nb::object {
+            const auto map = self.gene_map(s);
+            if (map.empty()) return nb::none();
+            return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
+          },
+          "store"_a)
+      .def(
+          "obs_column",
+          [](const Collection& self, const std::string& name) {
+            nb::gil_scoped_release release;
+            return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
+          },
+          "name"_a)
       .def("gather_obs", &gather, "column"_a, "rows"_a)
-      .def("read_obs",
-           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
-             nb::gil_scoped_release release;
-             return ArrowStream{self.store(s).read_obs(begin, end)};
-           },
-           "store"_a, "begin"_a, "end"_a)
-      .def("read_var",
-           [](const Collection& self, std::int64_t s) {
-             nb::gil_scoped_release release;
-             return ArrowStream{self.store(s).read_var()};
-           },
-           "store"_a);
+      .def(
+          "read_obs",
+          [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
+            nb::gil_scoped_release release;
+            return ArrowStream{self.store(s).read_obs(begin, end)};
+          },
+          "store"_a, "begin"_a, "end"_a)
+      .def(
+          "read_var",
+          [](const Collection& self, std::int64_t s) {
+            nb::gil_scoped_release release;
+            return ArrowStream{self.store(s).read_var()};
+          },
+          "store"_a);
 }
 
 }  // namespace cellfeed::bindings

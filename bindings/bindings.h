@@ -10,5 +10,6 @@ void bind_collection(nanobind::module_& module);
 void bind_sampling(nanobind::module_& module);
 void bind_transform(nanobind::module_& module);
 void bind_loader(nanobind::module_& module);
+void bind_convert(nanobind::module_& module);
 
 }  // namespace cellfeed::bindings

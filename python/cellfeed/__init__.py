@@ -39,15 +39,21 @@ _LAZY = {
 
 _SUBMODULES = ("data", "errors", "torch", "transforms")
 
-__all__ = [*_LAZY, "__version__", "errors"]  # noqa: PLE0604
+__all__ = [*_LAZY, "__version__", "errors"]
 
 if TYPE_CHECKING:
-    from . import errors
-    from ._batch import Batch
-    from ._collection import CellCollection, open
-    from ._loader import Loader
-    from ._strategies import BlockShuffling, SamplingStrategy, Streaming
-    from ._transforms import Log1p, NormalizeTotal, SelectGenes
+    from . import errors as errors
+    from ._batch import Batch as Batch
+    from ._collection import CellCollection as CellCollection
+    from ._collection import open as open
+    from ._loader import Loader as Loader
+    from ._strategies import BlockShuffling as BlockShuffling
+    from ._strategies import SamplingStrategy as SamplingStrategy
+    from ._strategies import Streaming as Streaming
+    from ._transforms import Log1p as Log1p
+    from ._transforms import NormalizeTotal as NormalizeTotal
+    from ._transforms import SelectGenes as SelectGenes
+    from .data.sharding import convert_to_shards as convert_to_shards
 
 
 def __getattr__(name: str) -> Any:

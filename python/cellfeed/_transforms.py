@@ -11,7 +11,7 @@ __all__ = ["Log1p", "NormalizeTotal", "SelectGenes", "Transform"]
 
 
 class Transform:
-    """Base of the transforms: holds its core object, is picklable and comparable by its settings."""
+    """Base of the transforms: holds its core object; picklable, comparable by its settings."""
 
     _core: _core.Transform
 
@@ -19,7 +19,9 @@ class Transform:
         self._settings = settings
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
+        )
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._settings == other._settings  # type: ignore[attr-defined]
@@ -34,8 +36,9 @@ class Transform:
 class NormalizeTotal(Transform):
     """Scale each cell to the same total, as ``scanpy.pp.normalize_total`` does.
 
-    ``value * target_sum / library_size``; the library size is the sum over **all** genes of the file, also those
-    that a later selection or an inner join drops. Cells without counts stay as they are.
+    ``value * target_sum / library_size``; the library size is the sum over **all** genes of the
+    file, also those that a later selection or an inner join drops. Cells without counts stay as
+    they are.
 
     Parameters
     ----------
@@ -68,12 +71,15 @@ class SelectGenes(Transform):
     Parameters
     ----------
     genes
-        Gene names, each once. Names that the data lacks raise ``NoSuchKeyError`` when the loader is made.
+        Gene names, each once. Names that the data lacks raise ``NoSuchKeyError`` when the loader is
+        made.
     """
 
     def __init__(self, genes: Iterable[str]) -> None:
         if isinstance(genes, str):
-            raise InvalidTypeError(f"SelectGenes takes a list of gene names, not one str: {genes!r}")
+            raise InvalidTypeError(
+                f"SelectGenes takes a list of gene names, not one str: {genes!r}"
+            )
         names = [str(g) for g in genes]
         super().__init__(genes=names)
         self._core = _core.SelectGenes(names)

@@ -1,4 +1,4 @@
-"""The exceptions of cellfeed: each is a :class:`CellfeedError` and also the native type that fits."""
+"""The exceptions of cellfeed: each a :class:`CellfeedError` and also the native type that fits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ __all__ = [
     "AlreadyExistsError",
     "CancelledError",
     "CellfeedError",
+    "CollectionError",
     "CorruptDataError",
     "InputOutputError",
     "InternalError",
@@ -77,6 +78,10 @@ class NoSpaceError(CellfeedError, OSError):
 
 class PrecisionError(CellfeedError, ValueError):
     """A value does not fit the requested dtype exactly."""
+
+
+class CollectionError(CellfeedError, RuntimeError):
+    """A Python collection raised, or gave other rows than asked for; the cause is chained."""
 
 
 class CancelledError(CellfeedError, RuntimeError):

@@ -1,0 +1,213 @@
+// Shards, exports, simulations: whole files in, whole files out.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string_view>
+#include <utility>
+
+#include "bindings.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/export.h"
+#include "cellfeed/convert/info.h"
+#include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/convert/simulate.h"
+#include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/format/shard/verify.h"
+#include "watched_work.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace cellfeed::bindings {
+namespace {
+
+// The value that `text` names; `choices` are "first", "second", ...
+template <typename T>
+T choose(std::string_view option, const std::string& text,
+         std::initializer_list<std::pair<std::string_view, T>> choices) {
+  std::string known;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  throw_invalid("{} must be one of {}: '{}'", option, known, text);
+}
+
+format::h5ad::Compression compression_of(const std::string& name) {
+  return choose<format::h5ad::Compression>(
+      "compression", name,
+      {{"none", format::h5ad::Compression::kNone}, {"gzip", format::h5ad::Compression::kGzip}});
+}
+
+nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_dir,
+                           std::int64_t shard_size, const std::string& layout, std::string layer,
+                           const std::string& gene_order, std::vector<std::string> genes,
+                           std::string join, bool make_unique, int threads,
+                           std::int64_t memory_budget, const std::string& existing,
+                           const nb::object& progress) {
+  using convert::ExistingTarget;
+  using format::shard::GeneOrder;
+  using format::shard::Layout;
+  convert::ConvertOptions options;
+  options.inputs = std::move(inputs);
+  options.output_dir = std::move(output_dir);
+  options.shard_size = shard_size;
+  options.layout =
+      choose<Layout>("layout", layout, {{"packed", Layout::kPacked}, {"dense", Layout::kDense}});
+  options.layer = std::move(layer);
+  options.gene_order = choose<GeneOrder>(
+      "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
+  options.genes = std::move(genes);
+  options.join = std::move(join);
+  options.make_unique = make_unique;
+  options.threads = threads;
+  options.memory_budget = memory_budget;
+  options.existing = choose<ExistingTarget>("existing", existing,
+                                            {{"refuse", ExistingTarget::kRefuse},
+                                             {"resume", ExistingTarget::kResume},
+                                             {"overwrite", ExistingTarget::kOverwrite}});
+  const convert::ConvertResult r = run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return convert::convert_to_shards(options);
+  });
+  nb::dict out;
+  out["n_cells"] = r.n_cells;
+  out["n_genes"] = r.n_genes;
+  out["nnz"] = r.nnz;
+  out["n_shards"] = r.n_shards;
+  out["n_shards_resumed"] = r.n_shards_resumed;
+  out["not_finite"] = r.not_finite;
+  out["n_absent_genes"] = r.n_absent_genes;
+  out["bytes"] = r.bytes;
+  out["seconds"] = r.seconds;
+  out["cells_per_second"] = r.cells_per_second;
+  return out;
+}
+
+nb::dict export_h5ad(std::vector<std::string> inputs, std::string output, std::string layer,
+                     std::string join, bool make_unique, bool keep_stored_gene_order,
+                     bool keep_source_columns, const std::string& compression, int threads,
+                     std::int64_t memory_budget, bool overwrite, const nb::object& progress) {
+  convert::ExportOptions options;
+  options.inputs = std::move(inputs);
+  options.output = std::move(output);
+  options.layer = std::move(layer);
+  options.join = std::move(join);
+  options.make_unique = make_unique;
+  options.keep_stored_gene_order = keep_stored_gene_order;
+  options.keep_source_columns = keep_source_columns;
+  options.compression = compression_of(compression);
+  options.threads = threads;
+  options.memory_budget = memory_budget;
+  options.overwrite = overwrite;
+  const convert::ExportResult r = run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return convert::export_h5ad(options);
+  });
+  nb::dict out;
+  out["n_cells"] = r.n_cells;
+  out["n_genes"] = r.n_genes;
+  out["nnz"] = r.nnz;
+  out["bytes"] = r.bytes;
+  out["seconds"] = r.seconds;
+  out["cells_per_second"] = r.cells_per_second;
+  return out;
+}
+
+nb::dict simulate(std::string like, std::string layer, std::int64_t n_cells, std::string output,
+                  std::int64_t n_files, std::uint64_t seed, std::string order, bool thin,
+                  const std::string& compression, int threads, std::int64_t memory_budget,
+                  bool overwrite, const nb::object& progress) {
+  convert::SimulateOptions options;
+  options.like = std::move(like);
+  options.layer = std::move(layer);
+  options.n_cells = n_cells;
+  options.output = std::move(output);
+  options.n_files = n_files;
+  options.seed = seed;
+  options.order = std::move(order);
+  options.thin = thin;
+  options.compression = compression_of(compression);
+  options.threads = threads;
+  options.memory_budget = memory_budget;
+  options.overwrite = overwrite;
+  const convert::SimulateResult r = run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return convert::simulate(options);
+  });
+  nb::dict out;
+  out["n_cells"] = r.n_cells;
+  out["n_genes"] = r.n_genes;
+  out["nnz"] = r.nnz;
+  out["n_real_cells"] = r.n_real_cells;
+  out["has_counts"] = r.has_counts;
+  out["files"] = r.files;
+  out["bytes"] = r.bytes;
+  out["seconds"] = r.seconds;
+  out["cells_per_second"] = r.cells_per_second;
+  return out;
+}
+
+std::vector<format::shard::Damage> find_damage(const std::string& dir, int threads,
+                                               const convert::ProgressCallback& report,
+                                               const std::stop_token& stop) {
+  exec::ThreadPool pool(threads > 0 ? threads : exec::default_thread_count());
+  const convert::ProgressMeter clock({}, "verifying", 0);
+  return format::shard::verify_shard_dir(
+      dir,
+      [&](std::int64_t done, std::int64_t total) {
+        if (stop.stop_requested())
+          throw Error(ErrorKind::kCancelled, "stopped before the end", dir);
+        const double seconds = clock.seconds();
+        report({"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
+      },
+      [&pool](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+        pool.parallel_for(n, task);
+      });
+}
+
+nb::list verify(const std::string& dir, int threads, const nb::object& progress) {
+  if (threads < 0) throw_invalid("threads cannot be negative: {}", threads);
+  const auto damages = run_watched(progress, [&](const auto& report, const auto& stop) {
+    return find_damage(dir, threads, report, stop);
+  });
+  nb::list out;
+  for (const auto& d : damages) {
+    nb::dict damage;
+    damage["file"] = d.file;
+    damage["shard"] = d.shard;
+    damage["segment"] = d.segment;
+    damage["begin"] = d.begin;
+    damage["end"] = d.end;
+    damage["what"] = d.what;
+    out.append(damage);
+  }
+  return out;
+}
+
+std::string describe(const std::string& path, const std::string& layer) {
+  const nb::gil_scoped_release release;
+  return convert::description_json(convert::describe_path(path, layer));
+}
+
+}  // namespace
+
+void bind_convert(nb::module_& module) {
+  module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
+             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "join"_a, "make_unique"_a,
+             "threads"_a, "memory_budget"_a, "existing"_a, "progress"_a.none());
+  module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
+             "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
+             "threads"_a, "memory_budget"_a, "overwrite"_a, "progress"_a.none());
+  module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
+             "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
+             "overwrite"_a, "progress"_a.none());
+  module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
+  module.def("describe", &describe, "path"_a, "layer"_a);
+}
+
+}  // namespace cellfeed::bindings

@@ -1,0 +1,84 @@
+"""An AnnData in memory as the arrays and tables that the core takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from .errors import InvalidTypeError, NoSuchKeyError, UnsupportedError
+
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
+
+
+def csr_arrays(
+    adata: anndata.AnnData, layer: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
+    """Row starts (int64), columns (int32), values and the gene table of one matrix.
+
+    Parameters
+    ----------
+    adata
+        In memory.
+    layer
+        ``"X"``, ``"raw/X"`` or ``"raw"``, or the name of a layer, also as ``"layers/NAME"``.
+    """
+    matrix, var = _matrix(adata, layer)
+    if matrix is None:
+        raise NoSuchKeyError(f"this AnnData has no {layer}")
+    try:
+        csr = scipy.sparse.csr_matrix(matrix)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            f"{layer} must be a numpy array or a scipy sparse matrix, not {type(matrix).__name__}"
+        ) from error
+    values = csr.data
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    elif values.dtype == bool:
+        values = values.astype(np.uint8)
+    elif values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
+        raise UnsupportedError(f"{layer} holds {values.dtype}: numbers of 8 to 64 bits can be read")
+    return (
+        np.ascontiguousarray(csr.indptr, dtype=np.int64),
+        np.ascontiguousarray(csr.indices, dtype=np.int32),
+        np.ascontiguousarray(values),
+        arrow_table(var),
+    )
+
+
+def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:
+    if layer == "X":
+        return adata.X, adata.var
+    if layer in ("raw", "raw/X"):
+        if adata.raw is None:
+            raise NoSuchKeyError(f"this AnnData has no {layer}")
+        return adata.raw.X, adata.raw.var
+    name = layer.removeprefix("layers/")
+    if name not in adata.layers:
+        raise NoSuchKeyError(f"no layer {name!r}; there are: {', '.join(adata.layers) or 'none'}")
+    return adata.layers[name], adata.var
+
+
+def arrow_table(frame: pd.DataFrame) -> pa.Table:
+    """Make a data frame an Arrow table, its index first as ``_index``.
+
+    Parameters
+    ----------
+    frame
+        obs or var.
+    """
+    names = pa.array([str(name) for name in frame.index], pa.string())
+    columns = {"_index": names}
+    for name, column in frame.items():
+        try:
+            columns[str(name)] = pa.array(column, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedError(
+                f"column {name!r} holds values of mixed types: {error}"
+            ) from error
+    return pa.table(columns)

@@ -1,0 +1,173 @@
+"""Map-style datasets of single cells for a torch ``DataLoader``.
+
+A :class:`~cellfeed.Loader` is much faster, as it makes whole batches in C++; these are for code
+that wants cells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._collection import CellCollection, open
+from ._cell_reader import Cell, CellReader
+from .memmap_store import MemoryMappedStore
+from .vocab import GeneVocab
+
+if TYPE_CHECKING:
+    import anndata
+
+__all__ = ["Cell", "CellDataset", "ShardedCellDataset"]
+
+
+class _MapDataset:
+    """Cells as tensors by number: what torch calls a map-style dataset."""
+
+    _reader: CellReader
+
+    def __len__(self) -> int:
+        return len(self._reader.cells)
+
+    def __getitem__(self, row: int) -> Cell:
+        return _to_tensors([self._reader.read_one(row)])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[Cell]:
+        """Several cells from one read; torch's ``DataLoader`` calls this.
+
+        Parameters
+        ----------
+        rows
+            Numbers in any order, repeats allowed.
+        """
+        return _to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
+
+    @property
+    def collection(self) -> CellCollection:
+        """The collection behind the dataset, for a :class:`~cellfeed.Loader`."""
+        return self._reader.cells
+
+    @property
+    def gene_vocab(self) -> GeneVocab:
+        """The vocabulary that numbers the genes."""
+        return self._reader.gene_vocab
+
+    @property
+    def obs_keys(self) -> list[str]:
+        """Obs columns that come as metadata."""
+        return list(self._reader.obs_keys)
+
+    def labels(self, key: str) -> np.ndarray:
+        """One obs column as text, without reading expression; ``"unknown"`` where missing.
+
+        Parameters
+        ----------
+        key
+            The column.
+        """
+        return self._reader.labels(key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self):,} cells, {len(self.gene_vocab.genes):,} genes)"
+
+
+class CellDataset(_MapDataset):
+    """Cells of ``.h5ad`` files or of an AnnData, read one by one as they are asked for.
+
+    ``dataset[i]`` is a :class:`Cell`: ``expression`` (float32 tensor), ``gene_indices`` (int64
+    tensor, also ``cell.gene_ids``), ``n_genes`` and ``metadata``; the genes with a non-zero value
+    only, by rising number. A ``DataLoader`` pads them to batches with
+    :func:`~cellfeed.data.gene_selection.collate_cells`.
+
+    Parameters
+    ----------
+    adata
+        An ``.h5ad`` file, a glob, a list of files, or an :class:`anndata.AnnData`.
+    gene_vocab
+        Numbers the genes; genes that it lacks are left out. By default the data's genes count from
+        4.
+    preprocessing
+        Transforms such as ``cf.NormalizeTotal()``, one or several, or a function of one cell's
+        values.
+    obs_keys
+        obs columns that come as metadata; none by default.
+    layer
+        ``"X"``, ``"raw/X"``, or the name of a layer.
+    join
+        ``"inner"`` or ``"outer"`` for files with different genes, when there is no vocabulary.
+    """
+
+    def __init__(
+        self,
+        adata: anndata.AnnData | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        gene_vocab: GeneVocab | None = None,
+        preprocessing: Any = None,
+        obs_keys: Sequence[str] | None = None,
+        *,
+        layer: str = "X",
+        join: str | None = None,
+    ) -> None:
+        cells = open(
+            adata, genes=gene_vocab, layer=layer, join=join if gene_vocab is None else None
+        )
+        self._reader = CellReader(cells, gene_vocab, obs_keys or (), preprocessing)
+
+
+class ShardedCellDataset(_MapDataset):
+    """Cells of a shard directory; items as those of :class:`CellDataset`.
+
+    Parameters
+    ----------
+    store
+        A :class:`~cellfeed.data.memmap_store.MemoryMappedStore`, or the path of a shard directory.
+    gene_vocab
+        Numbers the genes; the store's by default.
+    preprocessing
+        Transforms such as ``cf.NormalizeTotal()``, one or several, or a function of one cell's
+        values.
+    obs_keys
+        obs columns that come as metadata; the store's by default, which are all.
+    """
+
+    def __init__(
+        self,
+        store: MemoryMappedStore | str | os.PathLike[str],
+        gene_vocab: GeneVocab | None = None,
+        preprocessing: Any = None,
+        obs_keys: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(store, MemoryMappedStore):
+            store = MemoryMappedStore(store, gene_vocab)
+        elif gene_vocab is not None and gene_vocab != store.gene_vocab:
+            store = store.with_vocab(gene_vocab)
+        self.store = store
+        keys = store.obs_keys if obs_keys is None else obs_keys
+        self._reader = CellReader(store.collection, store.gene_vocab, keys, preprocessing)
+
+    @property
+    def shard_offsets(self) -> list[int]:
+        """First cell of each shard, and ``len(self)`` last."""
+        return self.store.shard_offsets
+
+
+def _to_tensors(cells: list[Cell]) -> list[Cell]:
+    import torch
+
+    _teach_default_collate()
+    for cell in cells:
+        cell["expression"] = torch.from_numpy(cell["expression"])
+        cell["gene_indices"] = torch.from_numpy(cell["gene_indices"])
+    return cells
+
+
+def _teach_default_collate() -> None:
+    # A DataLoader without collate_fn cannot stack cells of different lengths; this is torch's own
+    # door for new types.
+    from torch.utils.data._utils.collate import default_collate_fn_map
+
+    if Cell not in default_collate_fn_map:
+        from .gene_selection import collate_cells
+
+        default_collate_fn_map[Cell] = lambda batch, *, collate_fn_map=None: collate_cells(batch)
