@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "cellfeed/format/h5ad/chunk_index.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
@@ -272,20 +273,58 @@ TEST(H5adFileTest, SurvivesTruncationAnywhere) {
   }
 }
 
-TEST(H5adFileTest, SurvivesFlippedBytes) {
+// Our own parsing only: HDF5 1.10 itself does not survive damage of every byte of its metadata.
+TEST(H5adFileTest, SurvivesFlippedBytesInTheChunkIndex) {
   const TempDir directory;
-  const auto bytes = TempDir::read_all(make_file(directory, {}, {.chunk = 2, .gzip = 1}));
-  std::mt19937 random(1);
-  for (int round = 0; round < 400; ++round) {
+  for (const bool latest : {false, true}) {
+    const std::string path = directory.file("a.h5ad");
+    {
+      FileMaker maker(path, latest);
+      maker.write_array("a", std::vector<std::int32_t>(2000, 1), {.chunk = 3});
+    }
+    std::uint64_t header = 0;
+    {
+      const Hdf5Session session;
+      const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+      const Handle dataset(H5Dopen2(file.get(), "a", H5P_DEFAULT));
+      H5O_info_t info;
+      ASSERT_GE(H5Oget_info2(dataset.get(), &info, H5O_INFO_BASIC), 0);
+      header = info.addr;
+    }
+    const auto bytes = TempDir::read_all(path);
+    EXPECT_EQ(ChunkIndex::open(bytes, 0, header, "a").has_value(), !latest);
+    std::mt19937 random(1);
+    for (int round = 0; round < 3000; ++round) {
+      // An exact copy on the heap, so that a sanitizer sees a read past its end.
+      auto damaged = bytes;
+      for (int flips = 0; flips < 3; ++flips)
+        damaged[random() % damaged.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+      damaged.resize(round % 3 == 0 ? damaged.size() - random() % damaged.size() : damaged.size());
+      damaged.shrink_to_fit();
+      try {
+        if (const auto index = ChunkIndex::open(damaged, 0, header, "a"))
+          for (const std::uint64_t first : {0, 3, 999, 1998, 5000}) (void)index->find(first);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
+      }
+    }
+  }
+}
+
+TEST(H5adFileTest, SurvivesFlippedBytesInCompressedChunks) {
+  const TempDir directory;
+  const auto bytes = TempDir::read_all(make_file(directory, {}, {.chunk = 5, .shuffle = true, .gzip = 4}));
+  // Bytes behind each zlib header.
+  std::mt19937 random(2);
+  for (std::size_t i = 0; i + 20 < bytes.size(); ++i) {
+    if (bytes[i] != std::byte{0x78} || bytes[i + 1] != std::byte{0x5e}) continue;
     auto damaged = bytes;
-    damaged[random() % damaged.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+    damaged[i + random() % 16] ^= static_cast<std::byte>(1u << (random() % 8));
     directory.write("flip", damaged);
-    // Any outcome but a crash, a hang or an exception that is not ours.
     try {
-      const auto store = open_h5ad(directory.file("flip"));
-      if (store->info().n_rows == 3) read_rows(*store, {0, 1, 2});
-      if (store->info().n_rows == 3) store->read_obs(0, 3);
-    } catch (const Error&) {
+      read_rows(*open_h5ad(directory.file("flip")), {0, 1, 2});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorruptData) << error.what();
     }
   }
 }
