@@ -87,6 +87,15 @@ nb::dict stats_of(const LoaderCore& core) {
   stats["decode_seconds"] = static_cast<double>(c.decode_ns.load()) * kSeconds;
   stats["transform_seconds"] = static_cast<double>(c.transform_ns.load()) * kSeconds;
   const std::int64_t batches = std::max<std::int64_t>(c.batches.load(), 1);
+  const double elapsed = static_cast<double>(c.elapsed_ns.load()) * kSeconds;
+  stats["elapsed_seconds"] = elapsed;
+  stats["cells_per_second"] = elapsed > 0 ? static_cast<double>(c.cells.load()) / elapsed : 0.0;
+  nb::dict entropy;
+  for (std::size_t i = 0; i < core.obs.size(); ++i)
+    if (core.obs[i]->is_categorical())
+      entropy[core.obs[i]->name().c_str()] =
+          c.entropy_bits[i].load() / static_cast<double>(std::max<std::int64_t>(c.assembled.load(), 1));
+  stats["label_entropy_bits"] = entropy;
   stats["queue_depth"] = static_cast<double>(c.ready_sum.load()) / static_cast<double>(batches);
   stats["peak_bytes"] = c.peak_bytes.load();
   stats["threads"] = core.options.threads;

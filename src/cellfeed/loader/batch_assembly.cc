@@ -1,11 +1,30 @@
 #include "cellfeed/loader/batch_assembly.h"
 
+#include <cmath>
 #include <limits>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
 
 namespace cellfeed::loader {
+namespace {
+
+// Shannon entropy of the labels present, in bits; missing ones count in none.
+double entropy_bits(std::span<const std::int64_t> codes, std::size_t n_categories) {
+  std::vector<std::int64_t> counts(n_categories);
+  double n = 0;
+  for (const std::int64_t code : codes)
+    if (code >= 0) {
+      ++counts[static_cast<std::size_t>(code)];
+      ++n;
+    }
+  double bits = 0;
+  for (const std::int64_t count : counts)
+    if (count > 0) bits -= static_cast<double>(count) / n * std::log2(static_cast<double>(count) / n);
+  return bits;
+}
+
+}  // namespace
 
 std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
@@ -40,11 +59,17 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
 
 void finish_batch(const LoaderCore& core, const Window& window, std::size_t b, matrix::Batch& batch) {
   if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) window.compact(b, *csr);
+  ++core.counters->assembled;
   const auto& places = window.batch(b).places;
-  for (const auto& column : core.obs) {
+  for (std::size_t c = 0; c < core.obs.size(); ++c) {
+    const auto& column = core.obs[c];
     matrix::ObsValues values{column->dtype(),
                              matrix::Buffer<std::byte>(places.size() * dtype_bytes(column->dtype()))};
     column->gather(places, values.bytes.data());
+    if (column->is_categorical())
+      core.counters->entropy_bits[c] +=
+          entropy_bits({reinterpret_cast<const std::int64_t*>(values.bytes.data()), places.size()},
+                       column->categories().size());
     batch.obs.push_back(std::move(values));
   }
 }

@@ -70,6 +70,7 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   std::deque<std::shared_ptr<PendingBatch>> queue;
   std::int64_t live_windows = 0;
   bool is_finished = false;
+  std::int64_t last_ns = 0;  // of the first next(), then of the latest batch
   std::thread driver;
 };
 
@@ -277,6 +278,7 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms, std::shared_ptr<
                 "this iterator was made before the process forked; make a new one with iter(loader)");
   const std::int64_t start = now_ns();
   std::unique_lock lock(state.mutex);
+  if (state.last_ns == 0) state.last_ns = start;
   if (!state.driver.joinable() && !state.stop.stop_requested())
     state.driver = std::thread([self = state_] { self->drive(); });
   const auto is_settled = [&] {
@@ -299,6 +301,8 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms, std::shared_ptr<
     std::rethrow_exception(pending->error);
   }
   auto& counters = *state.core->counters;
+  const std::int64_t now = now_ns();
+  counters.elapsed_ns += now - std::exchange(state.last_ns, now);
   ++counters.batches;
   counters.cells += pending->batch.n_rows();
   if (const auto* csr = std::get_if<matrix::CsrBlock>(&pending->batch.x))

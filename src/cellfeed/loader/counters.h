@@ -3,11 +3,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace cellfeed::loader {
 
 struct Counters {
+  // One sum of label entropies for each obs column that is loaded.
+  explicit Counters(std::size_t n_columns)
+      : entropy_bits(std::make_unique<std::atomic<double>[]>(n_columns)) {}
+
   std::atomic<std::int64_t> cells{0};
   std::atomic<std::int64_t> batches{0};
   std::atomic<std::int64_t> nonzeros{0};
@@ -19,6 +25,9 @@ struct Counters {
   std::atomic<std::int64_t> transform_ns{0};  // summed over threads
   std::atomic<std::int64_t> ready_sum{0};     // batches ready at each next(), for the mean queue depth
   std::atomic<std::int64_t> peak_bytes{0};    // of the memory budget
+  std::atomic<std::int64_t> elapsed_ns{0};    // from each iteration's first next() to its latest batch
+  std::atomic<std::int64_t> assembled{0};     // batches that entropy_bits sums over
+  std::unique_ptr<std::atomic<double>[]> entropy_bits;
 };
 
 inline std::int64_t now_ns() {

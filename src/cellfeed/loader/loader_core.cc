@@ -18,7 +18,7 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   for (const auto& name : options.obs) core->obs.push_back(collection->obs_column(name));
   core->recycler =
       std::make_shared<Recycler>(static_cast<std::size_t>(options.prefetch_batches) + 2);
-  core->counters = std::make_shared<Counters>();
+  core->counters = std::make_shared<Counters>(options.obs.size());
   core->collection = std::move(collection);
   core->options = std::move(options);
   return core;
