@@ -116,7 +116,8 @@ CellsHeader parse_header(std::span<const std::byte> bytes, std::int64_t file_byt
   header.records_bytes = get_count(bytes, 80, kMaxRecordsBytes, "size of all records", path);
   header.row_table_checksum = get<std::uint64_t>(bytes, 96);
   header.segment_table_checksum = get<std::uint64_t>(bytes, 112);
-  if (get<std::int64_t>(bytes, 72) != kRecordsOffset ||
+  if (get<std::uint32_t>(bytes, 12) != kHeaderBytes || get<std::uint32_t>(bytes, 52) != 0 ||
+      get<std::int64_t>(bytes, 72) != kRecordsOffset ||
       get<std::int64_t>(bytes, 88) != header.row_table_offset() ||
       get<std::int64_t>(bytes, 104) != header.segment_table_offset() ||
       get<std::int64_t>(bytes, 120) != header.file_bytes())

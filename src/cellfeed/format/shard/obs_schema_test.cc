@@ -1,0 +1,168 @@
+// Obs of several sources as one table: types are joined without loss, categories are united,
+// origins are kept.
+#include "cellfeed/format/shard/obs_schema.h"
+
+#include <arrow/api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/obs_file_writer.h"
+#include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/testing/shard_fixture.h"
+#include "cellfeed/testing/temp_dir.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+using cellfeed::testing::build_column;
+using cellfeed::testing::row_numbers;
+using cellfeed::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using TypePtr = std::shared_ptr<arrow::DataType>;
+
+TypePtr joined_type(const TypePtr& a, const TypePtr& b) {
+  const std::vector<std::shared_ptr<arrow::Schema>> schemas{arrow::schema({arrow::field("x", a)}),
+                                                            arrow::schema({arrow::field("x", b)})};
+  const std::vector<std::string> names{"a.h5ad", "b.h5ad"};
+  return unify_obs_schemas(schemas, names)->GetFieldByName("x")->type();
+}
+
+TEST(ObsSchema, WidensNumbersWithoutLoss) {
+  EXPECT_EQ(joined_type(arrow::int8(), arrow::int32())->ToString(), "int32");
+  EXPECT_EQ(joined_type(arrow::uint16(), arrow::int8())->ToString(), "int32");
+  EXPECT_EQ(joined_type(arrow::uint32(), arrow::int64())->ToString(), "int64");
+  EXPECT_EQ(joined_type(arrow::float32(), arrow::int16())->ToString(), "float");
+  EXPECT_EQ(joined_type(arrow::float32(), arrow::int32())->ToString(), "double");
+  EXPECT_EQ(joined_type(arrow::large_utf8(), arrow::utf8())->ToString(), "string");
+  EXPECT_EQ(joined_type(arrow::null(), arrow::float64())->ToString(), "double");
+}
+
+TEST(ObsSchema, MakesCategoricalsOfCategoricalsAndText) {
+  const auto categorical = arrow::dictionary(arrow::int8(), arrow::large_utf8(), true);
+  const auto expected = arrow::dictionary(arrow::int32(), arrow::utf8());
+  EXPECT_TRUE(joined_type(categorical, arrow::utf8())->Equals(*expected));
+  EXPECT_TRUE(joined_type(arrow::utf8(), categorical)->Equals(*expected));
+  EXPECT_TRUE(joined_type(categorical, categorical)
+                  ->Equals(*arrow::dictionary(arrow::int32(), arrow::utf8(), true)));
+}
+
+TEST(ObsSchema, NamesColumnAndSourcesThatDoNotFit) {
+  for (const auto& [a, b] :
+       {std::pair{arrow::utf8(), arrow::int64()}, std::pair{arrow::uint64(), arrow::int8()},
+        std::pair{arrow::boolean(), arrow::int8()}}) {
+    try {
+      joined_type(a, b);
+      ADD_FAILURE() << a->ToString() << " " << b->ToString();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'x'"), HasSubstr("a.h5ad"), HasSubstr("b.h5ad")));
+    }
+  }
+  EXPECT_THROW(joined_type(arrow::list(arrow::int8()), arrow::int8()), Error);
+}
+
+std::shared_ptr<arrow::Table> make_table(const std::string& column,
+                                         const std::shared_ptr<arrow::Array>& values) {
+  const auto index = build_column<arrow::StringBuilder>(
+      0, values->length(), [](auto i) { return std::optional(std::to_string(i)); });
+  return arrow::Table::Make(
+      arrow::schema({arrow::field("_index", arrow::utf8()), arrow::field(column, values->type())}),
+      {index, values}, values->length());
+}
+
+std::shared_ptr<arrow::Array> make_texts(std::int64_t begin, std::int64_t end) {
+  return build_column<arrow::StringBuilder>(
+      begin, end, [](auto i) { return std::optional("c" + std::to_string(i)); });
+}
+
+std::shared_ptr<arrow::Array> make_categorical(std::int64_t begin, std::int64_t end) {
+  const auto codes = build_column<arrow::Int32Builder>(
+      0, end - begin, [](auto i) { return std::optional(static_cast<std::int32_t>(i)); });
+  return *arrow::DictionaryArray::FromArrays(arrow::dictionary(arrow::int32(), arrow::utf8()),
+                                             codes, make_texts(begin, end));
+}
+
+// Writes the tables as one shard and opens it.
+std::unique_ptr<RowStore> store_of(const std::string& dir,
+                                   const std::vector<std::shared_ptr<arrow::Table>>& tables) {
+  std::vector<std::shared_ptr<arrow::Schema>> schemas;
+  std::vector<std::string> names;
+  for (const auto& table : tables) {
+    schemas.push_back(table->schema());
+    names.push_back("source" + std::to_string(names.size()));
+  }
+  cellfeed::testing::ShardFixture fixture;
+  fixture.n_cells = 0;
+  auto journal = PartialManifest::start(dir, "plan");
+  const auto head = cellfeed::testing::fixture_head(dir, fixture);
+  ShardSpec spec;
+  spec.dir = dir;
+  spec.cells.n_genes = fixture.n_genes;
+  spec.obs_schema = unify_obs_schemas(schemas, names);
+  ShardWriter writer(spec);
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    const std::int64_t n = tables[i]->num_rows();
+    writer.append(cellfeed::testing::encode_fixture_rows(fixture, 0, n));
+    writer.append_obs(conform_obs(tables[i], spec.obs_schema, names[i], row_numbers(0, n)));
+  }
+  journal.add(writer.finish());
+  journal.commit(head);
+  return std::move(open_shards(dir, {})[0]);
+}
+
+TEST(ObsOfSeveralSources, UnitesCategoriesInOrderOfAppearance) {
+  TempDir dir;
+  const auto store = store_of(
+      dir.path(), {make_table("x", make_categorical(5, 8)), make_table("y", make_texts(0, 2)),
+                   make_table("x", make_categorical(3, 7))});
+  const auto column = store->obs_column("x");
+  EXPECT_THAT(matrix::category_texts(column), ElementsAre("c5", "c6", "c7", "c3", "c4"));
+  const auto* codes = static_cast<const std::int8_t*>(column.values);
+  EXPECT_THAT(std::vector<int>(codes, codes + 9), ElementsAre(0, 1, 2, -1, -1, 3, 4, 0, 1));
+  EXPECT_THAT(matrix::category_texts(store->obs_column("_source_file")),
+              ElementsAre("source0", "source1", "source2"));
+  EXPECT_EQ(store->read_obs(3, 5)->GetColumnByName("y")->GetScalar(1).ValueOrDie()->ToString(),
+            "c1");
+}
+
+TEST(ObsOfSeveralSources, TakesTheNarrowestCodesThatHoldAllCategories) {
+  for (const auto& [n, dtype] :
+       {std::pair{127, DType::kI8}, std::pair{128, DType::kI16}, std::pair{32768, DType::kI32}}) {
+    TempDir dir;
+    const auto store = store_of(dir.path(), {make_table("x", make_categorical(0, 100)),
+                                             make_table("x", make_categorical(50, n))});
+    const auto column = store->obs_column("x");
+    EXPECT_EQ(column.dtype, dtype) << n;
+    ASSERT_EQ(category_texts(column).size(), static_cast<std::size_t>(n));
+    dispatch_dtype(column.dtype, [&](auto zero) {
+      const auto* codes = static_cast<const decltype(zero)*>(column.values);
+      EXPECT_EQ(static_cast<std::int64_t>(codes[99]), 99);
+      EXPECT_EQ(static_cast<std::int64_t>(codes[100]), 50);
+      EXPECT_EQ(static_cast<std::int64_t>(codes[column.length - 1]), n - 1);
+    });
+  }
+}
+
+TEST(ObsOfSeveralSources, KeepsTheFirstOriginOfCells) {
+  TempDir first;
+  const auto once = store_of(first.path(), {make_table("x", make_texts(0, 4))});
+  TempDir second;
+  const auto twice = store_of(second.path(), {once->read_obs(2, 4)});
+  const auto table = twice->read_obs(0, 2);
+  EXPECT_EQ(table->GetColumnByName("_source_row")->GetScalar(0).ValueOrDie()->ToString(), "2");
+  EXPECT_EQ(table->num_columns(), 4);
+}
+
+TEST(ObsOfSeveralSources, ReadsAcrossRowGroups) {
+  TempDir dir;
+  const auto store = store_of(dir.path(), {make_table("x", make_texts(0, kObsRowGroupRows + 10))});
+  const auto table = store->read_obs(kObsRowGroupRows - 1, kObsRowGroupRows + 2);
+  EXPECT_EQ(table->GetColumnByName("x")->GetScalar(0).ValueOrDie()->ToString(), "c65535");
+  EXPECT_EQ(table->GetColumnByName("x")->GetScalar(2).ValueOrDie()->ToString(), "c65537");
+}
+
+}  // namespace
+}  // namespace cellfeed::format::shard
