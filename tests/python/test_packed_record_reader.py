@@ -14,7 +14,7 @@ VECTORS = Path(__file__).parents[2] / "src/cellfeed/format/shard/record_test_vec
 def _vectors():
     text = re.sub(r'"\s+"', "", VECTORS.read_text())
     for name, dtype, *fields in re.findall(
-        r'RECORD\((\w+), (\w+), "(\w*)",\s+"(\w*)",\s+"(\w*)"\)', text
+        r'RECORD\(\s*(\w+),\s+(\w+),\s+"(\w*)",\s+"(\w*)",\s+"(\w*)"\)', text
     ):
         indices, values, record = map(bytes.fromhex, fields)
         yield pytest.param(dtype, np.frombuffer(indices, "<i4"), values, record, id=name)
