@@ -35,7 +35,9 @@ case $1 in
         "$target"
       fi
     done
-    if [ "$3" = full ]; then
-      .venv/bin/python benchmarks/loader/compare_rivals.py
+    if [ "$3" = short ]; then
+      run_quietly benchmarks/loader .venv/bin/python benchmarks/loader/run.py --modes short
+    else
+      .venv/bin/python benchmarks/loader/run.py --modes all --write benchmarks/RESULTS.md
     fi ;;
 esac
