@@ -32,7 +32,9 @@ class _MapDataset:
         return len(self._reader.cells)
 
     def __getitem__(self, row: int) -> Cell:
-        return _to_tensors([self._reader.read_one(row)])[0]
+        from ..torch._cells import cells_to_tensors
+
+        return cells_to_tensors([self._reader.read_one(row)])[0]
 
     def __getitems__(self, rows: Sequence[int]) -> list[Cell]:
         """Several cells from one read; torch's ``DataLoader`` calls this.
@@ -42,7 +44,9 @@ class _MapDataset:
         rows
             Numbers in any order, repeats allowed.
         """
-        return _to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
+        from ..torch._cells import cells_to_tensors
+
+        return cells_to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
 
     @property
     def collection(self) -> CellCollection:
@@ -150,24 +154,3 @@ class ShardedCellDataset(_MapDataset):
     def shard_offsets(self) -> list[int]:
         """First cell of each shard, and ``len(self)`` last."""
         return self.store.shard_offsets
-
-
-def _to_tensors(cells: list[Cell]) -> list[Cell]:
-    import torch
-
-    _teach_default_collate()
-    for cell in cells:
-        cell["expression"] = torch.from_numpy(cell["expression"])
-        cell["gene_indices"] = torch.from_numpy(cell["gene_indices"])
-    return cells
-
-
-def _teach_default_collate() -> None:
-    # A DataLoader without collate_fn cannot stack cells of different lengths; this is torch's own
-    # door for new types.
-    from torch.utils.data._utils.collate import default_collate_fn_map
-
-    if Cell not in default_collate_fn_map:
-        from .gene_selection import collate_cells
-
-        default_collate_fn_map[Cell] = lambda batch, *, collate_fn_map=None: collate_cells(batch)

@@ -1,0 +1,64 @@
+"""Single cells as tensors, and padded batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from ..data._cell_reader import Cell
+from ..data.vocab import PAD_ID
+from ..errors import InvalidArgumentError
+
+
+def cells_to_tensors(cells: list[Cell]) -> list[Cell]:
+    """Turn the arrays of the cells into tensors that share their memory."""
+    _teach_default_collate()
+    for cell in cells:
+        cell["expression"] = torch.from_numpy(cell["expression"])
+        cell["gene_indices"] = torch.from_numpy(cell["gene_indices"])
+    return cells
+
+
+def collate_cells(batch: Sequence[Any], pad_value: int = PAD_ID) -> dict[str, Any]:
+    """Pad cells to the longest of them: a ``collate_fn`` for torch's ``DataLoader``.
+
+    Parameters
+    ----------
+    batch
+        Cells, as :class:`~cellfeed.data.dataset.CellDataset` gives them; n of them, with up to L
+        genes.
+    pad_value
+        Gene number where a cell has no more genes.
+
+    Returns
+    -------
+    dict
+        ``expression`` float32 (n, L), padded with 0; ``gene_indices`` int64 (n, L);
+        ``attention_mask`` int64 (n, L), 1 for a gene and 0 for padding; ``n_genes`` int64 (n,);
+        ``metadata``, a list of dicts.
+    """
+    if not batch:
+        raise InvalidArgumentError("there are no cells to collate")
+    lengths = torch.tensor([len(cell["gene_indices"]) for cell in batch], dtype=torch.int64)
+    is_gene = torch.arange(int(lengths.max())) < lengths[:, None]
+    expression = torch.zeros(is_gene.shape, dtype=torch.float32)
+    expression[is_gene] = torch.cat([torch.as_tensor(cell["expression"]) for cell in batch])
+    gene_indices = torch.full(is_gene.shape, pad_value, dtype=torch.int64)
+    gene_indices[is_gene] = torch.cat([torch.as_tensor(cell["gene_indices"]) for cell in batch])
+    return {
+        "expression": expression,
+        "gene_indices": gene_indices,
+        "attention_mask": is_gene.to(torch.int64),
+        "n_genes": lengths,
+        "metadata": [cell["metadata"] for cell in batch],
+    }
+
+
+def _teach_default_collate() -> None:
+    # A DataLoader without collate_fn cannot stack cells of different lengths; this is torch's own
+    # door for new types.
+    if Cell not in default_collate_fn_map:
+        default_collate_fn_map[Cell] = lambda batch, *, collate_fn_map=None: collate_cells(batch)
