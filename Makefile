@@ -81,9 +81,9 @@ bench-short: build-all ## every benchmark, only long enough to see that it runs
 	@tools/run_each.sh bench $(BUILD) short
 
 .PHONY: bench
-bench: build-all ## measure: micro benchmarks, then the loader beside its rivals
+bench: build-all ## measure: micro benchmarks, then the loader beside its rivals (MODES=short: a few minutes)
 	@tools/setup.sh dev rivals
-	@tools/run_each.sh bench $(BUILD) full
+	@MODES='$(MODES)' tools/run_each.sh bench $(BUILD) full
 
 .PHONY: sanitize
 sanitize: $(READY) ## the C++ tests under ASan + UBSan and under TSan; SHORT=1 for what CI runs

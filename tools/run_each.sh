@@ -20,7 +20,7 @@ run_quietly() {
 
 case $1 in
   examples)
-    for script in examples/*.py; do
+    for script in examples/[!_]*.py; do
       run_quietly "$script" .venv/bin/python "$script" --short --output-dir "$scratch/$(basename "$script" .py)"
     done ;;
   fuzz)
