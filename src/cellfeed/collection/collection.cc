@@ -74,6 +74,20 @@ RowPlace Collection::locate(std::int64_t row) const {
   return {s, row - offsets_[s]};
 }
 
+std::int64_t Collection::inflated_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& store : stores_) bytes += store->info().inflated_bytes;
+  return bytes;
+}
+
+void Collection::set_cache_bytes(std::int64_t bytes) const {
+  const auto total = static_cast<double>(inflated_bytes());
+  for (const auto& store : stores_)
+    if (const std::int64_t inflated = store->info().inflated_bytes; inflated > 0)
+      store->set_cache_bytes(
+          static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(inflated) / total));
+}
+
 std::vector<std::string> Collection::obs_names() const {
   std::vector<std::string> names;
   for (const auto& store : stores_)

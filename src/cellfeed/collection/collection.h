@@ -51,6 +51,11 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // Throws kNoSuchKey when no store has the column, naming those there are.
   std::shared_ptr<const JoinedColumn> obs_column(const std::string& name) const;
 
+  // What all compressed stores hold once inflated; 0 where none is compressed in chunks.
+  std::int64_t inflated_bytes() const;
+  // Shares the bytes among the compressed stores by what they hold. The last caller decides.
+  void set_cache_bytes(std::int64_t bytes) const;
+
   // Changes with any of the files, their order or the gene axis.
   std::uint64_t fingerprint() const { return fingerprint_; }
 

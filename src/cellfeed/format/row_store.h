@@ -32,6 +32,8 @@ struct StoreInfo {
   // Rows that cost one read together (rows of a compressed chunk); 1 where single rows are cheap.
   std::int64_t rows_per_chunk = 1;
   std::int64_t bytes_on_disk = 0;
+  // Values and indices once inflated; 0 where nothing is compressed in chunks.
+  std::int64_t inflated_bytes = 0;
 };
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position place[i].
@@ -79,6 +81,9 @@ class RowStore {
 
   // Lets the system take back mapped memory behind the rows read so far, for readers that pass over a store once.
   virtual void release_pages() const {}
+
+  // Bounds the inflated chunks kept between fetches; nothing to do where nothing is inflated.
+  virtual void set_cache_bytes(std::int64_t) const {}
 
   virtual std::vector<std::string> obs_names() const = 0;   // column names, in the file's order
   // One column for gathering; throws kNoSuchKey naming the columns there are.

@@ -41,10 +41,13 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
         first(first_batch),
         step(batch_step),
         pool(exec::shared_pool(core->options.threads)),
-        budget(core->options.memory_budget) {}
+        budget(core->queue_bytes) {}
 
   std::int64_t n_batches() const {
     return std::max<std::int64_t>(0, (plan.n_batches() - first + step - 1) / step);
+  }
+  std::int64_t fetch_bytes(const Window& window) const {
+    return core->caches_everything ? 0 : window.plan_fetch_bytes();
   }
   void drive();
   std::shared_ptr<Window> read_window(std::int64_t next, std::size_t* n);
@@ -117,7 +120,7 @@ void BatchIterator::State::drive() {
   changed.notify_all();
 }
 
-// Compressed files gain from reading many batches at once: as many as a quarter of the budget holds inflated.
+// Compressed files gain from reading many batches at once: as many as leave room to read the next ones meanwhile.
 std::size_t BatchIterator::State::window_batches(std::int64_t next,
                                                  std::vector<sampling::BatchPlan>& plans) {
   const auto fetch_factor = static_cast<std::size_t>(plan.options().fetch_factor);
@@ -130,11 +133,16 @@ std::size_t BatchIterator::State::window_batches(std::int64_t next,
     }
   };
   extend(n);
-  if (Window(*core->collection, plans).plan_fetch_bytes() == 0) return n;
+  std::int64_t bytes = fetch_bytes(Window(*core->collection, plans));
+  if (bytes == 0) return n;
   while (n < left && n < kMaxWindowBatches) {
     const std::size_t more = std::min({2 * n, left, kMaxWindowBatches});
     extend(more);
-    if (Window(*core->collection, plans).plan_fetch_bytes() > budget.limit() / 4) break;
+    const std::int64_t wanted = fetch_bytes(Window(*core->collection, plans));
+    // Once most chunks are touched anyway, more batches cost little memory and save whole passes over the file.
+    const bool is_nearly_free = wanted < bytes + bytes / 2 && wanted <= budget.limit() * 9 / 10;
+    if (wanted > budget.limit() * 2 / 5 && !is_nearly_free) break;
+    bytes = wanted;
     n = more;
   }
   plans.resize(n);
@@ -149,7 +157,7 @@ std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std
     delete done;
     self->forget_window();
   });
-  const std::int64_t bytes = window->plan_fetch_bytes();
+  const std::int64_t bytes = fetch_bytes(*window);
   if (bytes > 0) window->lease = wait_for_bytes(bytes);
   {
     const std::lock_guard lock(mutex);

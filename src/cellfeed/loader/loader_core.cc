@@ -4,6 +4,21 @@
 #include "cellfeed/exec/thread_pool.h"
 
 namespace cellfeed::loader {
+namespace {
+
+// Compressed files that fit are kept inflated. Of larger ones true random order would find little in a cache, so most
+// of the budget goes to windows, which inflate each chunk once for all their batches.
+void split_budget(LoaderCore& core) {
+  const std::int64_t budget = core.options.memory_budget;
+  const std::int64_t inflated = core.collection->inflated_bytes();
+  // Chunks are whole, at the ends of arrays too.
+  const std::int64_t everything = inflated + inflated / 32 + (std::int64_t{1} << 20);
+  core.caches_everything = inflated > 0 && everything <= budget / 10 * 9;
+  core.cache_bytes = inflated == 0 ? 0 : core.caches_everything ? everything : budget / 8;
+  core.queue_bytes = budget - core.cache_bytes;
+}
+
+}  // namespace
 
 std::shared_ptr<const LoaderCore> make_loader_core(
     std::shared_ptr<const collection::Collection> collection, LoaderOptions options) {
@@ -21,6 +36,8 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   core->counters = std::make_shared<Counters>(options.obs.size());
   core->collection = std::move(collection);
   core->options = std::move(options);
+  split_budget(*core);
+  if (core->cache_bytes > 0) core->collection->set_cache_bytes(core->cache_bytes);
   return core;
 }
 

@@ -19,6 +19,11 @@ struct LoaderCore : std::enable_shared_from_this<LoaderCore> {
   std::vector<std::shared_ptr<const collection::JoinedColumn>> obs;
   std::shared_ptr<Recycler> recycler;
   std::shared_ptr<Counters> counters;
+  // Parts of the memory budget: inflated chunks that stay; read-ahead and finished batches.
+  std::int64_t cache_bytes = 0;
+  std::int64_t queue_bytes = 0;
+  // True when the cache holds every chunk of the files, so that reading needs no memory of its own.
+  bool caches_everything = false;
 };
 
 // Throws kInvalidArgument, kNoSuchKey before any expression is read.

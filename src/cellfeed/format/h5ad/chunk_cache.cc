@@ -27,6 +27,18 @@ struct ChunkCache::State {
   std::list<Entry> by_use;  // most recent first
   std::unordered_map<ChunkKey, std::list<Entry>::iterator, KeyHash> entries;
   std::int64_t bytes = 0;
+
+  // Takes out the least recently used until `limit` is kept; the caller frees them, after the lock.
+  std::list<Entry> drop_above(std::int64_t limit) {
+    std::list<Entry> dropped;
+    while (bytes > limit) {
+      const auto last = std::prev(by_use.end());
+      bytes -= static_cast<std::int64_t>(last->second->size);
+      entries.erase(last->first);
+      dropped.splice(dropped.end(), by_use, last);
+    }
+    return dropped;
+  }
 };
 
 ChunkCache::ChunkCache(std::int64_t capacity_bytes)
@@ -57,20 +69,24 @@ std::shared_ptr<const InflatedChunk> ChunkCache::find(const ChunkKey& key) const
 
 void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<const InflatedChunk> chunk) const {
   const auto size = static_cast<std::int64_t>(chunk->size);
-  if (size > capacity_bytes_) return;
+  const std::int64_t capacity = capacity_bytes_;
+  if (size > capacity) return;
   std::list<Entry> dropped;  // freed after the lock
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
   if (state.entries.contains(key)) return;
-  while (state.bytes + size > capacity_bytes_) {
-    const auto last = std::prev(state.by_use.end());
-    state.bytes -= static_cast<std::int64_t>(last->second->size);
-    state.entries.erase(last->first);
-    dropped.splice(dropped.end(), state.by_use, last);
-  }
+  dropped = state.drop_above(capacity - size);
   state.by_use.emplace_front(key, std::move(chunk));
   state.entries.emplace(key, state.by_use.begin());
   state.bytes += size;
+}
+
+void ChunkCache::set_capacity(std::int64_t capacity_bytes) const {
+  capacity_bytes_ = capacity_bytes;
+  std::list<Entry> dropped;
+  State& state = this->state();
+  const std::lock_guard lock(state.mutex);
+  dropped = state.drop_above(capacity_bytes);
 }
 
 std::int64_t ChunkCache::bytes_held() const {

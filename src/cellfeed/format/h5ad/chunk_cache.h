@@ -1,5 +1,5 @@
-// ChunkCache: inflated chunks of one file, the least recently used dropped first, never more than a number of bytes.
-// Thread-safe. A forked child starts with an empty cache.
+// ChunkCache: inflated chunks of one file, the least recently used dropped first, never more than a
+// number of bytes. Thread-safe. A forked child starts with an empty cache.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 namespace cellfeed::format::h5ad {
 
 struct InflatedChunk {
-  explicit InflatedChunk(std::size_t n) : bytes(std::make_unique_for_overwrite<std::byte[]>(n)), size(n) {}
+  explicit InflatedChunk(std::size_t n)
+      : bytes(std::make_unique_for_overwrite<std::byte[]>(n)), size(n) {}
   std::unique_ptr<std::byte[]> bytes;
   std::size_t size;
 };
@@ -31,12 +32,14 @@ class ChunkCache {
   // Null when it is not held.
   std::shared_ptr<const InflatedChunk> find(const ChunkKey& key) const;
   void insert(const ChunkKey& key, std::shared_ptr<const InflatedChunk> chunk) const;
+  // Drops what no longer fits.
+  void set_capacity(std::int64_t capacity_bytes) const;
   std::int64_t bytes_held() const;
 
  private:
   struct State;
   State& state() const;
-  std::int64_t capacity_bytes_;
+  mutable std::atomic<std::int64_t> capacity_bytes_;
   mutable std::atomic<State*> state_;
 };
 

@@ -1,5 +1,5 @@
-// Reads columns of an AnnData dataframe to Arrow: today's encodings and the categoricals of anndata 0.7.
-// Thread-safe: takes the HDF5 session itself.
+// Reads columns of an AnnData dataframe to Arrow: today's encodings and the categoricals of anndata
+// 0.7. Thread-safe: takes the HDF5 session itself.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -12,13 +12,15 @@
 
 namespace cellfeed::format::h5ad {
 
-// Key of the field metadata that marks a column stored with a mask, so that it can be written back as one.
+// Key of the field metadata that marks a column stored with a mask, so that it can be written back
+// as one.
 inline constexpr char kNullableKey[] = "nullable";
 
 // One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
 class ColumnReader {
  public:
-  // legacy_categories: where anndata 0.7 kept the categories of a plain dataset ("obs/__categories/cell_type").
+  // legacy_categories: where anndata 0.7 kept the categories of a plain dataset
+  // ("obs/__categories/cell_type").
   ColumnReader(const H5File& file, std::string name, std::string legacy_categories);
 
   std::int64_t length() const { return length_; }

@@ -19,18 +19,30 @@ namespace {
 
 std::optional<DType> numeric_dtype(const arrow::DataType& type) {
   switch (type.id()) {
-    case arrow::Type::BOOL: return DType::kBool;
-    case arrow::Type::UINT8: return DType::kU8;
-    case arrow::Type::INT8: return DType::kI8;
-    case arrow::Type::UINT16: return DType::kU16;
-    case arrow::Type::INT16: return DType::kI16;
-    case arrow::Type::UINT32: return DType::kU32;
-    case arrow::Type::INT32: return DType::kI32;
-    case arrow::Type::UINT64: return DType::kU64;
-    case arrow::Type::INT64: return DType::kI64;
-    case arrow::Type::FLOAT: return DType::kF32;
-    case arrow::Type::DOUBLE: return DType::kF64;
-    default: return std::nullopt;
+    case arrow::Type::BOOL:
+      return DType::kBool;
+    case arrow::Type::UINT8:
+      return DType::kU8;
+    case arrow::Type::INT8:
+      return DType::kI8;
+    case arrow::Type::UINT16:
+      return DType::kU16;
+    case arrow::Type::INT16:
+      return DType::kI16;
+    case arrow::Type::UINT32:
+      return DType::kU32;
+    case arrow::Type::INT32:
+      return DType::kI32;
+    case arrow::Type::UINT64:
+      return DType::kU64;
+    case arrow::Type::INT64:
+      return DType::kI64;
+    case arrow::Type::FLOAT:
+      return DType::kF32;
+    case arrow::Type::DOUBLE:
+      return DType::kF64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -39,14 +51,16 @@ bool is_text(const arrow::DataType& type) {
 }
 
 std::string_view text_at(const arrow::Array& array, std::int64_t i) {
-  if (array.type_id() == arrow::Type::STRING) return static_cast<const arrow::StringArray&>(array).GetView(i);
+  if (array.type_id() == arrow::Type::STRING)
+    return static_cast<const arrow::StringArray&>(array).GetView(i);
   return static_cast<const arrow::LargeStringArray&>(array).GetView(i);
 }
 
 // Which rows are missing; makes no dataset until one is, unless told that the column is nullable.
 class MissingRows {
  public:
-  MissingRows(const WriteTarget& target, std::string name, bool is_nullable) : target_(target), name_(std::move(name)) {
+  MissingRows(const WriteTarget& target, std::string name, bool is_nullable)
+      : target_(target), name_(std::move(name)) {
     if (is_nullable) mask_ = std::make_unique<GrowingArray>(target_, name_, DType::kBool);
   }
 
@@ -64,8 +78,10 @@ class MissingRows {
     mask_->append(missing.data(), rows.length());
   }
 
-  // Turns the dataset `column` into a nullable group when a row is missing; else gives it the plain encoding.
-  void finish(const std::string& column, const char* plain_encoding, const char* nullable_encoding) {
+  // Turns the dataset `column` into a nullable group when a row is missing; else gives it the plain
+  // encoding.
+  void finish(const std::string& column, const char* plain_encoding,
+              const char* nullable_encoding) {
     if (mask_) mask_->finish();
     const Hdf5Session session;
     if (!mask_) {
@@ -108,13 +124,15 @@ class NumberWriter final : public ColumnWriter {
   }
   void finish() override {
     values_.finish();
-    missing_.finish(name_, "array", values_.dtype() == DType::kBool ? "nullable-boolean" : "nullable-integer");
+    missing_.finish(name_, "array",
+                    values_.dtype() == DType::kBool ? "nullable-boolean" : "nullable-integer");
   }
 
  private:
   void append_booleans(const arrow::BooleanArray& rows) {
     std::vector<std::int8_t> bytes(static_cast<std::size_t>(rows.length()));
-    for (std::int64_t i = 0; i < rows.length(); ++i) bytes[i] = rows.IsValid(i) && rows.Value(i) ? 1 : 0;
+    for (std::int64_t i = 0; i < rows.length(); ++i)
+      bytes[i] = rows.IsValid(i) && rows.Value(i) ? 1 : 0;
     values_.append(bytes.data(), rows.length());
   }
   template <typename T>
@@ -123,7 +141,8 @@ class NumberWriter final : public ColumnWriter {
     if (rows.null_count() == 0) return values_.append(stored, rows.length());
     T missing{};
     if constexpr (std::is_floating_point_v<T>) missing = std::numeric_limits<T>::quiet_NaN();
-    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::int8_t, T>> copy(stored, stored + rows.length());
+    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::int8_t, T>> copy(
+        stored, stored + rows.length());
     for (std::int64_t i = 0; i < rows.length(); ++i)
       if (rows.IsNull(i)) copy[i] = missing;
     values_.append(copy.data(), rows.length());
@@ -169,7 +188,8 @@ std::string category_key(const arrow::Array& categories, std::int64_t i) {
 
 class CategoricalWriter final : public ColumnWriter {
  public:
-  CategoricalWriter(const WriteTarget& target, const std::string& name, const arrow::DictionaryType& type)
+  CategoricalWriter(const WriteTarget& target, const std::string& name,
+                    const arrow::DictionaryType& type)
       : target_(target), name_(name), ordered_(type.ordered()), type_(type.value_type()) {
     {
       const Hdf5Session session;
@@ -188,8 +208,8 @@ class CategoricalWriter final : public ColumnWriter {
       const std::int64_t index = column.GetValueIndex(i);
       if (index < 0 || index >= std::ssize(merged_))
         throw_error(ErrorKind::kInvalidArgument, target_.path,
-                    "a dictionary index is out of range: column '{}', index {}, categories {}", name_, index,
-                    merged_.size());
+                    "a dictionary index is out of range: column '{}', index {}, categories {}",
+                    name_, index, merged_.size());
       codes[i] = merged_[index];
     }
     codes_->append(codes);
@@ -243,8 +263,8 @@ std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, cons
       return std::make_unique<CategoricalWriter>(target, name, dictionary);
   }
   throw_error(ErrorKind::kUnsupported, target.path,
-              "a column of this type cannot be written to .h5ad; drop or convert it: '{}' is {}", name,
-              type.ToString());
+              "a column of this type cannot be written to .h5ad; drop or convert it: '{}' is {}",
+              name, type.ToString());
 }
 
 }  // namespace cellfeed::format::h5ad

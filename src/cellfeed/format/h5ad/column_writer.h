@@ -1,5 +1,5 @@
-// Writes one column of an AnnData dataframe, piece by piece, in the encoding its Arrow type asks for.
-// Not thread-safe.
+// Writes one column of an AnnData dataframe, piece by piece, in the encoding its Arrow type asks
+// for. Not thread-safe.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -19,8 +19,9 @@ class ColumnWriter {
   virtual void finish() = 0;
 };
 
-// name: path in the file. Numbers, booleans and strings become arrays, or nullable ones when a row is missing (floats:
-// NaN instead); is_nullable: even without a missing row. Dictionaries become categoricals. Throws kUnsupported naming the column for other types.
+// name: path in the file. Numbers, booleans and strings become arrays, or nullable ones when a row
+// is missing (floats: NaN instead); is_nullable: even without a missing row. Dictionaries become
+// categoricals. Throws kUnsupported naming the column for other types.
 std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, const std::string& name,
                                                  const arrow::DataType& type, bool is_nullable);
 

@@ -15,15 +15,19 @@ void check_encoding(const H5File& file, const std::string& layer) {
   const auto encoding = text_attribute(group.get(), "encoding-type");
   if (encoding == "csr_matrix") return;
   if (encoding == "csc_matrix")
-    throw_error(ErrorKind::kUnsupported, file.path(),
-                "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
-                "adata.X = adata.X.tocsr(); adata.write_h5ad(...)", layer);
+    throw_error(
+        ErrorKind::kUnsupported, file.path(),
+        "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
+        "adata.X = adata.X.tocsr(); adata.write_h5ad(...)",
+        layer);
   if (!encoding && H5Aexists(group.get(), "h5sparse_format") > 0)
     throw_error(ErrorKind::kUnsupported, file.path(),
-                "'{}' has the sparse layout of anndata 0.6 or earlier (h5sparse_format); read the file with "
-                "anndata and write it again (adata.write_h5ad)", layer);
-  throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'", layer,
-              encoding.value_or("(none)"));
+                "'{}' has the sparse layout of anndata 0.6 or earlier (h5sparse_format); read the "
+                "file with "
+                "anndata and write it again (adata.write_h5ad)",
+                layer);
+  throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'",
+              layer, encoding.value_or("(none)"));
 }
 
 std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::string& layer) {
@@ -32,8 +36,8 @@ std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::
   const Handle group = open_object(file.id(), file.path(), layer);
   const auto shape = integers_attribute(group.get(), "shape");
   if (!shape)
-    throw_error(ErrorKind::kCorruptData, file.path(), "the attribute 'shape' is missing or not of integers: '{}'",
-                layer);
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute 'shape' is missing or not of integers: '{}'", layer);
   if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "the attribute 'shape' must be two non-negative numbers: '{}': {}", layer,
@@ -56,7 +60,8 @@ std::vector<std::string> list_layers(const H5File& file) {
   for (const char* name : {"X", "raw/X"})
     if (is_matrix(file, name)) names.push_back(name);
   if (object_kind(file.id(), "layers") == ObjectKind::kGroup)
-    for (const auto& name : member_names(open_object(file.id(), file.path(), "layers").get(), file.path()))
+    for (const auto& name :
+         member_names(open_object(file.id(), file.path(), "layers").get(), file.path()))
       names.push_back("layers/" + name);
   return names;
 }
@@ -70,11 +75,12 @@ std::string find_layer(const H5File& file, const std::string& layer) {
   if (is_10x_file(file))
     throw Error(ErrorKind::kUnsupported,
                 "10x .h5 files are not yet readable in this version; convert with "
-                "scanpy.read_10x_h5(path).write_h5ad(...)", file.path());
+                "scanpy.read_10x_h5(path).write_h5ad(...)",
+                file.path());
   const std::vector<std::string> layers = list_layers(file);
   if (layers.empty())
-    throw Error(ErrorKind::kNoSuchKey, "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')",
-                file.path());
+    throw Error(ErrorKind::kNoSuchKey,
+                "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')", file.path());
   throw_error(ErrorKind::kNoSuchKey, file.path(), "no such layer: '{}'; there are: {}", layer,
               fmt::join(layers, ", "));
 }
@@ -89,8 +95,9 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
       indptr_(file, layer_ + "/indptr", 2),
       decoder_(file.path(), layer_, n_cols_, indices_.dtype(), data_.dtype()) {
   if (indices_.length() != data_.length())
-    throw_error(ErrorKind::kCorruptData, file_.path(), "data and indices of '{}' differ in length: {}, {}",
-                layer_, data_.length(), indices_.length());
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "data and indices of '{}' differ in length: {}, {}", layer_, data_.length(),
+                indices_.length());
   if (indptr_.length() != n_rows_ + 1)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "indptr of '{}' must have one entry more than rows: {} entries, {} rows", layer_,
@@ -101,14 +108,15 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
   check_offsets();
 }
 
-// All of them where they were read anyway; the ends only where they are mapped, since opening must not read a table
-// as long as the file has cells: row_entries checks each row it hands out.
+// All of them where they were read anyway; the ends only where they are mapped, since opening must
+// not read a table as long as the file has cells: row_entries checks each row it hands out.
 void CsrMatrix::check_offsets() const {
   for (std::int64_t row = 0; row + 1 < std::ssize(offsets_); ++row)
     if (offsets_[row] > offsets_[row + 1]) throw_bad_offsets(row, offsets_[row], offsets_[row + 1]);
   if (offset_at(0) != 0 || offset_at(n_rows_) != nnz())
     throw_error(ErrorKind::kCorruptData, file_.path(),
-                "indptr of '{}' must start at 0 and end at the number of entries: starts at {}, ends at {}, entries {}",
+                "indptr of '{}' must start at 0 and end at the number of entries: starts at {}, "
+                "ends at {}, entries {}",
                 layer_, offset_at(0), offset_at(n_rows_), nnz());
 }
 
@@ -126,19 +134,22 @@ std::int64_t CsrMatrix::offset_at(std::int64_t i) const {
 
 EntryRange CsrMatrix::row_entries(std::int64_t row) const {
   if (row < 0 || row >= n_rows_)
-    throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row, n_rows_);
+    throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row,
+                n_rows_);
   const EntryRange range{offset_at(row), offset_at(row + 1)};
   if (range.begin < 0 || range.begin > range.end || range.end > nnz())
     throw_bad_offsets(row, range.begin, range.end);
   if (range.end - range.begin > std::numeric_limits<std::int32_t>::max())
-    throw_error(ErrorKind::kCorruptData, file_.path(), "a row of '{}' has more than 2^31-1 entries: row {}, entries {}",
-                layer_, row, range.end - range.begin);
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "a row of '{}' has more than 2^31-1 entries: row {}, entries {}", layer_, row,
+                range.end - range.begin);
   return range;
 }
 
 void CsrMatrix::throw_bad_offsets(std::int64_t row, std::int64_t begin, std::int64_t end) const {
   throw_error(ErrorKind::kCorruptData, file_.path(),
-              "indptr of '{}' must not decrease nor pass the number of entries: row {} goes from {} to {}, entries {}",
+              "indptr of '{}' must not decrease nor pass the number of entries: row {} goes from "
+              "{} to {}, entries {}",
               layer_, row, begin, end, nnz());
 }
 

@@ -1,5 +1,5 @@
-// CsrMatrix: one CSR group of an .h5ad file ("X", "raw/X", "layers/counts"): its shape, row offsets and two arrays.
-// Thread-safe. Lifetime: the H5File outlives it.
+// CsrMatrix: one CSR group of an .h5ad file ("X", "raw/X", "layers/counts"): its shape, row offsets
+// and two arrays. Thread-safe. Lifetime: the H5File outlives it.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ class CsrMatrix {
   RowDecoder decoder_;
 };
 
-// The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or what kind of file
-// this is when there is no matrix at all. REQUIRES: a Hdf5Session.
+// The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
+// what kind of file this is when there is no matrix at all. REQUIRES: a Hdf5Session.
 std::string find_layer(const H5File& file, const std::string& layer);
 
 }  // namespace cellfeed::format::h5ad

@@ -9,7 +9,7 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-constexpr std::int64_t kPrefetchRows = 2;       // rows whose first lines are asked for ahead of decoding
+constexpr std::int64_t kPrefetchRows = 2;  // rows whose first lines are asked for ahead of decoding
 constexpr std::int64_t kPrefetchBytes = 8 * 64;  // per piece; the hardware streams the rest
 
 // The chunks that hold any of the ranges, ascending, each once.
@@ -172,18 +172,20 @@ std::vector<EntryRange> ranges_of(const CsrMatrix& matrix, std::span<const std::
 std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
                                             std::span<const std::int64_t> rows,
                                             const ParallelFor& parallel) {
-  auto fetched = std::make_unique<CsrRows>(matrix, std::vector<std::int64_t>(rows.begin(), rows.end()),
-                                           ranges_of(matrix, rows));
+  auto fetched = std::make_unique<CsrRows>(
+      matrix, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
   fetched->inflate(cache, parallel);
   return fetched;
 }
 
 std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {
-  std::int64_t bytes = std::ssize(rows) * static_cast<std::int64_t>(sizeof(std::int64_t) + sizeof(EntryRange));
+  std::int64_t bytes =
+      std::ssize(rows) * static_cast<std::int64_t>(sizeof(std::int64_t) + sizeof(EntryRange));
   if (!matrix.indices().is_compressed() && !matrix.data().is_compressed()) return bytes;
   const std::vector<EntryRange> ranges = ranges_of(matrix, rows);
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()})
-    if (array->is_compressed()) bytes += std::ssize(chunks_of(*array, ranges)) * array->chunk_bytes();
+    if (array->is_compressed())
+      bytes += std::ssize(chunks_of(*array, ranges)) * array->chunk_bytes();
   return bytes;
 }
 

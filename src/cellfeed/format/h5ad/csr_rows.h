@@ -1,4 +1,5 @@
-// Rows fetched from a CsrMatrix: pointers into the memory map, or inflated chunks held while the rows are needed.
+// Rows fetched from a CsrMatrix: pointers into the memory map, or inflated chunks held while the
+// rows are needed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace cellfeed::format::h5ad {
 
-// Lifetime: matrix outlives the result. Each compressed chunk that is not in the cache is inflated once, by `parallel`.
+// Lifetime: matrix outlives the result. Each compressed chunk that is not in the cache is inflated
+// once, by `parallel`.
 std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
                                             std::span<const std::int64_t> rows,
                                             const ParallelFor& parallel);

@@ -29,7 +29,8 @@ std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& ar
   for (std::int64_t i = 0; i < array->length(); ++i) {
     const auto scalar = array->GetScalar(i);
     check_arrow(scalar.status());
-    if (!(*scalar)->is_valid) check_arrow(builder.AppendNull());
+    if (!(*scalar)->is_valid)
+      check_arrow(builder.AppendNull());
     else if (array->type_id() == arrow::Type::DICTIONARY) {
       const auto value = static_cast<const arrow::DictionaryScalar&>(**scalar).GetEncodedValue();
       check_arrow(value.status());
@@ -49,13 +50,17 @@ Dataframe::Dataframe(const H5File& file, std::string name, std::int64_t n_rows)
     : file_(file), name_(std::move(name)), n_rows_(n_rows) {
   const Hdf5Session session;
   switch (object_kind(file_.id(), name_)) {
-    case ObjectKind::kGroup: break;
+    case ObjectKind::kGroup:
+      break;
     case ObjectKind::kDataset:
       throw_error(ErrorKind::kUnsupported, file_.path(),
-                  "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata and write it "
-                  "again (adata.write_h5ad)", name_);
+                  "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata "
+                  "and write it "
+                  "again (adata.write_h5ad)",
+                  name_);
     default:
-      throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'", name_);
+      throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
+                  name_);
   }
   const Handle group = open_object(file_.id(), file_.path(), name_);
   const std::vector<std::string> members = member_names(group.get(), file_.path());
@@ -70,11 +75,20 @@ Dataframe::Dataframe(const H5File& file, std::string name, std::int64_t n_rows)
     for (const std::string& member : members)
       if (member != index_name_ && member != kLegacyCategories) columns_.push_back(member);
   }
-  if (!has_index_) return;
+  if (!has_index_) {
+    // Cells may go by their number; genes without names could not be joined with those of any other
+    // file.
+    if (name_ == "obs") return;
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "the genes have no names: '{}' lacks its index '{}'; set adata.var_names and write "
+                "the file again",
+                name_, index_name_);
+  }
   const std::int64_t length = reader(index_name_).length();
   if (length != n_rows_)
     throw_error(ErrorKind::kCorruptData, file_.path(),
-                "'{}' and the matrix differ in length: {} names, {} in the matrix", name_, length, n_rows_);
+                "'{}' and the matrix differ in length: {} names, {} in the matrix", name_, length,
+                n_rows_);
 }
 
 const ColumnReader& Dataframe::reader(const std::string& column) const {
@@ -93,8 +107,9 @@ std::shared_ptr<arrow::Array> Dataframe::read_column(const std::string& column, 
                                                      std::int64_t end) const {
   const ColumnReader& stored = reader(column);
   if (stored.length() != n_rows_)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "a column has the wrong length: '{}/{}': {} rows, expected {}",
-                name_, column, stored.length(), n_rows_);
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "a column has the wrong length: '{}/{}': {} rows, expected {}", name_, column,
+                stored.length(), n_rows_);
   return stored.read(begin, end);
 }
 
@@ -108,7 +123,8 @@ std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t e
   for (const std::string& column : columns_) {
     arrays.push_back(read_column(column, begin, end));
     auto field = arrow::field(column, arrays.back()->type());
-    if (reader(column).is_nullable()) field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
+    if (reader(column).is_nullable())
+      field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
     fields.push_back(std::move(field));
   }
   const auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});

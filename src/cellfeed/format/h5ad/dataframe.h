@@ -18,8 +18,8 @@ namespace cellfeed::format::h5ad {
 
 class Dataframe {
  public:
-  // name: "obs", "var" or "raw/var". n_rows: what the matrix says. Throws kUnsupported for the compound tables of
-  // anndata 0.6, kCorruptData when the index has another length.
+  // name: "obs", "var" or "raw/var". n_rows: what the matrix says. Throws kUnsupported for the
+  // compound tables of anndata 0.6, kCorruptData when the index has another length.
   Dataframe(const H5File& file, std::string name, std::int64_t n_rows);
 
   // Without the index.
@@ -27,7 +27,7 @@ class Dataframe {
   const std::string& index_name() const { return index_name_; }
   std::shared_ptr<arrow::Array> read_column(const std::string& column, std::int64_t begin,
                                             std::int64_t end) const;
-  // Always strings. A file without an index has its rows named by position.
+  // Always strings. obs without an index has its rows named by position.
   std::shared_ptr<arrow::Array> read_index(std::int64_t begin, std::int64_t end) const;
   // "_index" first; schema metadata "index_name" is the name the file gives it.
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;

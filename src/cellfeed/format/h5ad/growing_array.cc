@@ -15,21 +15,22 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-Handle create_growing(const WriteTarget& target, const std::string& name, hid_t type, int gzip_level,
-                      std::int64_t chunk_elements) {
+Handle create_growing(const WriteTarget& target, const std::string& name, hid_t type,
+                      int gzip_level, std::int64_t chunk_elements) {
   const hsize_t length = 0;
   const hsize_t unlimited = H5S_UNLIMITED;
   const auto chunk = static_cast<hsize_t>(chunk_elements);
   const Handle space(H5Screate_simple(1, &length, &unlimited));
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
   H5Pset_chunk(properties.get(), 1, &chunk);
-  if (gzip_level > 0) H5Pset_deflate(properties.get(), static_cast<unsigned>(std::min(gzip_level, 9)));
+  if (gzip_level > 0)
+    H5Pset_deflate(properties.get(), static_cast<unsigned>(std::min(gzip_level, 9)));
   const Handle links(H5Pcreate(H5P_LINK_CREATE));
   H5Pset_create_intermediate_group(links.get(), 1);
   H5Pset_char_encoding(links.get(), H5T_CSET_UTF8);
-  return check_written(
-      H5Dcreate2(target.file, name.c_str(), type, space.get(), links.get(), properties.get(), H5P_DEFAULT),
-      target.path, "making dataset '" + name + "'");
+  return check_written(H5Dcreate2(target.file, name.c_str(), type, space.get(), links.get(),
+                                  properties.get(), H5P_DEFAULT),
+                       target.path, "making dataset '" + name + "'");
 }
 
 bool holds(DType dtype, std::int64_t low, std::int64_t high) {
@@ -38,14 +39,16 @@ bool holds(DType dtype, std::int64_t low, std::int64_t high) {
     if constexpr (std::is_integral_v<T>)
       return low >= static_cast<std::int64_t>(std::numeric_limits<T>::min()) &&
              high <= static_cast<std::int64_t>(std::numeric_limits<T>::max());
-    else return false;
+    else
+      return false;
   });
 }
 
 void append_narrowed(GrowingArray& array, std::span<const std::int64_t> values) {
   dispatch_dtype(array.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> narrowed(values.size());
+    std::vector<std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>> narrowed(
+        values.size());
     for (std::size_t i = 0; i < values.size(); ++i)
       narrowed[i] = static_cast<typename decltype(narrowed)::value_type>(values[i]);
     array.append(narrowed.data(), std::ssize(values));
@@ -72,7 +75,8 @@ void GrowingArray::append(const void* values, std::int64_t n) {
   while (n > 0) {
     const std::int64_t used = length_ - chunk_begin_;
     const std::int64_t taken = std::min(n, target_.chunk_elements - used);
-    std::memcpy(buffer_.data() + used * element_bytes_, from, static_cast<std::size_t>(taken * element_bytes_));
+    std::memcpy(buffer_.data() + used * element_bytes_, from,
+                static_cast<std::size_t>(taken * element_bytes_));
     length_ += taken;
     from += taken * element_bytes_;
     n -= taken;
@@ -102,14 +106,16 @@ std::span<const std::byte> GrowingArray::compress(std::span<const std::byte> chu
   compressed_.resize(libdeflate_zlib_compress_bound(compressor.get(), chunk.size()));
   const std::size_t size = libdeflate_zlib_compress(compressor.get(), chunk.data(), chunk.size(),
                                                     compressed_.data(), compressed_.size());
-  if (size == 0) throw Error(ErrorKind::kInternal, "libdeflate could not compress a chunk", target_.path);
+  if (size == 0)
+    throw Error(ErrorKind::kInternal, "libdeflate could not compress a chunk", target_.path);
   return std::span(compressed_).first(size);
 }
 
 void GrowingArray::write_chunk(std::int64_t chunk_elements) {
   const std::int64_t used = length_ - chunk_begin_;
   std::fill(buffer_.begin() + used * element_bytes_, buffer_.end(), std::byte{0});
-  const auto chunk = std::span<const std::byte>(buffer_).first(static_cast<std::size_t>(chunk_elements * element_bytes_));
+  const auto chunk = std::span<const std::byte>(buffer_).first(
+      static_cast<std::size_t>(chunk_elements * element_bytes_));
   const std::span<const std::byte> bytes = compress(chunk);
   const std::string operation = "writing '" + name_ + "'";
   const Hdf5Session session;
@@ -117,13 +123,15 @@ void GrowingArray::write_chunk(std::int64_t chunk_elements) {
   const auto extent = static_cast<hsize_t>(length_);
   const auto start = static_cast<hsize_t>(chunk_begin_);
   check_write(H5Dset_extent(dataset_.get(), &extent), target_.path, operation);
-  check_write(H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, 0, &start, bytes.size(), bytes.data()), target_.path,
-              operation);
+  check_write(H5Dwrite_chunk(dataset_.get(), H5P_DEFAULT, 0, &start, bytes.size(), bytes.data()),
+              target_.path, operation);
   chunk_begin_ = length_;
 }
 
 GrowingIntegers::GrowingIntegers(const WriteTarget& target, std::string name, DType narrowest)
-    : target_(target), name_(std::move(name)), array_(std::make_unique<GrowingArray>(target, name_, narrowest)) {}
+    : target_(target),
+      name_(std::move(name)),
+      array_(std::make_unique<GrowingArray>(target, name_, narrowest)) {}
 
 void GrowingIntegers::append(std::span<const std::int64_t> values) {
   if (values.empty()) return;
@@ -157,7 +165,8 @@ void GrowingIntegers::widen(DType dtype) {
       const Handle memory(H5Screate_simple(1, &count, nullptr));
       const Handle space(H5Dget_space(array_->dataset()));
       H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &count, nullptr);
-      check_write(H5Dread(array_->dataset(), H5T_NATIVE_INT64, memory.get(), space.get(), H5P_DEFAULT, piece.data()),
+      check_write(H5Dread(array_->dataset(), H5T_NATIVE_INT64, memory.get(), space.get(),
+                          H5P_DEFAULT, piece.data()),
                   target_.path, "reading back '" + name_ + "'");
     }
     append_narrowed(*wide, piece);

@@ -1,5 +1,5 @@
-// One-dimensional HDF5 datasets that grow at the end: numbers, integers of the least width, strings.
-// Memory: one chunk each. Not thread-safe; each call takes the HDF5 session itself.
+// One-dimensional HDF5 datasets that grow at the end: numbers, integers of the least width,
+// strings. Memory: one chunk each. Not thread-safe; each call takes the HDF5 session itself.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace cellfeed::format::h5ad {
 // An HDF5 file being written, and how its arrays are stored. Lifetime: outlives the arrays.
 struct WriteTarget {
   hid_t file = H5I_INVALID_HID;
-  std::string path;       // for messages
-  int gzip_level = 0;     // 0: not compressed
+  std::string path;    // for messages
+  int gzip_level = 0;  // 0: not compressed
   std::int64_t chunk_elements = 4096;
 };
 
@@ -44,14 +44,15 @@ class GrowingArray {
   std::string name_;
   DType dtype_;
   std::int64_t element_bytes_;
-  std::int64_t length_ = 0;         // elements appended
-  std::int64_t chunk_begin_ = 0;    // of the chunk in buffer_
-  std::vector<std::byte> buffer_;   // one chunk
+  std::int64_t length_ = 0;        // elements appended
+  std::int64_t chunk_begin_ = 0;   // of the chunk in buffer_
+  std::vector<std::byte> buffer_;  // one chunk
   std::vector<std::byte> compressed_;
   Handle dataset_;  // made with the first chunk, so that a short array has a short one
 };
 
-// Signed integers, stored in the narrowest of the widths that holds them all; rewritten when a wider one comes.
+// Signed integers, stored in the narrowest of the widths that holds them all; rewritten when a
+// wider one comes.
 class GrowingIntegers {
  public:
   GrowingIntegers(const WriteTarget& target, std::string name, DType narrowest);
@@ -68,7 +69,8 @@ class GrowingIntegers {
   std::unique_ptr<GrowingArray> array_;
 };
 
-// UTF-8 strings of any length. Never compressed: HDF5 keeps the texts in a heap that no filter reaches.
+// UTF-8 strings of any length. Never compressed: HDF5 keeps the texts in a heap that no filter
+// reaches.
 class GrowingStrings {
  public:
   GrowingStrings(const WriteTarget& target, std::string name);

@@ -33,14 +33,17 @@ std::int64_t find_signature(std::span<const std::byte> bytes) {
 // Where the HDF5 part starts: behind the user block, if there is one.
 std::int64_t check_bytes(const std::string& path, std::span<const std::byte> bytes) {
   if (bytes.empty())
-    throw Error(ErrorKind::kCorruptData, "the file is empty (0 bytes); copy or download it again", path);
+    throw Error(ErrorKind::kCorruptData, "the file is empty (0 bytes); copy or download it again",
+                path);
   if (starts_with(bytes, 0, kLfsPrefix))
     throw Error(ErrorKind::kCorruptData,
-                "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository", path);
+                "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository",
+                path);
   const std::int64_t signature = find_signature(bytes);
   if (signature < 0)
     throw Error(ErrorKind::kCorruptData,
-                "not an HDF5 file (no HDF5 signature); pass an .h5ad file or a shard directory", path);
+                "not an HDF5 file (no HDF5 signature); pass an .h5ad file or a shard directory",
+                path);
   return signature;
 }
 

@@ -15,7 +15,8 @@ namespace cellfeed::format::h5ad {
 
 class H5File {
  public:
-  // Throws kNotFound, kIo or kCorruptData; says so when the file is empty, truncated, a Git LFS pointer or not HDF5.
+  // Throws kNotFound, kIo or kCorruptData; says so when the file is empty, truncated, a Git LFS
+  // pointer or not HDF5.
   explicit H5File(std::string path);
 
   const std::string& path() const { return path_; }

@@ -1,9 +1,12 @@
-// H5adStore on files made with HDF5 itself: storage layouts and damage that our own writer does not make.
+// H5adStore on files made with HDF5 itself: storage layouts and damage that our own writer does not
+// make.
 #include <arrow/api.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "cellfeed/format/h5ad/chunk_index.h"
@@ -30,7 +33,8 @@ struct Storage {
 // A small AnnData file put together by hand.
 class FileMaker {
  public:
-  explicit FileMaker(const std::string& path, bool latest = false, hsize_t user_block = 0) : path_(path) {
+  explicit FileMaker(const std::string& path, bool latest = false, hsize_t user_block = 0)
+      : path_(path) {
     const Handle access(H5Pcreate(H5P_FILE_ACCESS));
     if (latest) H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
     const Handle creation(H5Pcreate(H5P_FILE_CREATE));
@@ -40,16 +44,19 @@ class FileMaker {
   hid_t id() const { return file_.get(); }
 
   template <typename T>
-  void write_array(const std::string& name, const std::vector<T>& values, const Storage& storage = {}) {
+  void write_array(const std::string& name, const std::vector<T>& values,
+                   const Storage& storage = {}) {
     write_array(name, values, file_type(dtype_of<T>()), storage);
   }
   template <typename T>
-  void write_array(const std::string& name, const std::vector<T>& values, const Handle& type, const Storage& storage) {
+  void write_array(const std::string& name, const std::vector<T>& values, const Handle& type,
+                   const Storage& storage) {
     const Handle dataset = make_array(name, type, values.size(), storage);
     const Handle memory = memory_type(dtype_of<T>());
     H5Dwrite(dataset.get(), memory.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
   }
-  Handle make_array(const std::string& name, const Handle& type, hsize_t length, const Storage& storage) {
+  Handle make_array(const std::string& name, const Handle& type, hsize_t length,
+                    const Storage& storage) {
     const hsize_t unlimited = H5S_UNLIMITED;
     const Handle space(H5Screate_simple(1, &length, storage.chunk > 0 ? &unlimited : nullptr));
     const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
@@ -59,7 +66,8 @@ class FileMaker {
     if (storage.fletcher32) H5Pset_fletcher32(properties.get());
     const Handle links(H5Pcreate(H5P_LINK_CREATE));
     H5Pset_create_intermediate_group(links.get(), 1);
-    return Handle(H5Dcreate2(id(), name.c_str(), type.get(), space.get(), links.get(), properties.get(), H5P_DEFAULT));
+    return Handle(H5Dcreate2(id(), name.c_str(), type.get(), space.get(), links.get(),
+                             properties.get(), H5P_DEFAULT));
   }
 
   void describe_matrix(const std::string& name, std::vector<std::int64_t> shape,
@@ -133,8 +141,10 @@ TEST(H5adFileTest, FindsChunksAsHdf5Does) {
     hsize_t user_block;
     int gzip;
   };
-  for (const Kind kind : {Kind{false, 0, 0}, Kind{false, 0, 1}, Kind{false, 1024, 0}, Kind{true, 0, 0}, Kind{true, 512, 1}}) {
-    SCOPED_TRACE(::testing::Message() << "latest " << kind.latest << " user block " << kind.user_block);
+  for (const Kind kind : {Kind{false, 0, 0}, Kind{false, 0, 1}, Kind{false, 1024, 0},
+                          Kind{true, 0, 0}, Kind{true, 512, 1}}) {
+    SCOPED_TRACE(::testing::Message()
+                 << "latest " << kind.latest << " user block " << kind.user_block);
     const TempDir directory;
     const std::string path = directory.file("a.h5ad");
     const auto block = testing::random_csr({.n_rows = 400, .n_cols = 100, .density = 0.3});
@@ -152,7 +162,8 @@ TEST(H5adFileTest, FindsChunksAsHdf5Does) {
       maker.write_frame("var", 100);
     }
     const auto store = open_h5ad(path);
-    testing::conformance::expect_rows(*store, block, testing::conformance::random_rows(400, 300, 1));
+    testing::conformance::expect_rows(*store, block,
+                                      testing::conformance::random_rows(400, 300, 1));
   }
 }
 
@@ -164,7 +175,8 @@ TEST(H5adFileTest, HonoursFiltersThatOneChunkSkipped) {
     Parts parts;
     maker.write_array("X/indptr", parts.indptr);
     maker.write_array("X/indices", parts.indices);
-    const Handle data = maker.make_array("X/data", file_type(DType::kF32), 5, {.chunk = 5, .gzip = 4});
+    const Handle data =
+        maker.make_array("X/data", file_type(DType::kF32), 5, {.chunk = 5, .gzip = 4});
     const hsize_t start = 0;
     H5Dwrite_chunk(data.get(), H5P_DEFAULT, 1, &start, 20, parts.data.data());
     maker.describe_matrix("X", {3, 4});
@@ -194,7 +206,8 @@ TEST(H5adFileTest, ReadsChunksThatWereNeverWrittenAsZeros) {
 
 TEST(H5adFileTest, InflatesEachChunkOncePerFetch) {
   const TempDir directory;
-  const auto store = open_h5ad(make_file(directory, {}, {.chunk = 5, .gzip = 4}), {.cache_bytes = 0});
+  const auto store =
+      open_h5ad(make_file(directory, {}, {.chunk = 5, .gzip = 4}), {.cache_bytes = 0});
   std::int64_t tasks = 0;
   const std::vector<std::int64_t> rows{0, 2, 0, 2, 2};
   const auto counting = [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
@@ -215,30 +228,47 @@ TEST(H5adFileTest, NamesTheRowWhereIndptrDecreases) {
   for (const Storage& storage : {Storage{}, Storage{.chunk = 2}}) {
     const TempDir directory;
     const std::string path = make_file(directory, {.indptr = {0, 3, 2, 5}}, storage);
-    expect_error(ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(path), {0, 1}); }, "row 1 goes from 3 to 2");
+    expect_error(
+        ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(path), {0, 1}); },
+        "row 1 goes from 3 to 2");
   }
 }
 
 TEST(H5adFileTest, ChecksTheEndsOfIndptr) {
   const TempDir directory;
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {1, 2, 2, 5}})); }, "starts at 1");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 2, 2, 6}})); }, "ends at 6");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 5}})); }, "2 entries, 3 rows");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {1, 2, 2, 5}})); },
+      "starts at 1");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 2, 2, 6}})); },
+      "ends at 6");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.indptr = {0, 5}})); },
+      "2 entries, 3 rows");
 }
 
 TEST(H5adFileTest, ChecksShapeAndLengths) {
   const TempDir directory;
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {}})); }, "shape");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3}})); }, "shape");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {-3, 4}})); }, "-3");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.data = {1, 2}})); }, "differ in length");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3, 9}})); }, "'var'");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {}})); }, "shape");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3}})); }, "shape");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {-3, 4}})); }, "-3");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.data = {1, 2}})); },
+      "differ in length");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(make_file(directory, {.shape = {3, 9}})); },
+      "'var'");
 }
 
 TEST(H5adFileTest, NamesFileRowAndEntryOfAnIndexOutOfRange) {
   const TempDir directory;
   const auto store = open_h5ad(make_file(directory, {.indices = {0, 3, 1, 7, 3}}));
-  expect_error(ErrorKind::kCorruptData, [&] { read_rows(*store, {2}); }, "row 2, entry 1: index 7, columns 4");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { read_rows(*store, {2}); },
+      "row 2, entry 1: index 7, columns 4");
   EXPECT_EQ(read_rows(*store, {0}).indices[0], (std::vector<std::int32_t>{0, 3}));
 }
 
@@ -248,9 +278,12 @@ TEST(H5adFileTest, FindsADamagedCompressedChunk) {
   auto bytes = TempDir::read_all(path);
   // Each zlib stream starts with 0x78 0x5e or 0x01; damage all of them.
   for (std::size_t i = 0; i + 1 < bytes.size(); ++i)
-    if (bytes[i] == std::byte{0x78} && bytes[i + 1] == std::byte{0x5e}) bytes[i + 6] ^= std::byte{0xff};
+    if (bytes[i] == std::byte{0x78} && bytes[i + 1] == std::byte{0x5e})
+      bytes[i + 6] ^= std::byte{0xff};
   directory.write("b.h5ad", bytes);
-  expect_error(ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(directory.file("b.h5ad")), {0, 2}); }, "b.h5ad");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { read_rows(*open_h5ad(directory.file("b.h5ad")), {0, 2}); },
+      "b.h5ad");
 }
 
 TEST(H5adFileTest, SaysWhatIsWrongWithFilesThatAreNotHdf5) {
@@ -261,7 +294,8 @@ TEST(H5adFileTest, SaysWhatIsWrongWithFilesThatAreNotHdf5) {
   directory.write("a", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n");
   expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "git lfs pull");
   directory.write("a", "PK\3\4 this is a zip");
-  expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "not an HDF5 file");
+  expect_error(
+      ErrorKind::kCorruptData, [&] { open_h5ad(directory.file("a")); }, "not an HDF5 file");
 }
 
 TEST(H5adFileTest, SurvivesTruncationAnywhere) {
@@ -313,7 +347,8 @@ TEST(H5adFileTest, SurvivesFlippedBytesInTheChunkIndex) {
 
 TEST(H5adFileTest, SurvivesFlippedBytesInCompressedChunks) {
   const TempDir directory;
-  const auto bytes = TempDir::read_all(make_file(directory, {}, {.chunk = 5, .shuffle = true, .gzip = 4}));
+  const auto bytes =
+      TempDir::read_all(make_file(directory, {}, {.chunk = 5, .shuffle = true, .gzip = 4}));
   // Bytes behind each zlib header.
   std::mt19937 random(2);
   for (std::size_t i = 0; i + 20 < bytes.size(); ++i) {
@@ -344,7 +379,9 @@ TEST(H5adFileTest, TellsWhatItDoesNotRead) {
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path); }, "CSC");
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "flat"}); }, "dense");
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "layers/old"}); }, "0.6");
-  expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); }, "X, layers/flat, layers/old");
+  expect_error(
+      ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); },
+      "X, layers/flat, layers/old");
   expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "raw"}); }, "layers/flat");
 }
 
@@ -364,18 +401,41 @@ TEST(H5adFileTest, RefusesFloat16AndBigEndian) {
     }
     open_h5ad(path);
   };
-  expect_error(ErrorKind::kUnsupported, [&] {
-    const Hdf5Session session;
-    open_with(Handle(H5Tcopy(H5T_IEEE_F32BE)));
-  }, "big-endian");
-  expect_error(ErrorKind::kUnsupported, [&] {
-    const Hdf5Session session;
-    Handle half(H5Tcopy(H5T_IEEE_F32LE));
-    H5Tset_fields(half.get(), 15, 10, 5, 0, 10);
-    H5Tset_size(half.get(), 2);
-    H5Tset_ebias(half.get(), 15);
-    open_with(half);
-  }, "float16");
+  expect_error(
+      ErrorKind::kUnsupported,
+      [&] {
+        const Hdf5Session session;
+        open_with(Handle(H5Tcopy(H5T_IEEE_F32BE)));
+      },
+      "big-endian");
+  expect_error(
+      ErrorKind::kUnsupported,
+      [&] {
+        const Hdf5Session session;
+        Handle half(H5Tcopy(H5T_IEEE_F32LE));
+        H5Tset_fields(half.get(), 15, 10, 5, 0, 10);
+        H5Tset_size(half.get(), 2);
+        H5Tset_ebias(half.get(), 15);
+        open_with(half);
+      },
+      "float16");
+}
+
+TEST(H5adFileTest, NumbersCellsButNotGenesWithoutNames) {
+  for (const char* nameless : {"obs", "var"}) {
+    const TempDir directory;
+    const std::string path = make_file(directory, {});
+    {
+      const Hdf5Session session;
+      const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+      H5Ldelete(file.get(), (std::string(nameless) + "/_index").c_str(), H5P_DEFAULT);
+    }
+    if (std::string(nameless) == "obs")
+      EXPECT_EQ(open_h5ad(path)->read_obs(1, 2)->column(0)->GetScalar(0).ValueOrDie()->ToString(),
+                "1");
+    else
+      expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(path); }, "no names");
+  }
 }
 
 TEST(H5adFileTest, FingerprintChangesWithTheFile) {
@@ -386,6 +446,60 @@ TEST(H5adFileTest, FingerprintChangesWithTheFile) {
   auto bytes = TempDir::read_all(path);
   directory.write("a.h5ad", bytes);  // the same bytes, written later
   EXPECT_NE(open_h5ad(path)->fingerprint(), before);
+}
+
+// Row by row, through HDF5 itself.
+testing::DecodedRows read_through_hdf5(const std::string& path, const std::string& layer) {
+  const Hdf5Session session;
+  // As the store has it open: HDF5 refuses another setting of locks.
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_file_locking(access.get(), false, true);
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  const auto read = [&](const char* name, auto zero, hid_t type) {
+    const Handle dataset = open_object(file.get(), path, layer + name);
+    std::vector<decltype(zero)> values(
+        static_cast<std::size_t>(extents(Handle(H5Dget_space(dataset.get()))).at(0)));
+    EXPECT_GE(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    return values;
+  };
+  const auto indptr = read("/indptr", std::int64_t{}, H5T_NATIVE_INT64);
+  const auto indices = read("/indices", std::int32_t{}, H5T_NATIVE_INT32);
+  const auto data = read("/data", double{}, H5T_NATIVE_DOUBLE);
+  testing::DecodedRows rows;
+  for (std::size_t row = 0; row + 1 < indptr.size(); ++row) {
+    std::map<std::int32_t, double> entries;
+    for (std::int64_t i = indptr[row]; i < indptr[row + 1]; ++i) entries[indices[i]] += data[i];
+    auto& columns = rows.indices.emplace_back();
+    auto& values = rows.values.emplace_back();
+    for (const auto& [column, value] : entries) {
+      columns.push_back(column);
+      values.push_back(value);
+    }
+  }
+  return rows;
+}
+
+TEST(H5adFileTest, ReadsRealFilesAsHdf5Does) {
+  const char* chosen = std::getenv("CELLFEED_TEST_DATA");
+  const std::filesystem::path data = chosen != nullptr ? chosen : "../shared/data";
+  if (!std::filesystem::exists(data / "anndata")) GTEST_SKIP() << "no real data in " << data;
+  int n_read = 0;
+  for (const char* folder : {"anndata", "odd"})
+    for (const auto& entry : std::filesystem::directory_iterator(data / folder))
+      for (const char* layer : {"X", "raw/X", "layers/counts", "layers/spliced"}) {
+        std::unique_ptr<RowStore> store;
+        try {
+          store = open_h5ad(entry.path().string(), {.layer = layer});
+        } catch (const Error&) {
+          continue;  // what is refused, and why, is tested above
+        }
+        SCOPED_TRACE(entry.path().string() + " " + layer);
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(store->info().n_rows));
+        std::iota(rows.begin(), rows.end(), 0);
+        EXPECT_EQ(read_rows(*store, rows) == read_through_hdf5(entry.path().string(), layer), true);
+        ++n_read;
+      }
+  EXPECT_GE(n_read, 20);
 }
 
 }  // namespace

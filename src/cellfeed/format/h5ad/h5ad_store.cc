@@ -29,6 +29,7 @@ class H5adStore final : public RowStore {
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
     return plan_csr_fetch_bytes(matrix_, rows);
   }
+  void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
   void release_pages() const override { file_->release_pages(); }
   std::vector<std::string> obs_names() const override { return obs_.columns(); }
   matrix::FixedColumn obs_column(const std::string& name) const override;
@@ -49,7 +50,8 @@ class H5adStore final : public RowStore {
   matrix::GeneAxis genes_;
 };
 
-H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer, std::int64_t cache_bytes)
+H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
+                     std::int64_t cache_bytes)
     : file_(std::move(file)),
       matrix_(*file_, layer),
       cache_(cache_bytes),
@@ -61,13 +63,23 @@ H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer, std
 
 void H5adStore::describe(const std::string& layer) {
   const StoredArray& data = matrix_.data();
-  info_ = {.path = file_->path(), .format = "h5ad", .layer = layer, .n_rows = matrix_.n_rows(),
-           .n_cols = matrix_.n_cols(), .nnz = matrix_.nnz(), .value_dtype = data.dtype(),
-           .is_dense = false, .compression = data.compression(), .rows_per_chunk = 1,
+  info_ = {.path = file_->path(),
+           .format = "h5ad",
+           .layer = layer,
+           .n_rows = matrix_.n_rows(),
+           .n_cols = matrix_.n_cols(),
+           .nnz = matrix_.nnz(),
+           .value_dtype = data.dtype(),
+           .is_dense = false,
+           .compression = data.compression(),
+           .rows_per_chunk = 1,
            .bytes_on_disk = file_->size()};
   if (data.is_compressed() && matrix_.n_rows() > 0) {
     const std::int64_t row_entries = std::max<std::int64_t>(1, matrix_.nnz() / matrix_.n_rows());
     info_.rows_per_chunk = std::max<std::int64_t>(1, data.chunk_elements() / row_entries);
+    info_.inflated_bytes =
+        matrix_.nnz() * static_cast<std::int64_t>(dtype_bytes(data.dtype()) +
+                                                  dtype_bytes(matrix_.indices().dtype()));
   }
 }
 
@@ -85,13 +97,14 @@ matrix::FixedColumn H5adStore::obs_column(const std::string& name) const {
   if (std::find(columns.begin(), columns.end(), name) == columns.end())
     throw_error(ErrorKind::kNoSuchKey, info_.path, "no such obs column: '{}'; there are: {}", name,
                 fmt::join(columns, ", "));
-  return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_column(name, 0, info_.n_rows)));
+  return matrix::make_fixed_column(name,
+                                   arrow::ChunkedArray(obs_.read_column(name, 0, info_.n_rows)));
 }
 
 std::shared_ptr<arrow::Table> H5adStore::read_obs(std::int64_t begin, std::int64_t end) const {
   if (begin < 0 || begin > end || end > info_.n_rows)
-    throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}", begin, end,
-                info_.n_rows);
+    throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}",
+                begin, end, info_.n_rows);
   return obs_.read(begin, end);
 }
 
@@ -114,7 +127,8 @@ std::uint64_t H5adStore::fingerprint() const {
 }  // namespace
 
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
-  if (options.cache_bytes < 0) throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
+  if (options.cache_bytes < 0)
+    throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
   auto file = std::make_unique<H5File>(path);
   std::string layer;
   {
@@ -123,7 +137,8 @@ std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& 
     if (object_kind(file->id(), layer) == ObjectKind::kDataset)
       throw_error(ErrorKind::kUnsupported, path,
                   "'{}' is a dense matrix, which this version does not read; convert it: adata.X = "
-                  "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)", layer);
+                  "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)",
+                  layer);
   }
   return std::make_unique<H5adStore>(std::move(file), layer, options.cache_bytes);
 }

@@ -39,11 +39,13 @@ const bool kConforms[] = {
     testing::register_row_store_conformance("h5ad_plain", factory({})),
     // Chunks far smaller than rows: a row has many pieces.
     testing::register_row_store_conformance("h5ad_tiny_chunks", factory({.chunk_elements = 5})),
-    testing::register_row_store_conformance("h5ad_gzip",
-                                            factory({.compression = Compression::kGzip, .chunk_elements = 64})),
     testing::register_row_store_conformance(
-        "h5ad_gzip_no_cache", factory({.compression = Compression::kGzip, .chunk_elements = 64}, 0)),
-    testing::register_row_store_conformance("h5ad_wide_indices", factory({.index_dtype = DType::kI64})),
+        "h5ad_gzip", factory({.compression = Compression::kGzip, .chunk_elements = 64})),
+    testing::register_row_store_conformance(
+        "h5ad_gzip_no_cache",
+        factory({.compression = Compression::kGzip, .chunk_elements = 64}, 0)),
+    testing::register_row_store_conformance("h5ad_wide_indices",
+                                            factory({.index_dtype = DType::kI64})),
 };
 
 }  // namespace

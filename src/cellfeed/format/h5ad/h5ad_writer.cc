@@ -26,7 +26,8 @@ constexpr std::int64_t kPieceRows = 65536;  // converted or named at once
 // obs or var being written.
 class FrameWriter {
  public:
-  FrameWriter(const WriteTarget& target, std::string name) : target_(target), name_(std::move(name)) {}
+  FrameWriter(const WriteTarget& target, std::string name)
+      : target_(target), name_(std::move(name)) {}
 
   std::int64_t n_rows() const { return n_rows_; }
   bool has_columns() const { return !writers_.empty(); }
@@ -92,9 +93,11 @@ class FrameWriter {
   void check_columns(const arrow::Schema& schema) const {
     bool equal = schema.num_fields() == std::ssize(types_);
     for (int i = 0; equal && i < schema.num_fields(); ++i)
-      equal = schema.field(i)->name() == types_[i]->name() && has_same_encoding(*schema.field(i)->type(), *types_[i]->type());
+      equal = schema.field(i)->name() == types_[i]->name() &&
+              has_same_encoding(*schema.field(i)->type(), *types_[i]->type());
     if (!equal)
-      throw_invalid("every piece of {} must have the columns of the first: got {}", name_, schema.ToString());
+      throw_invalid("every piece of {} must have the columns of the first: got {}", name_,
+                    schema.ToString());
   }
   // Widths of dictionary indices may differ from piece to piece.
   static bool has_same_encoding(const arrow::DataType& a, const arrow::DataType& b) {
@@ -116,8 +119,8 @@ class FrameWriter {
 Handle create_file(const std::string& temp_path) {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_file_locking(access.get(), false, true);
-  return check_written(H5Fcreate(temp_path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()), temp_path,
-                       "making the file");
+  return check_written(H5Fcreate(temp_path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()),
+                       temp_path, "making the file");
 }
 
 }  // namespace
@@ -174,10 +177,12 @@ H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions 
   if (options.index_dtype != DType::kI32 && options.index_dtype != DType::kI64)
     throw_invalid("index_dtype must be int32 or int64: {}", dtype_name(options.index_dtype));
   if (options.value_dtype == DType::kBool) throw_invalid("value_dtype must be a number, not bool");
-  if (options.compression == Compression::kGzip && (options.gzip_level < 1 || options.gzip_level > 12))
+  if (options.compression == Compression::kGzip &&
+      (options.gzip_level < 1 || options.gzip_level > 12))
     throw_invalid("gzip_level must be between 1 and 12: {}", options.gzip_level);
   if (::access(path.c_str(), F_OK) == 0)
-    throw Error(ErrorKind::kAlreadyExists, "the target exists; remove it or choose another name", path);
+    throw Error(ErrorKind::kAlreadyExists, "the target exists; remove it or choose another name",
+                path);
   state_ = std::make_unique<State>(std::move(path), n_cols, options);
   State& s = *state_;
   const Hdf5Session session;
@@ -213,7 +218,8 @@ void H5adWriter::State::append_values(const CsrSlice& rows, std::int64_t n) {
           if (!exact)
             throw_error(ErrorKind::kPrecision, path,
                         "a value does not fit {} exactly; write the file as float64: {}",
-                        dtype_name(options.value_dtype), stored[begin + static_cast<std::int64_t>(i)]);
+                        dtype_name(options.value_dtype),
+                        stored[begin + static_cast<std::int64_t>(i)]);
         }
         data->append(converted.data(), std::ssize(converted));
       }
@@ -238,19 +244,23 @@ void H5adWriter::State::append_indices(const std::int32_t* columns, std::int64_t
 
 void H5adWriter::append(const CsrSlice& rows) {
   State& s = *state_;
-  if (s.is_finished) throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended", s.path);
+  if (s.is_finished)
+    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
+                s.path);
   if (rows.indptr.empty()) throw_invalid("indptr must have one entry more than rows: it is empty");
   std::vector<std::int64_t> offsets;
   offsets.reserve(rows.indptr.size());
   for (std::size_t i = 1; i < rows.indptr.size(); ++i) {
     if (rows.indptr[i] < rows.indptr[i - 1])
-      throw_invalid("indptr must not decrease: row {}, {} to {}", i - 1, rows.indptr[i - 1], rows.indptr[i]);
+      throw_invalid("indptr must not decrease: row {}, {} to {}", i - 1, rows.indptr[i - 1],
+                    rows.indptr[i]);
     offsets.push_back(s.nnz + rows.indptr[i] - rows.indptr[0]);
   }
   const std::int64_t first = rows.indptr.front();
   const std::int64_t n = rows.indptr.back() - first;
   CsrSlice entries = rows;
-  entries.values = static_cast<const std::byte*>(rows.values) + first * static_cast<std::int64_t>(dtype_bytes(rows.dtype));
+  entries.values = static_cast<const std::byte*>(rows.values) +
+                   first * static_cast<std::int64_t>(dtype_bytes(rows.dtype));
   s.append_indices(rows.indices + first, n);
   s.append_values(entries, n);
   s.indptr->append(offsets);
@@ -259,26 +269,32 @@ void H5adWriter::append(const CsrSlice& rows) {
 }
 
 void H5adWriter::append(const matrix::CsrBlock& rows) {
-  append({.indptr = rows.indptr.span(), .indices = rows.indices.data(),
-          .values = matrix::value_buffer_data(rows.values), .dtype = matrix::value_buffer_dtype(rows.values)});
+  append({.indptr = rows.indptr.span(),
+          .indices = rows.indices.data(),
+          .values = matrix::value_buffer_data(rows.values),
+          .dtype = matrix::value_buffer_dtype(rows.values)});
 }
 
 void H5adWriter::append_obs(const arrow::Table& obs) {
   if (state_->is_finished)
-    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended", state_->path);
+    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
+                state_->path);
   state_->obs->append(obs);
 }
 
 void H5adWriter::finish(const arrow::Table* var) {
   State& s = *state_;
-  if (s.is_finished) throw Error(ErrorKind::kInvalidArgument, "the file is finished already", s.path);
+  if (s.is_finished)
+    throw Error(ErrorKind::kInvalidArgument, "the file is finished already", s.path);
   s.is_finished = true;
   if (!s.obs->has_columns()) s.obs->append_numbered(s.n_rows);
-  if (var != nullptr) s.var->append(*var);
-  else s.var->append_numbered(s.n_cols);
+  if (var != nullptr)
+    s.var->append(*var);
+  else
+    s.var->append_numbered(s.n_cols);
   if (s.obs->n_rows() != s.n_rows || s.var->n_rows() != s.n_cols)
-    throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns", s.obs->n_rows(),
-                  s.n_rows, s.var->n_rows(), s.n_cols);
+    throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns",
+                  s.obs->n_rows(), s.n_rows, s.var->n_rows(), s.n_cols);
   s.data->finish();
   s.indices->finish();
   s.indptr->finish();

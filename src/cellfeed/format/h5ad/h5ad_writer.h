@@ -24,11 +24,13 @@ struct H5adWriterOptions {
   DType index_dtype = DType::kI32;  // or kI64, for readers that want indices as wide as indptr
   Compression compression = Compression::kNone;
   int gzip_level = 4;  // 1..12: smaller files, slower writing
-  // Elements per chunk of data and indices: larger is faster to stream, dearer for random rows of compressed files.
+  // Elements per chunk of data and indices: larger is faster to stream, dearer for random rows of
+  // compressed files.
   std::int64_t chunk_elements = 16384;
 };
 
-// Consecutive rows. indptr has one entry more than rows; entries are relative to indices and values.
+// Consecutive rows. indptr has one entry more than rows; entries are relative to indices and
+// values.
 struct CsrSlice {
   std::span<const std::int64_t> indptr;
   const std::int32_t* indices = nullptr;
@@ -38,7 +40,8 @@ struct CsrSlice {
 
 class H5adWriter {
  public:
-  // Throws kAlreadyExists when path exists, kIo / kNotFound when it cannot be made. Writes to a temporary name beside it.
+  // Throws kAlreadyExists when path exists, kIo / kNotFound when it cannot be made. Writes to a
+  // temporary name beside it.
   H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options = {});
   ~H5adWriter();
   H5adWriter(const H5adWriter&) = delete;
@@ -46,11 +49,14 @@ class H5adWriter {
 
   void append(const CsrSlice& rows);
   void append(const matrix::CsrBlock& rows);
-  // The next rows of obs: "_index" (strings) and the columns of the first piece, with the same types. Dictionary
-  // columns become categoricals; their categories are the union over pieces in order of first appearance.
-  // Schema metadata "index_name" names the index; field metadata "nullable" keeps a mask even when nothing is missing. Without any piece, cells are named by their position.
+  // The next rows of obs: "_index" (strings) and the columns of the first piece, with the same
+  // types. Dictionary columns become categoricals; their categories are the union over pieces in
+  // order of first appearance. Schema metadata "index_name" names the index; field metadata
+  // "nullable" keeps a mask even when nothing is missing. Without any piece, cells are named by
+  // their position.
   void append_obs(const arrow::Table& obs);
-  // Writes var ("_index" first; null: columns named by position), closes the file and renames it to path.
+  // Writes var ("_index" first; null: columns named by position), closes the file and renames it to
+  // path.
   void finish(const arrow::Table* var);
 
   std::int64_t rows_written() const;

@@ -1,4 +1,5 @@
-// H5adWriter: every column kind comes back through the reader; nothing is left behind when writing fails.
+// H5adWriter: every column kind comes back through the reader; nothing is left behind when writing
+// fails.
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 #include <arrow/api.h>
@@ -23,7 +24,8 @@ template <typename Builder, typename T>
 std::shared_ptr<arrow::Array> make_array(const std::vector<std::optional<T>>& values) {
   Builder builder;
   for (const auto& value : values)
-    if (!(value ? builder.Append(*value) : builder.AppendNull()).ok()) throw std::runtime_error("arrow");
+    if (!(value ? builder.Append(*value) : builder.AppendNull()).ok())
+      throw std::runtime_error("arrow");
   return builder.Finish().ValueOrDie();
 }
 
@@ -32,20 +34,23 @@ std::shared_ptr<arrow::Array> make_texts(const std::vector<std::optional<std::st
 }
 
 std::shared_ptr<arrow::Array> make_categorical(const std::vector<std::optional<std::int8_t>>& codes,
-                                               std::shared_ptr<arrow::Array> categories, bool ordered = false) {
+                                               std::shared_ptr<arrow::Array> categories,
+                                               bool ordered = false) {
   const auto indices = make_array<arrow::Int8Builder, std::int8_t>(codes);
-  return std::make_shared<arrow::DictionaryArray>(arrow::dictionary(arrow::int8(), categories->type(), ordered),
-                                                  indices, categories);
+  return std::make_shared<arrow::DictionaryArray>(
+      arrow::dictionary(arrow::int8(), categories->type(), ordered), indices, categories);
 }
 
-std::shared_ptr<arrow::Table> make_table(const std::vector<std::pair<std::string, std::shared_ptr<arrow::Array>>>& columns) {
+std::shared_ptr<arrow::Table> make_table(
+    const std::vector<std::pair<std::string, std::shared_ptr<arrow::Array>>>& columns) {
   arrow::FieldVector fields;
   arrow::ArrayVector arrays;
   for (const auto& [name, array] : columns) {
     fields.push_back(arrow::field(name, array->type()));
     arrays.push_back(array);
   }
-  return arrow::Table::Make(arrow::schema(fields, arrow::key_value_metadata({{"index_name", "barcode"}})), arrays);
+  return arrow::Table::Make(
+      arrow::schema(fields, arrow::key_value_metadata({{"index_name", "barcode"}})), arrays);
 }
 
 std::shared_ptr<arrow::Table> all_kinds() {
@@ -67,7 +72,9 @@ std::shared_ptr<arrow::Table> all_kinds() {
   });
 }
 
-matrix::CsrBlock three_rows() { return testing::random_csr({.n_rows = 3, .n_cols = 4, .density = 0.7}); }
+matrix::CsrBlock three_rows() {
+  return testing::random_csr({.n_rows = 3, .n_cols = 4, .density = 0.7});
+}
 
 TEST(H5adWriterTest, WritesEveryKindOfColumn) {
   const TempDir directory;
@@ -80,7 +87,8 @@ TEST(H5adWriterTest, WritesEveryKindOfColumn) {
   const auto read = store->read_obs(0, 3);
   ASSERT_EQ(read->num_columns(), obs->num_columns());
   for (int i = 0; i < obs->num_columns(); ++i)
-    EXPECT_TRUE(read->column(i)->Equals(obs->column(i))) << obs->field(i)->name() << read->column(i)->ToString();
+    EXPECT_TRUE(read->column(i)->Equals(obs->column(i)))
+        << obs->field(i)->name() << read->column(i)->ToString();
   EXPECT_EQ(read->schema()->metadata()->Get("index_name").ValueOrDie(), "barcode");
   EXPECT_EQ(store->genes().names, (std::vector<std::string>{"0", "1", "2", "3"}));
 }
@@ -98,7 +106,8 @@ TEST(H5adWriterTest, UnitesCategoriesOverPiecesAndWidensTheirCodes) {
       names.push_back("cell " + std::to_string(piece * 10 + i));
       expected.push_back(*texts.back());
     }
-    writer.append_obs(*make_table({{"_index", make_texts(names)}, {"c", make_categorical(codes, make_texts(texts))}}));
+    writer.append_obs(*make_table(
+        {{"_index", make_texts(names)}, {"c", make_categorical(codes, make_texts(texts))}}));
   }
   const std::vector<std::int64_t> indptr(301, 0);
   writer.append({.indptr = indptr});
@@ -109,16 +118,19 @@ TEST(H5adWriterTest, UnitesCategoriesOverPiecesAndWidensTheirCodes) {
   ASSERT_EQ(column.length, 300);
   const auto texts = matrix::category_texts(column);
   EXPECT_EQ(texts.size(), 155u);
-  for (int i = 0; i < 300; ++i) EXPECT_EQ(texts[static_cast<const std::int16_t*>(column.values)[i]], expected[i]);
+  for (int i = 0; i < 300; ++i)
+    EXPECT_EQ(texts[static_cast<const std::int16_t*>(column.values)[i]], expected[i]);
 }
 
 TEST(H5adWriterTest, TurnsNullableWhenALaterRowIsMissing) {
   const TempDir directory;
   H5adWriter writer(directory.file("a.h5ad"), 1);
   const auto piece = [](std::optional<std::int64_t> value) {
-    return make_table({{"_index", make_texts({"c"})}, {"n", make_array<arrow::Int64Builder, std::int64_t>({value})}});
+    return make_table({{"_index", make_texts({"c"})},
+                       {"n", make_array<arrow::Int64Builder, std::int64_t>({value})}});
   };
-  for (const auto& table : {piece(1), piece(2), piece(std::nullopt), piece(4)}) writer.append_obs(*table);
+  for (const auto& table : {piece(1), piece(2), piece(std::nullopt), piece(4)})
+    writer.append_obs(*table);
   const std::vector<std::int64_t> indptr(5, 0);
   writer.append({.indptr = indptr});
   writer.finish(nullptr);
@@ -133,8 +145,10 @@ TEST(H5adWriterTest, AppendsSlicesThatDoNotStartAtZero) {
   const auto block = testing::random_csr({.n_rows = 20, .n_cols = 50});
   H5adWriter writer(directory.file("a.h5ad"), 50, {.chunk_elements = 8});
   for (const auto& [begin, end] : {std::pair{0, 7}, {7, 7}, {7, 20}})
-    writer.append({.indptr = block.indptr.span().subspan(begin, end - begin + 1), .indices = block.indices.data(),
-                   .values = matrix::value_buffer_data(block.values), .dtype = DType::kF32});
+    writer.append({.indptr = block.indptr.span().subspan(begin, end - begin + 1),
+                   .indices = block.indices.data(),
+                   .values = matrix::value_buffer_data(block.values),
+                   .dtype = DType::kF32});
   EXPECT_EQ(writer.rows_written(), 20);
   writer.finish(nullptr);
   std::vector<std::int64_t> rows(20);
@@ -167,7 +181,8 @@ TEST(H5adWriterTest, RefusesATargetThatAppearedWhileWriting) {
 }
 
 TEST(H5adWriterTest, RefusesAMissingDirectory) {
-  expect_error(ErrorKind::kIo, [] { H5adWriter("/no/such/directory/a.h5ad", 4); }, "/no/such/directory");
+  expect_error(
+      ErrorKind::kIo, [] { H5adWriter("/no/such/directory/a.h5ad", 4); }, "/no/such/directory");
 }
 
 TEST(H5adWriterTest, RefusesWhatDoesNotFit) {
@@ -176,14 +191,23 @@ TEST(H5adWriterTest, RefusesWhatDoesNotFit) {
   const std::vector<std::int64_t> indptr{0, 1};
   const std::vector<float> large{256}, one{1};
   const std::vector<std::int32_t> inside{0}, outside{4};
-  expect_error(ErrorKind::kPrecision, [&] { writer.append({indptr, inside.data(), large.data(), DType::kF32}); }, "256");
-  expect_error(ErrorKind::kInvalidArgument, [&] { writer.append({indptr, outside.data(), one.data(), DType::kF32}); }, "4");
-  expect_error(ErrorKind::kInvalidArgument, [&] { writer.append_obs(*make_table({{"name", make_texts({"a"})}})); }, "_index");
-  expect_error(ErrorKind::kUnsupported, [&] {
-    H5adWriter other(directory.file("b.h5ad"), 4);
-    const auto dates = arrow::MakeArrayOfNull(arrow::date32(), 1).ValueOrDie();
-    other.append_obs(*make_table({{"_index", make_texts({"a"})}, {"day", dates}}));
-  }, "obs/day");
+  expect_error(
+      ErrorKind::kPrecision,
+      [&] { writer.append({indptr, inside.data(), large.data(), DType::kF32}); }, "256");
+  expect_error(
+      ErrorKind::kInvalidArgument,
+      [&] { writer.append({indptr, outside.data(), one.data(), DType::kF32}); }, "4");
+  expect_error(
+      ErrorKind::kInvalidArgument,
+      [&] { writer.append_obs(*make_table({{"name", make_texts({"a"})}})); }, "_index");
+  expect_error(
+      ErrorKind::kUnsupported,
+      [&] {
+        H5adWriter other(directory.file("b.h5ad"), 4);
+        const auto dates = arrow::MakeArrayOfNull(arrow::date32(), 1).ValueOrDie();
+        other.append_obs(*make_table({{"_index", make_texts({"a"})}, {"day", dates}}));
+      },
+      "obs/day");
 }
 
 TEST(H5adWriterTest, RefusesObsOfAnotherLength) {

@@ -142,9 +142,12 @@ ObjectKind object_kind(hid_t parent, const std::string& name) {
     return ObjectKind::kOther;
   }
   switch (H5Iget_type(object.get())) {
-    case H5I_GROUP: return ObjectKind::kGroup;
-    case H5I_DATASET: return ObjectKind::kDataset;
-    default: return ObjectKind::kOther;
+    case H5I_GROUP:
+      return ObjectKind::kGroup;
+    case H5I_DATASET:
+      return ObjectKind::kDataset;
+    default:
+      return ObjectKind::kOther;
   }
 }
 
@@ -185,7 +188,8 @@ std::optional<std::vector<std::int64_t>> integers_attribute(hid_t object, const 
   const Handle type(H5Aget_type(attribute.get()));
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   const H5T_class_t kind = H5Tget_class(type.get());
-  // A NumPy bool is an enum of one byte; HDF5 does not convert enums to integers, but its own bytes do.
+  // A NumPy bool is an enum of one byte; HDF5 does not convert enums to integers, but its own bytes
+  // do.
   if (count < 0 || static_cast<std::size_t>(count) > kMaxAttributeElements ||
       (kind != H5T_INTEGER && kind != H5T_ENUM))
     return std::nullopt;

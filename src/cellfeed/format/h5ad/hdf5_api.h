@@ -1,5 +1,6 @@
-// HDF5's C API as handles and exceptions, all under one process-wide lock. Metadata only: matrix data never passes here.
-// Thread-safe: Hdf5Session serialises; it may be nested, and a fork cannot happen inside one of another thread.
+// HDF5's C API as handles and exceptions, all under one process-wide lock. Metadata only: matrix
+// data never passes here. Thread-safe: Hdf5Session serialises; it may be nested, and a fork cannot
+// happen inside one of another thread.
 #pragma once
 
 #include <hdf5.h>
@@ -45,8 +46,10 @@ class Handle {
 // HDF5's own account of its last error, innermost reason first; clears it.
 std::string take_hdf5_message();
 // Throws `kind` with the operation and HDF5's account when status is negative.
-void check_hdf5(std::int64_t status, ErrorKind kind, const std::string& path, const std::string& operation);
-Handle check_handle(hid_t id, ErrorKind kind, const std::string& path, const std::string& operation);
+void check_hdf5(std::int64_t status, ErrorKind kind, const std::string& path,
+                const std::string& operation);
+Handle check_handle(hid_t id, ErrorKind kind, const std::string& path,
+                    const std::string& operation);
 
 // Objects are named by path from the root: "X/indptr". All need a Hdf5Session.
 enum class ObjectKind { kMissing, kGroup, kDataset, kOther };
@@ -54,9 +57,11 @@ ObjectKind object_kind(hid_t parent, const std::string& name);
 std::vector<std::string> member_names(hid_t group, const std::string& path);
 Handle open_object(hid_t parent, const std::string& path, const std::string& name);
 
-// Attributes as text, whatever the string type (variable, fixed, padded); nullopt when absent or not a string.
+// Attributes as text, whatever the string type (variable, fixed, padded); nullopt when absent or
+// not a string.
 std::optional<std::string> text_attribute(hid_t object, const char* name);
-// A one-dimensional attribute of strings; an empty one of any type is an empty list (anndata writes float64).
+// A one-dimensional attribute of strings; an empty one of any type is an empty list (anndata writes
+// float64).
 std::optional<std::vector<std::string>> texts_attribute(hid_t object, const char* name);
 std::optional<std::vector<std::int64_t>> integers_attribute(hid_t object, const char* name);
 

@@ -1,8 +1,8 @@
 // The filters of HDF5 that this version undoes.
 #include "cellfeed/format/h5ad/hdf5_filters.h"
 
-#include <hdf5.h>
 #include <fmt/ranges.h>
+#include <hdf5.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,15 +22,22 @@ bool is_codec(int filter) {
 void decode(int filter, std::span<const std::byte> in, std::span<std::byte> out,
             const io::ChunkOrigin& origin) {
   switch (filter) {
-    case kDeflateFilter: return io::inflate_zlib(in, out, origin);
-    case kLzfFilter: return io::decode_lzf(in, out, origin);
-    case kLz4Filter: return io::decode_lz4_hdf5(in, out, origin);
-    case kZstdFilter: return io::decode_zstd(in, out, origin);
-    default: throw Error(ErrorKind::kInternal, "not a codec");
+    case kDeflateFilter:
+      return io::inflate_zlib(in, out, origin);
+    case kLzfFilter:
+      return io::decode_lzf(in, out, origin);
+    case kLz4Filter:
+      return io::decode_lz4_hdf5(in, out, origin);
+    case kZstdFilter:
+      return io::decode_zstd(in, out, origin);
+    default:
+      throw Error(ErrorKind::kInternal, "not a codec");
   }
 }
 
-bool is_skipped(std::uint32_t skipped, std::size_t i) { return i < 32 && ((skipped >> i) & 1u) != 0; }
+bool is_skipped(std::uint32_t skipped, std::size_t i) {
+  return i < 32 && ((skipped >> i) & 1u) != 0;
+}
 
 constexpr std::size_t kUnknownSize = SIZE_MAX;
 
@@ -58,13 +65,20 @@ std::size_t decode_lzf_for_hdf5(unsigned flags, std::size_t n_values, const unsi
 
 std::string filter_name(int filter) {
   switch (filter) {
-    case kDeflateFilter: return "gzip";
-    case kShuffleFilter: return "shuffle";
-    case kFletcher32Filter: return "fletcher32";
-    case kLzfFilter: return "lzf";
-    case kLz4Filter: return "lz4";
-    case kZstdFilter: return "zstd";
-    default: return "";
+    case kDeflateFilter:
+      return "gzip";
+    case kShuffleFilter:
+      return "shuffle";
+    case kFletcher32Filter:
+      return "fletcher32";
+    case kLzfFilter:
+      return "lzf";
+    case kLz4Filter:
+      return "lz4";
+    case kZstdFilter:
+      return "zstd";
+    default:
+      return "";
   }
 }
 
@@ -74,15 +88,16 @@ FilterPipeline::FilterPipeline(std::vector<int> filters, std::size_t element_byt
   int codecs = 0;
   for (const int filter : filters_) {
     if (filter_name(filter).empty())
-      throw_error(ErrorKind::kUnsupported, path,
-                  "this HDF5 filter is not readable; write the file again with compression=\"gzip\" "
-                  "or without: filter {} on '{}'",
-                  filter, name);
+      throw_error(
+          ErrorKind::kUnsupported, path,
+          "this HDF5 filter is not readable; write the file again with compression=\"gzip\" "
+          "or without: filter {} on '{}'",
+          filter, name);
     codecs += is_codec(filter);
   }
   if (codecs > 1 || filters_.size() > 32)
-    throw_error(ErrorKind::kUnsupported, path, "several compressing filters on one dataset are not readable: '{}'",
-                name);
+    throw_error(ErrorKind::kUnsupported, path,
+                "several compressing filters on one dataset are not readable: '{}'", name);
 }
 
 std::string FilterPipeline::name() const {
@@ -100,8 +115,10 @@ void FilterPipeline::undo(std::span<const std::byte> stored, std::uint32_t skipp
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     size_before[i] = size;
     if (is_skipped(skipped, i) || size == kUnknownSize) continue;
-    if (is_codec(filters_[i])) size = kUnknownSize;
-    else if (filters_[i] == kFletcher32Filter) size += 4;
+    if (is_codec(filters_[i]))
+      size = kUnknownSize;
+    else if (filters_[i] == kFletcher32Filter)
+      size += 4;
   }
   std::unique_ptr<std::byte[]> current;
   std::span<const std::byte> in = stored;
@@ -126,23 +143,25 @@ void FilterPipeline::undo(std::span<const std::byte> stored, std::uint32_t skipp
       throw_error(ErrorKind::kCorruptData, std::string(origin.path),
                   "a chunk has the wrong size: {} bytes, expected {}, offset {}", target_size,
                   target.size(), origin.offset);
-    if (filters_[i] == kShuffleFilter) io::unshuffle(in, target, element_bytes_);
-    else decode(filters_[i], in, target, origin);
+    if (filters_[i] == kShuffleFilter)
+      io::unshuffle(in, target, element_bytes_);
+    else
+      decode(filters_[i], in, target, origin);
     if (is_last) return;
     current = std::move(next);
     in = target;
   }
   if (in.size() != out.size())
     throw_error(ErrorKind::kCorruptData, std::string(origin.path),
-                "a chunk has the wrong size: {} bytes, expected {}, offset {}", in.size(), out.size(),
-                origin.offset);
+                "a chunk has the wrong size: {} bytes, expected {}, offset {}", in.size(),
+                out.size(), origin.offset);
   if (!in.empty()) std::memcpy(out.data(), in.data(), in.size());
 }
 
 void register_read_filters() {
   if (H5Zfilter_avail(kLzfFilter) > 0) return;
-  const H5Z_class2_t definition = {
-      H5Z_CLASS_T_VERS, kLzfFilter, 0, 1, "lzf", nullptr, nullptr, decode_lzf_for_hdf5};
+  const H5Z_class2_t definition = {H5Z_CLASS_T_VERS, kLzfFilter,         0, 1, "lzf", nullptr,
+                                   nullptr,          decode_lzf_for_hdf5};
   H5Zregister(&definition);
 }
 

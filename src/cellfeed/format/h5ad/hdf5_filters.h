@@ -31,7 +31,8 @@ class FilterPipeline {
   bool empty() const { return filters_.empty(); }
   // "none", "gzip", "shuffle+gzip", ...
   std::string name() const;
-  // Undoes what mask does not say was skipped (bit i: filter i). Throws kCorruptData. out is the whole chunk.
+  // Undoes what mask does not say was skipped (bit i: filter i). Throws kCorruptData. out is the
+  // whole chunk.
   void undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> out,
             const io::ChunkOrigin& origin) const;
 

@@ -11,11 +11,11 @@ Handle link_properties() {
   return properties;
 }
 
-void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type, hid_t memory_type,
-                     hid_t space, const void* values) {
+void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type,
+                     hid_t memory_type, hid_t space, const void* values) {
   const std::string operation = fmt::format("writing attribute '{}'", name);
-  const Handle attribute = check_written(H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), path,
-                                         operation);
+  const Handle attribute = check_written(
+      H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), path, operation);
   check_write(H5Awrite(attribute.get(), memory_type, values), path, operation);
 }
 
@@ -24,9 +24,12 @@ void write_attribute(hid_t object, const std::string& path, const char* name, hi
 void check_write(std::int64_t status, const std::string& path, const std::string& operation) {
   if (status >= 0) return;
   const std::string reason = take_hdf5_message();
-  if (reason.find("No space left") != std::string::npos || reason.find("quota") != std::string::npos)
-    throw_error(ErrorKind::kNoSpace, path,
-                "the disk is full; free some space or choose another target, then run again ({} failed)", operation);
+  if (reason.find("No space left") != std::string::npos ||
+      reason.find("quota") != std::string::npos)
+    throw_error(
+        ErrorKind::kNoSpace, path,
+        "the disk is full; free some space or choose another target, then run again ({} failed)",
+        operation);
   throw_error(ErrorKind::kIo, path, "{} failed in HDF5: {}", operation, reason);
 }
 
@@ -44,16 +47,26 @@ Handle file_type(DType dtype) {
       H5Tenum_insert(type.get(), "TRUE", &values[1]);
       return type;
     }
-    case DType::kU8: return Handle(H5Tcopy(H5T_STD_U8LE));
-    case DType::kI8: return Handle(H5Tcopy(H5T_STD_I8LE));
-    case DType::kU16: return Handle(H5Tcopy(H5T_STD_U16LE));
-    case DType::kI16: return Handle(H5Tcopy(H5T_STD_I16LE));
-    case DType::kU32: return Handle(H5Tcopy(H5T_STD_U32LE));
-    case DType::kI32: return Handle(H5Tcopy(H5T_STD_I32LE));
-    case DType::kU64: return Handle(H5Tcopy(H5T_STD_U64LE));
-    case DType::kI64: return Handle(H5Tcopy(H5T_STD_I64LE));
-    case DType::kF32: return Handle(H5Tcopy(H5T_IEEE_F32LE));
-    case DType::kF64: return Handle(H5Tcopy(H5T_IEEE_F64LE));
+    case DType::kU8:
+      return Handle(H5Tcopy(H5T_STD_U8LE));
+    case DType::kI8:
+      return Handle(H5Tcopy(H5T_STD_I8LE));
+    case DType::kU16:
+      return Handle(H5Tcopy(H5T_STD_U16LE));
+    case DType::kI16:
+      return Handle(H5Tcopy(H5T_STD_I16LE));
+    case DType::kU32:
+      return Handle(H5Tcopy(H5T_STD_U32LE));
+    case DType::kI32:
+      return Handle(H5Tcopy(H5T_STD_I32LE));
+    case DType::kU64:
+      return Handle(H5Tcopy(H5T_STD_U64LE));
+    case DType::kI64:
+      return Handle(H5Tcopy(H5T_STD_I64LE));
+    case DType::kF32:
+      return Handle(H5Tcopy(H5T_IEEE_F32LE));
+    case DType::kF64:
+      return Handle(H5Tcopy(H5T_IEEE_F64LE));
   }
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
@@ -68,11 +81,13 @@ Handle string_type() {
   return type;
 }
 
-void write_text_attribute(hid_t object, const std::string& path, const char* name, const std::string& text) {
+void write_text_attribute(hid_t object, const std::string& path, const char* name,
+                          const std::string& text) {
   const Handle type = string_type();
   const Handle space(H5Screate(H5S_SCALAR));
   const char* pointer = text.c_str();
-  write_attribute(object, path, name, type.get(), type.get(), space.get(), static_cast<const void*>(&pointer));
+  write_attribute(object, path, name, type.get(), type.get(), space.get(),
+                  static_cast<const void*>(&pointer));
 }
 
 void write_texts_attribute(hid_t object, const std::string& path, const char* name,
@@ -84,7 +99,8 @@ void write_texts_attribute(hid_t object, const std::string& path, const char* na
   for (const std::string& text : texts) pointers.push_back(text.c_str());
   // HDF5 wants a buffer even for no elements.
   if (texts.empty()) pointers.push_back("");
-  write_attribute(object, path, name, type.get(), type.get(), space.get(), static_cast<const void*>(pointers.data()));
+  write_attribute(object, path, name, type.get(), type.get(), space.get(),
+                  static_cast<const void*>(pointers.data()));
 }
 
 void write_integers_attribute(hid_t object, const std::string& path, const char* name,
@@ -101,18 +117,20 @@ void write_bool_attribute(hid_t object, const std::string& path, const char* nam
   write_attribute(object, path, name, type.get(), type.get(), space.get(), &byte);
 }
 
-void write_encoding(hid_t object, const std::string& path, const std::string& type, const std::string& version) {
+void write_encoding(hid_t object, const std::string& path, const std::string& type,
+                    const std::string& version) {
   write_text_attribute(object, path, "encoding-type", type);
   write_text_attribute(object, path, "encoding-version", version);
 }
 
 Handle create_group(hid_t parent, const std::string& path, const std::string& name) {
   const Handle links = link_properties();
-  return check_written(H5Gcreate2(parent, name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT), path,
-                       "making group '" + name + "'");
+  return check_written(H5Gcreate2(parent, name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
+                       path, "making group '" + name + "'");
 }
 
-void move_link(hid_t parent, const std::string& path, const std::string& from, const std::string& to) {
+void move_link(hid_t parent, const std::string& path, const std::string& from,
+               const std::string& to) {
   const Handle links = link_properties();
   check_write(H5Lmove(parent, from.c_str(), parent, to.c_str(), links.get(), H5P_DEFAULT), path,
               "moving '" + from + "' to '" + to + "'");

@@ -23,16 +23,19 @@ Handle memory_type(DType dtype);
 Handle string_type();
 
 // path: of the file, for messages.
-void write_text_attribute(hid_t object, const std::string& path, const char* name, const std::string& text);
+void write_text_attribute(hid_t object, const std::string& path, const char* name,
+                          const std::string& text);
 void write_texts_attribute(hid_t object, const std::string& path, const char* name,
                            const std::vector<std::string>& texts);
 void write_integers_attribute(hid_t object, const std::string& path, const char* name,
                               const std::vector<std::int64_t>& values);
 void write_bool_attribute(hid_t object, const std::string& path, const char* name, bool value);
 // Sets encoding-type and encoding-version.
-void write_encoding(hid_t object, const std::string& path, const std::string& type, const std::string& version);
+void write_encoding(hid_t object, const std::string& path, const std::string& type,
+                    const std::string& version);
 // Groups on the way are made when missing.
 Handle create_group(hid_t parent, const std::string& path, const std::string& name);
-void move_link(hid_t parent, const std::string& path, const std::string& from, const std::string& to);
+void move_link(hid_t parent, const std::string& path, const std::string& from,
+               const std::string& to);
 
 }  // namespace cellfeed::format::h5ad

@@ -29,10 +29,14 @@ bool is_boolean_enum(hid_t type) {
 DType integer_dtype(hid_t type, std::size_t bytes) {
   const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
   switch (bytes) {
-    case 1: return is_signed ? DType::kI8 : DType::kU8;
-    case 2: return is_signed ? DType::kI16 : DType::kU16;
-    case 4: return is_signed ? DType::kI32 : DType::kU32;
-    default: return is_signed ? DType::kI64 : DType::kU64;
+    case 1:
+      return is_signed ? DType::kI8 : DType::kU8;
+    case 2:
+      return is_signed ? DType::kI16 : DType::kU16;
+    case 4:
+      return is_signed ? DType::kI32 : DType::kU32;
+    default:
+      return is_signed ? DType::kI64 : DType::kU64;
   }
 }
 
@@ -54,8 +58,8 @@ DType stored_dtype(hid_t type, const std::string& path, const std::string& name)
   const bool known = kind == H5T_FLOAT ? bytes == 4 || bytes == 8
                                        : bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
   if (!known || H5Tget_precision(type) != bytes * 8)
-    throw_error(ErrorKind::kUnsupported, path, "numbers of this width are not readable: '{}', {} bytes",
-                name, bytes);
+    throw_error(ErrorKind::kUnsupported, path,
+                "numbers of this width are not readable: '{}', {} bytes", name, bytes);
   if (kind == H5T_FLOAT) return bytes == 4 ? DType::kF32 : DType::kF64;
   return integer_dtype(type, bytes);
 }
@@ -69,14 +73,15 @@ StoredArray::StoredArray(const H5File& file, std::string name, std::int32_t numb
   const Handle space(H5Dget_space(dataset_.get()));
   const std::vector<std::int64_t> shape = extents(space);
   if (shape.size() != 1)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "must have one dimension: '{}' has {}", name_,
-                shape.size());
+    throw_error(ErrorKind::kCorruptData, file_.path(), "must have one dimension: '{}' has {}",
+                name_, shape.size());
   length_ = shape[0];
   const Handle type(H5Dget_type(dataset_.get()));
   dtype_ = stored_dtype(type.get(), file_.path(), name_);
   element_bytes_ = static_cast<std::int64_t>(dtype_bytes(dtype_));
   if (length_ < 0 || length_ > std::numeric_limits<std::int64_t>::max() / 16)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible length: '{}': {}", name_, length_);
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible length: '{}': {}", name_,
+                length_);
   read_layout(dataset_.get());
 }
 
@@ -85,18 +90,24 @@ void StoredArray::read_layout(hid_t dataset) {
                                          file_.path(), "reading the layout of '" + name_ + "'");
   chunk_elements_ = std::max<std::int64_t>(length_, 1);
   switch (H5Pget_layout(properties.get())) {
-    case H5D_CHUNKED: return read_chunked_layout(properties.get());
-    case H5D_COMPACT: return read_whole(dataset);
-    case H5D_CONTIGUOUS: break;
+    case H5D_CHUNKED:
+      return read_chunked_layout(properties.get());
+    case H5D_COMPACT:
+      return read_whole(dataset);
+    case H5D_CONTIGUOUS:
+      break;
     default:
-      throw_error(ErrorKind::kUnsupported, file_.path(), "virtual datasets are not readable: '{}'", name_);
+      throw_error(ErrorKind::kUnsupported, file_.path(), "virtual datasets are not readable: '{}'",
+                  name_);
   }
   if (H5Pget_external_count(properties.get()) > 0)
-    throw_error(ErrorKind::kUnsupported, file_.path(), "data kept in other files is not readable: '{}'",
-                name_);
+    throw_error(ErrorKind::kUnsupported, file_.path(),
+                "data kept in other files is not readable: '{}'", name_);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) return read_whole(dataset);
-  contiguous_ = file_bytes(offset + file_.bases().contiguous, static_cast<std::uint64_t>(length_ * element_bytes_), 0).data();
+  contiguous_ = file_bytes(offset + file_.bases().contiguous,
+                           static_cast<std::uint64_t>(length_ * element_bytes_), 0)
+                    .data();
 }
 
 void StoredArray::read_chunked_layout(hid_t properties) {
@@ -104,36 +115,37 @@ void StoredArray::read_chunked_layout(hid_t properties) {
   check_hdf5(H5Pget_chunk(properties, 1, &elements), ErrorKind::kCorruptData, file_.path(),
              "reading the chunk size of '" + name_ + "'");
   if (elements == 0 || elements > static_cast<std::uint64_t>(kMaxChunkBytes / element_bytes_))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk size: '{}': {} elements", name_,
-                elements);
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk size: '{}': {} elements",
+                name_, elements);
   is_chunked_ = true;
   chunk_elements_ = static_cast<std::int64_t>(elements);
   n_chunks_ = (length_ + chunk_elements_ - 1) / chunk_elements_;
   if (n_chunks_ > file_.size())
-    throw_error(ErrorKind::kCorruptData, file_.path(), "more chunks than the file has bytes: '{}': {}",
-                name_, n_chunks_);
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "more chunks than the file has bytes: '{}': {}", name_, n_chunks_);
   places_ = std::make_unique<Place[]>(static_cast<std::size_t>(n_chunks_));
   H5O_info_t object;
-  check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData, file_.path(),
-             "locating the header of '" + name_ + "'");
+  check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData,
+             file_.path(), "locating the header of '" + name_ + "'");
   index_ = ChunkIndex::open(file_.bytes(), file_.user_block_bytes(), object.addr, file_.path());
   std::vector<int> filters;
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     unsigned flags = 0;
     std::size_t n_values = 0;
     unsigned config = 0;
-    filters.push_back(H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &n_values, nullptr,
-                                     0, nullptr, &config));
+    filters.push_back(H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &n_values,
+                                     nullptr, 0, nullptr, &config));
   }
-  pipeline_ = FilterPipeline(std::move(filters), static_cast<std::size_t>(element_bytes_), file_.path(),
-                             name_);
+  pipeline_ = FilterPipeline(std::move(filters), static_cast<std::size_t>(element_bytes_),
+                             file_.path(), name_);
   H5D_fill_value_t state = H5D_FILL_VALUE_UNDEFINED;
   H5Pfill_value_defined(properties, &state);
   if (state == H5D_FILL_VALUE_USER_DEFINED) {
     const Handle type(H5Dget_type(dataset_.get()));
     std::vector<std::byte> value(static_cast<std::size_t>(element_bytes_));
     H5Pget_fill_value(properties, type.get(), value.data());
-    const bool is_zero = std::all_of(value.begin(), value.end(), [](std::byte b) { return b == std::byte{0}; });
+    const bool is_zero =
+        std::all_of(value.begin(), value.end(), [](std::byte b) { return b == std::byte{0}; });
     fill_value_ = is_zero ? std::vector<std::byte>{} : value;
   }
 }
@@ -142,8 +154,8 @@ void StoredArray::read_chunked_layout(hid_t properties) {
 void StoredArray::read_whole(hid_t dataset) {
   constexpr std::int64_t kMaxOwnedBytes = std::int64_t{1} << 30;
   if (length_ > kMaxOwnedBytes / element_bytes_)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "a dataset this long was never written: '{}': {}",
-                name_, length_);
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "a dataset this long was never written: '{}': {}", name_, length_);
   owned_.resize(static_cast<std::size_t>(length_ * element_bytes_));
   const Handle type(H5Dget_type(dataset));
   if (length_ > 0)
@@ -156,9 +168,10 @@ std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::ui
                                                    std::int64_t chunk) const {
   const auto bytes = file_.bytes();
   if (offset > bytes.size() || size > bytes.size() - offset)
-    throw_error(ErrorKind::kCorruptData, file_.path(),
-                "data lies outside the file (truncated?): '{}', chunk {}: offset {}, {} bytes, file has {}",
-                name_, chunk, offset, size, bytes.size());
+    throw_error(
+        ErrorKind::kCorruptData, file_.path(),
+        "data lies outside the file (truncated?): '{}', chunk {}: offset {}, {} bytes, file has {}",
+        name_, chunk, offset, size, bytes.size());
   return bytes.subspan(offset, size);
 }
 
@@ -178,13 +191,14 @@ std::optional<ChunkPlace> StoredArray::ask_hdf5(std::int64_t chunk) const {
              ErrorKind::kCorruptData, file_.path(), "locating a chunk of '" + name_ + "'");
   if (offset == HADDR_UNDEF) return std::nullopt;
   if (size > 0xffffffffu)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: {} bytes", name_, chunk,
-                size);
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: {} bytes",
+                name_, chunk, size);
   return ChunkPlace{offset + file_.bases().chunked, static_cast<std::uint32_t>(size), skipped};
 }
 
 void StoredArray::locate_chunk(std::int64_t chunk) const {
-  const auto found = index_ ? index_->find(static_cast<std::uint64_t>(chunk) * static_cast<std::uint64_t>(chunk_elements_))
+  const auto found = index_ ? index_->find(static_cast<std::uint64_t>(chunk) *
+                                           static_cast<std::uint64_t>(chunk_elements_))
                             : ask_hdf5(chunk);
   Place& place = places_[chunk];
   if (!found) {
@@ -193,9 +207,11 @@ void StoredArray::locate_chunk(std::int64_t chunk) const {
   }
   file_bytes(found->offset, found->size, chunk);
   if (found->offset == 0 || (!is_compressed() && found->size != chunk_bytes()))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_,
-                chunk, found->offset, found->size);
-  place.size_and_mask.store(found->size | (std::uint64_t{found->skipped} << 32), std::memory_order_relaxed);
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_, chunk,
+                found->offset, found->size);
+  place.size_and_mask.store(found->size | (std::uint64_t{found->skipped} << 32),
+                            std::memory_order_relaxed);
   place.offset.store(found->offset, std::memory_order_release);
 }
 
@@ -204,7 +220,8 @@ const std::byte* StoredArray::fill_bytes() const {
     fill_chunk_.assign(static_cast<std::size_t>(chunk_bytes()), std::byte{0});
     if (fill_value_.empty()) return;
     for (std::size_t at = 0; at < fill_chunk_.size(); at += fill_value_.size())
-      std::copy(fill_value_.begin(), fill_value_.end(), fill_chunk_.begin() + static_cast<std::ptrdiff_t>(at));
+      std::copy(fill_value_.begin(), fill_value_.end(),
+                fill_chunk_.begin() + static_cast<std::ptrdiff_t>(at));
   });
   return fill_chunk_.data();
 }
@@ -229,7 +246,8 @@ void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
 
 std::int64_t StoredArray::stored_bytes(std::int64_t chunk) const {
   if (places_[chunk].offset.load(std::memory_order_acquire) == kNeverWritten) return 0;
-  return static_cast<std::int64_t>(places_[chunk].size_and_mask.load(std::memory_order_relaxed) & 0xffffffffu);
+  return static_cast<std::int64_t>(places_[chunk].size_and_mask.load(std::memory_order_relaxed) &
+                                   0xffffffffu);
 }
 
 std::shared_ptr<const InflatedChunk> StoredArray::inflate(std::int64_t chunk) const {
@@ -241,8 +259,9 @@ std::shared_ptr<const InflatedChunk> StoredArray::inflate(std::int64_t chunk) co
     return inflated;
   }
   const std::uint64_t place = places_[chunk].size_and_mask.load(std::memory_order_relaxed);
-  pipeline_.undo(file_bytes(offset, place & 0xffffffffu, chunk), static_cast<std::uint32_t>(place >> 32),
-                 out, {.path = file_.path(), .offset = static_cast<std::int64_t>(offset)});
+  pipeline_.undo(file_bytes(offset, place & 0xffffffffu, chunk),
+                 static_cast<std::uint32_t>(place >> 32), out,
+                 {.path = file_.path(), .offset = static_cast<std::int64_t>(offset)});
   return inflated;
 }
 

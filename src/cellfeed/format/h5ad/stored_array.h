@@ -1,6 +1,6 @@
-// StoredArray: a one-dimensional HDF5 dataset whose elements are read from the file's bytes, not through HDF5.
-// Chunks are located when first needed, in the file's own index or through HDF5, and remembered in a table without locks.
-// Thread-safe. Lifetime: the H5File outlives it.
+// StoredArray: a one-dimensional HDF5 dataset whose elements are read from the file's bytes, not
+// through HDF5. Chunks are located when first needed, in the file's own index or through HDF5, and
+// remembered in a table without locks. Thread-safe. Lifetime: the H5File outlives it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@
 
 namespace cellfeed::format::h5ad {
 
-// The DType of an HDF5 type. Throws kUnsupported naming the dataset (float16, big-endian, compound, ...).
+// The DType of an HDF5 type. Throws kUnsupported naming the dataset (float16, big-endian, compound,
+// ...).
 DType stored_dtype(hid_t type, const std::string& path, const std::string& name);
 
 class StoredArray {
@@ -49,7 +50,8 @@ class StoredArray {
   std::shared_ptr<const InflatedChunk> inflate(std::int64_t chunk) const;
   // Bytes of the chunk in the file.
   std::int64_t stored_bytes(std::int64_t chunk) const;
-  // All elements as 64-bit integers (those above 2^63 turn negative). Throws kCorruptData for other dtypes.
+  // All elements as 64-bit integers (those above 2^63 turn negative). Throws kCorruptData for other
+  // dtypes.
   std::vector<std::int64_t> read_integers() const;
 
  private:
@@ -57,7 +59,8 @@ class StoredArray {
   static constexpr std::uint64_t kNeverWritten = ~std::uint64_t{0};
   struct Place {
     std::atomic<std::uint64_t> offset{0};
-    std::atomic<std::uint64_t> size_and_mask{0};  // stored bytes, and the skipped filters in the upper half
+    std::atomic<std::uint64_t> size_and_mask{
+        0};  // stored bytes, and the skipped filters in the upper half
   };
 
   void read_layout(hid_t dataset);

@@ -20,17 +20,18 @@ Counts probe() {
   H5Pset_userblock(creation.get(), kProbeBlockBytes);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_fapl_core(access.get(), 1 << 16, false);
-  const Handle file = check_handle(H5Fcreate("cellfeed_user_block_probe", H5F_ACC_TRUNC, creation.get(), access.get()),
-                                   kind, "", "making a file in memory");
+  const Handle file = check_handle(
+      H5Fcreate("cellfeed_user_block_probe", H5F_ACC_TRUNC, creation.get(), access.get()), kind, "",
+      "making a file in memory");
   const hsize_t length = 4;
   const std::int32_t values[4] = {1, 2, 3, 4};
   const Handle space(H5Screate_simple(1, &length, nullptr));
   const Handle layout(H5Pcreate(H5P_DATASET_CREATE));
   H5Pset_chunk(layout.get(), 1, &length);
   const auto write = [&](const char* name, hid_t properties) {
-    Handle dataset = check_handle(
-        H5Dcreate2(file.get(), name, H5T_STD_I32LE, space.get(), H5P_DEFAULT, properties, H5P_DEFAULT), kind, "",
-        "making a dataset in memory");
+    Handle dataset = check_handle(H5Dcreate2(file.get(), name, H5T_STD_I32LE, space.get(),
+                                             H5P_DEFAULT, properties, H5P_DEFAULT),
+                                  kind, "", "making a dataset in memory");
     H5Dwrite(dataset.get(), H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
     H5Fflush(file.get(), H5F_SCOPE_LOCAL);
     return dataset;
