@@ -112,8 +112,12 @@ class Workshop:
         spec = SPECS[atlas]
         if spec.repeats_of:
             raise RuntimeError(f"{atlas} repeats {spec.repeats_of} and is there as shards only")
-        if not spec.n_genes:
-            self._simulate(atlas, home, data)
+        if data == "gzip" and not spec.n_genes:
+            self.ensure(atlas, "plain")
+            for i in range(spec.n_files):
+                _write_by_anndata(home / f"plain_{i}.h5ad", home / f"gzip_{i}.h5ad", "gzip")
+        elif not spec.n_genes:
+            self._simulate(atlas, home)
         else:
             rng = np.random.default_rng(0)
             share = self.n_cells(atlas) // spec.n_files
@@ -124,7 +128,7 @@ class Workshop:
                 )  # fmt: skip
         self._write_facts(atlas, home, data)
 
-    def _simulate(self, atlas: str, home: pathlib.Path, data: str) -> None:
+    def _simulate(self, atlas: str, home: pathlib.Path) -> None:
         like = self.like
         if like is None:
             like = str(self.directory / "like.h5ad")
@@ -132,12 +136,16 @@ class Workshop:
                 write_random_cells(
                     pathlib.Path(like), np.random.default_rng(0), 1000, 2000, 150, True
                 )
+        n_files = SPECS[atlas].n_files
         self._program(
-            "simulate", "--like", like, "--cells", str(self.n_cells(atlas)), "--files",
-            str(SPECS[atlas].n_files), "--order", _label_column(like), "--compression",
-            "gzip" if data == "gzip" else "none", "--output", str(home / f"{data}.h5ad"),
-            "--overwrite", "--quiet",
+            "simulate", "--like", like, "--cells", str(self.n_cells(atlas)), "--files", str(n_files),
+            "--order", _label_column(like), "--output", str(home / "simulated.h5ad"), "--overwrite",
+            "--quiet",
         )  # fmt: skip
+        for i in range(n_files):
+            simulated = home / f"simulated_{i}.h5ad"
+            _write_by_anndata(simulated, home / f"plain_{i}.h5ad")
+            simulated.unlink()
 
     def _write_facts(self, atlas: str, home: pathlib.Path, data: str) -> None:
         import h5py
@@ -231,6 +239,13 @@ class Workshop:
         if run.returncode != 0:
             said = (run.stderr + run.stdout).strip()[-600:]
             raise RuntimeError(f"cellfeed could not make the data: {said}")
+
+
+def _write_by_anndata(source: pathlib.Path, target: pathlib.Path, compression: str = "") -> None:
+    """Files as anndata lays them out, so that no program meets chunks of our choice."""
+    import anndata
+
+    anndata.read_h5ad(source).write_h5ad(target, compression=compression or None)
 
 
 def _label_column(path: str) -> str:

@@ -27,6 +27,9 @@ from processes import Interpreters, measure
 from rivals import Atlas
 from task import Task
 
+# Made as README.md says; annbatch needs a newer Python than ours may be.
+RIVALS_PYTHON = ROOT / "build" / "bench" / "py312" / "bin" / "python"
+
 
 class Runner:
     """Measures each task once a round, in an order drawn anew each round."""
@@ -111,7 +114,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default=str(DEFAULT_DATA), help="where atlases lie")
     parser.add_argument("--like", help="real cells to draw the atlas from")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every atlas")
-    parser.add_argument("--python", help="another interpreter, for rivals that need one (annbatch)")
+    parser.add_argument(
+        "--python",
+        default=str(RIVALS_PYTHON) if RIVALS_PYTHON.exists() else None,
+        help=f"another interpreter, for rivals that need one (default: {RIVALS_PYTHON}, if there)",
+    )
     parser.add_argument("--package", help="a directory that holds the cellfeed/ to measure")
     parser.add_argument("--fresh", action="store_true", help="write our shards again")
     parser.add_argument("--results", help="JSON to add to (default: DATA/results.json)")
