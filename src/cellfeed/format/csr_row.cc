@@ -26,19 +26,24 @@ T load(const std::byte* data, std::int64_t i) {
 // HDF5 booleans are one byte; any but 0 is true.
 template <typename T>
 auto load_value(const std::byte* data, std::int64_t i) {
-  if constexpr (std::is_same_v<T, bool>) return static_cast<std::uint8_t>(load<std::uint8_t>(data, i) != 0);
-  else return load<T>(data, i);
+  if constexpr (std::is_same_v<T, bool>)
+    return static_cast<std::uint8_t>(load<std::uint8_t>(data, i) != 0);
+  else
+    return load<T>(data, i);
 }
 
 template <typename T>
 bool is_out_of_range(T index, std::int64_t n_cols) {
-  if constexpr (std::is_signed_v<T>) return index < 0 || static_cast<std::int64_t>(index) >= n_cols;
-  else return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(n_cols);
+  if constexpr (std::is_signed_v<T>)
+    return index < 0 || static_cast<std::int64_t>(index) >= n_cols;
+  else
+    return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(n_cols);
 }
 
 constexpr std::int64_t kNoPosition = -1;
 
-// Copies indices; true when they ascend strictly from *previous on. *bad_position: the first index out of range.
+// Copies indices; true when they ascend strictly from *previous on. *bad_position: the first index
+// out of range.
 template <typename T>
 bool copy_indices(const RowPiece& piece, std::int64_t* previous, std::int32_t* out,
                   std::int64_t n_cols, std::int64_t* bad_position) {
@@ -79,7 +84,8 @@ std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out) {
     return kNoPosition;
   } else {
     bool exact = true;
-    for (std::int64_t i = 0; i < n; ++i) out[i] = convert_value<To>(load_value<From>(data, i), &exact);
+    for (std::int64_t i = 0; i < n; ++i)
+      out[i] = convert_value<To>(load_value<From>(data, i), &exact);
     if (exact) return kNoPosition;
     for (std::int64_t i = 0; i < n; ++i) {
       exact = true;
@@ -95,19 +101,23 @@ template <typename Fn>
 auto dispatch_pair(DType from, DType to, Fn&& fn) {
   return dispatch_dtype(from, [&](auto stored) {
     switch (to) {
-      case DType::kF32: return fn(stored, float{});
-      case DType::kF64: return fn(stored, double{});
-      case DType::kI32: return fn(stored, std::int32_t{});
-      case DType::kI64: return fn(stored, std::int64_t{});
-      default: throw Error(ErrorKind::kInternal, "rows decode to float32, float64, int32 or int64");
+      case DType::kF32:
+        return fn(stored, float{});
+      case DType::kF64:
+        return fn(stored, double{});
+      case DType::kI32:
+        return fn(stored, std::int32_t{});
+      case DType::kI64:
+        return fn(stored, std::int64_t{});
+      default:
+        throw Error(ErrorKind::kInternal, "rows decode to float32, float64, int32 or int64");
     }
   });
 }
 
 std::string value_text(DType dtype, const std::byte* data, std::int64_t i) {
-  return dispatch_dtype(dtype, [&](auto zero) {
-    return fmt::format("{}", load_value<decltype(zero)>(data, i));
-  });
+  return dispatch_dtype(
+      dtype, [&](auto zero) { return fmt::format("{}", load_value<decltype(zero)>(data, i)); });
 }
 
 // Integers are summed in 64 bits, floats in their own type, as scipy does.
@@ -143,7 +153,8 @@ MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> o
     bool exact = true;
     std::size_t j = i + 1;
     for (; j < order.size() && order[j].first == order[i].first; ++j)
-      if (add_overflows(sum, static_cast<Sum>(load_value<From>(data, order[j].second)), &sum)) exact = false;
+      if (add_overflows(sum, static_cast<Sum>(load_value<From>(data, order[j].second)), &sum))
+        exact = false;
     out_indices[merged.count] = order[i].first;
     out[merged.count++] = convert_value<To>(sum, &exact);
     if (!exact && merged.fits) {
@@ -170,18 +181,26 @@ RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols,
       index_dtype_(index_dtype),
       value_dtype_(value_dtype) {
   switch (index_dtype) {
-    case DType::kI32: index_kernel_ = copy_indices<std::int32_t>; break;
-    case DType::kI64: index_kernel_ = copy_indices<std::int64_t>; break;
-    case DType::kU32: index_kernel_ = copy_indices<std::uint32_t>; break;
-    case DType::kU64: index_kernel_ = copy_indices<std::uint64_t>; break;
+    case DType::kI32:
+      index_kernel_ = copy_indices<std::int32_t>;
+      break;
+    case DType::kI64:
+      index_kernel_ = copy_indices<std::int64_t>;
+      break;
+    case DType::kU32:
+      index_kernel_ = copy_indices<std::uint32_t>;
+      break;
+    case DType::kU64:
+      index_kernel_ = copy_indices<std::uint64_t>;
+      break;
     default:
       throw_error(ErrorKind::kUnsupported, path_,
                   "column indices of this type are not readable ({}/indices): {}", layer_,
                   dtype_name(index_dtype));
   }
   if (n_cols > std::numeric_limits<std::int32_t>::max())
-    throw_error(ErrorKind::kUnsupported, path_, "more than 2^31-1 columns are not readable ({}): {}",
-                layer_, n_cols);
+    throw_error(ErrorKind::kUnsupported, path_,
+                "more than 2^31-1 columns are not readable ({}): {}", layer_, n_cols);
 }
 
 std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indices,

@@ -24,9 +24,9 @@ class RowDecoder {
   RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
              DType value_dtype);
 
-  // Writes the entries of one row; returns how many (fewer than stored when duplicates were summed).
-  // Throws kCorruptData or kPrecision naming the row and the entry. REQUIRES: both piece lists hold the
-  // same number of elements, and there is room for them.
+  // Writes the entries of one row; returns how many (fewer than stored when duplicates were
+  // summed). Throws kCorruptData or kPrecision naming the row and the entry. REQUIRES: both piece
+  // lists hold the same number of elements, and there is room for them.
   std::int32_t decode(std::int64_t row, std::span<const RowPiece> indices,
                       std::span<const RowPiece> values, DType out, Casting casting,
                       std::int32_t* out_indices, void* out_values) const;

@@ -37,11 +37,13 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
     if (fs::exists(directory / marker, ignored))
       throw Error(ErrorKind::kUnsupported,
                   "zarr stores are not yet supported in this version; write the data as .h5ad with "
-                  "anndata (adata.write_h5ad)", path);
+                  "anndata (adata.write_h5ad)",
+                  path);
   (void)options;
   throw Error(ErrorKind::kUnsupported,
               "a directory without shard_metadata.json is not a shard directory; pass one made by "
-              "`cellfeed shard`, or the .h5ad files themselves", path);
+              "`cellfeed shard`, or the .h5ad files themselves",
+              path);
 }
 
 }  // namespace
@@ -51,7 +53,8 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   if (::stat(path.c_str(), &status) != 0) throw_errno(errno, path, "open");
   if (S_ISDIR(status.st_mode)) return open_directory(path, options);
 #ifdef CELLFEED_HAS_H5AD
-  // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another format.
+  // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
+  // format.
   Stores stores;
   stores.push_back(h5ad::open_h5ad(path, options));
   return stores;

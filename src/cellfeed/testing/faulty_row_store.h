@@ -14,9 +14,11 @@
 namespace cellfeed::testing {
 
 struct StoreFaults {
-  std::optional<std::int64_t> fail_at_fetch = std::nullopt;  // the nth fetch (from 0) and all later ones throw kIo
-  std::optional<std::int64_t> bad_row = std::nullopt;        // decoding this row throws kCorruptData
-  std::optional<std::int64_t> short_row = std::nullopt;      // this row decodes to one entry less than sized, as with duplicates
+  std::optional<std::int64_t> fail_at_fetch =
+      std::nullopt;  // the nth fetch (from 0) and all later ones throw kIo
+  std::optional<std::int64_t> bad_row = std::nullopt;  // decoding this row throws kCorruptData
+  std::optional<std::int64_t> short_row =
+      std::nullopt;  // this row decodes to one entry less than sized, as with duplicates
 };
 
 class FaultyRowStore final : public ForwardingRowStore {
@@ -44,7 +46,8 @@ class FaultyRowStore final : public ForwardingRowStore {
       const auto& faults = store_.faults_;
       for (std::int64_t i = begin; i < end; ++i)
         if (faults.bad_row && row_numbers_[i] == *faults.bad_row)
-          throw_error(ErrorKind::kCorruptData, store_.info().path, "planted fault in row: {}", row_numbers_[i]);
+          throw_error(ErrorKind::kCorruptData, store_.info().path, "planted fault in row: {}",
+                      row_numbers_[i]);
       rows_->decode(begin, end, sink);
       for (std::int64_t i = begin; i < end; ++i)
         if (faults.short_row && row_numbers_[i] == *faults.short_row)

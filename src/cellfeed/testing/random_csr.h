@@ -34,8 +34,10 @@ inline matrix::CsrBlock random_csr(const RandomCsrOptions& options = {}) {
       if (uniform(random) >= options.density) continue;
       indices.push_back(static_cast<std::int32_t>(column));
       const double u = uniform(random);
-      const auto value = static_cast<std::int64_t>(u * u * u * static_cast<double>(options.max_value)) + 1;
-      values.push_back(uniform(random) < options.explicit_zeros ? 0 : std::min(value, options.max_value));
+      const auto value =
+          static_cast<std::int64_t>(u * u * u * static_cast<double>(options.max_value)) + 1;
+      values.push_back(
+          uniform(random) < options.explicit_zeros ? 0 : std::min(value, options.max_value));
     }
     indptr.push_back(static_cast<std::int64_t>(indices.size()));
   }

@@ -1,8 +1,10 @@
-// Conformance suite of RowStore: what every format must do, as named tests of the format's own test binary.
+// Conformance suite of RowStore: what every format must do, as named tests of the format's own test
+// binary.
 //
 //   const bool registered = testing::register_row_store_conformance("memory", make_my_store);
 //
-// The factory gets a block (sorted, unique) and the type to store its values in, and keeps what the store needs alive.
+// The factory gets a block (sorted, unique) and the type to store its values in, and keeps what the
+// store needs alive.
 #pragma once
 
 #include <arrow/api.h>
@@ -23,7 +25,8 @@
 
 namespace cellfeed::testing {
 
-// slow_row_store.h has a base for stores that pass on to another (and hold, say, the directory of its file).
+// slow_row_store.h has a base for stores that pass on to another (and hold, say, the directory of
+// its file).
 using RowStoreFactory =
     std::function<std::unique_ptr<format::RowStore>(const matrix::CsrBlock& block, DType stored)>;
 
@@ -33,7 +36,8 @@ struct DecodedRows {
   bool operator==(const DecodedRows&) const = default;
 };
 
-// All rows of a fetch, decoded in pieces of `step`, as doubles. place[] leaves a gap after each row, which must stay untouched.
+// All rows of a fetch, decoded in pieces of `step`, as doubles. place[] leaves a gap after each
+// row, which must stay untouched.
 inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype = DType::kF64,
                                Casting casting = Casting::kExact, std::int64_t step = 7) {
   constexpr std::int64_t kGap = 3;
@@ -45,11 +49,17 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
   std::vector<std::int32_t> indices(place[n] + 64, kUntouched), counts(n, -1);
   DecodedRows rows;
   dispatch_dtype(dtype, [&](auto zero) {
-    using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
+    using T =
+        std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
     std::vector<T> values(static_cast<std::size_t>(place[n]) + 64);
-    const format::CsrSink sink{.place = place.data(), .indices = indices.data(), .values = values.data(),
-                               .dtype = dtype, .casting = casting, .counts = counts.data()};
-    for (std::int64_t begin = 0; begin < n; begin += step) fetched.decode(begin, std::min(n, begin + step), sink);
+    const format::CsrSink sink{.place = place.data(),
+                               .indices = indices.data(),
+                               .values = values.data(),
+                               .dtype = dtype,
+                               .casting = casting,
+                               .counts = counts.data()};
+    for (std::int64_t begin = 0; begin < n; begin += step)
+      fetched.decode(begin, std::min(n, begin + step), sink);
     for (std::int64_t i = 0; i < n; ++i) {
       EXPECT_GE(counts[i], 0) << "row " << i << " of the request was not counted";
       EXPECT_LE(counts[i], sizes[i]);
@@ -62,14 +72,16 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
   return rows;
 }
 
-inline DecodedRows expected_rows(const matrix::CsrBlock& block, std::span<const std::int64_t> rows) {
+inline DecodedRows expected_rows(const matrix::CsrBlock& block,
+                                 std::span<const std::int64_t> rows) {
   DecodedRows expected;
   for (const std::int64_t row : rows) {
     const std::int64_t begin = block.indptr[row], end = block.indptr[row + 1];
     expected.indices.emplace_back(block.indices.begin() + begin, block.indices.begin() + end);
     auto& values = expected.values.emplace_back();
-    std::visit([&](const auto& stored) { values.assign(stored.begin() + begin, stored.begin() + end); },
-               block.values);
+    std::visit(
+        [&](const auto& stored) { values.assign(stored.begin() + begin, stored.begin() + end); },
+        block.values);
   }
   return expected;
 }
@@ -96,10 +108,12 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   EXPECT_GE(fetched->bytes_read(), 0);
 }
 
-inline std::vector<std::int64_t> random_rows(std::int64_t n_rows, std::int64_t n, std::uint64_t seed) {
+inline std::vector<std::int64_t> random_rows(std::int64_t n_rows, std::int64_t n,
+                                             std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> rows(n);
-  for (auto& row : rows) row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n_rows));
+  for (auto& row : rows)
+    row = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n_rows));
   return rows;
 }
 
@@ -129,7 +143,8 @@ inline void reads_every_row_in_order(const RowStoreFactory& make) {
 inline void reads_rows_in_any_order_with_repeats(const RowStoreFactory& make) {
   const auto block = random_csr({.n_rows = 150, .seed = 2});
   const auto store = make(block, DType::kF32);
-  for (std::uint64_t seed = 0; seed < 5; ++seed) expect_rows(*store, block, random_rows(150, 97, seed));
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    expect_rows(*store, block, random_rows(150, 97, seed));
   expect_rows(*store, block, {149, 0, 149, 149, 7, 7, 0});
 }
 
@@ -173,12 +188,13 @@ inline void reads_full_rows(const RowStoreFactory& make) {
 inline void stores_every_dtype(const RowStoreFactory& make) {
   const auto block = random_csr({.n_rows = 40, .seed = 3});
   const auto rows = random_rows(40, 30, 4);
-  for (const DType stored : {DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kU32, DType::kI32, DType::kU64,
-                             DType::kI64, DType::kF32, DType::kF64}) {
+  for (const DType stored : {DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kU32,
+                             DType::kI32, DType::kU64, DType::kI64, DType::kF32, DType::kF64}) {
     SCOPED_TRACE(dtype_name(stored));
     const auto store = make(block, stored);
     EXPECT_EQ(store->info().value_dtype, stored);
-    for (const DType out : {DType::kF32, DType::kF64, DType::kI32, DType::kI64}) expect_rows(*store, block, rows, out);
+    for (const DType out : {DType::kF32, DType::kF64, DType::kI32, DType::kI64})
+      expect_rows(*store, block, rows, out);
   }
 }
 
@@ -189,8 +205,10 @@ inline void refuses_to_lose_precision(const RowStoreFactory& make) {
   const std::vector<std::int64_t> rows{0, 1};
   const auto fetched = store->fetch(rows, format::run_serially);
   expect_error(ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF32); }, "row 0");
-  expect_error(ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF64); }, "9007199254740993");
-  EXPECT_EQ(decode_rows(*fetched, DType::kF64, Casting::kSameKind).values[0][0], 9007199254740992.0);
+  expect_error(
+      ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF64); }, "9007199254740993");
+  EXPECT_EQ(decode_rows(*fetched, DType::kF64, Casting::kSameKind).values[0][0],
+            9007199254740992.0);
   EXPECT_EQ(decode_rows(*fetched, DType::kI64).indices, expected_rows(block, rows).indices);
 }
 
@@ -216,7 +234,9 @@ inline void refuses_rows_out_of_range(const RowStoreFactory& make) {
   const auto store = make(random_csr({.n_rows = 10}), DType::kF32);
   for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{10}, std::int64_t{1} << 62}) {
     const std::vector<std::int64_t> rows{0, bad};
-    expect_error(ErrorKind::kOutOfRange, [&] { store->fetch(rows, format::run_serially); }, std::to_string(bad));
+    expect_error(
+        ErrorKind::kOutOfRange, [&] { store->fetch(rows, format::run_serially); },
+        std::to_string(bad));
   }
   expect_error(ErrorKind::kOutOfRange, [&] { store->read_obs(0, 11); });
   expect_error(ErrorKind::kOutOfRange, [&] { store->read_obs(5, 4); });
@@ -253,12 +273,17 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make) {
   for (int i = 0; i < 128; ++i) place[i + 1] = place[i] + sizes[i];
   std::vector<std::int32_t> indices(place[128] + 64), counts(128);
   std::vector<float> values(place[128] + 64);
-  const format::CsrSink sink{.place = place.data(), .indices = indices.data(), .values = values.data(),
-                             .dtype = DType::kF32, .casting = Casting::kExact, .counts = counts.data()};
+  const format::CsrSink sink{.place = place.data(),
+                             .indices = indices.data(),
+                             .values = values.data(),
+                             .dtype = DType::kF32,
+                             .casting = Casting::kExact,
+                             .counts = counts.data()};
   {
     // Backwards, so that a row that writes past its end is caught by the next.
     std::vector<std::jthread> threads;
-    for (int t = 3; t >= 0; --t) threads.emplace_back([&, t] { fetched->decode(t * 32, t * 32 + 32, sink); });
+    for (int t = 3; t >= 0; --t)
+      threads.emplace_back([&, t] { fetched->decode(t * 32, t * 32 + 32, sink); });
   }
   const auto expected = expected_rows(block, rows);
   for (int i = 0; i < 128; ++i) {
@@ -307,8 +332,10 @@ inline void tells_obs_and_var_by_name(const RowStoreFactory& make) {
   const auto var = store->read_var();
   ASSERT_EQ(var->num_rows(), 7);
   EXPECT_EQ(var->field(0)->name(), "_index");
-  for (int i = 0; i < 7; ++i) EXPECT_EQ((*var->column(0)->GetScalar(i))->ToString(), store->genes().names[i]);
-  expect_error(ErrorKind::kNoSuchKey, [&] { store->obs_column("no such column"); }, "no such column");
+  for (int i = 0; i < 7; ++i)
+    EXPECT_EQ((*var->column(0)->GetScalar(i))->ToString(), store->genes().names[i]);
+  expect_error(
+      ErrorKind::kNoSuchKey, [&] { store->obs_column("no such column"); }, "no such column");
 }
 
 class ConformanceTest : public ::testing::Test {
@@ -347,8 +374,8 @@ inline bool register_row_store_conformance(const std::string& name, const RowSto
       {"TellsObsAndVarByName", conformance::tells_obs_and_var_by_name},
   };
   for (const auto& [title, check] : checks)
-    ::testing::RegisterTest(("RowStoreConformance_" + name).c_str(), title, nullptr, nullptr, __FILE__, __LINE__,
-                            [check, make]() -> ::testing::Test* {
+    ::testing::RegisterTest(("RowStoreConformance_" + name).c_str(), title, nullptr, nullptr,
+                            __FILE__, __LINE__, [check, make]() -> ::testing::Test* {
                               return new conformance::ConformanceTest(check, make);
                             });
   return true;

@@ -22,7 +22,8 @@ struct SlowStoreOptions {
 // Passes everything on to another store.
 class ForwardingRowStore : public format::RowStore {
  public:
-  explicit ForwardingRowStore(std::shared_ptr<const format::RowStore> store) : store_(std::move(store)) {}
+  explicit ForwardingRowStore(std::shared_ptr<const format::RowStore> store)
+      : store_(std::move(store)) {}
   const format::StoreInfo& info() const override { return store_->info(); }
   const matrix::GeneAxis& genes() const override { return store_->genes(); }
   std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
@@ -32,8 +33,11 @@ class ForwardingRowStore : public format::RowStore {
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
     return store_->plan_fetch_bytes(rows);
   }
+  void release_pages() const override { store_->release_pages(); }
   std::vector<std::string> obs_names() const override { return store_->obs_names(); }
-  matrix::FixedColumn obs_column(const std::string& name) const override { return store_->obs_column(name); }
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return store_->obs_column(name);
+  }
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
     return store_->read_obs(begin, end);
   }
@@ -62,7 +66,8 @@ class ForwardingRows : public format::FetchedRows {
 
 class SlowRowStore final : public ForwardingRowStore {
  public:
-  explicit SlowRowStore(std::shared_ptr<const format::RowStore> store, const SlowStoreOptions& options = {})
+  explicit SlowRowStore(std::shared_ptr<const format::RowStore> store,
+                        const SlowStoreOptions& options = {})
       : ForwardingRowStore(std::move(store)), options_(options) {}
 
   std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
@@ -92,7 +97,8 @@ class SlowRowStore final : public ForwardingRowStore {
     std::uint64_t z = options_.seed + 0x9e3779b97f4a7c15u * static_cast<std::uint64_t>(++n_calls_);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return std::chrono::microseconds((z ^ (z >> 31)) % (static_cast<std::uint64_t>(bound.count()) + 1));
+    return std::chrono::microseconds((z ^ (z >> 31)) %
+                                     (static_cast<std::uint64_t>(bound.count()) + 1));
   }
 
   SlowStoreOptions options_;

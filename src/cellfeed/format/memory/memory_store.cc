@@ -113,9 +113,17 @@ MemoryStore::MemoryStore(StoredCsr rows, std::shared_ptr<arrow::Table> obs,
   if (!var_) var_ = numbered_table("gene", rows_.n_cols);
   check_table(*obs_, "obs", rows_.n_rows);
   check_table(*var_, "var", rows_.n_cols);
-  info_ = {.path = path, .format = "memory", .layer = "X", .n_rows = rows_.n_rows,
-           .n_cols = rows_.n_cols, .nnz = rows_.indptr[rows_.n_rows], .value_dtype = rows_.dtype,
-           .is_dense = false, .compression = "none", .rows_per_chunk = 1, .bytes_on_disk = 0};
+  info_ = {.path = path,
+           .format = "memory",
+           .layer = "X",
+           .n_rows = rows_.n_rows,
+           .n_cols = rows_.n_cols,
+           .nnz = rows_.indptr[rows_.n_rows],
+           .value_dtype = rows_.dtype,
+           .is_dense = false,
+           .compression = "none",
+           .rows_per_chunk = 1,
+           .bytes_on_disk = 0};
   for (std::int64_t i = 0; i < rows_.n_cols; ++i) {
     const auto name = var_->column(0)->GetScalar(i);
     check(name.status());
@@ -157,16 +165,19 @@ void MemoryRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t start = stored.indptr[rows_[i]];
     const std::int64_t length = stored.indptr[rows_[i] + 1] - start;
-    const RowPiece indices{reinterpret_cast<const std::byte*>(stored.indices.data() + start), length};
+    const RowPiece indices{reinterpret_cast<const std::byte*>(stored.indices.data() + start),
+                           length};
     const RowPiece values{stored.values.data() + start * value_bytes, length};
-    sink.counts[i] = store_.decoder_->decode(
-        rows_[i], {&indices, 1}, {&values, 1}, sink.dtype, sink.casting, sink.indices + sink.place[i],
-        static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes);
+    sink.counts[i] =
+        store_.decoder_->decode(rows_[i], {&indices, 1}, {&values, 1}, sink.dtype, sink.casting,
+                                sink.indices + sink.place[i],
+                                static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes);
   }
 }
 
 std::int64_t MemoryRows::bytes_used() const {
-  const auto entry = static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(store_.rows_.dtype));
+  const auto entry =
+      static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(store_.rows_.dtype));
   std::int64_t bytes = 0;
   for (const std::int64_t row : rows_)
     bytes += (store_.rows_.indptr[row + 1] - store_.rows_.indptr[row]) * entry;

@@ -1,4 +1,5 @@
-// MemoryStore: the reference RowStore. Everything is in memory; nothing is cached, planned or coalesced.
+// MemoryStore: the reference RowStore. Everything is in memory; nothing is cached, planned or
+// coalesced.
 #pragma once
 
 #include <cstddef>

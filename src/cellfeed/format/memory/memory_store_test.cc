@@ -1,4 +1,5 @@
-// MemoryStore: the conformance suite, and the rows that only stored files have (unsorted, repeated, out of range).
+// MemoryStore: the conformance suite, and the rows that only stored files have (unsorted, repeated,
+// out of range).
 #include "cellfeed/format/memory/memory_store.h"
 
 #include <arrow/api.h>
@@ -20,7 +21,8 @@ const bool kConforms = testing::register_row_store_conformance(
 
 const bool kSlowConforms = testing::register_row_store_conformance(
     "slow", [](const matrix::CsrBlock& block, DType stored) {
-      return std::make_unique<testing::SlowRowStore>(make_memory_store(make_stored_csr(block, stored)));
+      return std::make_unique<testing::SlowRowStore>(
+          make_memory_store(make_stored_csr(block, stored)));
     });
 
 TEST(FaultyRowStoreTest, FailsWhereItIsTold) {
@@ -33,8 +35,8 @@ TEST(FaultyRowStoreTest, FailsWhereItIsTold) {
 }
 
 template <typename T>
-StoredCsr make_rows(std::vector<std::int64_t> indptr, std::vector<std::int32_t> indices, std::vector<T> values,
-                    std::int64_t n_cols) {
+StoredCsr make_rows(std::vector<std::int64_t> indptr, std::vector<std::int32_t> indices,
+                    std::vector<T> values, std::int64_t n_cols) {
   StoredCsr stored;
   stored.n_rows = std::ssize(indptr) - 1;
   stored.n_cols = n_cols;
@@ -48,14 +50,16 @@ StoredCsr make_rows(std::vector<std::int64_t> indptr, std::vector<std::int32_t> 
   return stored;
 }
 
-testing::DecodedRows read_all(const RowStore& store, DType dtype = DType::kF64, Casting casting = Casting::kExact) {
+testing::DecodedRows read_all(const RowStore& store, DType dtype = DType::kF64,
+                              Casting casting = Casting::kExact) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(store.info().n_rows));
   std::iota(rows.begin(), rows.end(), 0);
   return testing::decode_rows(*store.fetch(rows, run_serially), dtype, casting);
 }
 
 TEST(RowDecoderTest, SortsIndicesWithTheirValues) {
-  const auto store = make_memory_store(make_rows<float>({0, 3, 5}, {7, 2, 5, 1, 0}, {7, 2, 5, 10, 11}, 8));
+  const auto store =
+      make_memory_store(make_rows<float>({0, 3, 5}, {7, 2, 5, 1, 0}, {7, 2, 5, 10, 11}, 8));
   const auto rows = read_all(*store);
   EXPECT_EQ(rows.indices, (std::vector<std::vector<std::int32_t>>{{2, 5, 7}, {0, 1}}));
   EXPECT_EQ(rows.values, (std::vector<std::vector<double>>{{2, 5, 7}, {11, 10}}));
@@ -66,7 +70,8 @@ TEST(RowDecoderTest, SumsDuplicateEntries) {
       make_memory_store(make_rows<std::uint8_t>({0, 4}, {3, 1, 3, 3}, {200, 1, 100, 5}, 4));
   const auto rows = read_all(*store, DType::kF32);
   EXPECT_EQ(rows.indices, (std::vector<std::vector<std::int32_t>>{{1, 3}}));
-  EXPECT_EQ(rows.values, (std::vector<std::vector<double>>{{1, 305}}));  // wider than the stored byte
+  EXPECT_EQ(rows.values,
+            (std::vector<std::vector<double>>{{1, 305}}));  // wider than the stored byte
 }
 
 TEST(RowDecoderTest, SumsAdjacentDuplicatesOfSortedRows) {
@@ -75,42 +80,52 @@ TEST(RowDecoderTest, SumsAdjacentDuplicatesOfSortedRows) {
 }
 
 TEST(RowDecoderTest, RefusesSumsThatDoNotFit) {
-  const auto store = make_memory_store(
-      make_rows<std::int32_t>({0, 2}, {1, 1}, {2147483647, 1}, 4));
-  testing::expect_error(ErrorKind::kPrecision, [&] { read_all(*store, DType::kI32); }, "2147483648");
+  const auto store = make_memory_store(make_rows<std::int32_t>({0, 2}, {1, 1}, {2147483647, 1}, 4));
+  testing::expect_error(
+      ErrorKind::kPrecision, [&] { read_all(*store, DType::kI32); }, "2147483648");
   EXPECT_EQ(read_all(*store, DType::kI64).values[0][0], 2147483648.0);
 }
 
 TEST(RowDecoderTest, NamesTheRowAndEntryOfABadIndex) {
   for (const std::int32_t bad : {-1, 4, std::numeric_limits<std::int32_t>::max()}) {
-    const auto sorted = make_memory_store(make_rows<float>({0, 1, 3}, {0, 2, bad}, {1, 1, 1}, 4), nullptr, nullptr, "f.x");
+    const auto sorted = make_memory_store(make_rows<float>({0, 1, 3}, {0, 2, bad}, {1, 1, 1}, 4),
+                                          nullptr, nullptr, "f.x");
     testing::expect_error(ErrorKind::kCorruptData, [&] { read_all(*sorted); }, "f.x");
-    const auto unsorted = make_memory_store(make_rows<float>({0, 0, 4}, {3, bad, 1, 0}, {1, 1, 1, 1}, 4));
-    testing::expect_error(ErrorKind::kCorruptData, [&] { read_all(*unsorted); },
-                          "row 1, entry 1: index " + std::to_string(bad));
+    const auto unsorted =
+        make_memory_store(make_rows<float>({0, 0, 4}, {3, bad, 1, 0}, {1, 1, 1, 1}, 4));
+    testing::expect_error(
+        ErrorKind::kCorruptData, [&] { read_all(*unsorted); },
+        "row 1, entry 1: index " + std::to_string(bad));
   }
 }
 
 TEST(RowDecoderTest, ReadsBooleansAsOnes) {
   StoredCsr rows = make_rows<std::uint8_t>({0, 2}, {0, 1}, {1, 0}, 2);
   rows.dtype = DType::kBool;
-  EXPECT_EQ(read_all(*make_memory_store(std::move(rows)), DType::kF32).values[0], (std::vector<double>{1, 0}));
+  EXPECT_EQ(read_all(*make_memory_store(std::move(rows)), DType::kF32).values[0],
+            (std::vector<double>{1, 0}));
 }
 
 TEST(RowDecoderTest, SameKindAllowsRoundingButNotFractionsToIntegers) {
   const auto store = make_memory_store(make_rows<double>({0, 1}, {0}, {0.1}, 1));
   testing::expect_error(ErrorKind::kPrecision, [&] { read_all(*store, DType::kF32); }, "float64");
-  EXPECT_FLOAT_EQ(static_cast<float>(read_all(*store, DType::kF32, Casting::kSameKind).values[0][0]), 0.1f);
-  testing::expect_error(ErrorKind::kPrecision, [&] { read_all(*store, DType::kI32, Casting::kSameKind); });
+  EXPECT_FLOAT_EQ(
+      static_cast<float>(read_all(*store, DType::kF32, Casting::kSameKind).values[0][0]), 0.1f);
+  testing::expect_error(ErrorKind::kPrecision,
+                        [&] { read_all(*store, DType::kI32, Casting::kSameKind); });
 }
 
 TEST(MemoryStoreTest, RefusesPartsThatDoNotFit) {
-  testing::expect_error(ErrorKind::kInvalidArgument, [] { make_memory_store(make_rows<float>({0, 2, 1}, {0}, {1}, 4)); },
-                        "row 1");
-  testing::expect_error(ErrorKind::kInvalidArgument, [] { make_memory_store(make_rows<float>({0, 2}, {0}, {1}, 4)); });
-  const auto empty = arrow::Table::MakeEmpty(arrow::schema({arrow::field("_index", arrow::utf8())})).ValueOrDie();
+  testing::expect_error(
+      ErrorKind::kInvalidArgument,
+      [] { make_memory_store(make_rows<float>({0, 2, 1}, {0}, {1}, 4)); }, "row 1");
   testing::expect_error(ErrorKind::kInvalidArgument,
-                        [&] { make_memory_store(make_rows<float>({0, 1}, {0}, {1}, 4), empty); }, "obs");
+                        [] { make_memory_store(make_rows<float>({0, 2}, {0}, {1}, 4)); });
+  const auto empty =
+      arrow::Table::MakeEmpty(arrow::schema({arrow::field("_index", arrow::utf8())})).ValueOrDie();
+  testing::expect_error(
+      ErrorKind::kInvalidArgument,
+      [&] { make_memory_store(make_rows<float>({0, 1}, {0}, {1}, 4), empty); }, "obs");
 }
 
 }  // namespace
