@@ -138,9 +138,9 @@ class Workshop:
                 )
         n_files = SPECS[atlas].n_files
         self._program(
-            "simulate", "--like", like, "--cells", str(self.n_cells(atlas)), "--files", str(n_files),
-            "--order", _label_column(like), "--output", str(home / "simulated.h5ad"), "--overwrite",
-            "--quiet",
+            "simulate", "--like", like, "--cells", str(self.n_cells(atlas)),
+            "--files", str(n_files), "--order", _label_column(like),
+            "--output", str(home / "simulated.h5ad"), "--overwrite", "--quiet",
         )  # fmt: skip
         for i in range(n_files):
             simulated = home / f"simulated_{i}.h5ad"
