@@ -1,6 +1,8 @@
 // Error -> the class of cellfeed.errors that is also the native type.
 #include <nanobind/nanobind.h>
 
+#include <string_view>
+
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 
@@ -28,10 +30,15 @@ const char* class_of(ErrorKind kind) {
   return "CellfeedError";
 }
 
+// Paths and the bytes of damaged files need not be UTF-8.
+nb::object as_text(std::string_view text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 void set_python_error(const Error& error) {
   nb::object type = nb::module_::import_("cellfeed.errors").attr(class_of(error.kind()));
-  nb::object instance = type(error.what());
-  if (!error.path().empty()) instance.attr("path") = error.path();
+  nb::object instance = type(as_text(error.what()));
+  if (!error.path().empty()) instance.attr("path") = as_text(error.path());
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 

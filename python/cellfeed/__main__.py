@@ -1,0 +1,5 @@
+"""``python -m cellfeed`` is the ``cellfeed`` command."""
+
+from ._program import main
+
+main()
