@@ -123,13 +123,13 @@ class SmallAtlas {
     std::vector<int> kinds;
     std::vector<std::int64_t> lengths;
     for (std::int64_t g = 0; g < options_.n_genes; ++g) {
-      kinds.push_back(static_cast<int>(g % 2));
+      kinds.push_back(g % 5 == 0 ? -1 : 2 - static_cast<int>(g % 2));
       lengths.push_back(1000 - g);
     }
     arrow::StringBuilder name_builder;
     arrow::Int64Builder length_builder;
     arrow::ArrayVector columns = {arrow_array(name_builder, gene_names()),
-                                  categorical_array(kinds, {"protein", "lncRNA"}),
+                                  categorical_array(kinds, {"unused", "protein", "lncRNA"}),
                                   arrow_array(length_builder, lengths)};
     return arrow::Table::Make(arrow::schema({arrow::field("_index", columns[0]->type()),
                                              arrow::field("biotype", columns[1]->type()),

@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/gene_categories.h"
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
 
@@ -60,7 +61,7 @@ FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table
                                        std::make_shared<arrow::ChunkedArray>(positions)),
                       dir, ErrorKind::kInternal);
   table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
-  table = arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal);
+  table = note_categories(arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal), dir);
   const auto sink =
       std::make_shared<ChecksummedSink>((std::filesystem::path(dir) / kGenesName).string());
   const auto writer = open_parquet_writer(table->schema(), sink);
@@ -71,9 +72,9 @@ FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table
 
 Genes read_genes(const std::string& dir, const Manifest& manifest) {
   const std::string path = (std::filesystem::path(dir) / manifest.genes.name).string();
-  const auto table =
-      arrow_value(open_parquet_reader(path)->ReadTable(), path, ErrorKind::kCorruptData);
+  auto table = arrow_value(open_parquet_reader(path)->ReadTable(), path, ErrorKind::kCorruptData);
   check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
+  table = restore_categories(table, path);
   const auto index = table->GetColumnByName(kIndexColumn);
   const auto positions = table->GetColumnByName(kOriginalPositionColumn);
   if (!index || !positions)
