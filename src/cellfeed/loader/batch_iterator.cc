@@ -46,9 +46,6 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   std::int64_t n_batches() const {
     return std::max<std::int64_t>(0, (plan.n_batches() - first + step - 1) / step);
   }
-  std::int64_t fetch_bytes(const Window& window) const {
-    return core->caches_everything ? 0 : window.plan_fetch_bytes();
-  }
   void drive();
   std::shared_ptr<Window> read_window(std::int64_t next, std::size_t* n);
   std::size_t window_batches(std::int64_t next, std::vector<sampling::BatchPlan>& plans);
@@ -133,16 +130,16 @@ std::size_t BatchIterator::State::window_batches(std::int64_t next,
     }
   };
   extend(n);
-  std::int64_t bytes = fetch_bytes(Window(*core->collection, plans));
-  if (bytes == 0) return n;
+  if (core->collection->inflated_bytes() == 0) return n;
+  const auto bytes_of = [&](std::size_t batches) {
+    extend(batches);
+    plans.resize(batches);
+    return Window(*core->collection, plans).plan_fetch_bytes();
+  };
+  while (n > 1 && bytes_of(n) > budget.limit() / 2) n /= 2;
   while (n < left && n < kMaxWindowBatches) {
     const std::size_t more = std::min({2 * n, left, kMaxWindowBatches});
-    extend(more);
-    const std::int64_t wanted = fetch_bytes(Window(*core->collection, plans));
-    // Once most chunks are touched anyway, more batches cost little memory and save whole passes over the file.
-    const bool is_nearly_free = wanted < bytes + bytes / 2 && wanted <= budget.limit() * 9 / 10;
-    if (wanted > budget.limit() * 2 / 5 && !is_nearly_free) break;
-    bytes = wanted;
+    if (core->caches_everything || bytes_of(more) > budget.limit() * 2 / 5) break;
     n = more;
   }
   plans.resize(n);
@@ -157,7 +154,7 @@ std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std
     delete done;
     self->forget_window();
   });
-  const std::int64_t bytes = fetch_bytes(*window);
+  const std::int64_t bytes = window->plan_fetch_bytes();
   if (bytes > 0) window->lease = wait_for_bytes(bytes);
   {
     const std::lock_guard lock(mutex);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -25,58 +26,108 @@ std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const En
   return chunks;
 }
 
-// One of the two arrays of the fetched rows.
+// One of the two arrays of the fetched rows. Of a compressed array only the entries of these rows are kept: each chunk is
+// inflated once, what the rows need is copied out, and the rest is let go.
 class ArrayRows {
  public:
-  ArrayRows(const StoredArray& array, std::span<const EntryRange> ranges) : array_(array) {
-    if (array_.is_compressed()) {
-      chunks_ = chunks_of(array_, ranges);
-      inflated_.resize(chunks_.size());
-      for (const std::int64_t chunk : chunks_)
-        array_.locate(chunk * array_.chunk_elements(), chunk * array_.chunk_elements() + 1);
-    } else {
+  // Lifetime: array and ranges outlive this.
+  ArrayRows(const StoredArray& array, std::span<const EntryRange> ranges)
+      : array_(array), ranges_(ranges), width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
+    if (!array_.is_compressed()) {
       for (const EntryRange& range : ranges) array_.locate(range.begin, range.end);
+      return;
     }
+    chunks_ = chunks_of(array_, ranges);
+    cached_.resize(chunks_.size());
+    for (const std::int64_t chunk : chunks_)
+      array_.locate(chunk * array_.chunk_elements(), chunk * array_.chunk_elements() + 1);
   }
 
-  // Takes what the cache holds; the slots left to inflate.
+  // Holds on to what the cache has; the slots left to inflate. Makes room for their entries.
   std::vector<std::size_t> take_cached(const ChunkCache& cache) {
     std::vector<std::size_t> missing;
     for (std::size_t slot = 0; slot < chunks_.size(); ++slot) {
-      inflated_[slot] = cache.find({array_.number(), chunks_[slot]});
-      if (!inflated_[slot]) missing.push_back(slot);
+      cached_[slot] = cache.find({array_.number(), chunks_[slot]});
+      if (!cached_[slot]) missing.push_back(slot);
     }
+    if (!missing.empty()) list_users();
     return missing;
   }
+
   // Thread-safe for different slots. Returns the bytes read.
   std::int64_t inflate(std::size_t slot, const ChunkCache& cache) {
-    inflated_[slot] = array_.inflate(chunks_[slot]);
-    cache.insert({array_.number(), chunks_[slot]}, inflated_[slot]);
+    const std::shared_ptr<const InflatedChunk> chunk = array_.inflate(chunks_[slot]);
+    const std::int64_t step = array_.chunk_elements();
+    const std::int64_t chunk_begin = chunks_[slot] * step;
+    for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
+      const EntryRange& range = ranges_[users_[u]];
+      const std::int64_t begin = std::max(range.begin, chunk_begin);
+      const std::int64_t end = std::min(range.end, chunk_begin + step);
+      std::memcpy(kept_.data() + (starts_[users_[u]] + begin - range.begin) * width_,
+                  chunk->bytes.get() + (begin - chunk_begin) * width_,
+                  static_cast<std::size_t>((end - begin) * width_));
+    }
+    cache.insert({array_.number(), chunks_[slot]}, chunk);
     return array_.stored_bytes(chunks_[slot]);
   }
 
-  void append_pieces(const EntryRange& range, std::vector<RowPiece>& pieces) const {
+  void append_pieces(std::int64_t row, std::vector<RowPiece>& pieces) const {
+    const EntryRange& range = ranges_[row];
     if (!array_.is_compressed()) return array_.append_pieces(range.begin, range.end, pieces);
     const std::int64_t step = array_.chunk_elements();
-    const auto width = static_cast<std::int64_t>(dtype_bytes(array_.dtype()));
     std::int64_t begin = range.begin;
     if (begin >= range.end) return;
     auto slot = std::lower_bound(chunks_.begin(), chunks_.end(), begin / step) - chunks_.begin();
     for (; begin < range.end; ++slot) {
       const std::int64_t within = begin % step;
       const std::int64_t length = std::min(range.end - begin, step - within);
-      pieces.push_back({inflated_[slot]->bytes.get() + within * width, length});
+      const std::byte* data = cached_[slot]
+                                  ? cached_[slot]->bytes.get() + within * width_
+                                  : kept_.data() + (starts_[row] + begin - range.begin) * width_;
+      pieces.push_back({data, length});
       begin += length;
     }
   }
 
-  std::int64_t bytes_held() const { return std::ssize(chunks_) * array_.chunk_bytes(); }
+  std::int64_t bytes_held() const { return static_cast<std::int64_t>(kept_.size()); }
   bool is_mapped() const { return !array_.is_compressed(); }
 
  private:
+  // For each chunk the ranges that need it, and for each range its place among the entries kept.
+  void list_users() {
+    const std::int64_t step = array_.chunk_elements();
+    starts_.reserve(ranges_.size());
+    std::int64_t total = 0;
+    first_user_.assign(chunks_.size() + 1, 0);
+    const auto for_each_slot = [&](std::size_t r, const auto& visit) {
+      const EntryRange& range = ranges_[r];
+      if (range.begin >= range.end) return;
+      auto slot = static_cast<std::size_t>(
+          std::lower_bound(chunks_.begin(), chunks_.end(), range.begin / step) - chunks_.begin());
+      for (std::int64_t chunk = range.begin / step; chunk <= (range.end - 1) / step; ++chunk) visit(slot++);
+    };
+    for (std::size_t r = 0; r < ranges_.size(); ++r) {
+      starts_.push_back(total);
+      total += ranges_[r].end - ranges_[r].begin;
+      for_each_slot(r, [&](std::size_t slot) { ++first_user_[slot + 1]; });
+    }
+    for (std::size_t slot = 0; slot < chunks_.size(); ++slot) first_user_[slot + 1] += first_user_[slot];
+    users_.resize(first_user_.back());
+    std::vector<std::size_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (std::size_t r = 0; r < ranges_.size(); ++r)
+      for_each_slot(r, [&](std::size_t slot) { users_[next[slot]++] = r; });
+    kept_.reset(static_cast<std::size_t>(total * width_));
+  }
+
   const StoredArray& array_;
+  const std::span<const EntryRange> ranges_;
+  const std::int64_t width_;
   std::vector<std::int64_t> chunks_;
-  std::vector<std::shared_ptr<const InflatedChunk>> inflated_;
+  std::vector<std::shared_ptr<const InflatedChunk>> cached_;
+  std::vector<std::size_t> first_user_;
+  std::vector<std::size_t> users_;
+  std::vector<std::int64_t> starts_;
+  matrix::Buffer<std::byte> kept_;
 };
 
 class CsrRows final : public FetchedRows {
@@ -110,7 +161,7 @@ class CsrRows final : public FetchedRows {
   std::int64_t bytes_of(const StoredArray& array) const {
     return n_entries_ * static_cast<std::int64_t>(dtype_bytes(array.dtype()));
   }
-  void prefetch(const EntryRange& range, std::vector<RowPiece>& pieces) const;
+  void prefetch(std::int64_t row, std::vector<RowPiece>& pieces) const;
 
   const CsrMatrix& matrix_;
   std::vector<std::int64_t> rows_;
@@ -134,10 +185,10 @@ void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
   bytes_inflated_ = bytes.load();
 }
 
-void CsrRows::prefetch(const EntryRange& range, std::vector<RowPiece>& pieces) const {
+void CsrRows::prefetch(std::int64_t row, std::vector<RowPiece>& pieces) const {
   pieces.clear();
-  indices_.append_pieces(range, pieces);
-  values_.append_pieces(range, pieces);
+  indices_.append_pieces(row, pieces);
+  values_.append_pieces(row, pieces);
   for (const RowPiece& piece : pieces)
     for (std::int64_t at = 0; at < std::min(kPrefetchBytes, piece.length * 4); at += 64)
       __builtin_prefetch(piece.data + at);
@@ -149,11 +200,11 @@ void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) 
   std::vector<RowPiece> values;
   std::vector<RowPiece> ahead;
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchRows < end) prefetch(ranges_[i + kPrefetchRows], ahead);
+    if (i + kPrefetchRows < end) prefetch(i + kPrefetchRows, ahead);
     indices.clear();
     values.clear();
-    indices_.append_pieces(ranges_[i], indices);
-    values_.append_pieces(ranges_[i], values);
+    indices_.append_pieces(i, indices);
+    values_.append_pieces(i, values);
     sink.counts[i] = matrix_.decoder().decode(
         rows_[i], indices, values, sink.dtype, sink.casting, sink.indices + sink.place[i],
         static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes);
@@ -179,13 +230,16 @@ std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const Chunk
 }
 
 std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {
-  std::int64_t bytes =
-      std::ssize(rows) * static_cast<std::int64_t>(sizeof(std::int64_t) + sizeof(EntryRange));
-  if (!matrix.indices().is_compressed() && !matrix.data().is_compressed()) return bytes;
-  const std::vector<EntryRange> ranges = ranges_of(matrix, rows);
+  constexpr auto kRowBytes = static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
+  std::int64_t entry_bytes = 0;
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()})
-    if (array->is_compressed())
-      bytes += std::ssize(chunks_of(*array, ranges)) * array->chunk_bytes();
+    if (array->is_compressed()) entry_bytes += static_cast<std::int64_t>(dtype_bytes(array->dtype()));
+  std::int64_t bytes = std::ssize(rows) * kRowBytes;
+  if (entry_bytes == 0) return bytes;
+  for (const std::int64_t row : rows) {
+    const EntryRange range = matrix.row_entries(row);
+    bytes += (range.end - range.begin) * entry_bytes;
+  }
   return bytes;
 }
 
