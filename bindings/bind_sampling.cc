@@ -1,17 +1,25 @@
 // Strategies and plans.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <span>
 
 #include "arrays.h"
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/sampling/block_shuffling.h"
+#include "cellfeed/sampling/block_weighted_sampling.h"
+#include "cellfeed/sampling/class_balanced_sampling.h"
+#include "cellfeed/sampling/group_sampling.h"
+#include "cellfeed/sampling/label_index.h"
 #include "cellfeed/sampling/plan.h"
 #include "cellfeed/sampling/streaming.h"
+#include "cellfeed/sampling/weighted_cell_sampler.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,8 +27,13 @@ using namespace nb::literals;
 namespace cellfeed::bindings {
 namespace {
 
+using sampling::LabelIndex;
 using sampling::Plan;
 using sampling::Strategy;
+using Size = std::optional<std::int64_t>;
+using Int32Array =
+    nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using DoubleArray = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 sampling::Indices to_indices(const std::optional<Int64Array>& array) {
   if (!array) return std::nullopt;
@@ -36,6 +49,65 @@ std::shared_ptr<Strategy> make_block_shuffling(std::int64_t n_rows, std::int64_t
                                                const std::optional<Int64Array>& indices,
                                                bool drop_last) {
   return std::make_shared<sampling::BlockShuffling>(n_rows, block_size, to_indices(indices), drop_last);
+}
+
+std::shared_ptr<Strategy> make_block_weighted(std::int64_t n_rows,
+                                              const std::optional<DoubleArray>& weights,
+                                              std::int64_t block_size, Size total_size, bool replace,
+                                              Size sampling_size,
+                                              const std::optional<Int64Array>& indices) {
+  sampling::BlockWeightedOptions options;
+  options.block_size = block_size;
+  options.total_size = total_size;
+  options.replace = replace;
+  options.sampling_size = sampling_size;
+  std::optional<std::span<const double>> values;
+  if (weights) values.emplace(weights->data(), weights->size());
+  nb::gil_scoped_release release;
+  return std::make_shared<sampling::BlockWeightedSampling>(n_rows, values, options,
+                                                           to_indices(indices));
+}
+
+std::shared_ptr<LabelIndex> make_labels(std::int64_t n_rows, const Int32Array& codes,
+                                        const std::optional<Int64Array>& indices) {
+  const std::span<const std::int32_t> values(codes.data(), codes.size());
+  nb::gil_scoped_release release;
+  return std::make_shared<LabelIndex>(n_rows, values, to_indices(indices));
+}
+
+std::vector<std::pair<std::int32_t, std::int64_t>> class_counts(const LabelIndex& self) {
+  std::vector<std::pair<std::int32_t, std::int64_t>> counts;
+  for (std::int64_t c = 0; c < self.n_classes(); ++c) counts.emplace_back(self.code(c), self.count(c));
+  return counts;
+}
+
+std::shared_ptr<Strategy> make_class_balanced(std::shared_ptr<LabelIndex> labels,
+                                              std::int64_t block_size, Size total_size,
+                                              double smoothing, bool replace, Size sampling_size) {
+  sampling::ClassBalancedOptions options;
+  options.block_size = block_size;
+  options.total_size = total_size;
+  options.smoothing = smoothing;
+  options.replace = replace;
+  options.sampling_size = sampling_size;
+  nb::gil_scoped_release release;
+  return std::make_shared<sampling::ClassBalancedSampling>(std::move(labels), options);
+}
+
+std::shared_ptr<Strategy> make_weighted_cells(std::shared_ptr<LabelIndex> labels, bool replacement,
+                                              std::int64_t curriculum_warmup_epochs,
+                                              Size total_size) {
+  sampling::WeightedCellOptions options;
+  options.replacement = replacement;
+  options.curriculum_warmup_epochs = curriculum_warmup_epochs;
+  options.total_size = total_size;
+  nb::gil_scoped_release release;
+  return std::make_shared<sampling::WeightedCellSampler>(std::move(labels), options);
+}
+
+std::shared_ptr<Strategy> make_groups(std::shared_ptr<LabelIndex> groups, bool drop_last) {
+  return std::make_shared<sampling::GroupSampling>(std::move(groups),
+                                                   sampling::GroupSamplingOptions{drop_last});
 }
 
 Plan make_plan(std::shared_ptr<Strategy> strategy, std::uint64_t seed, std::uint64_t epoch,
@@ -67,7 +139,10 @@ nb::tuple plan_batch(const Plan& self, std::int64_t k) {
   if (k < 0 || k >= self.n_batches())
     throw Error(ErrorKind::kOutOfRange, fmt::format("no such batch: {} of {}", k, self.n_batches()));
   sampling::BatchPlan batch;
-  self.batch(k, batch);
+  {
+    nb::gil_scoped_release release;
+    self.batch(k, batch);
+  }
   nb::object padding = nb::none();
   if (!batch.is_padding.empty())
     padding = vector_as_array(std::move(batch.is_padding)).attr("view")("bool");
@@ -82,7 +157,10 @@ nb::object order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoc
     throw Error(ErrorKind::kOutOfRange, fmt::format("positions [{}, {}) by {} are outside the order of {}",
                                                     begin, end, stride, self.length(key)));
   std::vector<std::int64_t> out(static_cast<std::size_t>((end - begin + stride - 1) / stride));
-  self.samples(key, begin, stride, out);
+  {
+    nb::gil_scoped_release release;
+    self.samples(key, begin, stride, out);
+  }
   return vector_as_array(std::move(out));
 }
 
@@ -105,6 +183,20 @@ void bind_sampling(nb::module_& module) {
              "shuffle_buffer"_a);
   module.def("make_block_shuffling", &make_block_shuffling, "n_rows"_a, "block_size"_a,
              "indices"_a.none(), "drop_last"_a);
+  nb::class_<LabelIndex>(module, "LabelIndex")
+      .def_prop_ro("n_rows", &LabelIndex::n_rows)
+      .def_prop_ro("n_labelled", &LabelIndex::n_labelled)
+      .def_prop_ro("class_counts", &class_counts)
+      .def_prop_ro("n_bytes", &LabelIndex::bytes);
+  module.def("make_labels", &make_labels, "n_rows"_a, "codes"_a, "indices"_a.none());
+  module.def("make_block_weighted", &make_block_weighted, "n_rows"_a, "weights"_a.none(),
+             "block_size"_a, "total_size"_a.none(), "replace"_a, "sampling_size"_a.none(),
+             "indices"_a.none());
+  module.def("make_class_balanced", &make_class_balanced, "labels"_a, "block_size"_a,
+             "total_size"_a.none(), "smoothing"_a, "replace"_a, "sampling_size"_a.none());
+  module.def("make_weighted_cells", &make_weighted_cells, "labels"_a, "replacement"_a,
+             "curriculum_warmup_epochs"_a, "total_size"_a.none());
+  module.def("make_groups", &make_groups, "labels"_a, "drop_last"_a);
 
   nb::class_<Plan>(module, "Plan")
       .def_static("make", &make_plan, "strategy"_a, "seed"_a, "epoch"_a, "batch_size"_a,
@@ -116,8 +208,14 @@ void bind_sampling(nb::module_& module) {
       .def_prop_ro("order_step_samples", [](const Plan& self) { return self.options().order_step_samples; })
       .def_prop_ro("order_fetch_samples", [](const Plan& self) { return self.options().order_fetch_samples; })
       .def_prop_ro("order_batch_size", [](const Plan& self) { return self.options().order_batch_size; })
+      .def_prop_ro("partition",
+                   [](const Plan& self) {
+                     return self.options().partition == sampling::Partition::kGroup ? "group"
+                                                                                    : "interleave";
+                   })
       .def("batch_rows", &Plan::batch_rows, "batch"_a)
       .def("batch", &plan_batch, "batch"_a)
+      .def("fetch_group", &Plan::fetch_group, "batch"_a)
       .def("consumed_after", &Plan::consumed_after, "batches"_a);
 }
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
+import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from . import _core
-from .errors import NoSuchKeyError
+from ._epochs import this_worker
+from .errors import InvalidTypeError, NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
@@ -19,14 +23,127 @@ if TYPE_CHECKING:
     import torch
 
 
+class BatchSource:
+    """What the batches of one loader share: obs columns and gene names.
+
+    A batch that comes from a worker process brings the key of its source only, and finds the source
+    that its loader
+    has in this process.
+    """
+
+    _alive: ClassVar[weakref.WeakValueDictionary[str, BatchSource]] = weakref.WeakValueDictionary()
+
+    def __init__(self, columns: dict[str, Any], core: Any, key: str | None = None) -> None:
+        self.columns = columns
+        self._core = core
+        self.key = uuid.uuid4().hex if key is None else key
+        self._alive.setdefault(self.key, self)
+
+    @cached_property
+    def gene_names(self) -> list[str]:
+        return self._core.gene_names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if this_worker().is_process:
+            return _find_source, (self.key,)
+        columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
+        return BatchSource, (columns, _GeneNames(self.gene_names), self.key)
+
+
+def _find_source(key: str) -> BatchSource:
+    source = BatchSource._alive.get(key)
+    if source is None:
+        raise NoSuchKeyError(
+            "the loader of this batch is gone: keep it as long as its batches are used"
+        )
+    return source
+
+
+@dataclass(frozen=True)
+class _GeneNames:
+    gene_names: list[str]
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """What an obs column is, without its values."""
+
+    name: str
+    is_categorical: bool
+    ordered: bool
+    dtype: str
+    categories: list[str]
+
+    @classmethod
+    def of(cls, column: Any) -> ColumnInfo:
+        categories = column.categories if column.is_categorical else []
+        return cls(
+            column.name, column.is_categorical, column.ordered, column.dtype, list(categories)
+        )
+
+
+@dataclass(frozen=True)
+class BatchArrays:
+    """The arrays of a batch as Python owns them: of pickled batches and parts of batches."""
+
+    n_cols: int
+    values: np.ndarray
+    rows: np.ndarray
+    is_padding: np.ndarray | None = None
+    indptr: np.ndarray | None = None
+    indices: np.ndarray | None = None
+    columns: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.indptr is not None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    def obs(self, place: int) -> np.ndarray:
+        return self.columns[place]
+
+    @classmethod
+    def of(cls, core: Any, n_columns: int) -> BatchArrays:
+        if isinstance(core, cls):
+            return core
+        columns = [core.obs(i) for i in range(n_columns)]
+        sparse = (core.indptr, core.indices) if core.is_sparse else (None, None)
+        return cls(core.n_cols, core.values, core.rows, core.is_padding, *sparse, columns)
+
+    def take(self, rows: np.ndarray) -> BatchArrays:
+        """Some rows, copied."""
+        padding = None if self.is_padding is None else self.is_padding[rows]
+        columns = [column[rows] for column in self.columns]
+        if self.indptr is None or self.indices is None:
+            return BatchArrays(
+                self.n_cols, self.values[rows], self.rows[rows], padding, columns=columns
+            )
+        sizes = np.diff(self.indptr)[rows]
+        indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=indptr[1:])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes)
+        return BatchArrays(
+            self.n_cols,
+            self.values[places],
+            self.rows[rows],
+            padding,
+            indptr,
+            self.indices[places],
+            columns,
+        )
+
+
 class BatchObs(Mapping[str, np.ndarray]):
     """obs columns of a batch by name.
 
-    ``obs["cell_type"]`` is int64 codes for a categorical (-1 = missing), numbers otherwise (NaN = missing);
-    :meth:`labels` gives the texts behind the codes.
+    ``obs["cell_type"]`` is int64 codes for a categorical (-1 = missing), numbers otherwise (NaN =
+    missing); :meth:`labels` gives the texts behind the codes.
     """
 
-    def __init__(self, core: _core.Batch, columns: dict[str, _core.ObsColumn]) -> None:
+    def __init__(self, core: _core.Batch | BatchArrays, columns: dict[str, Any]) -> None:
         self._core = core
         self._columns = columns
         self._places = {name: i for i, name in enumerate(columns)}
@@ -93,25 +210,46 @@ class BatchObs(Mapping[str, np.ndarray]):
 class Batch:
     """Expression of some cells, their obs values and where they came from.
 
-    Arrays are views of the loader's memory: nothing is copied, and the memory is reused once the batch and every
-    array made from it are gone.
+    Arrays are views of the loader's memory: nothing is copied, and the memory is reused once the
+    batch and every array made from it are gone.
 
     Attributes
     ----------
     x
-        ``scipy.sparse.csr_matrix`` (output ``"csr"``) or ``numpy.ndarray`` (``"dense"``), cells x genes.
+        ``scipy.sparse.csr_matrix`` (output ``"csr"``) or ``numpy.ndarray`` (``"dense"``), cells x
+        genes.
     obs
         :class:`BatchObs`: obs columns by name.
     index
         Global row numbers (int64), one per cell.
     """
 
-    def __init__(
-        self, core: _core.Batch, columns: dict[str, _core.ObsColumn], loader: _core.LoaderCore
-    ) -> None:
+    def __init__(self, core: _core.Batch | BatchArrays, source: BatchSource) -> None:
         self._core = core
-        self._columns = columns
-        self._loader = loader
+        self._source = source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (BatchArrays.of(self._core, len(self._source.columns)), self._source)
+
+    def __getitem__(self, rows: Any) -> Batch:
+        """Some of the cells, copied: a slice, a boolean mask or positions in any order."""
+        if isinstance(rows, slice):
+            positions = np.arange(len(self))[rows]
+        else:
+            positions = np.asarray(rows)
+            if positions.dtype == bool and positions.shape == (len(self),):
+                positions = np.flatnonzero(positions)
+        if positions.ndim != 1 or (
+            positions.size and not np.issubdtype(positions.dtype, np.integer)
+        ):
+            raise InvalidTypeError(
+                f"a batch takes a slice, a mask or a list of positions, not {rows!r:.80}"
+            )
+        positions = positions.astype(np.int64)
+        if positions.size and not (-len(self) <= positions.min() and positions.max() < len(self)):
+            raise OutOfRangeError(f"positions must be in [0, {len(self)}): {rows!r:.80}")
+        arrays = BatchArrays.of(self._core, len(self._source.columns))
+        return Batch(arrays.take(positions), self._source)
 
     def __len__(self) -> int:
         return self._core.n_rows
@@ -138,13 +276,13 @@ class Batch:
 
     @cached_property
     def obs(self) -> BatchObs:
-        """obs columns by name."""
-        return BatchObs(self._core, self._columns)
+        """Obs columns by name."""
+        return BatchObs(self._core, self._source.columns)
 
     @property
     def gene_names(self) -> list[str]:
         """Names of the columns of ``x``."""
-        return self._loader.gene_names
+        return self._source.gene_names
 
     @property
     def data(self) -> np.ndarray:
@@ -183,7 +321,7 @@ class Batch:
         return self.to_scipy().toarray() if self._core.is_sparse else self._core.values
 
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
-        """A tensor, cells x genes: ``torch.sparse_csr`` sharing memory for a sparse batch, else dense.
+        """A tensor, cells x genes: ``torch.sparse_csr`` sharing memory, or dense.
 
         Parameters
         ----------
@@ -195,7 +333,7 @@ class Batch:
         return batch_to_tensor(self, dense=dense)
 
     def to_anndata(self) -> anndata.AnnData:
-        """An :class:`anndata.AnnData` with ``obs`` (and ``index`` as obs column ``cellfeed_index``) and gene names."""
+        """An :class:`anndata.AnnData` with ``obs`` and gene names; cells are named by ``index``."""
         import anndata
         import pandas as pd
 

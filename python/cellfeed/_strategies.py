@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._epochs import EpochCounter, this_worker
+from ._labels import encode_labels, look_up_labels
+from ._multi_indexable import length_of
+from ._schedule import as_int
 from .errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["BlockShuffling", "SamplingStrategy", "Streaming"]
+__all__ = [
+    "BlockShuffling",
+    "BlockWeightedSampling",
+    "ClassBalancedSampling",
+    "GroupSampling",
+    "SamplingStrategy",
+    "Streaming",
+    "WeightedCellSampler",
+]
+
+_POSITIONS_AT_ONCE = 1 << 16
 
 
 def as_indices(indices: Any) -> np.ndarray | None:
@@ -24,6 +41,10 @@ def as_indices(indices: Any) -> np.ndarray | None:
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise InvalidTypeError(f"indices must be integers or a boolean mask, not {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _as_size(name: str, size: Any) -> int | None:
+    return None if size is None else as_int(name, size, 1, 2**62)
 
 
 class SamplingStrategy:
@@ -46,7 +67,9 @@ class SamplingStrategy:
         """Samples of one epoch."""
         return self.bind(data_collection).length()
 
-    def get_indices(self, data_collection: Any, seed: int | None = None, rng: Any = None) -> np.ndarray:
+    def get_indices(
+        self, data_collection: Any, seed: int | None = None, rng: Any = None
+    ) -> np.ndarray:
         """The whole order of one epoch as int64 row numbers; O(samples) memory, for inspection.
 
         Parameters
@@ -61,7 +84,8 @@ class SamplingStrategy:
         if seed is None:
             seed = int((rng or np.random.default_rng()).integers(2**31))
         order = self.bind(data_collection)
-        return order.order(seed=seed, epoch=0, begin=0, end=order.length())
+        rows = order.order(seed=seed, epoch=0, begin=0, end=order.length())
+        return np.where(rows < 0, ~rows, rows)  # ~row stands for a repeat that fills up a batch
 
 
 def _check_mask(indices: Any, n_rows: int) -> None:
@@ -78,17 +102,19 @@ class Streaming(SamplingStrategy):
     Parameters
     ----------
     indices
-        Row numbers or a boolean mask; all rows when omitted. Read in storage order whatever their order here.
+        Row numbers or a boolean mask; all rows when omitted. Read in storage order whatever their
+        order here.
     shuffle
         Permute rows inside each fetch group.
     shuffle_buffer
-        Consecutive samples that are permuted together instead of a fetch group; implies ``shuffle``.
+        Consecutive samples that are permuted together instead of a fetch group; implies
+        ``shuffle``.
     """
 
     def __init__(self, indices: Any = None, shuffle: bool = False, shuffle_buffer: int = 0) -> None:
         self.indices = indices
         self.shuffle = bool(shuffle or shuffle_buffer)
-        self.shuffle_buffer = int(shuffle_buffer)
+        self.shuffle_buffer = as_int("shuffle_buffer", shuffle_buffer, 0, 2**62)
         self._shuffle_before_yield = self.shuffle
 
     def __repr__(self) -> str:
@@ -96,9 +122,9 @@ class Streaming(SamplingStrategy):
 
     def bind(self, cells: Any) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
-        _check_mask(self.indices, len(cells))
+        _check_mask(self.indices, length_of(cells))
         return _core.make_streaming(
-            len(cells), as_indices(self.indices), self.shuffle, self.shuffle_buffer
+            length_of(cells), as_indices(self.indices), self.shuffle, self.shuffle_buffer
         )
 
 
@@ -118,7 +144,7 @@ class BlockShuffling(SamplingStrategy):
     _shuffle_before_yield = True
 
     def __init__(self, block_size: int = 8, indices: Any = None, drop_last: bool = False) -> None:
-        self.block_size = int(block_size)
+        self.block_size = as_int("block_size", block_size, 1, 2**62)
         self.indices = indices
         self.drop_last = bool(drop_last)
 
@@ -127,7 +153,315 @@ class BlockShuffling(SamplingStrategy):
 
     def bind(self, cells: Any) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
-        _check_mask(self.indices, len(cells))
+        _check_mask(self.indices, length_of(cells))
         return _core.make_block_shuffling(
-            len(cells), self.block_size, as_indices(self.indices), self.drop_last
+            length_of(cells), self.block_size, as_indices(self.indices), self.drop_last
         )
+
+
+class BlockWeightedSampling(SamplingStrategy):
+    """Draws with probability proportional to weight, ``block_size`` of them from one block.
+
+    Every draw has exactly the probability ``weight / sum of weights``, whatever the block size;
+    zero weight is never drawn. A larger block reads faster and makes neighbouring draws more alike.
+
+    Parameters
+    ----------
+    block_size
+        Draws that come from one block; 1 draws each sample on its own.
+    indices
+        Row numbers or a boolean mask; all rows when omitted.
+    weights
+        One a row of the collection, or one an index; they stay with their samples. All alike when
+        omitted.
+    total_size
+        Draws of an epoch; as many as there are samples when omitted.
+    replace
+        ``False``: rounds of ``sampling_size`` draws, no sample twice in a round; O(samples) memory.
+    sampling_size
+        Draws of a round without replacement.
+    """
+
+    _shuffle_before_yield = True
+
+    def __init__(
+        self,
+        block_size: int = 8,
+        indices: Any = None,
+        weights: Any = None,
+        total_size: int | None = None,
+        replace: bool = True,
+        sampling_size: int | None = None,
+    ) -> None:
+        self.block_size = as_int("block_size", block_size, 1, 2**62)
+        self.indices = indices
+        self.weights = weights
+        self.total_size = _as_size("total_size", total_size)
+        self.replace = bool(replace)
+        self.sampling_size = _as_size("sampling_size", sampling_size)
+
+    def __repr__(self) -> str:
+        return f"BlockWeightedSampling(block_size={self.block_size}, total_size={self.total_size})"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples."""
+        _check_mask(self.indices, length_of(cells))
+        return _core.make_block_weighted(
+            length_of(cells), _as_weights(self.weights), self.block_size, self.total_size,
+            self.replace,
+            self.sampling_size, as_indices(self.indices),
+        )  # fmt: skip
+
+
+def _as_weights(weights: Any) -> np.ndarray | None:
+    if weights is None:
+        return None
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"weights must be numbers: {weights!r:.80}") from error
+    if array.ndim != 1:
+        raise InvalidArgumentError(f"weights must be one-dimensional, not of shape {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+class _LabelStrategy(SamplingStrategy):
+    """A strategy that knows the label of each sample, given or looked up by key."""
+
+    _shuffle_before_yield = True
+
+    def __init__(self, labels: Any, label_key: str | None, indices: Any) -> None:
+        if isinstance(labels, str):
+            labels, label_key = None, labels
+        name = type(self).__name__
+        if (labels is None) == (label_key is None):
+            raise InvalidArgumentError(f"{name} takes either labels, one a sample, or a label_key")
+        if label_key is not None and not isinstance(label_key, str):
+            raise InvalidTypeError(f"label_key must be the name of a column: {label_key!r}")
+        self.label_key = label_key
+        self.indices = indices
+        self._encoded = None if labels is None else encode_labels(labels)
+        self._found: tuple[weakref.ref[Any], Any] | None = None
+        if self._encoded is not None and len(self._encoded[0]) == 0:
+            raise InvalidArgumentError(f"{name}: labels must be non-empty")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": None}
+
+    def _labels(self, cells: Any) -> _core.LabelIndex:
+        _check_mask(self.indices, length_of(cells))
+        if self._encoded is not None:
+            return _core.make_labels(length_of(cells), self._encoded[0], as_indices(self.indices))
+        if self._found is not None and self._found[0]() is cells:
+            return self._found[1]
+        codes, _ = look_up_labels(cells, str(self.label_key))
+        index = _core.make_labels(length_of(cells), codes, as_indices(self.indices))
+        with suppress(TypeError):  # what takes no weak reference is looked up each time
+            self._found = weakref.ref(cells), index
+        return index
+
+
+class ClassBalancedSampling(_LabelStrategy):
+    """Draws a class first, then ``block_size`` of its members that are neighbours in storage.
+
+    The probability of a class is proportional to ``count / (count + smoothing * N / K)``, over N
+    labelled samples in K classes; samples without a label are never drawn.
+
+    Parameters
+    ----------
+    labels
+        One label a row of the collection, or one an index. Missing (None, NaN) is allowed.
+    block_size
+        Draws that come from one place in storage.
+    indices
+        Row numbers or a boolean mask; all rows when omitted.
+    total_size
+        Draws of an epoch; as many as there are labelled samples when omitted.
+    replace
+        ``False``: rounds of ``sampling_size`` draws, no sample twice in a round; O(samples) memory.
+    sampling_size
+        Draws of a round without replacement.
+    label_key
+        Column of the collection that holds the labels, instead of ``labels``.
+    smoothing
+        0 gives all classes the same probability; large leaves the frequencies as they are.
+    """
+
+    def __init__(
+        self,
+        labels: Any = None,
+        block_size: int = 8,
+        indices: Any = None,
+        total_size: int | None = None,
+        replace: bool = True,
+        sampling_size: int | None = None,
+        *,
+        label_key: str | None = None,
+        smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(labels, label_key, indices)
+        self.block_size = as_int("block_size", block_size, 1, 2**62)
+        self.total_size = _as_size("total_size", total_size)
+        self.replace = bool(replace)
+        self.sampling_size = _as_size("sampling_size", sampling_size)
+        self.smoothing = float(smoothing)
+
+    def __repr__(self) -> str:
+        key = f"label_key={self.label_key!r}, " if self.label_key else ""
+        sizes = f"block_size={self.block_size}, smoothing={self.smoothing:g}"
+        return f"ClassBalancedSampling({key}{sizes})"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
+        return _core.make_class_balanced(
+            self._labels(cells), self.block_size, self.total_size, self.smoothing, self.replace,
+            self.sampling_size,
+        )  # fmt: skip
+
+
+class GroupSampling(_LabelStrategy):
+    """Batches that hold one group only: one donor, one perturbation, one class.
+
+    Every member is drawn once an epoch; a group's last batch is filled up with repeats
+    (``batch.is_padding``).
+
+    Parameters
+    ----------
+    key
+        Column of the collection that holds the groups.
+    labels
+        One group a sample instead of ``key``.
+    indices
+        Row numbers or a boolean mask; all rows when omitted.
+    drop_last
+        Leave out the members that fill no batch, others each epoch, instead of filling up.
+    label_key
+        The same as ``key``.
+    """
+
+    def __init__(
+        self,
+        key: str | None = None,
+        labels: Any = None,
+        indices: Any = None,
+        drop_last: bool = False,
+        *,
+        label_key: str | None = None,
+    ) -> None:
+        if key is not None and label_key is not None:
+            raise InvalidArgumentError(
+                "GroupSampling: key and label_key are the same; pass one of them"
+            )
+        super().__init__(labels, key if key is not None else label_key, indices)
+        self.drop_last = bool(drop_last)
+
+    def __repr__(self) -> str:
+        return f"GroupSampling({self.label_key!r})" if self.label_key else "GroupSampling(labels)"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples; a key is looked up in ``cells``."""
+        return _core.make_groups(self._labels(cells), self.drop_last)
+
+
+class WeightedCellSampler(_LabelStrategy):
+    """A curriculum from uniform draws to draws inverse to class frequency.
+
+    In epoch e every draw has ``p = (1 - a) / N + a / (K * count of its class)`` with ``a = min(1, e
+    / curriculum_warmup_epochs)``. It is a strategy of :class:`~cellfeed.Loader` and of
+    ``scDataset``, and also a sampler of a map-style data set: ``DataLoader(dataset,
+    sampler=WeightedCellSampler(labels))``.
+
+    Parameters
+    ----------
+    labels
+        One label a sample.
+    replacement
+        ``False``: each sample once an epoch, the likelier ones earlier; O(samples) memory.
+    seed
+        Seed as a sampler; as a strategy, the loader's seed counts.
+    curriculum_warmup_epochs
+        Epochs until full weight; 0 is full weight at once.
+    label_key
+        Column of the collection that holds the labels, instead of ``labels``; as a strategy only.
+    num_replicas, rank
+        As a sampler on several ranks: this rank gets every ``num_replicas``-th draw, equally many
+        on each.
+    """
+
+    def __init__(
+        self,
+        labels: Any = None,
+        replacement: bool = True,
+        seed: int = 0,
+        curriculum_warmup_epochs: int = 0,
+        *,
+        label_key: str | None = None,
+        indices: Any = None,
+        total_size: int | None = None,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> None:
+        super().__init__(labels, label_key, indices)
+        self.replacement = bool(replacement)
+        self.seed = as_int("seed", seed, 0, 2**63 - 1)
+        self.curriculum_warmup_epochs = as_int(
+            "curriculum_warmup_epochs", curriculum_warmup_epochs, 0
+        )
+        self.total_size = _as_size("total_size", total_size)
+        self.num_replicas = as_int("num_replicas", num_replicas, 1)
+        self.rank = as_int("rank", rank, 0, self.num_replicas - 1)
+        self._epochs = EpochCounter()
+        self._own: _core.Strategy | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_own": None}
+
+    def __repr__(self) -> str:
+        return f"WeightedCellSampler(curriculum_warmup_epochs={self.curriculum_warmup_epochs})"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
+        return _core.make_weighted_cells(
+            self._labels(cells), self.replacement, self.curriculum_warmup_epochs, self.total_size
+        )
+
+    @property
+    def class_weights(self) -> dict[Any, float]:
+        """N / count of each class."""
+        codes, names = self._own_labels()
+        counts = np.bincount(codes[codes >= 0], minlength=len(names))
+        return {name: counts.sum() / n for name, n in zip(names, counts.tolist(), strict=True) if n}
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration; otherwise each iteration advances by one."""
+        self._epochs.set(as_int("epoch", epoch, 0, 2**63 - 1))
+
+    def __len__(self) -> int:
+        return -(-self._order().length() // self.num_replicas)
+
+    def __iter__(self) -> Iterator[int]:
+        order, n = self._order(), self._order().length()
+        epoch = self._epochs.start(this_worker(), 0)[0]
+        return self._draws(order, n, epoch)
+
+    def _draws(self, order: _core.Strategy, n: int, epoch: int) -> Iterator[int]:
+        for begin in range(self.rank, n, self.num_replicas * _POSITIONS_AT_ONCE):
+            end = min(n, begin + self.num_replicas * _POSITIONS_AT_ONCE)
+            yield from order.order(self.seed, epoch, begin, end, self.num_replicas).tolist()
+        if n % self.num_replicas and self.rank >= n % self.num_replicas:
+            first = self.rank - n % self.num_replicas  # pads from the start of the order
+            yield order.order(self.seed, epoch, first % n, first % n + 1).tolist()[0]
+
+    def _own_labels(self) -> tuple[np.ndarray, list[Any]]:
+        if self._encoded is None:
+            raise InvalidArgumentError(
+                f"WeightedCellSampler(label_key={self.label_key!r}) samples nothing by itself: "
+                f"pass labels to use it as a "
+                "sampler, or give it to a Loader as its strategy"
+            )
+        return self._encoded
+
+    def _order(self) -> _core.Strategy:
+        if self._own is None:
+            self._own = self.bind(range(len(self._own_labels()[0])))
+        return self._own

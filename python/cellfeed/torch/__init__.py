@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from ._tensors import batch_to_tensor
+from ._dataset import register_iterable_dataset, scDataset
+from ._ranks import broadcast_seed
+from ._tensors import as_tensor, batch_to_tensor
 
-__all__ = ["batch_to_tensor"]
+__all__ = [
+    "as_tensor",
+    "batch_to_tensor",
+    "broadcast_seed",
+    "register_iterable_dataset",
+    "scDataset",
+]

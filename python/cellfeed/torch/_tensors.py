@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 if TYPE_CHECKING:
@@ -29,3 +30,12 @@ def batch_to_tensor(batch: Batch, *, dense: bool = False) -> torch.Tensor:
         size=batch.shape,
     )
     return tensor.to_dense() if dense else tensor
+
+
+def as_tensor(values: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """A tensor of an array or a (densified) sparse matrix, moved as ``Tensor.to`` would."""
+    if hasattr(values, "toarray"):
+        values = values.toarray()
+    if not isinstance(values, torch.Tensor):
+        values = torch.as_tensor(np.ascontiguousarray(values))
+    return values.to(*args, **kwargs) if args or kwargs else values

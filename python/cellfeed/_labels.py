@@ -1,0 +1,138 @@
+"""Labels as integer codes: of a list, or looked up by key in a collection of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+
+_ROWS_AT_ONCE = 1 << 22
+
+
+def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
+    """Codes (int32, -1 = missing) and the labels they stand for, sorted where they can be.
+
+    Parameters
+    ----------
+    labels
+        A list, an array, a pandas Series or Categorical, a torch tensor: texts, numbers or
+        booleans. None, NaN and codes below 0 of a Categorical are missing.
+    """
+    values = getattr(labels, "array", labels) if hasattr(labels, "dtype") else labels
+    if hasattr(values, "codes") and hasattr(values, "categories"):
+        return _fit(np.asarray(values.codes)), list(values.categories)
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, np.ndarray)):
+        raise InvalidTypeError(f"labels must be one value a sample, not {labels!r:.80}")
+    # numpy would turn NaN among texts into the text "nan".
+    is_mixed = isinstance(values, (list, tuple)) and not all(isinstance(v, str) for v in values)
+    array = (
+        np.asarray(values, dtype=object) if is_mixed and _has_text(values) else np.asarray(values)
+    )
+    if array.ndim != 1:
+        raise InvalidArgumentError(f"labels must be one-dimensional, not of shape {array.shape}")
+    if array.dtype.kind in "biuSU":
+        names, codes = np.unique(array, return_inverse=True)
+        return _fit(codes), names.tolist()
+    if array.dtype.kind == "f":
+        known = ~np.isnan(array)
+        names, found = np.unique(array[known], return_inverse=True)
+        codes = np.full(len(array), -1, dtype=np.int32)
+        codes[known] = found
+        return codes, names.tolist()
+    return _encode_objects(array)
+
+
+def _has_text(values: Any) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    places: dict[Hashable, int] = {}
+    codes = np.empty(len(array), dtype=np.int32)
+    for i, label in enumerate(array.tolist()):
+        # NaN, NaT and pandas' NA are not equal to themselves.
+        is_missing = label is None or not isinstance(label, Hashable) or _is_na(label)
+        codes[i] = -1 if is_missing else places.setdefault(label, len(places))
+    names = list(places)
+    try:
+        order = sorted(range(len(names)), key=names.__getitem__)
+    except TypeError:
+        return codes, names
+    rank = np.empty(len(names) + 1, dtype=np.int32)
+    rank[order] = np.arange(len(names), dtype=np.int32)
+    rank[-1] = -1
+    return rank[codes], [names[i] for i in order]
+
+
+def _is_na(label: Any) -> bool:
+    try:
+        return bool(label != label)
+    except TypeError:
+        return True
+
+
+def _fit(codes: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(codes, dtype=np.int32)
+
+
+def look_up_labels(collection: Any, key: str) -> tuple[np.ndarray, list[Any]]:
+    """Codes and names of the label column ``key`` of a collection.
+
+    Looked for in, by the kind of the collection: obs columns of :func:`cellfeed.open`; ``.obs`` of
+    AnnData and AnnCollection; merged labels of a MappedCollection; members of a MultiIndexable or a
+    mapping; columns of a pandas data frame or a Hugging Face data set.
+
+    Raises
+    ------
+    NoSuchKeyError
+        Naming the columns there are.
+    """
+    if hasattr(collection, "obs_values") and hasattr(collection, "obs_column"):
+        return _codes_of_cells(collection, key)
+    get, known = _column_getter(collection)
+    if key not in known:
+        raise NoSuchKeyError(
+            f"no label column {key!r} in {type(collection).__name__}; it has: "
+            f"{', '.join(known) or 'none'}"
+        )
+    return encode_labels(get(key))
+
+
+def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:
+    obs = getattr(collection, "obs", None)
+    if obs is not None and hasattr(obs, "keys"):
+        return lambda key: obs[key], [str(k) for k in obs.keys()]  # noqa: SIM118
+    if hasattr(collection, "get_merged_labels"):
+        return collection.get_merged_labels, [
+            str(k) for k in getattr(collection, "obs_keys", None) or ()
+        ]
+    if hasattr(collection, "obs_keys") and hasattr(obs, "__getitem__"):
+        return lambda key: obs[key], list(collection.obs_keys())
+    names = getattr(collection, "column_names", None)
+    if names is None and hasattr(collection, "columns"):
+        names = collection.columns
+    if names is None and hasattr(collection, "names"):
+        names = collection.names
+    if names is None and isinstance(collection, Mapping):
+        names = collection.keys()
+    if names is None:
+        raise NoSuchKeyError(
+            f"a {type(collection).__name__} has no named columns to find labels in; pass "
+            f"labels=[...] instead of label_key"
+        )
+    return lambda key: collection[key], [str(name) for name in names]
+
+
+def _codes_of_cells(cells: Any, key: str) -> tuple[np.ndarray, list[Any]]:
+    column = cells.obs_column(key)
+    n = len(cells)
+    if not column.is_categorical:
+        return encode_labels(cells.obs_values(key))
+    codes = np.empty(n, dtype=np.int32)
+    for begin in range(0, n, _ROWS_AT_ONCE):
+        end = min(n, begin + _ROWS_AT_ONCE)
+        codes[begin:end] = cells.obs_values(key, np.arange(begin, end))
+    return codes, list(column.categories)

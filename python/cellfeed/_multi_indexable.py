@@ -1,0 +1,194 @@
+"""Several collections of the same cells, indexed together: :class:`MultiIndexable`."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any
+
+import numpy as np
+
+from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, OutOfRangeError
+
+
+class MultiIndexable:
+    """Members of one length, such as expression and labels, that are subset together.
+
+    ``m["X"]`` and ``m[0]`` are a member, by name or by place; ``m[slice]``, ``m[list]``,
+    ``m[array]`` and ``m[mask]`` are the samples asked for of every member.
+
+    Parameters
+    ----------
+    *indexables
+        The members, or one ``dict`` of them by name.
+    names
+        Names of members given by place.
+    unstructured
+        Data about all samples, such as gene names: handed on to every subset as it is.
+    **named_indexables
+        The members by name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Members of different lengths.
+    InvalidTypeError
+        Members given both by place and by name, or without a length.
+    """
+
+    def __init__(
+        self,
+        *indexables: Any,
+        names: Sequence[str] | None = None,
+        unstructured: Mapping[str, Any] | None = None,
+        **named_indexables: Any,
+    ) -> None:
+        if indexables and named_indexables:
+            raise InvalidTypeError("MultiIndexable takes members by place or by name, not both")
+        if unstructured is not None and not isinstance(unstructured, dict):
+            raise InvalidTypeError(
+                f"unstructured must be a dict, not {type(unstructured).__name__}"
+            )
+        if len(indexables) == 1 and isinstance(indexables[0], dict) and names is None:
+            indexables, named_indexables = (), dict(indexables[0])
+        if named_indexables:
+            indexables, names = tuple(named_indexables.values()), list(named_indexables)
+        if not indexables:
+            raise InvalidTypeError("MultiIndexable needs at least one member")
+        if names is not None and len(names) != len(indexables):
+            raise InvalidArgumentError(f"{len(names)} names for {len(indexables)} members")
+        self._members = list(indexables)
+        self._names = None if names is None else list(names)
+        self._unstructured = dict(unstructured or {})
+        self._check_lengths()
+
+    def _check_lengths(self) -> None:
+        lengths = []
+        for place, member in enumerate(self._members):
+            try:
+                lengths.append(length_of(member))
+            except TypeError as error:
+                raise InvalidTypeError(
+                    f"{self._label(place)} has no length: {type(member).__name__}"
+                ) from error
+        for place, length in enumerate(lengths):
+            if length != lengths[0]:
+                raise InvalidArgumentError(
+                    f"all members must have the same length: {self._label(0)} has {lengths[0]}, "
+                    f"{self._label(place)} has {length}"
+                )
+        self._length = lengths[0]
+
+    def _label(self, place: int) -> str:
+        return f"member {place}" if self._names is None else f"member {self._names[place]!r}"
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the members, None where they have none."""
+        return None if self._names is None else list(self._names)
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        return len(self._members)
+
+    @property
+    def unstructured(self) -> dict[str, Any]:
+        """Data about all samples."""
+        return self._unstructured
+
+    @property
+    def unstructured_keys(self) -> list[str]:
+        """Keys of ``unstructured``."""
+        return list(self._unstructured)
+
+    def _by_name(self) -> dict[Any, Any]:
+        return dict(zip(self._names or range(self.count), self._members, strict=True))
+
+    def keys(self) -> KeysView[Any]:
+        """Names of the members; their places where they have none."""
+        return self._by_name().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """The members."""
+        return self._by_name().values()
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Names and members."""
+        return self._by_name().items()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in (self._names or ())
+
+    def __repr__(self) -> str:
+        members = ", ".join(f"{name}: {type(m).__name__}" for name, m in self.items())
+        return f"MultiIndexable({len(self):,} samples; {members})"
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in (self._names or ()):
+                raise NoSuchKeyError(
+                    f"no member {key!r}; there are: "
+                    f"{', '.join(self._names or []) or 'none with a name'}"
+                )
+            return self._by_name()[key]
+        if isinstance(key, int) and not isinstance(key, bool):
+            if not -self.count <= key < self.count:
+                raise OutOfRangeError(f"no member {key}: there are {self.count}")
+            return self._members[key]
+        rows = key if isinstance(key, slice) else np.atleast_1d(np.asarray(key))
+        return self._with([take(member, rows) for member in self._members])
+
+    def _with(self, members: list[Any]) -> MultiIndexable:
+        new = MultiIndexable(*members, names=self._names)
+        new._unstructured = self._unstructured
+        return new
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Members as tensors, moved as ``torch.Tensor.to`` would.
+
+        The tensor itself where ``X`` is the only member. Members without numbers, such as
+        texts, stay as they are.
+        """
+        from .torch import as_tensor
+
+        moved = [as_tensor(m, *args, **kwargs) if _is_numeric(m) else m for m in self._members]
+        return moved[0] if self.names == ["X"] else self._with(moved)
+
+
+def _is_numeric(member: Any) -> bool:
+    dtype = getattr(member, "dtype", None)
+    return type(member).__module__.startswith("torch") or (
+        isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+    )
+
+
+def length_of(data: Any) -> int:
+    """Samples of a collection: rows of a matrix, of the columns of a mapping, else ``len``."""
+    shape = getattr(data, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])
+    if isinstance(data, Mapping):
+        if not data:
+            return 0
+        return length_of(next(iter(data.values())))
+    return len(data)
+
+
+def take(data: Any, rows: Any) -> Any:
+    """Samples of arrays, matrices, data frames, lists and mappings of columns."""
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    if isinstance(data, Mapping):
+        return {name: take(column, rows) for name, column in data.items()}
+    if isinstance(data, (list, tuple)):
+        if isinstance(rows, slice):
+            return data[rows]
+        rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
+        return type(data)(data[int(i)] for i in rows)
+    return data[rows]

@@ -1,0 +1,180 @@
+"""Whole shards dealt to ranks: :class:`DistributedShardSampler`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._epochs import EpochCounter, this_worker
+from .._rank import resolve_rank
+from .._schedule import as_int
+from ..errors import InvalidArgumentError, InvalidTypeError
+
+_CELLS_AT_ONCE = 1 << 16
+# Part of a shard: its number and a range of positions in its order of this epoch.
+Part = tuple[int, int, int]
+
+
+class DistributedShardSampler:
+    """Sampler that lets each rank read shards of its own: ``DataLoader(dataset, sampler=...)``.
+
+    Shards are dealt in turn: without shuffling rank r gets shards r, r + R, r + 2R, ... Every rank
+    yields the same number of cells, as DDP needs: where shards leave ranks unequal, cells at the
+    end of the longer ranks' lists go to the shorter ones. An epoch holds every cell once; where the
+    number of cells does not divide by R, the last cell of each short rank repeats its first, or
+    with ``drop_last`` the odd cells are left out.
+
+    Parameters
+    ----------
+    dataset
+        Has ``shard_offsets`` or ``store.shard_offsets``: the first cell of each shard, and the
+        number of cells.
+    num_replicas, rank
+        By default those of the initialised ``torch.distributed`` group, else of the environment.
+    shuffle
+        Shuffle the shards, and the cells of each.
+    seed
+        The same on all ranks.
+    drop_last
+        Leave out cells rather than repeat some.
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        *,
+        store: Any = None,
+    ) -> None:
+        self.dataset = store if dataset is None else dataset
+        self._offsets = _offsets_of(self.dataset)
+        self.rank, self.num_replicas = resolve_rank(rank, num_replicas)
+        self.shuffle = bool(shuffle)
+        self.seed = as_int("seed", seed, 0, 2**63 - 1)
+        self.drop_last = bool(drop_last)
+        self._epochs = EpochCounter()
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the next iteration."""
+        return self._epochs.next_epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration; otherwise each iteration advances by one."""
+        self._epochs.set(as_int("epoch", epoch, 0, 2**63 - 1))
+
+    def __len__(self) -> int:
+        """Cells of this rank in an epoch: the same on every rank."""
+        n = int(self._offsets[-1])
+        return n // self.num_replicas if self.drop_last else -(-n // self.num_replicas)
+
+    def shards(self, epoch: int | None = None) -> list[int]:
+        """Shards that this rank reads in an epoch, in order; the next iteration's by default."""
+        parts = self._parts(self.epoch if epoch is None else epoch)[self.rank]
+        return list(dict.fromkeys(shard for shard, _, _ in parts))
+
+    def __iter__(self) -> Iterator[int]:
+        return self._cells(self._epochs.start(this_worker(), 0)[0])
+
+    def _cells(self, epoch: int) -> Iterator[int]:
+        parts = self._parts(epoch)
+        n = len(self)
+        yield from islice(self._cells_of(parts[self.rank], epoch), n)
+        missing = n - sum(end - begin for _, begin, end in parts[self.rank])
+        if missing > 0:
+            # A rank without cells (fewer cells than ranks) repeats those of the first.
+            yield from islice(self._cells_of(parts[self.rank] or parts[0], epoch), missing)
+
+    def _cells_of(self, parts: list[Part], epoch: int) -> Iterator[int]:
+        for shard, begin, end in parts:
+            first, size = (
+                int(self._offsets[shard]),
+                int(self._offsets[shard + 1] - self._offsets[shard]),
+            )
+            order = _order_of(size, self.shuffle)
+            seed = (self.seed + 0x9E3779B97F4A7C15 * (shard + 1)) % 2**63
+            for position in range(begin, end, _CELLS_AT_ONCE):
+                rows = order.order(seed, epoch, position, min(end, position + _CELLS_AT_ONCE))
+                yield from (rows + first).tolist()
+
+    def _parts(self, epoch: int) -> list[list[Part]]:
+        """Parts of shards of every rank, after levelling."""
+        sizes = np.diff(self._offsets)
+        deal = _order_of(len(sizes), self.shuffle).order(self.seed, epoch, 0, len(sizes)).tolist()
+        ranks: list[list[Part]] = [
+            [
+                (shard, 0, int(sizes[shard]))
+                for shard in deal[r :: self.num_replicas]
+                if sizes[shard]
+            ]
+            for r in range(self.num_replicas)
+        ]
+        targets = self._targets()
+        surplus: list[Part] = []
+        for parts, target in zip(ranks, targets, strict=True):
+            surplus += _cut(parts, target)
+        for parts, target in zip(ranks, targets, strict=True):
+            missing = target - _size(parts)
+            while missing > 0 and surplus:
+                shard, begin, end = surplus.pop()
+                given = min(missing, end - begin)
+                parts.append((shard, begin, begin + given))
+                if begin + given < end:
+                    surplus.append((shard, begin + given, end))
+                missing -= given
+        return ranks
+
+    def _targets(self) -> list[int]:
+        share, odd = divmod(int(self._offsets[-1]), self.num_replicas)
+        return [share + (rank < odd and not self.drop_last) for rank in range(self.num_replicas)]
+
+
+def _offsets_of(dataset: Any) -> np.ndarray:
+    offsets = getattr(dataset, "shard_offsets", None)
+    if offsets is None:
+        offsets = getattr(getattr(dataset, "store", None), "shard_offsets", None)
+    if offsets is None:
+        raise InvalidTypeError(
+            f"{type(dataset).__name__} does not say where its shards begin: it needs "
+            f"shard_offsets or store.shard_offsets"
+        )
+    offsets = np.asarray(offsets, dtype=np.int64)
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+        raise InvalidArgumentError(
+            "shard_offsets must begin with 0, not decrease, and end with the number of cells"
+        )
+    if offsets[-1] == 0:
+        raise InvalidArgumentError("the shards hold no cells")
+    return offsets
+
+
+def _order_of(n: int, shuffle: bool) -> _core.Strategy:
+    if shuffle:
+        return _core.make_block_shuffling(n, 1, None, False)
+    return _core.make_streaming(n, None, False, 0)
+
+
+def _size(parts: list[Part]) -> int:
+    return sum(end - begin for _, begin, end in parts)
+
+
+def _cut(parts: list[Part], target: int) -> list[Part]:
+    """Takes what is above the target off the end of ``parts``."""
+    cut = []
+    above = _size(parts) - target
+    while above > 0:
+        shard, begin, end = parts.pop()
+        taken = min(above, end - begin)
+        cut.append((shard, end - taken, end))
+        if begin < end - taken:
+            parts.append((shard, begin, end - taken))
+        above -= taken
+    return cut

@@ -1,0 +1,308 @@
+"""Resuming: the remaining batches are exactly those that were not consumed."""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import cellfeed as cf
+from cellfeed.errors import InvalidArgumentError
+
+N = 60
+LABELS = np.resize(["a", "b", "b", "c"], N)
+STRATEGIES = [
+    cf.Streaming(),
+    cf.Streaming(shuffle=True),
+    cf.BlockShuffling(4),
+    cf.BlockShuffling(1),
+    cf.BlockWeightedSampling(4, weights=1.0 + np.arange(N)),
+    cf.BlockWeightedSampling(4, weights=1.0 + np.arange(N), replace=False, sampling_size=20),
+    cf.ClassBalancedSampling(LABELS, 4),
+    cf.WeightedCellSampler(LABELS, curriculum_warmup_epochs=2),
+    cf.GroupSampling(labels=LABELS),
+]
+PROGRAM = Path(__file__).with_name("resume_program.py")
+
+
+def make(strategy, batch_size=7, seed=1, n=N, **options):
+    return cf.scDataset(np.arange(n), strategy, batch_size, 2, seed=seed, **options)
+
+
+def stream(batches):
+    return [np.asarray(batch).tolist() for batch in batches]
+
+
+def state_after(dataset, steps):
+    iterator = iter(dataset)
+    for _ in range(steps):
+        next(iterator)
+    # Through text, as a checkpoint stores it.
+    return json.loads(json.dumps(dataset.state_dict()))
+
+
+@pytest.mark.parametrize("partition", ["interleave", "group"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_every_step_of_an_epoch(strategy, partition):
+    options = {"rank": 1, "world_size": 2, "partition": partition}
+    whole = make(strategy, **options)
+    first, second = stream(whole), stream(whole)
+    for steps in range(len(first) + 1):
+        resumed = make(strategy, **options)
+        resumed.load_state_dict(state_after(make(strategy, **options), steps))
+        assert len(resumed) == len(first) - steps
+        assert stream(resumed) == first[steps:]
+        assert stream(resumed) == second, "and then the next epoch"
+
+
+def test_a_finished_epoch_continues_with_the_next():
+    dataset = make(cf.BlockShuffling(4))
+    stream(dataset)
+    resumed = make(cf.BlockShuffling(4))
+    resumed.load_state_dict(dataset.state_dict())
+    assert resumed.epoch == 1
+    assert stream(resumed) == stream(dataset)
+
+
+def test_states_of_resumed_runs():
+    """Saved, resumed, saved again before and after a step."""
+    expected = stream(make(cf.BlockShuffling(4)))
+    dataset = make(cf.BlockShuffling(4))
+    dataset.load_state_dict(state_after(make(cf.BlockShuffling(4)), 2))
+    untouched = dataset.state_dict()
+    twin = make(cf.BlockShuffling(4))
+    twin.load_state_dict(untouched)
+    assert stream(twin) == expected[2:]
+    twin.load_state_dict(state_after(dataset, 3))
+    assert stream(twin) == expected[5:]
+
+
+def test_abandoned_iterators_do_not_disturb():
+    dataset = make(cf.BlockShuffling(4))
+    old = iter(dataset)
+    next(old)
+    new = iter(dataset)
+    next(new)
+    state = dataset.state_dict()
+    assert (state["epoch"], state["consumed"]) == (1, 7)
+    next(old)
+    assert dataset.state_dict() == state, "the iteration that began last counts"
+    dataset.set_epoch(5)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["consumed"]) == (5, 0)
+
+
+@given(
+    n=st.integers(1, 300),
+    old_size=st.integers(1, 5),
+    new_size=st.integers(1, 5),
+    batch_size=st.integers(1, 9),
+    new_batch_size=st.integers(1, 9),
+    progress=st.floats(0, 1),
+    partition=st.sampled_from(["interleave", "group"]),
+)
+def test_another_world_size(n, old_size, new_size, batch_size, new_batch_size, progress, partition):
+    strategy = cf.BlockShuffling(4)
+
+    def ranks_of(size, batch):
+        options = {"n": n, "world_size": size, "partition": partition}
+        return [make(strategy, batch, rank=r, **options) for r in range(size)]
+
+    old = ranks_of(old_size, batch_size)
+    steps = round(progress * len(old[0]))
+    plans = [stream(rank.plan()) for rank in old]
+    states = [state_after(rank, steps) for rank in old]
+    assert all(state == states[0] for state in states), "one state for all ranks"
+    new = ranks_of(new_size, new_batch_size)
+    for rank in new:
+        rank.load_state_dict(states[0])
+    rest = [stream(rank) for rank in new]
+    assert len({tuple(map(len, batches)) for batches in rest}) == 1
+    consumed = [row for plan in plans for batch in plan[:steps] for row in batch]
+    remaining = [row for batches in rest for batch in batches for row in batch]
+    assert set(consumed) | set(remaining) == set(range(n))
+    left = n - len(set(consumed))
+    if steps == len(old[0]):
+        assert remaining == []
+    else:
+        assert len(remaining) == left + -left % new_size, "nothing twice but what pads"
+        assert len(set(remaining) - set(consumed)) == left
+
+
+class Virtual:
+    def __len__(self):
+        return 10**10
+
+    def __getitem__(self, rows):
+        return rows
+
+
+def test_random_steps_of_ten_billion_samples_in_no_time():
+    whole = cf.scDataset(Virtual(), cf.BlockShuffling(64), 1024, seed=1, rank=2, world_size=4)
+    n_batches = len(whole)
+    plan = whole._schedule.make_plan(0)
+    state = state_after(whole, 1)
+    began = time.process_time()
+    for step in np.random.default_rng(0).integers(0, n_batches - 1, size=20).tolist():
+        state["consumed"] = step * 4096
+        resumed = cf.scDataset(Virtual(), cf.BlockShuffling(64), 1024, seed=1, rank=2, world_size=4)
+        resumed.load_state_dict(state)
+        assert next(resumed.plan()).tolist() == plan.batch(step)[0].tolist()
+        assert len(resumed) == n_batches - step
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": N - 1}, "another collection"),
+        ({"strategy": cf.BlockShuffling(5)}, "another sampling strategy"),
+        ({"strategy": cf.Streaming()}, "another sampling strategy"),
+        ({"seed": 2}, "seed 1, not 2"),
+        ({"partition": "group"}, "partition 'interleave', not 'group'"),
+    ],
+)
+def test_states_of_other_runs_are_refused(change, message):
+    state = state_after(make(cf.BlockShuffling(4)), 2)
+    dataset = make(**{"strategy": cf.BlockShuffling(4), **change})
+    with pytest.raises(InvalidArgumentError, match=message):
+        dataset.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: None,
+        lambda state: {},
+        lambda state: {**state, "version": 99},
+        lambda state: {k: v for k, v in state.items() if k != "epoch"},
+        lambda state: {**state, "consumed": -1},
+    ],
+)
+def test_spoilt_states_are_refused(spoil):
+    dataset = make(cf.BlockShuffling(4))
+    with pytest.raises(InvalidArgumentError):
+        dataset.load_state_dict(spoil(dataset.state_dict()))
+
+
+def test_a_drawn_seed_comes_back_with_the_state():
+    dataset = make(cf.BlockShuffling(4), seed=None)
+    state = state_after(dataset, 2)
+    resumed = make(cf.BlockShuffling(4), seed=None)
+    resumed.load_state_dict(state)
+    assert resumed.seed == dataset.seed
+    dataset.set_epoch(0)
+    assert stream(resumed) == stream(dataset)[2:]
+
+
+# Worker processes --------------------------------------------------------------------------------
+
+
+def test_the_parent_of_workers_does_not_guess():
+    dataset = make(cf.BlockShuffling(4))
+    next(iter(DataLoader(dataset, batch_size=None, num_workers=2)))
+    with pytest.raises(InvalidArgumentError, match="StatefulDataLoader"):
+        dataset.state_dict()
+    dataset.set_epoch(3)
+    assert dataset.state_dict()["epoch"] == 3
+
+
+def test_a_state_loaded_in_the_parent_reaches_workers_once():
+    expected = make(cf.BlockShuffling(4))
+    first, second = stream(expected), stream(expected)
+    for persistent in (False, True):
+        dataset = make(cf.BlockShuffling(4))
+        dataset.load_state_dict(state_after(make(cf.BlockShuffling(4)), 3))
+        loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
+        assert stream(loader) == first[3:]
+        assert stream(loader) == second
+
+
+@pytest.mark.filterwarnings("ignore:.*set_vital")
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_stateful_data_loader(num_workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def loader():
+        return stateful(make(cf.BlockShuffling(4)), batch_size=None, num_workers=num_workers)
+
+    reference = make(cf.BlockShuffling(4))
+    first, second, third = stream(reference), stream(reference), stream(reference)
+    for steps in (0, 1, 4, len(first)):
+        before = loader()
+        iterator = iter(before)
+        assert stream(next(iterator) for _ in range(steps)) == first[:steps]
+        resumed = loader()
+        resumed.load_state_dict(before.state_dict())
+        assert stream(resumed) == first[steps:]
+        assert stream(resumed) == second
+    finished = loader()
+    stream(finished)
+    resumed = loader()
+    resumed.load_state_dict(finished.state_dict())
+    assert stream(resumed) == second
+    assert stream(resumed) == third
+
+
+# Processes that are killed -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def atlas(tmp_path_factory):
+    path = tmp_path_factory.mktemp("atlas") / "a.h5ad"
+    x = scipy.sparse.random(200, 10, density=0.3, format="csr", dtype=np.float32, random_state=0)
+    names = pd.DataFrame(index=[f"c{i}" for i in range(200)])
+    genes = pd.DataFrame(index=[f"g{i}" for i in range(10)])
+    anndata.AnnData(x, obs=names, var=genes).write_h5ad(path)
+    return path
+
+
+def test_a_killed_process_is_continued_by_another(atlas, tmp_path):
+    log = tmp_path / "log"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(atlas), str(log)], env=environment
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            if log.exists() and log.read_text().count("\n") >= 9:
+                break
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    lines = [json.loads(line) for line in log.read_text().splitlines(True) if line.endswith("\n")]
+    assert len(lines) >= 9
+    make_loader = runpy.run_path(str(PROGRAM))["make_loader"]
+    resumed = make_loader(atlas)
+    resumed.load_state_dict(lines[-1]["state"])
+    rows = [line["rows"] for line in lines] + [batch.index.tolist() for batch in resumed]
+    if len(rows) <= 25:  # killed in the first epoch
+        rows += [batch.index.tolist() for batch in resumed]
+    whole = make_loader(atlas)
+    assert rows == [batch.index.tolist() for _ in range(2) for batch in whole]
+
+
+def test_a_loader_refuses_another_collection(atlas, tmp_path):
+    make_loader = runpy.run_path(str(PROGRAM))["make_loader"]
+    loader = make_loader(atlas)
+    next(iter(loader))
+    other = tmp_path / "b.h5ad"
+    adata = anndata.read_h5ad(atlas)
+    adata[:150].copy().write_h5ad(other)
+    with pytest.raises(InvalidArgumentError, match="another collection"):
+        make_loader(other).load_state_dict(loader.state_dict())
+    with pytest.raises(InvalidArgumentError, match="seed"):
+        make_loader(atlas, seed=6).load_state_dict(loader.state_dict())

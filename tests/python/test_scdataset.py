@@ -1,0 +1,384 @@
+"""scDataset over collections of every kind: values, hooks, attributes, errors."""
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+import cellfeed as cf
+from cellfeed.errors import CollectionError, InvalidArgumentError, InvalidTypeError, OutOfRangeError
+from cellfeed.transforms import adata_to_mindex, fetch_transform_adata, hf_tahoe_to_tensor
+
+N, GENES = 100, 7
+X = np.arange(N * GENES, dtype=np.float32).reshape(N, GENES) % 11
+KINDS = np.array(["B", "T", "T", "NK"] * 25, dtype=object)
+
+
+def make_adata(rows=slice(None)):
+    obs = pd.DataFrame({"kind": pd.Categorical(KINDS)}, index=[f"c{i}" for i in range(N)])
+    var = pd.DataFrame(index=[f"g{i}" for i in range(GENES)])
+    return anndata.AnnData(scipy.sparse.csr_matrix(X), obs=obs, var=var)[rows].copy()
+
+
+@pytest.fixture(scope="module")
+def atlas(tmp_path_factory):
+    path = tmp_path_factory.mktemp("atlas") / "a.h5ad"
+    make_adata().write_h5ad(path)
+    return path
+
+
+def dense(batch):
+    x = getattr(batch, "X", batch)
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
+
+
+def collections(atlas):
+    from anndata.experimental import AnnCollection
+
+    return {
+        "numpy": X,
+        "csr": scipy.sparse.csr_matrix(X),
+        "torch": torch.from_numpy(X),
+        "pandas": pd.DataFrame(X, index=[f"c{i}" for i in range(N)]),
+        "list": list(X),
+        "AnnData": make_adata(),
+        "backed": anndata.read_h5ad(atlas, backed="r"),
+        "AnnCollection": AnnCollection(
+            [make_adata(slice(50)), make_adata(slice(50, None))], join_vars="inner"
+        ),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_collection_gives_the_planned_rows(atlas):
+    for name, collection in collections(atlas).items():
+        dataset = cf.scDataset(collection, cf.BlockShuffling(4), 8, 3, seed=1)
+        planned = list(dataset.plan())
+        batches = list(dataset)
+        assert len(batches) == len(planned) == 13, name
+        for batch, rows in zip(batches, planned, strict=True):
+            np.testing.assert_array_equal(dense(batch), X[rows], name)
+
+
+def test_our_collection_comes_as_batches(atlas):
+    cells = cf.open(atlas, obs=["kind"])
+    dataset = cf.scDataset(cells, cf.BlockShuffling(4), 8, 3, seed=1)
+    for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+        assert isinstance(batch, cf.Batch)
+        np.testing.assert_array_equal(batch.index, rows)
+        np.testing.assert_array_equal(batch.x.toarray(), X[rows])
+        assert batch.obs.labels("kind").tolist() == KINDS[rows].tolist()
+
+
+def test_hooks_over_our_collection(atlas):
+    cells = cf.open(atlas, obs=["kind"])
+    plain = [b.x.toarray() for b in cf.scDataset(cells, cf.BlockShuffling(4), 8, 3, seed=1)]
+    by_batch = cf.scDataset(
+        cells, cf.BlockShuffling(4), 8, 3, seed=1, batch_transform=lambda b: b.to_numpy() + 1
+    )
+    by_group = cf.scDataset(
+        cells, cf.BlockShuffling(4), 8, 3, seed=1, fetch_transform=lambda b: b.to_numpy() + 1
+    )
+    cut = cf.scDataset(
+        cells, cf.BlockShuffling(4), 8, 3, seed=1,
+        batch_callback=lambda group, positions: group[positions].to_numpy() + 1,
+    )  # fmt: skip
+    raw = cf.scDataset(
+        cells, cf.BlockShuffling(4), 8, 3, seed=1,
+        fetch_callback=lambda c, rows: c.rows(rows).toarray() + 1,
+    )  # fmt: skip
+    for dataset in (by_batch, by_group, cut, raw):
+        got = list(dataset)
+        assert len(got) == len(plain)
+        for a, b in zip(got, plain, strict=True):
+            np.testing.assert_array_equal(a, b + 1)
+
+
+def test_hooks_run_in_order_over_sorted_unique_rows():
+    asked = []
+
+    def fetch(collection, rows):
+        asked.append(rows)
+        return collection[rows]
+
+    dataset = cf.scDataset(
+        X, cf.BlockWeightedSampling(4, total_size=60), 8, 3, seed=1,
+        fetch_callback=fetch,
+        fetch_transform=lambda group: {"x": group * 2},
+        batch_callback=lambda group, positions: group["x"][positions],
+        batch_transform=torch.from_numpy,
+    )  # fmt: skip
+    for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+        np.testing.assert_array_equal(batch.numpy(), X[rows] * 2)
+    assert [len(rows) for rows in asked] == [len(np.unique(rows)) for rows in asked]
+    assert all((np.diff(rows) > 0).all() for rows in asked)
+    assert len(asked) == 3
+    asked.clear()
+    dataset.sort_before_fetch = False
+    dataset.set_epoch(0)
+    for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+        np.testing.assert_array_equal(batch.numpy(), X[rows] * 2)
+    assert [len(rows) for rows in asked] == [24, 24, 12]
+
+
+def test_attributes():
+    dataset = cf.scDataset(X, cf.Streaming(), 8, 3, True, seed=4)
+    assert isinstance(dataset, IterableDataset)
+    assert dataset.fetch_size == 24
+    assert (dataset.rank, dataset.world_size, dataset._base_seed, dataset._epoch) == (0, 1, 4, 0)
+    assert (dataset.collection is X, dataset.drop_last, dataset.sort_before_fetch) == (True,) * 3
+    assert len(dataset) == len(list(dataset)) == 12
+    assert dataset._epoch == 1
+    assert len(DataLoader(dataset, batch_size=None)) == 12
+
+
+def test_epochs_advance_and_can_be_set():
+    dataset = cf.scDataset(np.arange(N), cf.BlockShuffling(4), 8, seed=1)
+    first, second = ([b.tolist() for b in dataset] for _ in range(2))
+    assert first != second
+    dataset.set_epoch(0)
+    assert [b.tolist() for b in dataset] == first
+    next(iter(dataset))  # abandoned
+    iter(dataset)  # never advanced: takes no epoch
+    assert dataset.epoch == 3 - 1 + 0
+    other = cf.scDataset(np.arange(N), cf.BlockShuffling(4), 8, seed=2)
+    assert [b.tolist() for b in other] != first
+
+
+def test_seeds():
+    def order(**options):
+        return [b.tolist() for b in cf.scDataset(X, cf.BlockShuffling(1), 8, **options).plan()]
+
+    assert order() != order(), "drawn anew"
+    # Manual ranks without a process group agree on seed 0.
+    assert order(rank=2, world_size=4) == order(rank=2, world_size=4, seed=0)
+    for seed, error in (
+        (-1, InvalidArgumentError),
+        (2**63, InvalidArgumentError),
+        ("1", TypeError),
+    ):
+        with pytest.raises(error, match="seed"):
+            order(seed=seed)
+
+
+def test_rank_of_the_environment(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    dataset = cf.scDataset(X, cf.Streaming(), 8)
+    assert (dataset.rank, dataset.world_size) == (1, 3)
+    assert np.concatenate(list(dataset.plan())).tolist()[:3] == [1, 4, 7]
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    with pytest.raises(InvalidArgumentError, match="WORLD_SIZE"):
+        cf.scDataset(X, cf.Streaming(), 8)
+
+
+def test_a_thousand_samples_on_four_ranks_are_250_each():
+    for batch_size, fetch_factor in ((64, 16), (1000, 1), (1, 1), (128, 64)):
+        for partition in ("interleave", "group"):
+            counts = [
+                sum(map(len, cf.scDataset(
+                    np.arange(1000), cf.BlockShuffling(8), batch_size, fetch_factor, rank=r,
+                    world_size=4, seed=0, partition=partition)))
+                for r in range(4)
+            ]  # fmt: skip
+            assert counts == [250] * 4
+
+
+class Virtual:
+    """1e10 rows: any list of samples would not fit."""
+
+    def __len__(self):
+        return 10**10
+
+    def __getitem__(self, rows):
+        return rows
+
+
+@pytest.mark.parametrize("strategy", [cf.Streaming(), cf.BlockShuffling(64), cf.BlockShuffling(1)])
+def test_ten_billion_samples(strategy):
+    dataset = cf.scDataset(Virtual(), strategy, 64, seed=1)
+    rows = next(iter(dataset))
+    assert rows.shape == (64,)
+    np.testing.assert_array_equal(rows, next(dataset.plan(0)))
+    assert len(dataset) == -(-(10**10) // 64)
+
+
+# MultiIndexable and transforms -------------------------------------------------------------------
+
+
+def test_multi_indexable():
+    m = cf.MultiIndexable(X, KINDS, names=["X", "kind"], unstructured={"genes": list("abc")})
+    assert (len(m), m.count, m.names, m.unstructured_keys) == (N, 2, ["X", "kind"], ["genes"])
+    assert m["X"] is m[0] is X
+    assert m[-1] is m["kind"]
+    for rows in (slice(2, 9, 3), [5, 1, 1], np.array([7]), np.arange(N) % 9 == 0):
+        part = m[rows]
+        np.testing.assert_array_equal(part["X"], X[rows])
+        np.testing.assert_array_equal(part["kind"], KINDS[rows])
+        assert part.unstructured is m.unstructured
+    assert list(m.keys()) == ["X", "kind"]
+    assert [k for k, _ in m.items()] == ["X", "kind"]
+    assert len(list(m)) == len(list(m.values())) == 2
+    assert "2" not in m
+    assert "MultiIndexable(100 samples" in repr(m)
+    by_dict, by_place = cf.MultiIndexable({"X": X}), cf.MultiIndexable(X, KINDS)
+    assert by_dict.names == ["X"]
+    assert by_place.names is None
+    assert len(by_place[[1, 2]]) == len(cf.MultiIndexable(s=scipy.sparse.csr_matrix(X))[:2]) == 2
+    frame = cf.MultiIndexable(f=pd.DataFrame(X), t=KINDS.tolist())[[3, 1]]
+    assert frame["f"].index.tolist() == [3, 1]
+    assert frame["t"] == KINDS[[3, 1]].tolist()
+    moved = m[[1, 2]].to(torch.float64)
+    assert moved["X"].dtype == torch.float64
+    assert moved["kind"].tolist() == KINDS[[1, 2]].tolist()
+    assert isinstance(by_dict.to("cpu"), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: cf.MultiIndexable(), InvalidTypeError, "at least one"),
+        (lambda: cf.MultiIndexable(X, y=X), InvalidTypeError, "not both"),
+        (lambda: cf.MultiIndexable(X, X[:5], names=["a", "b"]), InvalidArgumentError, "'b' has 5"),
+        (lambda: cf.MultiIndexable(X, names=["a", "b"]), InvalidArgumentError, "2 names"),
+        (lambda: cf.MultiIndexable(3), InvalidTypeError, "no length"),
+        (lambda: cf.MultiIndexable(X, unstructured=[1]), InvalidTypeError, "dict"),
+        (lambda: cf.MultiIndexable(X=X)["y"], KeyError, "'y'"),
+        (lambda: cf.MultiIndexable(X=X)[4], OutOfRangeError, "4"),
+    ],
+)
+def test_multi_indexable_refuses(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_anndata_transforms(atlas):
+    for collection in (make_adata(), anndata.read_h5ad(atlas, backed="r")):
+        dataset = cf.scDataset(
+            collection, cf.BlockShuffling(4), 8, 3, seed=1,
+            fetch_callback=lambda d, idx: adata_to_mindex(d[idx], columns=["kind"]),
+        )  # fmt: skip
+        for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+            np.testing.assert_array_equal(batch["X"], X[rows])
+            assert list(batch["kind"]) == KINDS[rows].tolist()
+        dataset = cf.scDataset(
+            collection, cf.BlockShuffling(4), 8, 3, seed=1, fetch_transform=fetch_transform_adata
+        )
+        for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+            np.testing.assert_array_equal(batch, X[rows])
+    with pytest.raises(KeyError, match="nonsense"):
+        adata_to_mindex(make_adata(), "nonsense")
+    with pytest.raises(InvalidTypeError, match="AnnData"):
+        adata_to_mindex(X)
+
+
+def test_hugging_face_data_sets():
+    datasets = pytest.importorskip("datasets")
+    cells = [np.flatnonzero(row) for row in X]
+    hf = datasets.Dataset.from_dict(
+        {"genes": cells, "expressions": [X[i, c] for i, c in enumerate(cells)], "kind": list(KINDS)}
+    )
+    dataset = cf.scDataset(
+        hf, cf.ClassBalancedSampling(label_key="kind"), 8, 3, seed=1,
+        fetch_transform=lambda group: hf_tahoe_to_tensor(group, num_genes=GENES),
+    )  # fmt: skip
+    for batch, rows in zip(list(dataset), dataset.plan(0), strict=True):
+        np.testing.assert_array_equal(batch.numpy(), X[rows])
+    plain = cf.scDataset(hf, cf.BlockShuffling(4), 8, 3, seed=1)
+    for batch, rows in zip(list(plain), plain.plan(0), strict=True):
+        assert list(batch["kind"]) == KINDS[rows].tolist()
+
+
+def test_tahoe_rows():
+    cells = [{"genes": [2, 0], "expressions": [5, 1]}, {"genes": [], "expressions": []}]
+    assert hf_tahoe_to_tensor(cells, 3).tolist() == [[1, 0, 5], [0, 0, 0]]
+    with pytest.raises(OutOfRangeError, match="cell 0"):
+        hf_tahoe_to_tensor(cells, 2)
+    with pytest.raises(InvalidTypeError):
+        hf_tahoe_to_tensor(3)
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+
+class Faulty:
+    def __init__(self, fault):
+        self.fault = fault
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, rows):
+        return self.fault(rows)
+
+
+def raise_os_error(_):
+    raise OSError("disk gone")
+
+
+def test_faulty_collections_are_named():
+    with pytest.raises(CollectionError, match=r"Faulty.*disk gone") as caught:
+        list(cf.scDataset(Faulty(raise_os_error), cf.Streaming(), 8, seed=0))
+    assert isinstance(caught.value.__cause__, OSError)
+    with pytest.raises(CollectionError, match=r"Faulty\[indices\] returned 99 samples for 100"):
+        list(cf.scDataset(Faulty(lambda rows: X[rows[1:]]), cf.Streaming(), 8, seed=0))
+    with pytest.raises(CollectionError, match="fetch_callback returned 1 samples for 100"):
+        list(cf.scDataset(X, cf.Streaming(), 8, seed=0, fetch_callback=lambda c, rows: c[:1]))
+    with pytest.raises(CollectionError, match="fetch_transform returned 1 samples for 100"):
+        list(cf.scDataset(X, cf.Streaming(), 8, seed=0, fetch_transform=lambda group: group[:1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"batch_size": 0}, InvalidArgumentError, "batch_size"),
+        ({"batch_size": 2.5}, InvalidTypeError, "batch_size"),
+        ({"fetch_factor": 0}, InvalidArgumentError, "fetch_factor"),
+        ({"rank": 4, "world_size": 4}, InvalidArgumentError, "rank 4 of 4"),
+        ({"rank": -1, "world_size": 4}, InvalidArgumentError, "rank"),
+        ({"rank": 0, "world_size": 0}, InvalidArgumentError, "world_size"),
+        ({"rank": 0}, InvalidArgumentError, "together"),
+        ({"strategy": "Streaming"}, InvalidTypeError, "strategy"),
+        ({"data_collection": []}, InvalidArgumentError, "no samples"),
+        ({"data_collection": iter([1])}, InvalidTypeError, "length"),
+        ({"fetch_callback": 3}, InvalidTypeError, "fetch_callback"),
+        ({"partition": "odd"}, InvalidArgumentError, "partition"),
+        ({"remainder": "odd"}, InvalidArgumentError, "remainder"),
+        ({"remainder": "error", "rank": 0, "world_size": 3}, InvalidArgumentError, "100"),
+        ({"output": "dense"}, InvalidArgumentError, "output.*ndarray"),
+        ({"epoch": -1}, InvalidArgumentError, "epoch"),
+    ],
+)
+def test_bad_arguments(change, error, message):
+    arguments = {"data_collection": X, "strategy": cf.Streaming(), "batch_size": 8, "seed": 0}
+    with pytest.raises(error, match=message):
+        cf.scDataset(**{**arguments, **change})
+
+
+@pytest.mark.filterwarnings("ignore:Observation names are not unique")
+def test_batches_are_cut_and_pickled(atlas):
+    import pickle
+
+    for output in ("csr", "dense"):
+        loader = cf.Loader(cf.open(atlas, obs=["kind"]), cf.Streaming(), 10, output=output)
+        batch = next(iter(loader))
+        twin = pickle.loads(pickle.dumps(batch))
+        for got, rows in (
+            (twin, np.arange(10)),
+            (batch[[3, 1, 1]], [3, 1, 1]),
+            (batch[2:5], [2, 3, 4]),
+            (twin[np.arange(10) > 7], [8, 9]),
+        ):
+            np.testing.assert_array_equal(got.to_numpy(), X[:10][rows])
+            np.testing.assert_array_equal(got.index, np.arange(10)[rows])
+            assert got.obs.labels("kind").tolist() == KINDS[:10][rows].tolist()
+            assert got.gene_names == batch.gene_names
+            assert got.to_anndata().shape == (len(rows), GENES)
+        with pytest.raises(OutOfRangeError):
+            batch[[10]]
+        with pytest.raises(InvalidTypeError):
+            batch[0]
