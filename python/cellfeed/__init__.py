@@ -9,6 +9,10 @@
 
 from __future__ import annotations
 
+# pyarrow's libarrow exports an OpenSSL of its own. Where it is loaded before the system's libcrypto
+# (which HDF5 brings along), that one binds to it, and a later import of hashlib crashes; in this
+# order each has its own.
+import hashlib  # noqa: F401
 import importlib
 from typing import TYPE_CHECKING, Any
 
