@@ -29,6 +29,7 @@ pytest.importorskip("h5py")
 
 PROGRAMS = [
     ("h5py_rows", "plain"),
+    ("h5py_dataset", "plain"),
     ("h5py_sequential", "plain"),
     ("ann_collection", "gzip"),
     ("ann_loader", "plain"),
