@@ -84,11 +84,11 @@ ExportResult export_h5ad(const ExportOptions& options) {
   writer_options.value_dtype = sources.value_dtype();
   writer_options.compression = options.compression;
   H5adOutput output(options.output, sources.genes().size(), writer_options, options.overwrite);
-  const PipelineLimits limits{options.memory_budget / 2, 64};
+  const PipelineLimits limits{options.memory_budget / 4, 64};
   const auto tasks = make_cell_tasks(sources, 0, sources.n_cells());
   exec::ThreadPool pool(options.threads > 0 ? options.threads : exec::default_thread_count());
   PiecePool pieces;
-  PassedPages pages(sources, options.memory_budget / 4);
+  PassedPages pages(sources, options.memory_budget / 8);
   ProgressMeter meter(options.progress, "exporting", sources.n_cells());
   run_in_order<TaskResult>(
       pool, std::ssize(tasks), limits,

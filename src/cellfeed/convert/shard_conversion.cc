@@ -23,7 +23,7 @@ namespace {
 
 namespace shard = format::shard;
 
-constexpr std::int64_t kMinimumBudget = 32 << 20;
+constexpr std::int64_t kMinimumBudget = 32'000'000;
 
 struct Task {
   std::int64_t shard = 0;
@@ -114,7 +114,7 @@ SourceOptions source_options(const ConvertOptions& options) {
 
 Conversion::Conversion(const ConvertOptions& options)
     : options_(checked(options)),
-      limits_{options.memory_budget / 2, 256},
+      limits_{options.memory_budget / 4, 256},
       sources_(Sources::open(source_options(options))),
       value_dtype_(options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
       pool_(options.threads > 0 ? options.threads : exec::default_thread_count()) {
@@ -292,7 +292,7 @@ void Conversion::write_shards(shard::PartialManifest& journal) {
   std::int64_t cells_before = 0;
   for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
   meter_.emplace(options_.progress, "writing shards", sources_.n_cells(), cells_before);
-  pages_.emplace(sources_, options_.memory_budget / 4);
+  pages_.emplace(sources_, options_.memory_budget / 8);
   const std::vector<Task> tasks = make_tasks(finished);
   try {
     run_in_order<TaskResult>(

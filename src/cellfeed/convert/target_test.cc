@@ -161,6 +161,9 @@ bool convert_and_kill(const ConvertOptions& options, int microseconds) {
 }
 
 TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "TSan does not follow threads of a forked child";
+#endif
   const auto start = std::chrono::steady_clock::now();
   convert_to_shards(options("whole"));
   const auto whole = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
@@ -180,6 +183,9 @@ TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
 }
 
 TEST_F(Target, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "TSan does not follow threads of a forked child";
+#endif
   convert_to_shards(options("whole"));
   std::uintmax_t largest = 0;
   for (const auto& [name, bytes] : directory_bytes(dir_.file("whole")))
