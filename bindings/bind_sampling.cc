@@ -31,8 +31,7 @@ using sampling::LabelIndex;
 using sampling::Plan;
 using sampling::Strategy;
 using Size = std::optional<std::int64_t>;
-using Int32Array =
-    nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Int32Array = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using DoubleArray = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 sampling::Indices to_indices(const std::optional<Int64Array>& array) {
@@ -40,21 +39,24 @@ sampling::Indices to_indices(const std::optional<Int64Array>& array) {
   return std::vector<std::int64_t>(array->data(), array->data() + array->size());
 }
 
-std::shared_ptr<Strategy> make_streaming(std::int64_t n_rows, const std::optional<Int64Array>& indices,
-                                         bool shuffle, std::int64_t shuffle_buffer) {
-  return std::make_shared<sampling::Streaming>(n_rows, to_indices(indices), shuffle, shuffle_buffer);
+std::shared_ptr<Strategy> make_streaming(std::int64_t n_rows,
+                                         const std::optional<Int64Array>& indices, bool shuffle,
+                                         std::int64_t shuffle_buffer) {
+  return std::make_shared<sampling::Streaming>(n_rows, to_indices(indices), shuffle,
+                                               shuffle_buffer);
 }
 
 std::shared_ptr<Strategy> make_block_shuffling(std::int64_t n_rows, std::int64_t block_size,
                                                const std::optional<Int64Array>& indices,
                                                bool drop_last) {
-  return std::make_shared<sampling::BlockShuffling>(n_rows, block_size, to_indices(indices), drop_last);
+  return std::make_shared<sampling::BlockShuffling>(n_rows, block_size, to_indices(indices),
+                                                    drop_last);
 }
 
 std::shared_ptr<Strategy> make_block_weighted(std::int64_t n_rows,
                                               const std::optional<DoubleArray>& weights,
-                                              std::int64_t block_size, Size total_size, bool replace,
-                                              Size sampling_size,
+                                              std::int64_t block_size, Size total_size,
+                                              bool replace, Size sampling_size,
                                               const std::optional<Int64Array>& indices) {
   sampling::BlockWeightedOptions options;
   options.block_size = block_size;
@@ -77,7 +79,8 @@ std::shared_ptr<LabelIndex> make_labels(std::int64_t n_rows, const Int32Array& c
 
 std::vector<std::pair<std::int32_t, std::int64_t>> class_counts(const LabelIndex& self) {
   std::vector<std::pair<std::int32_t, std::int64_t>> counts;
-  for (std::int64_t c = 0; c < self.n_classes(); ++c) counts.emplace_back(self.code(c), self.count(c));
+  for (std::int64_t c = 0; c < self.n_classes(); ++c)
+    counts.emplace_back(self.code(c), self.count(c));
   return counts;
 }
 
@@ -120,13 +123,20 @@ Plan make_plan(std::shared_ptr<Strategy> strategy, std::uint64_t seed, std::uint
   options.fetch_factor = fetch_factor;
   options.rank = rank;
   options.world_size = world_size;
-  if (partition == "interleave") options.partition = sampling::Partition::kInterleave;
-  else if (partition == "group") options.partition = sampling::Partition::kGroup;
-  else throw_invalid("partition must be \"interleave\", \"group\" or \"auto\": '{}'", partition);
-  if (remainder == "pad") options.remainder = sampling::Remainder::kPad;
-  else if (remainder == "drop") options.remainder = sampling::Remainder::kDrop;
-  else if (remainder == "error") options.remainder = sampling::Remainder::kError;
-  else throw_invalid("remainder must be \"pad\", \"drop\" or \"error\": '{}'", remainder);
+  if (partition == "interleave")
+    options.partition = sampling::Partition::kInterleave;
+  else if (partition == "group")
+    options.partition = sampling::Partition::kGroup;
+  else
+    throw_invalid("partition must be \"interleave\", \"group\" or \"auto\": '{}'", partition);
+  if (remainder == "pad")
+    options.remainder = sampling::Remainder::kPad;
+  else if (remainder == "drop")
+    options.remainder = sampling::Remainder::kDrop;
+  else if (remainder == "error")
+    options.remainder = sampling::Remainder::kError;
+  else
+    throw_invalid("remainder must be \"pad\", \"drop\" or \"error\": '{}'", remainder);
   options.drop_last = drop_last;
   options.consumed = consumed;
   options.order_step_samples = order_step_samples;
@@ -137,7 +147,8 @@ Plan make_plan(std::shared_ptr<Strategy> strategy, std::uint64_t seed, std::uint
 
 nb::tuple plan_batch(const Plan& self, std::int64_t k) {
   if (k < 0 || k >= self.n_batches())
-    throw Error(ErrorKind::kOutOfRange, fmt::format("no such batch: {} of {}", k, self.n_batches()));
+    throw Error(ErrorKind::kOutOfRange,
+                fmt::format("no such batch: {} of {}", k, self.n_batches()));
   sampling::BatchPlan batch;
   {
     nb::gil_scoped_release release;
@@ -149,13 +160,14 @@ nb::tuple plan_batch(const Plan& self, std::int64_t k) {
   return nb::make_tuple(vector_as_array(std::move(batch.rows)), padding);
 }
 
-nb::object order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoch, std::int64_t begin,
-                    std::int64_t end, std::int64_t stride, std::int64_t step_samples,
-                    std::int64_t fetch_samples) {
+nb::object order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoch,
+                    std::int64_t begin, std::int64_t end, std::int64_t stride,
+                    std::int64_t step_samples, std::int64_t fetch_samples) {
   const sampling::OrderKey key{seed, epoch, step_samples, fetch_samples};
   if (begin < 0 || end < begin || end > self.length(key) || stride < 1)
-    throw Error(ErrorKind::kOutOfRange, fmt::format("positions [{}, {}) by {} are outside the order of {}",
-                                                    begin, end, stride, self.length(key)));
+    throw Error(ErrorKind::kOutOfRange,
+                fmt::format("positions [{}, {}) by {} are outside the order of {}", begin, end,
+                            stride, self.length(key)));
   std::vector<std::int64_t> out(static_cast<std::size_t>((end - begin + stride - 1) / stride));
   {
     nb::gil_scoped_release release;
@@ -172,11 +184,12 @@ void bind_sampling(nb::module_& module) {
       .def_prop_ro("n_rows", &Strategy::n_rows)
       .def_prop_ro("block_size", &Strategy::block_size)
       .def_prop_ro("fingerprint", &Strategy::fingerprint)
-      .def("length",
-           [](const Strategy& self, std::uint64_t epoch, std::int64_t step_samples) {
-             return self.length({0, epoch, step_samples, step_samples});
-           },
-           "epoch"_a = 0, "step_samples"_a = 1)
+      .def(
+          "length",
+          [](const Strategy& self, std::uint64_t epoch, std::int64_t step_samples) {
+            return self.length({0, epoch, step_samples, step_samples});
+          },
+          "epoch"_a = 0, "step_samples"_a = 1)
       .def("order", &order_of, "seed"_a, "epoch"_a, "begin"_a, "end"_a, "stride"_a = 1,
            "step_samples"_a = 1, "fetch_samples"_a = 1);
   module.def("make_streaming", &make_streaming, "n_rows"_a, "indices"_a.none(), "shuffle"_a,
@@ -205,9 +218,12 @@ void bind_sampling(nb::module_& module) {
                   "order_fetch_samples"_a = 0, "order_batch_size"_a = 0)
       .def_prop_ro("n_batches", &Plan::n_batches)
       .def_prop_ro("order_length", &Plan::order_length)
-      .def_prop_ro("order_step_samples", [](const Plan& self) { return self.options().order_step_samples; })
-      .def_prop_ro("order_fetch_samples", [](const Plan& self) { return self.options().order_fetch_samples; })
-      .def_prop_ro("order_batch_size", [](const Plan& self) { return self.options().order_batch_size; })
+      .def_prop_ro("order_step_samples",
+                   [](const Plan& self) { return self.options().order_step_samples; })
+      .def_prop_ro("order_fetch_samples",
+                   [](const Plan& self) { return self.options().order_fetch_samples; })
+      .def_prop_ro("order_batch_size",
+                   [](const Plan& self) { return self.options().order_batch_size; })
       .def_prop_ro("partition",
                    [](const Plan& self) {
                      return self.options().partition == sampling::Partition::kGroup ? "group"

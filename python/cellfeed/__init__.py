@@ -51,13 +51,19 @@ if TYPE_CHECKING:
     from ._collection import CellCollection as CellCollection
     from ._collection import open as open
     from ._loader import Loader as Loader
+    from ._multi_indexable import MultiIndexable as MultiIndexable
     from ._strategies import BlockShuffling as BlockShuffling
+    from ._strategies import BlockWeightedSampling as BlockWeightedSampling
+    from ._strategies import ClassBalancedSampling as ClassBalancedSampling
+    from ._strategies import GroupSampling as GroupSampling
     from ._strategies import SamplingStrategy as SamplingStrategy
     from ._strategies import Streaming as Streaming
+    from ._strategies import WeightedCellSampler as WeightedCellSampler
     from ._transforms import Log1p as Log1p
     from ._transforms import NormalizeTotal as NormalizeTotal
     from ._transforms import SelectGenes as SelectGenes
     from .data.sharding import convert_to_shards as convert_to_shards
+    from .torch import scDataset as scDataset
 
 
 def __getattr__(name: str) -> Any:

@@ -336,7 +336,7 @@ def __getattr__(name: str) -> Any:
     try:
         from .torch import scDataset
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if str(error.name).partition(".")[0] != "torch":
             raise
         scDataset = type("scDataset", (Batches,), {"__module__": __name__})  # noqa: N806
     globals()[name] = scDataset

@@ -306,3 +306,33 @@ def test_a_loader_refuses_another_collection(atlas, tmp_path):
         make_loader(other).load_state_dict(loader.state_dict())
     with pytest.raises(InvalidArgumentError, match="seed"):
         make_loader(atlas, seed=6).load_state_dict(loader.state_dict())
+
+
+def test_every_step_of_a_loader_and_from_four_ranks_to_three(atlas):
+    cells = cf.open(atlas)
+
+    def loaders(world_size, epoch=None):
+        return [
+            cf.Loader(
+                cells, cf.BlockShuffling(4), 6, fetch_factor=3, seed=5, rank=rank,
+                world_size=world_size, epoch=epoch,
+            )
+            for rank in range(world_size)
+        ]  # fmt: skip
+
+    plans = [stream(rank.plan()) for rank in loaders(4)]
+    for steps in range(len(plans[0]) + 1):
+        old = loaders(4)
+        iterators = [iter(rank) for rank in old]
+        consumed = {
+            row for it in iterators for _ in range(steps) for row in next(it).index.tolist()
+        }
+        state = json.loads(json.dumps(old[3].state_dict()))
+        same, other = loaders(4, epoch=7), loaders(3, epoch=7)
+        for rank in [*same, *other]:
+            rank.load_state_dict(state)
+        for rank, plan in zip(same, plans, strict=True):
+            assert [b.index.tolist() for b in rank] == plan[steps:]
+        rest = [b.index[~b.is_padding].tolist() for rank in other for b in rank]
+        rows = [row for batch in rest for row in batch]
+        assert sorted(rows) == sorted(set(range(200)) - consumed)

@@ -1,5 +1,9 @@
 """scDataset over collections of every kind: values, hooks, attributes, errors."""
 
+import os
+import subprocess
+import sys
+
 import anndata
 import numpy as np
 import pandas as pd
@@ -382,3 +386,19 @@ def test_batches_are_cut_and_pickled(atlas):
             batch[[10]]
         with pytest.raises(InvalidTypeError):
             batch[0]
+
+
+def test_without_torch():
+    code = """
+import sys
+sys.modules["torch"] = None
+import cellfeed as cf, numpy as np
+dataset = cf.scDataset(np.arange(10), cf.BlockShuffling(2), 4, seed=0)
+assert sorted(np.concatenate(list(dataset)).tolist()) == list(range(10))
+assert type(dataset).__name__ == "scDataset"
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -371,3 +371,47 @@ def test_strategies_are_picklable_and_copies_are_equal():
     for strategy in make_strategies():
         for twin in (pickle.loads(pickle.dumps(strategy)), copy.deepcopy(strategy)):
             assert twin.bind(range(100)).fingerprint == strategy.bind(range(100)).fingerprint
+
+
+# As strategies of a Loader ------------------------------------------------------------------------
+
+
+def test_every_strategy_drives_a_loader(atlas):
+    cells = cf.open(atlas, obs=["kind"])
+    strategies = [
+        *make_strategies(),
+        cf.ClassBalancedSampling(label_key="kind", smoothing=0.1),
+        cf.WeightedCellSampler(label_key="kind", curriculum_warmup_epochs=1),
+        cf.GroupSampling("kind"),
+    ]
+    for strategy in strategies:
+        loader = cf.Loader(cells, strategy, 16, seed=2)
+        for epoch in range(2):
+            planned = list(loader.plan(epoch))
+            batches = list(loader)
+            assert [b.index.tolist() for b in batches] == [rows.tolist() for rows in planned]
+            for batch in batches:
+                assert batch.obs.labels("kind").tolist() == KINDS[batch.index].tolist()
+
+
+def test_group_sampling_marks_what_fills_up(atlas):
+    loader = cf.Loader(cf.open(atlas, obs=["kind"]), cf.GroupSampling("kind"), 16, seed=2)
+    seen = collections.Counter()
+    for batch in loader:
+        assert len(set(batch.obs["kind"].tolist())) == 1
+        assert len(batch) == 16
+        seen.update(batch.index[~batch.is_padding].tolist())
+    assert seen == collections.Counter(range(100))
+
+
+def test_padding_is_marked_on_every_rank(atlas):
+    cells = cf.open(atlas)
+    seen = collections.Counter()
+    for partition in ("interleave", "group"):
+        for rank in range(7):
+            loader = cf.Loader(
+                cells, cf.BlockShuffling(4), 6, rank=rank, world_size=7, partition=partition
+            )
+            for batch in loader:
+                seen.update(batch.index[~batch.is_padding].tolist())
+    assert seen == collections.Counter({row: 2 for row in range(100)})
