@@ -110,3 +110,5 @@ BENCHMARK(BM_WeightTables)
 
 }  // namespace
 }  // namespace cellfeed::sampling
+
+BENCHMARK_MAIN();
