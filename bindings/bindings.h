@@ -10,6 +10,7 @@ void bind_collection(nanobind::module_& module);
 void bind_sampling(nanobind::module_& module);
 void bind_transform(nanobind::module_& module);
 void bind_loader(nanobind::module_& module);
+void bind_tuning(nanobind::module_& module);
 void bind_convert(nanobind::module_& module);
 
 }  // namespace cellfeed::bindings

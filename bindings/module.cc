@@ -9,5 +9,6 @@ NB_MODULE(_core, module) {
   cellfeed::bindings::bind_sampling(module);
   cellfeed::bindings::bind_transform(module);
   cellfeed::bindings::bind_loader(module);
+  cellfeed::bindings::bind_tuning(module);
   cellfeed::bindings::bind_convert(module);
 }
