@@ -29,7 +29,6 @@ _LAZY = {
     "GroupSampling": "_strategies",
     "Loader": "_loader",
     "Log1p": "_transforms",
-    "MappedCollection": "_mapped_collection",
     "MultiIndexable": "_multi_indexable",
     "NormalizeTotal": "_transforms",
     "SamplingStrategy": "_strategies",

@@ -1,0 +1,72 @@
+"""Importing cellfeed loads no heavy package, and works beside every one of them."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"anndata", "h5py", "lightning", "pandas", "pyarrow", "scanpy", "scipy", "torch", "numpy"}
+
+
+def modules_after(code: str) -> set[str]:
+    code += "\nimport sys; print(*{name.split('.')[0] for name in sys.modules})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(run.stdout.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert not modules_after("import cellfeed") & HEAVY
+    assert not modules_after("import cellfeed.data, cellfeed.errors") & HEAVY
+
+
+def test_opening_and_loading_needs_numpy_only(shared_data):
+    path = shared_data / "anndata/scp1884.h5ad"
+    code = f"""
+import cellfeed as cf
+cells = cf.open({str(path)!r}, obs="Celltype")
+for batch in cf.Loader(cells, cf.BlockShuffling(8), batch_size=500):
+    batch.data, batch.indices, batch.indptr, batch.obs["Celltype"], batch.index
+"""
+    assert modules_after(code) & HEAVY <= {"numpy"}
+
+
+@pytest.mark.parametrize("other", ["hashlib, ssl", "torch", "pyarrow.parquet", "h5py", "anndata"])
+def test_other_packages_load_before_and_after_the_core(other):
+    # libcrypto, HDF5 and Arrow are each in the process more than once.
+    modules_after(
+        f"import cellfeed._core\nimport {other}\nimport hashlib; hashlib.sha256(b'').digest()"
+    )
+    modules_after(f"import {other}\nimport cellfeed._core")
+
+
+def test_every_public_name_exists():
+    import cellfeed
+
+    missing = [name for name in cellfeed.__all__ if not hasattr(cellfeed, name)]
+    assert not missing
+    assert set(cellfeed.__all__) <= set(dir(cellfeed))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        cellfeed.no_such_name  # noqa: B018
+
+
+def test_errors_are_native_types_too():
+    from cellfeed import errors
+
+    for name, native in [
+        ("InvalidArgumentError", ValueError),
+        ("InvalidTypeError", TypeError),
+        ("NotFoundError", FileNotFoundError),
+        ("NoSuchKeyError", KeyError),
+        ("OutOfRangeError", IndexError),
+        ("AlreadyExistsError", FileExistsError),
+        ("CorruptDataError", OSError),
+        ("UnsupportedError", NotImplementedError),
+        ("InputOutputError", OSError),
+        ("NoSpaceError", OSError),
+        ("PrecisionError", ValueError),
+    ]:
+        kind = getattr(errors, name)
+        assert issubclass(kind, native) and issubclass(kind, errors.CellfeedError)
+        assert str(kind("what, where, what to do")) == "what, where, what to do"
