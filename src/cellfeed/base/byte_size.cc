@@ -12,9 +12,20 @@ namespace cellfeed {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, double>, 14> kUnits = {{
-    {"", 1},        {"b", 1},         {"k", 1e3},          {"kb", 1e3},          {"m", 1e6},
-    {"mb", 1e6},    {"g", 1e9},       {"gb", 1e9},         {"t", 1e12},          {"tb", 1e12},
-    {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0}, {"tib", 1099511627776.0},
+    {"", 1},
+    {"b", 1},
+    {"k", 1e3},
+    {"kb", 1e3},
+    {"m", 1e6},
+    {"mb", 1e6},
+    {"g", 1e9},
+    {"gb", 1e9},
+    {"t", 1e12},
+    {"tb", 1e12},
+    {"kib", 1024.0},
+    {"mib", 1048576.0},
+    {"gib", 1073741824.0},
+    {"tib", 1099511627776.0},
 }};
 
 [[noreturn]] void refuse(std::string_view text) {
@@ -26,8 +37,7 @@ constexpr std::array<std::pair<std::string_view, double>, 14> kUnits = {{
 std::int64_t parse_byte_size(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();
-  const auto [rest, status] =
-      std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const auto [rest, status] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (status != std::errc{} || !std::isfinite(number) || number < 0) refuse(text);
   std::string unit;
   for (const char* c = rest; c != end; ++c)

@@ -7,8 +7,9 @@
 
 namespace cellfeed {
 
-// KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB powers of 1024; case and a space before the unit do not matter.
-// Throws kInvalidArgument for anything else, for negative sizes and for sizes of 2^63 bytes and more.
+// KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB powers of 1024; case and a space before the
+// unit do not matter. Throws kInvalidArgument for anything else, for negative sizes and for sizes
+// of 2^63 bytes and more.
 std::int64_t parse_byte_size(std::string_view text);
 
 // "1.50 GB", "300 bytes": three significant digits, powers of 1000.

@@ -20,8 +20,8 @@ TEST(ByteSize, ReadsDecimalAndBinaryUnits) {
 }
 
 TEST(ByteSize, RefusesWhatIsNotASize) {
-  for (const char* text : {"", "GB", "-1", "-1GB", "2GBs", "2 G B", "nan", "inf", "1e400", "9999999TB",
-                           "2GB ", "two"}) {
+  for (const char* text : {"", "GB", "-1", "-1GB", "2GBs", "2 G B", "nan", "inf", "1e400",
+                           "9999999TB", "2GB ", "two"}) {
     SCOPED_TRACE(text);
     EXPECT_THROW(parse_byte_size(text), Error);
   }

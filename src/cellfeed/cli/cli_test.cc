@@ -18,12 +18,12 @@
 namespace cellfeed::cli {
 namespace {
 
+using cellfeed::testing::SmallAtlas;
+using cellfeed::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using cellfeed::testing::SmallAtlas;
-using cellfeed::testing::TempDir;
 
 struct Outcome {
   int code = -1;
@@ -49,7 +49,8 @@ class Program : public ::testing::Test {
   Program() { input_ = SmallAtlas({.n_cells = 200, .n_genes = 60}).write(dir_.file("a.h5ad")); }
 
   Outcome shard(const std::string& name, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"shard", input_, "--output-dir", dir_.file(name), "--shard-size", "80"};
+    std::vector<std::string> arguments = {"shard",         input_,         "--output-dir",
+                                          dir_.file(name), "--shard-size", "80"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments);
   }
@@ -68,7 +69,8 @@ TEST_F(Program, HelpAndVersionAreAnswersNotErrors) {
     EXPECT_EQ(help.code, 0) << verb;
     EXPECT_THAT(help.out, HasSubstr("Usage")) << verb;
   }
-  EXPECT_THAT(run({"shard", "--help"}).out, AllOf(HasSubstr("[default: 100000]"), HasSubstr("CELLS")));
+  EXPECT_THAT(run({"shard", "--help"}).out,
+              AllOf(HasSubstr("[default: 100000]"), HasSubstr("CELLS")));
 }
 
 TEST_F(Program, WrongUsageIsExitCodeTwoAndSaysWhereHelpIs) {
@@ -94,7 +96,8 @@ TEST_F(Program, WrongUsageIsExitCodeTwoAndSaysWhereHelpIs) {
 TEST_F(Program, FailuresAreExitCodeOneAndOneLine) {
   std::ofstream(dir_.file("text.h5ad")) << "this is not HDF5";
   std::ofstream(dir_.file("empty.h5ad"));
-  for (const std::string& path : {dir_.file("missing.h5ad"), dir_.file("text.h5ad"), dir_.file("empty.h5ad")}) {
+  for (const std::string& path :
+       {dir_.file("missing.h5ad"), dir_.file("text.h5ad"), dir_.file("empty.h5ad")}) {
     for (const Outcome& outcome :
          {run({"shard", path, "--output-dir", dir_.file("out")}), run({"info", path})}) {
       EXPECT_EQ(outcome.code, 1) << path;
@@ -127,7 +130,8 @@ TEST_F(Program, ShardsThenInfoVerifyAndExportAgree) {
   EXPECT_EQ(run({"export", dir_.file("out"), "--output", dir_.file("back.h5ad")}).code, 0);
   EXPECT_EQ(testing::read_back(dir_.file("back.h5ad")).rows, testing::read_back(input_).rows);
   EXPECT_EQ(run({"export", dir_.file("out"), "--output", dir_.file("back.h5ad")}).code, 1);
-  EXPECT_EQ(run({"export", dir_.file("out"), "--output", dir_.file("back.h5ad"), "--overwrite"}).code, 0);
+  EXPECT_EQ(
+      run({"export", dir_.file("out"), "--output", dir_.file("back.h5ad"), "--overwrite"}).code, 0);
 }
 
 TEST_F(Program, VerifyNamesShardAndBytesOfDamage) {
@@ -142,7 +146,8 @@ TEST_F(Program, VerifyNamesShardAndBytesOfDamage) {
   file.close();
   const Outcome plain = run({"verify", dir_.file("out")});
   EXPECT_EQ(plain.code, 1);
-  EXPECT_THAT(plain.out, AllOf(HasSubstr("shard_000001.cells"), HasSubstr("segment 0"), HasSubstr("bytes ")));
+  EXPECT_THAT(plain.out,
+              AllOf(HasSubstr("shard_000001.cells"), HasSubstr("segment 0"), HasSubstr("bytes ")));
   const Outcome machine = run({"verify", "--json", dir_.file("out")});
   EXPECT_EQ(machine.code, 1);
   const auto damage = nlohmann::json::parse(machine.out).at("damages").at(0);
@@ -152,12 +157,14 @@ TEST_F(Program, VerifyNamesShardAndBytesOfDamage) {
 }
 
 TEST_F(Program, SimulateMakesACellPerRequestAndSaysWhatItDid) {
-  const Outcome outcome =
-      run({"simulate", "--like", input_, "--cells", "300", "--output", dir_.file("big.h5ad"), "--seed", "5"});
+  const Outcome outcome = run({"simulate", "--like", input_, "--cells", "300", "--output",
+                               dir_.file("big.h5ad"), "--seed", "5"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("thinned"));
   EXPECT_EQ(testing::read_back(dir_.file("big.h5ad")).rows.size(), 300);
-  EXPECT_THAT(run({"simulate", "--like", input_, "--cells", "9", "--no-thin", "--output", dir_.file("b.h5ad")}).out,
+  EXPECT_THAT(run({"simulate", "--like", input_, "--cells", "9", "--no-thin", "--output",
+                   dir_.file("b.h5ad")})
+                  .out,
               HasSubstr("copies"));
 }
 
@@ -165,17 +172,20 @@ TEST_F(Program, CtrlCLeavesNoTemporaryFilesAndExits130) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "TSan does not follow threads of a forked child";
 #endif
-  const std::string input = SmallAtlas({.n_cells = 20000, .n_genes = 400}).write(dir_.file("large.h5ad"));
+  const std::string input =
+      SmallAtlas({.n_cells = 20000, .n_genes = 400}).write(dir_.file("large.h5ad"));
   const std::string output = dir_.file("out");
   const pid_t child = ::fork();
   if (child == 0) {
     std::freopen("/dev/null", "w", stderr);
-    std::vector<std::string> arguments = {"cellfeed", "shard", input, "--output-dir", output, "--shard-size", "50"};
+    std::vector<std::string> arguments = {"cellfeed", "shard",        input, "--output-dir",
+                                          output,     "--shard-size", "50"};
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     ::_exit(run_program(static_cast<int>(argv.size()), argv.data()));
   }
-  for (int i = 0; i < 2000 && !std::filesystem::exists(output + "/shard_000000.cells"); ++i) ::usleep(5000);
+  for (int i = 0; i < 2000 && !std::filesystem::exists(output + "/shard_000000.cells"); ++i)
+    ::usleep(5000);
   ::kill(child, SIGINT);
   int status = 0;
   ::waitpid(child, &status, 0);

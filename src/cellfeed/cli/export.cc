@@ -29,15 +29,19 @@ int run_export(Session& session, ExportArguments& arguments) {
     result = convert::export_h5ad(options);
   }
   if (session.json) {
-    const nlohmann::ordered_json json = {{"output", options.output},      {"n_cells", result.n_cells},
-                                         {"n_genes", result.n_genes},     {"nnz", result.nnz},
-                                         {"bytes", result.bytes},         {"seconds", result.seconds},
+    const nlohmann::ordered_json json = {{"output", options.output},
+                                         {"n_cells", result.n_cells},
+                                         {"n_genes", result.n_genes},
+                                         {"nnz", result.nnz},
+                                         {"bytes", result.bytes},
+                                         {"seconds", result.seconds},
                                          {"cells_per_second", result.cells_per_second}};
     print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     print(fmt::format("{} cells x {} genes, {}: {}\n{} ({} cells/s)\n", grouped(result.n_cells),
                       grouped(result.n_genes), format_byte_size(result.bytes), options.output,
-                      duration_text(result.seconds), grouped(static_cast<std::int64_t>(result.cells_per_second))));
+                      duration_text(result.seconds),
+                      grouped(static_cast<std::int64_t>(result.cells_per_second))));
   }
   return 0;
 }
@@ -47,17 +51,25 @@ int run_export(Session& session, ExportArguments& arguments) {
 void add_export(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<ExportArguments>();
   convert::ExportOptions& options = arguments->options;
-  CLI::App& verb = *program.add_subcommand("export", "Write shards back to one .h5ad file, equal to what they were made from");
-  verb.add_option("inputs", options.inputs, "Shard directories, files or globs")->required()->type_name("INPUT");
-  verb.add_option("--output", options.output, "The .h5ad file to write")->required()->type_name("FILE");
-  verb.add_option("--gene-order", arguments->gene_order,
-                  "source: as in the file that was sharded; stored: as in the shards [default: source]")
+  CLI::App& verb = *program.add_subcommand(
+      "export", "Write shards back to one .h5ad file, equal to what they were made from");
+  verb.add_option("inputs", options.inputs, "Shard directories, files or globs")
+      ->required()
+      ->type_name("INPUT");
+  verb.add_option("--output", options.output, "The .h5ad file to write")
+      ->required()
+      ->type_name("FILE");
+  verb.add_option(
+          "--gene-order", arguments->gene_order,
+          "source: as in the file that was sharded; stored: as in the shards [default: source]")
       ->check(CLI::IsMember({"source", "stored"}))
       ->type_name("ORDER");
-  verb.add_option("--join", options.join, "When inputs differ in genes: inner keeps those of all, outer those of any")
+  verb.add_option("--join", options.join,
+                  "When inputs differ in genes: inner keeps those of all, outer those of any")
       ->check(CLI::IsMember({"inner", "outer"}))
       ->type_name("JOIN");
-  verb.add_flag("--make-unique", options.make_unique, "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  verb.add_flag("--make-unique", options.make_unique,
+                "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--keep-source-columns", options.keep_source_columns,
                 "Keep the obs columns that say which file and row a cell is from");
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");
@@ -65,7 +77,9 @@ void add_export(CLI::App& program, Session& session) {
   add_layer_option(verb, options.layer);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_export(session, *arguments); }; });
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_export(session, *arguments); };
+  });
 }
 
 }  // namespace cellfeed::cli

@@ -33,11 +33,16 @@ int run_info(Session& session, const InfoArguments& arguments) {
 
 void add_info(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<InfoArguments>();
-  CLI::App& verb = *program.add_subcommand("info", "Say what files or shard directories hold, without reading the values");
-  verb.add_option("paths", arguments->paths, "Files or shard directories")->required()->type_name("PATH");
+  CLI::App& verb = *program.add_subcommand(
+      "info", "Say what files or shard directories hold, without reading the values");
+  verb.add_option("paths", arguments->paths, "Files or shard directories")
+      ->required()
+      ->type_name("PATH");
   add_layer_option(verb, arguments->layer);
   verb.add_flag("--json", session.json, "Print one JSON object a path on stdout");
-  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_info(session, *arguments); }; });
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_info(session, *arguments); };
+  });
 }
 
 }  // namespace cellfeed::cli

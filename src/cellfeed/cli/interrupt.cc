@@ -35,7 +35,7 @@ InterruptGuard::InterruptGuard(std::stop_source stop) {
     }
     if (byte == 1) stop.request_stop();
   });
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = handle;
   ::sigaction(SIGINT, &action, &old_int_);
   ::sigaction(SIGTERM, &action, &old_term_);

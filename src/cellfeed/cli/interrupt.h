@@ -8,8 +8,8 @@
 
 namespace cellfeed::cli {
 
-// While it lives: the first signal requests a stop, a second one ends the process at once; SIGXFSZ and SIGPIPE become
-// errors of the write that caused them. One at a time in a process.
+// While it lives: the first signal requests a stop, a second one ends the process at once; SIGXFSZ
+// and SIGPIPE become errors of the write that caused them. One at a time in a process.
 class InterruptGuard {
  public:
   explicit InterruptGuard(std::stop_source stop);
@@ -22,7 +22,8 @@ class InterruptGuard {
 
  private:
   int pipe_[2] = {-1, -1};
-  struct sigaction old_int_{}, old_term_{}, old_xfsz_{}, old_pipe_{};
+  struct sigaction old_int_ {
+  }, old_term_{}, old_xfsz_{}, old_pipe_{};
   std::jthread watcher_;  // a handler may not request a stop itself: that is not signal-safe
 };
 

@@ -11,7 +11,8 @@ void add_output_options(CLI::App& verb, Session& session) {
 }
 
 void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget) {
-  verb.add_option("--threads", threads, "Threads that read, decode and encode; 0: all the machine allows [default: 0]")
+  verb.add_option("--threads", threads,
+                  "Threads that read, decode and encode; 0: all the machine allows [default: 0]")
       ->check(CLI::Range(0, 4096))
       ->type_name("N");
   verb.add_option_function<std::string>(
@@ -28,14 +29,16 @@ void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_bud
 }
 
 void add_layer_option(CLI::App& verb, std::string& layer) {
-  verb.add_option("--layer", layer, "Which matrix: X, raw/X, or the name of a layer [default: X]")->type_name("NAME");
+  verb.add_option("--layer", layer, "Which matrix: X, raw/X, or the name of a layer [default: X]")
+      ->type_name("NAME");
 }
 
 void add_compression_option(CLI::App& verb, format::h5ad::Compression& compression) {
   verb.add_option_function<std::string>(
           "--compression",
           [&compression](const std::string& name) {
-            compression = name == "gzip" ? format::h5ad::Compression::kGzip : format::h5ad::Compression::kNone;
+            compression = name == "gzip" ? format::h5ad::Compression::kGzip
+                                         : format::h5ad::Compression::kNone;
           },
           "none (fast to read at random) or gzip (smaller) [default: none]")
       ->check(CLI::IsMember({"none", "gzip"}))

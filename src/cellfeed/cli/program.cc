@@ -73,10 +73,13 @@ void print(const std::string& text) {
 
 int run_program(int argc, char** argv) {
   Session session;
-  CLI::App program("Feeds neural networks from single-cell atlases that do not fit in memory.", "cellfeed");
+  CLI::App program("Feeds neural networks from single-cell atlases that do not fit in memory.",
+                   "cellfeed");
   program.set_version_flag("--version", "cellfeed " CELLFEED_VERSION);
   program.require_subcommand(1);
-  program.footer("Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Run 'cellfeed VERB --help' for its options.");
+  program.footer(
+      "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Run 'cellfeed VERB --help' "
+      "for its options.");
   for (const AddVerb add : kVerbs) add(program, session);
   if (const int code = parse(program, argc, argv); code != kDone) return code < 0 ? kDone : code;
   return run_verb(session);

@@ -34,11 +34,13 @@ std::string ProgressLine::text(const convert::Progress& p) const {
   std::string line = fmt::format(
       "{}: {} of {}{} ({:.0f} %)", p.phase, amount(static_cast<double>(p.done)),
       amount(static_cast<double>(p.total)), unit_ == "bytes" ? "" : " " + unit_,
-      p.total > 0 ? std::floor(100 * static_cast<double>(p.done) / static_cast<double>(p.total)) : 100);
+      p.total > 0 ? std::floor(100 * static_cast<double>(p.done) / static_cast<double>(p.total))
+                  : 100);
   if (p.rate > 0) {
     line += fmt::format(", {}{}/s", amount(p.rate), unit_ == "bytes" ? "" : " " + unit_);
     if (p.done < p.total)
-      line += fmt::format(", {} left", duration_text(static_cast<double>(p.total - p.done) / p.rate));
+      line +=
+          fmt::format(", {} left", duration_text(static_cast<double>(p.total - p.done) / p.rate));
   }
   return line;
 }
@@ -54,8 +56,10 @@ void ProgressLine::show(const convert::Progress& progress) {
   phase_ = progress.phase;
   last_ = now;
   const std::string line = text(progress);
-  if (is_terminal_) std::fprintf(stderr, "\r%s\033[K", line.c_str());
-  else std::fprintf(stderr, "%s\n", line.c_str());
+  if (is_terminal_)
+    std::fprintf(stderr, "\r%s\033[K", line.c_str());
+  else
+    std::fprintf(stderr, "%s\n", line.c_str());
   std::fflush(stderr);
   is_line_open_ = is_terminal_;
 }

@@ -1,5 +1,5 @@
-// ProgressLine: progress on stderr: one line that is written over on a terminal, a plain line every few seconds in a log.
-// Not thread-safe.
+// ProgressLine: progress on stderr: one line that is written over on a terminal, a plain line every
+// few seconds in a log. Not thread-safe.
 #pragma once
 
 #include <chrono>

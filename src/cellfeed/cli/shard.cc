@@ -33,13 +33,16 @@ std::string json_text(const convert::ConvertOptions& options, const convert::Con
 }
 
 std::string plain_text(const convert::ConvertOptions& options, const convert::ConvertResult& r) {
-  std::string text = fmt::format("{} cells x {} genes in {} shards, {}: {}\n", grouped(r.n_cells),
-                                 grouped(r.n_genes), r.n_shards, format_byte_size(r.bytes), options.output_dir);
-  if (r.n_shards_resumed == r.n_shards) text += "nothing was left to do: all shards were there\n";
+  std::string text =
+      fmt::format("{} cells x {} genes in {} shards, {}: {}\n", grouped(r.n_cells),
+                  grouped(r.n_genes), r.n_shards, format_byte_size(r.bytes), options.output_dir);
+  if (r.n_shards_resumed == r.n_shards)
+    text += "nothing was left to do: all shards were there\n";
   else if (r.n_shards_resumed > 0)
     text += fmt::format("{} shards were there from an earlier run\n", r.n_shards_resumed);
   if (r.not_finite > 0)
-    text += fmt::format("{} values are NaN or infinite, and were stored as they are\n", grouped(r.not_finite));
+    text += fmt::format("{} values are NaN or infinite, and were stored as they are\n",
+                        grouped(r.not_finite));
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                         grouped(static_cast<std::int64_t>(r.cells_per_second)));
@@ -48,10 +51,11 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
 
 int run_shard(Session& session, ShardArguments& arguments) {
   if (!arguments.config.empty())
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("--config is not in this version: give the files as arguments instead, and use "
-                            "--output-dir, --shard-size, --layer and --join: '{}'",
-                            arguments.config));
+    throw Error(
+        ErrorKind::kUnsupported,
+        fmt::format("--config is not in this version: give the files as arguments instead, and use "
+                    "--output-dir, --shard-size, --layer and --join: '{}'",
+                    arguments.config));
   convert::ConvertOptions& options = arguments.convert;
   if (arguments.gene_order == "mean") options.gene_order = format::shard::GeneOrder::kMean;
   if (arguments.layout == "dense") options.layout = format::shard::Layout::kDense;
@@ -73,8 +77,10 @@ int run_shard(Session& session, ShardArguments& arguments) {
 void add_shard(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<ShardArguments>();
   convert::ConvertOptions& options = arguments->convert;
-  CLI::App& verb = *program.add_subcommand("shard", "Convert files to a directory of shards that train fast");
-  verb.add_option("inputs", options.inputs, "Files (.h5ad), globs or shard directories, in the order of the cells")
+  CLI::App& verb =
+      *program.add_subcommand("shard", "Convert files to a directory of shards that train fast");
+  verb.add_option("inputs", options.inputs,
+                  "Files (.h5ad), globs or shard directories, in the order of the cells")
       ->type_name("INPUT");
   verb.add_option("--output-dir", options.output_dir, "Directory to write; must be new or empty")
       ->required()
@@ -82,29 +88,36 @@ void add_shard(CLI::App& program, Session& session) {
   verb.add_option("--shard-size", options.shard_size, "Cells of a shard [default: 100000]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->type_name("CELLS");
-  verb.add_option("--config", arguments->config, "Not in this version: give inputs and flags instead")->type_name("FILE");
+  verb.add_option("--config", arguments->config,
+                  "Not in this version: give inputs and flags instead")
+      ->type_name("FILE");
   verb.add_option("--gene-order", arguments->gene_order,
-                  "source: column j stays column j; mean: by falling mean, 20-25 % smaller, reads the input twice "
+                  "source: column j stays column j; mean: by falling mean, 20-25 % smaller, reads "
+                  "the input twice "
                   "[default: source]")
       ->check(CLI::IsMember({"source", "mean"}))
       ->type_name("ORDER");
-  verb.add_option("--layout", arguments->layout,
-                  "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
+  verb.add_option(
+          "--layout", arguments->layout,
+          "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
       ->check(CLI::IsMember({"packed", "dense"}))
       ->type_name("LAYOUT");
   verb.add_option("--join", options.join,
                   "When inputs differ in genes: inner keeps those of all, outer those of any")
       ->check(CLI::IsMember({"inner", "outer"}))
       ->type_name("JOIN");
-  verb.add_flag("--make-unique", options.make_unique, "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  verb.add_flag("--make-unique", options.make_unique,
+                "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--resume", arguments->resume, "Continue a conversion that was interrupted");
-  verb.add_flag("--overwrite", arguments->overwrite, "Replace shards that are there; other files are never touched")
+  verb.add_flag("--overwrite", arguments->overwrite,
+                "Replace shards that are there; other files are never touched")
       ->excludes("--resume");
   add_layer_option(verb, options.layer);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
-    if (arguments->convert.inputs.empty() && arguments->config.empty()) throw CLI::RequiredError("INPUT");
+    if (arguments->convert.inputs.empty() && arguments->config.empty())
+      throw CLI::RequiredError("INPUT");
     session.run = [&session, arguments] { return run_shard(session, *arguments); };
   });
 }

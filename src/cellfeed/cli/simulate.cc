@@ -27,12 +27,18 @@ std::string json_text(const convert::SimulateResult& r) {
 }
 
 std::string plain_text(const convert::SimulateOptions& options, const convert::SimulateResult& r) {
-  std::string text = fmt::format("{} cells x {} genes drawn from {} real cells, {} non-zeros, {}: {}\n",
-                                 grouped(r.n_cells), grouped(r.n_genes), grouped(r.n_real_cells),
-                                 grouped(r.nnz), format_byte_size(r.bytes), fmt::join(r.files, ", "));
-  if (!options.thin) text += "cells are copies: nothing was thinned\n";
-  else if (r.has_counts) text += "counts were thinned binomially, each cell with its own p between 0.7 and 1\n";
-  else text += "values are not whole numbers: each non-zero was kept with the cell's own p between 0.7 and 1\n";
+  std::string text =
+      fmt::format("{} cells x {} genes drawn from {} real cells, {} non-zeros, {}: {}\n",
+                  grouped(r.n_cells), grouped(r.n_genes), grouped(r.n_real_cells), grouped(r.nnz),
+                  format_byte_size(r.bytes), fmt::join(r.files, ", "));
+  if (!options.thin)
+    text += "cells are copies: nothing was thinned\n";
+  else if (r.has_counts)
+    text += "counts were thinned binomially, each cell with its own p between 0.7 and 1\n";
+  else
+    text +=
+        "values are not whole numbers: each non-zero was kept with the cell's own p between 0.7 "
+        "and 1\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));
 }
@@ -53,18 +59,29 @@ int run_simulate(Session& session, convert::SimulateOptions& options) {
 
 void add_simulate(CLI::App& program, Session& session) {
   auto options = std::make_shared<convert::SimulateOptions>();
-  CLI::App& verb = *program.add_subcommand(
-      "simulate", "Make a large .h5ad of real cells, drawn with replacement and thinned; obs column source_cell says "
-                  "which row of the real file a cell is from");
-  verb.add_option("--like", options->like, "The real cells: a file or shard directory")->required()->type_name("FILE");
-  verb.add_option("--cells", options->n_cells, "Cells to make")->required()->check(CLI::PositiveNumber)->type_name("N");
-  verb.add_option("--output", options->output, "The .h5ad file to write")->required()->type_name("FILE");
-  verb.add_option("--files", options->n_files, "Split over K files: atlas_0.h5ad, atlas_1.h5ad, ... [default: 1]")
+  CLI::App& verb = *program.add_subcommand("simulate",
+                                           "Make a large .h5ad of real cells, drawn with "
+                                           "replacement and thinned; obs column source_cell says "
+                                           "which row of the real file a cell is from");
+  verb.add_option("--like", options->like, "The real cells: a file or shard directory")
+      ->required()
+      ->type_name("FILE");
+  verb.add_option("--cells", options->n_cells, "Cells to make")
+      ->required()
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  verb.add_option("--output", options->output, "The .h5ad file to write")
+      ->required()
+      ->type_name("FILE");
+  verb.add_option("--files", options->n_files,
+                  "Split over K files: atlas_0.h5ad, atlas_1.h5ad, ... [default: 1]")
       ->check(CLI::PositiveNumber)
       ->type_name("K");
-  verb.add_option("--seed", options->seed, "The same seed gives the same cells [default: 0]")->type_name("N");
+  verb.add_option("--seed", options->seed, "The same seed gives the same cells [default: 0]")
+      ->type_name("N");
   verb.add_option("--order", options->order,
-                  "random; source: copies of a cell side by side; or an obs column: runs of one label, as in an atlas "
+                  "random; source: copies of a cell side by side; or an obs column: runs of one "
+                  "label, as in an atlas "
                   "[default: random]")
       ->type_name("ORDER");
   verb.add_flag("!--no-thin", options->thin, "Copy cells as they are");
@@ -73,7 +90,9 @@ void add_simulate(CLI::App& program, Session& session) {
   add_layer_option(verb, options->layer);
   add_resource_options(verb, options->threads, options->memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, options] { session.run = [&session, options] { return run_simulate(session, *options); }; });
+  verb.callback([&session, options] {
+    session.run = [&session, options] { return run_simulate(session, *options); };
+  });
 }
 
 }  // namespace cellfeed::cli

@@ -1,4 +1,5 @@
-// The verbs of the program. To add one: write its file, declare it here, and add one line to kVerbs in program.cc.
+// The verbs of the program. To add one: write its file, declare it here, and add one line to kVerbs
+// in program.cc.
 #pragma once
 
 #include <functional>

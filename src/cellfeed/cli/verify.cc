@@ -1,4 +1,6 @@
 // cellfeed verify: every byte of a shard directory against its checksums.
+#include "cellfeed/format/shard/verify.h"
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -10,7 +12,6 @@
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/exec/thread_pool.h"
-#include "cellfeed/format/shard/verify.h"
 
 namespace cellfeed::cli {
 namespace {
@@ -52,21 +53,26 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
     damages = format::shard::verify_shard_dir(
         arguments.dir,
         [&](std::int64_t done, std::int64_t total) {
-          if (session.stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
+          if (session.stop.stop_requested())
+            throw Error(ErrorKind::kCancelled, "stopped before the end");
           bytes = total;
           const double seconds = clock.seconds();
-          line.show({"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
+          line.show(
+              {"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
         },
-        [&pool](std::int64_t n, const std::function<void(std::int64_t)>& task) { pool.parallel_for(n, task); });
+        [&pool](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+          pool.parallel_for(n, task);
+        });
   }
   if (session.json) {
     print(json_text(arguments.dir, bytes, damages));
   } else {
     for (const auto& damage : damages) print(damage_text(damage));
-    if (damages.empty()) print(fmt::format("every byte is as written: {}\n", arguments.dir));
+    if (damages.empty())
+      print(fmt::format("every byte is as written: {}\n", arguments.dir));
     else
-      std::fprintf(stderr, "cellfeed: error: %s: %zu damaged places; convert the sources again\n",
-                   arguments.dir.c_str(), damages.size());
+      std::fprintf(stderr, "cellfeed: error: %s: %zu damaged %s; convert the sources again\n",
+                   arguments.dir.c_str(), damages.size(), damages.size() == 1 ? "place" : "places");
   }
   return damages.empty() ? 0 : 1;
 }
@@ -75,13 +81,17 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
 
 void add_verify(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App& verb = *program.add_subcommand("verify", "Check every byte of a shard directory; exit code 1 when any is damaged");
+  CLI::App& verb = *program.add_subcommand(
+      "verify", "Check every byte of a shard directory; exit code 1 when any is damaged");
   verb.add_option("dir", arguments->dir, "A shard directory")->required()->type_name("DIR");
-  verb.add_option("--threads", arguments->threads, "Threads that read; 0: all the machine allows [default: 0]")
+  verb.add_option("--threads", arguments->threads,
+                  "Threads that read; 0: all the machine allows [default: 0]")
       ->check(CLI::Range(0, 4096))
       ->type_name("N");
   add_output_options(verb, session);
-  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_verify(session, *arguments); }; });
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_verify(session, *arguments); };
+  });
 }
 
 }  // namespace cellfeed::cli

@@ -13,8 +13,8 @@ std::vector<CellTask> make_cell_tasks(const Sources& sources, std::int64_t begin
   for (const SourceRange& obs : sources.split(begin, end, sizes.obs_cells, kAnyBytes)) {
     tasks.push_back({true, obs});
     const std::int64_t offset = sources.offsets()[obs.source];
-    for (const SourceRange& rows : sources.split(offset + obs.begin, offset + obs.end,
-                                                 sizes.piece_cells, sizes.piece_bytes))
+    for (const SourceRange& rows :
+         sources.split(offset + obs.begin, offset + obs.end, sizes.piece_cells, sizes.piece_bytes))
       tasks.push_back({false, rows});
   }
   return tasks;

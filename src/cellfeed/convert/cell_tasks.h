@@ -1,4 +1,5 @@
-// CellTask: the work of reading a range of cells, cut into pieces of rows and of obs that threads can take one by one.
+// CellTask: the work of reading a range of cells, cut into pieces of rows and of obs that threads
+// can take one by one.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,14 @@ struct CellTask {
 };
 
 struct CellTaskSizes {
-  std::int64_t piece_bytes = 8 << 20;    // decoded rows of one task, so that a few a thread fit any budget
+  std::int64_t piece_bytes =
+      8 << 20;  // decoded rows of one task, so that a few a thread fit any budget
   std::int64_t piece_cells = 16384;
-  std::int64_t obs_cells = 65536;        // many small reads of many obs columns are dear
+  std::int64_t obs_cells = 65536;  // many small reads of many obs columns are dear
 };
 
-// Tasks for cells [begin, end) of the joined table, in order. A pure function: never of threads or budgets.
+// Tasks for cells [begin, end) of the joined table, in order. A pure function: never of threads or
+// budgets.
 std::vector<CellTask> make_cell_tasks(const Sources& sources, std::int64_t begin, std::int64_t end,
                                       const CellTaskSizes& sizes = {});
 

@@ -23,7 +23,8 @@ namespace {
 namespace shard = format::shard;
 using TaskResult = std::variant<PiecePool::Lease, std::shared_ptr<arrow::Table>>;
 
-// Joined column of each exported one, where shards in mean order give the source's order back; empty: as joined.
+// Joined column of each exported one, where shards in mean order give the source's order back;
+// empty: as joined.
 std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const Sources& sources) {
   if (options.keep_stored_gene_order || !options.join.empty()) return {};
   const std::string first = collection::expand_paths(options.inputs).front();
@@ -36,7 +37,8 @@ std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const 
   std::sort(order.begin(), order.end(),
             [&](std::int64_t a, std::int64_t b) { return original[a] < original[b]; });
   if (std::ssize(order) != sources.genes().size())
-    throw Error(ErrorKind::kCorruptData, "lists original positions for another number of genes", first);
+    throw Error(ErrorKind::kCorruptData, "lists original positions for another number of genes",
+                first);
   return order;
 }
 
@@ -50,7 +52,8 @@ std::vector<std::vector<std::int32_t>> column_maps(const Sources& sources,
     const auto map = sources.gene_map(s);
     maps[s].assign(map.begin(), map.end());
     if (rank.empty()) continue;
-    if (map.empty()) maps[s] = rank;
+    if (map.empty())
+      maps[s] = rank;
     else
       for (std::int32_t& column : maps[s])
         if (column >= 0) column = rank[column];
@@ -77,8 +80,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   const auto order = source_gene_order(options, sources);
   const auto maps = column_maps(sources, order);
   std::vector<std::string> dropped;
-  if (!options.keep_source_columns)
-    dropped = {shard::kSourceFileColumn, shard::kSourceRowColumn};
+  if (!options.keep_source_columns) dropped = {shard::kSourceFileColumn, shard::kSourceRowColumn};
 
   format::h5ad::H5adWriterOptions writer_options;
   writer_options.value_dtype = sources.value_dtype();
@@ -101,7 +103,8 @@ ExportResult export_h5ad(const ExportOptions& options) {
         if (tasks[i].is_obs) return drop_columns(*sources.read_obs(range), dropped);
         auto piece = pieces.acquire();
         read_rows(sources.store(range.source), range.begin, range.end, *piece);
-        if (!maps[range.source].empty()) renumber_columns(*piece, maps[range.source], sources.genes().size());
+        if (!maps[range.source].empty())
+          renumber_columns(*piece, maps[range.source], sources.genes().size());
         return piece;
       },
       [&](std::int64_t i, TaskResult&& result) {

@@ -1,5 +1,6 @@
 // export_h5ad: any readable inputs -> one .h5ad equal to what they were made from.
-// Thread contract: reads and decodes on a pool of options.threads; writes and reports progress on the caller.
+// Thread contract: reads and decodes on a pool of options.threads; writes and reports progress on
+// the caller.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,16 @@ struct ExportOptions {
   std::vector<std::string> inputs;  // shard directories, files or globs; cells keep this order
   std::string output;               // .h5ad
   std::string layer = "X";
-  std::string join;                 // see SourceOptions
+  std::string join;  // see SourceOptions
   bool make_unique = false;
-  // Shards in mean order give their genes back in the source's order; true keeps the order they are stored in.
+  // Shards in mean order give their genes back in the source's order; true keeps the order they are
+  // stored in.
   bool keep_stored_gene_order = false;
   bool keep_source_columns = false;  // obs columns _source_file and _source_row that sharding added
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
-  int threads = 0;                         // 0: what the machine allows
-  std::int64_t memory_budget = 512 << 20;  // bytes held by pieces under way and caches of compressed inputs
+  int threads = 0;  // 0: what the machine allows
+  std::int64_t memory_budget =
+      512 << 20;  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
   ProgressCallback progress;
   std::stop_token stop;

@@ -9,7 +9,8 @@ namespace {
 
 bool exists(const std::string& path) {
   std::error_code error;
-  return std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::not_found;
+  return std::filesystem::symlink_status(path, error).type() !=
+         std::filesystem::file_type::not_found;
 }
 
 }  // namespace
@@ -23,10 +24,12 @@ void refuse_existing_file(const std::string& path) {
 H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,
                        const format::h5ad::H5adWriterOptions& options, bool overwrite)
     : path_(std::move(path)), written_path_(path_) {
-  if (!overwrite) refuse_existing_file(path_);
+  if (!overwrite)
+    refuse_existing_file(path_);
   else if (std::filesystem::is_directory(path_))
     throw Error(ErrorKind::kAlreadyExists, "is a directory, and is not overwritten", path_);
-  else if (exists(path_)) written_path_ = io::make_temp_path(path_);
+  else if (exists(path_))
+    written_path_ = io::make_temp_path(path_);
   writer_.emplace(written_path_, n_cols, options);
 }
 

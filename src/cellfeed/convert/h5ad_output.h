@@ -17,7 +17,8 @@ namespace cellfeed::convert {
 
 class H5adOutput {
  public:
-  // Throws kAlreadyExists when path exists and is not to be overwritten, before anything is written.
+  // Throws kAlreadyExists when path exists and is not to be overwritten, before anything is
+  // written.
   H5adOutput(std::string path, std::int64_t n_cols, const format::h5ad::H5adWriterOptions& options,
              bool overwrite);
   ~H5adOutput();

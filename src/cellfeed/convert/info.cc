@@ -18,14 +18,19 @@ namespace {
 std::string type_name(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::STRING:
-    case arrow::Type::LARGE_STRING: return "string";
-    case arrow::Type::FLOAT: return "float32";
-    case arrow::Type::DOUBLE: return "float64";
-    default: return type.ToString();
+    case arrow::Type::LARGE_STRING:
+      return "string";
+    case arrow::Type::FLOAT:
+      return "float32";
+    case arrow::Type::DOUBLE:
+      return "float64";
+    default:
+      return type.ToString();
   }
 }
 
-std::vector<ColumnDescription> describe_columns(const TableUnion& table, const arrow::Table& sample) {
+std::vector<ColumnDescription> describe_columns(const TableUnion& table,
+                                                const arrow::Table& sample) {
   const auto united = table.conform(sample, 0);
   std::vector<ColumnDescription> columns;
   for (int i = 0; i < united->num_columns(); ++i) {
@@ -37,7 +42,9 @@ std::vector<ColumnDescription> describe_columns(const TableUnion& table, const a
       column.ordered = static_cast<const arrow::DictionaryType&>(*field.type()).ordered();
       if (united->column(i)->num_chunks() > 0)
         column.n_categories =
-            static_cast<const arrow::DictionaryArray&>(*united->column(i)->chunk(0)).dictionary()->length();
+            static_cast<const arrow::DictionaryArray&>(*united->column(i)->chunk(0))
+                .dictionary()
+                ->length();
     }
     columns.push_back(std::move(column));
   }
@@ -49,7 +56,8 @@ void describe_shards(const std::string& path, PathDescription& description) {
   description.layout = manifest.layout == format::shard::Layout::kDense ? "dense" : "packed";
   description.n_shards = std::ssize(manifest.shards);
   description.shard_size = manifest.shard_size;
-  description.gene_order = manifest.gene_order == format::shard::GeneOrder::kMean ? "mean" : "source";
+  description.gene_order =
+      manifest.gene_order == format::shard::GeneOrder::kMean ? "mean" : "source";
   description.processing_json = manifest.processing_json;
   description.sources = manifest.sources;
   description.nnz = manifest.nnz;
@@ -65,8 +73,9 @@ void describe_shards(const std::string& path, PathDescription& description) {
 
 std::string column_text(const ColumnDescription& column) {
   if (column.n_categories < 0) return fmt::format("  {} ({})\n", column.name, column.type);
-  return fmt::format("  {} ({}{}, {} {})\n", column.name, column.ordered ? "ordered " : "", column.type,
-                     column.n_categories, column.n_categories == 1 ? "category" : "categories");
+  return fmt::format("  {} ({}{}, {} {})\n", column.name, column.ordered ? "ordered " : "",
+                     column.type, column.n_categories,
+                     column.n_categories == 1 ? "category" : "categories");
 }
 
 nlohmann::ordered_json column_json(const ColumnDescription& column) {
@@ -125,8 +134,9 @@ PathDescription describe_path(const std::string& path, const std::string& layer)
   if (description.nnz > 0) {
     description.bits_per_nonzero =
         8 * static_cast<double>(description.matrix_bytes) / static_cast<double>(description.nnz);
-    description.density = static_cast<double>(description.nnz) /
-                          (static_cast<double>(description.n_cells) * static_cast<double>(description.n_genes));
+    description.density =
+        static_cast<double>(description.nnz) /
+        (static_cast<double>(description.n_cells) * static_cast<double>(description.n_genes));
   }
   return description;
 }
@@ -146,13 +156,15 @@ std::string description_text(const PathDescription& d) {
   text += fmt::format("size          {}\n", format_byte_size(d.bytes));
   if (d.bits_per_nonzero >= 0)
     text += fmt::format("bits a value  {:.2f} per non-zero, index and value\n", d.bits_per_nonzero);
-  if (d.rows_per_chunk > 1) text += fmt::format("chunks        about {} rows each\n", d.rows_per_chunk);
+  if (d.rows_per_chunk > 1)
+    text += fmt::format("chunks        about {} rows each\n", d.rows_per_chunk);
   if (d.not_finite > 0)
     text += fmt::format("not finite    {} values are NaN or infinite\n", d.not_finite);
   if (d.n_shards > 0) {
     text += fmt::format("shards        {} of up to {} cells\n", d.n_shards, d.shard_size);
     text += fmt::format("gene order    {}\n", d.gene_order);
-    text += fmt::format("processing    {}\n", d.processing_json == "{}" ? "none recorded" : d.processing_json);
+    text += fmt::format("processing    {}\n",
+                        d.processing_json == "{}" ? "none recorded" : d.processing_json);
     text += fmt::format("sources       {}\n", d.sources.size());
     for (const auto& source : d.sources)
       text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);

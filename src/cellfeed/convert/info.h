@@ -18,12 +18,12 @@ struct ColumnDescription {
 
 struct PathDescription {
   std::string path;
-  std::string format;       // "h5ad", "shard", ...
+  std::string format;  // "h5ad", "shard", ...
   std::string layer;
-  std::string layout;       // "packed" or "dense" shards, "csr" or "dense" files
+  std::string layout;  // "packed" or "dense" shards, "csr" or "dense" files
   std::int64_t n_cells = 0;
   std::int64_t n_genes = 0;
-  std::int64_t nnz = -1;    // -1: not known without a scan
+  std::int64_t nnz = -1;  // -1: not known without a scan
   std::string value_dtype;
   std::string compression;
   std::int64_t bytes = 0;         // of all files
@@ -31,13 +31,13 @@ struct PathDescription {
   double density = -1;            // non-zeros per cell and gene; -1: not known
   double bits_per_nonzero = -1;   // matrix_bytes * 8 / nnz; -1: not known
   std::int64_t rows_per_chunk = 1;
-  std::int64_t not_finite = -1;   // NaN and infinite values; -1: not known without a scan
+  std::int64_t not_finite = -1;  // NaN and infinite values; -1: not known without a scan
   std::vector<ColumnDescription> obs;
   std::vector<ColumnDescription> var;
   // Shard directories only.
   std::int64_t n_shards = 0;
   std::int64_t shard_size = 0;
-  std::string gene_order;         // "source" or "mean"; empty for other formats
+  std::string gene_order;  // "source" or "mean"; empty for other formats
   std::string processing_json = "{}";
   std::vector<format::shard::SourceEntry> sources;
 };

@@ -1,5 +1,6 @@
-// run_in_order: tasks produced on a pool's threads, consumed on the calling thread in order, within a byte budget.
-// This is what lets reading, encoding and writing overlap while the output stays independent of the thread count.
+// run_in_order: tasks produced on a pool's threads, consumed on the calling thread in order, within
+// a byte budget. This is what lets reading, encoding and writing overlap while the output stays
+// independent of the thread count.
 #pragma once
 
 #include <atomic>
@@ -20,13 +21,14 @@
 namespace cellfeed::convert {
 
 struct PipelineLimits {
-  std::int64_t bytes = 256 << 20;  // held by tasks begun and not yet consumed; one task is always admitted
+  std::int64_t bytes =
+      256 << 20;  // held by tasks begun and not yet consumed; one task is always admitted
   std::int64_t tasks = 64;
 };
 
-// produce(i) runs for i = 0..n-1 on the pool; consume(i, result) on the caller. plan_bytes(i) bounds what task i holds.
-// The first error (or kCancelled once stop is requested) is thrown after all begun tasks have ended.
-// REQUIRES: the caller is not one of the pool's threads.
+// produce(i) runs for i = 0..n-1 on the pool; consume(i, result) on the caller. plan_bytes(i)
+// bounds what task i holds. The first error (or kCancelled once stop is requested) is thrown after
+// all begun tasks have ended. REQUIRES: the caller is not one of the pool's threads.
 template <typename Result>
 void run_in_order(exec::ThreadPool& pool, std::int64_t n, const PipelineLimits& limits,
                   const std::function<std::int64_t(std::int64_t)>& plan_bytes,

@@ -68,7 +68,8 @@ TEST(OrderedPipeline, StopsWhenAsked) {
   std::int64_t consumed = 0;
   try {
     run_in_order<int>(
-        pool, 1'000'000, {1 << 20, 16}, [](std::int64_t) { return 1; }, [](std::int64_t) { return 1; },
+        pool, 1'000'000, {1 << 20, 16}, [](std::int64_t) { return 1; },
+        [](std::int64_t) { return 1; },
         [&](std::int64_t i, int&&) {
           consumed = i;
           if (i == 10) stop.request_stop();

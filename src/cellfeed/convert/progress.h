@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 namespace cellfeed::convert {
 
@@ -12,7 +13,7 @@ struct Progress {
   std::string_view phase;  // "writing shards", "ordering genes", ...
   std::int64_t done = 0;   // cells (bytes for "verifying"), those of an earlier run included
   std::int64_t total = 0;
-  double rate = 0;         // per second, in this run
+  double rate = 0;  // per second, in this run
 };
 
 // Called from the thread that started the operation, after each piece.
@@ -20,9 +21,13 @@ using ProgressCallback = std::function<void(const Progress&)>;
 
 class ProgressMeter {
  public:
-  ProgressMeter(const ProgressCallback& callback, std::string_view phase, std::int64_t total,
+  ProgressMeter(ProgressCallback callback, std::string_view phase, std::int64_t total,
                 std::int64_t done_before = 0)
-      : callback_(callback), phase_(phase), total_(total), done_before_(done_before), done_(done_before) {}
+      : callback_(std::move(callback)),
+        phase_(phase),
+        total_(total),
+        done_before_(done_before),
+        done_(done_before) {}
 
   void advance(std::int64_t amount) {
     done_ += amount;
@@ -37,7 +42,7 @@ class ProgressMeter {
   }
 
  private:
-  const ProgressCallback& callback_;
+  ProgressCallback callback_;
   std::string_view phase_;
   std::int64_t total_;
   std::int64_t done_before_;

@@ -36,9 +36,10 @@ PieceFacts inspect_piece(const RowPiece& piece, const SourceRange& range, const 
       for (std::int64_t i = piece.indptr[row]; i < piece.indptr[row + 1]; ++i) {
         if constexpr (std::is_floating_point_v<T>) {
           if (!std::isfinite(values[i]))
-            throw_error(ErrorKind::kInvalidArgument, path,
-                        "holds a value that is not finite, and cells like it cannot be made: {} in row {}",
-                        values[i], range.begin + row);
+            throw_error(
+                ErrorKind::kInvalidArgument, path,
+                "holds a value that is not finite, and cells like it cannot be made: {} in row {}",
+                values[i], range.begin + row);
           if (values[i] != std::trunc(values[i])) facts.has_whole_numbers = false;
         }
         if (values[i] < T{} && facts.first_negative_row < 0)
@@ -116,10 +117,11 @@ RealCells::RealCells(const std::string& path, const std::string& layer, std::int
       },
       stop);
   if (has_counts_ && negative_row >= 0)
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "holds negative whole numbers, which are not counts and cannot be thinned; choose another "
-                "layer: row {}",
-                negative_row);
+    throw_error(
+        ErrorKind::kInvalidArgument, path,
+        "holds negative whole numbers, which are not counts and cannot be thinned; choose another "
+        "layer: row {}",
+        negative_row);
   obs_ = check_arrow(arrow::ConcatenateTables(obs), "join obs");
 }
 
@@ -159,9 +161,10 @@ matrix::FixedColumn RealCells::labels(const std::string& column) const {
   std::string known;
   for (const std::string& name : obs_->ColumnNames())
     if (name != "_index") known += (known.empty() ? "" : ", ") + name;
-  throw Error(ErrorKind::kNoSuchKey,
-              fmt::format("there is no obs column '{}' to order by; use random, source, or one of: {}",
-                          column, known.empty() ? "(none)" : known));
+  throw Error(
+      ErrorKind::kNoSuchKey,
+      fmt::format("there is no obs column '{}' to order by; use random, source, or one of: {}",
+                  column, known.empty() ? "(none)" : known));
 }
 
 }  // namespace cellfeed::convert

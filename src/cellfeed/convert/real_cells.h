@@ -1,5 +1,5 @@
-// RealCells: the cells a simulation draws from: in memory where the budget allows, else read as they are drawn.
-// Thread-safe: const after opening.
+// RealCells: the cells a simulation draws from: in memory where the budget allows, else read as
+// they are drawn. Thread-safe: const after opening.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,16 @@ namespace cellfeed::convert {
 
 class RealCells {
  public:
-  // Reads every value once. Throws kInvalidArgument for NaN, infinite values and negative counts, naming the row.
+  // Reads every value once. Throws kInvalidArgument for NaN, infinite values and negative counts,
+  // naming the row.
   RealCells(const std::string& path, const std::string& layer, std::int64_t memory_budget,
             exec::ThreadPool& pool, std::stop_token stop);
 
   std::int64_t n_cells() const { return sources_.n_cells(); }
   const Sources& sources() const { return sources_; }
   bool has_counts() const { return has_counts_; }  // every value is a whole number
-  // Rows in any order, as a piece: scratch, or all cells with positions that say where the rows are in it.
+  // Rows in any order, as a piece: scratch, or all cells with positions that say where the rows are
+  // in it.
   const RowPiece& rows(std::span<const std::int64_t> cells, RowPiece& scratch,
                        std::vector<std::int64_t>& positions) const;
   const arrow::Table& obs() const { return *obs_; }

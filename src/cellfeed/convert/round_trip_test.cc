@@ -10,8 +10,8 @@
 namespace cellfeed::convert {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::column_texts;
+using ::testing::ElementsAre;
 using testing::read_back;
 using testing::ReadBack;
 using testing::SmallAtlas;
@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(EveryDtype, RoundTrip,
                                            DType::kU16, DType::kU32, DType::kU64),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
-void expect_export_equals_source(ConvertOptions options, const TempDir& dir, const SmallAtlas& atlas) {
+void expect_export_equals_source(ConvertOptions options, const TempDir& dir,
+                                 const SmallAtlas& atlas) {
   convert_to_shards(options);
   ExportOptions back;
   back.inputs = {options.output_dir};
@@ -79,9 +80,11 @@ void expect_export_equals_source(ConvertOptions options, const TempDir& dir, con
   EXPECT_EQ(exported.rows, expected_rows(atlas));
   EXPECT_EQ(exported.genes, atlas.gene_names());
   EXPECT_EQ(exported.dtype, source.dtype);
-  EXPECT_TRUE(exported.obs->CombineChunks().ValueOrDie()->Equals(*source.obs->CombineChunks().ValueOrDie()))
+  EXPECT_TRUE(
+      exported.obs->CombineChunks().ValueOrDie()->Equals(*source.obs->CombineChunks().ValueOrDie()))
       << exported.obs->ToString() << source.obs->ToString();
-  EXPECT_TRUE(exported.var->CombineChunks().ValueOrDie()->Equals(*source.var->CombineChunks().ValueOrDie()))
+  EXPECT_TRUE(
+      exported.var->CombineChunks().ValueOrDie()->Equals(*source.var->CombineChunks().ValueOrDie()))
       << exported.var->ToString() << source.var->ToString();
 }
 
@@ -158,8 +161,10 @@ TEST(Conversion, OneCellIsEnoughAndNoneIsRefused) {
 TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
   const TempDir dir;
   const SmallAtlas wide({.n_cells = 20, .n_genes = 30, .seed = 1});
-  const SmallAtlas narrow({.n_cells = 15, .n_genes = 25, .seed = 2, .cell_types = {"T cell", "NK cell"}});
-  const std::vector<std::string> inputs = {wide.write(dir.file("a.h5ad")), narrow.write(dir.file("b.h5ad"))};
+  const SmallAtlas narrow(
+      {.n_cells = 15, .n_genes = 25, .seed = 2, .cell_types = {"T cell", "NK cell"}});
+  const std::vector<std::string> inputs = {wide.write(dir.file("a.h5ad")),
+                                           narrow.write(dir.file("b.h5ad"))};
   try {
     convert_to_shards(options_for(inputs, dir.file("none")));
     FAIL() << "different genes were accepted";
@@ -179,7 +184,8 @@ TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
   EXPECT_EQ(all.rows, rows);
   EXPECT_EQ(all.genes.size(), 30);
   const auto types = column_texts(*all.obs, "cell_type");
-  const auto types_a = column_texts(*wide.obs(), "cell_type"), types_b = column_texts(*narrow.obs(), "cell_type");
+  const auto types_a = column_texts(*wide.obs(), "cell_type"),
+             types_b = column_texts(*narrow.obs(), "cell_type");
   EXPECT_EQ(std::vector<std::string>(types.begin(), types.begin() + 20), types_a);
   EXPECT_EQ(std::vector<std::string>(types.begin() + 20, types.end()), types_b);
 
@@ -188,9 +194,8 @@ TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
   convert_to_shards(inner);
   const ReadBack shared = read_back(inner.output_dir);
   EXPECT_EQ(shared.genes, narrow.gene_names());
-  for (auto& row : rows) std::erase_if(row, [](const auto& gene) {
-    return std::stoi(gene.first.substr(5)) >= 25;
-  });
+  for (auto& row : rows)
+    std::erase_if(row, [](const auto& gene) { return std::stoi(gene.first.substr(5)) >= 25; });
   EXPECT_EQ(shared.rows, rows);
 }
 

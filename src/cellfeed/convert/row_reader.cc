@@ -75,18 +75,21 @@ DType exact_decode_dtype(DType stored) {
     case DType::kI8:
     case DType::kU16:
     case DType::kI16:
-    case DType::kI32: return DType::kI32;
+    case DType::kI32:
+      return DType::kI32;
     case DType::kU32:
     case DType::kU64:
-    case DType::kI64: return DType::kI64;
-    case DType::kF32: return DType::kF32;
-    case DType::kF64: return DType::kF64;
+    case DType::kI64:
+      return DType::kI64;
+    case DType::kF32:
+      return DType::kF32;
+    case DType::kF64:
+      return DType::kF64;
   }
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
 
-void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows,
-               RowPiece& piece) {
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece) {
   const auto fetched = store.fetch(rows, format::run_serially);
   const std::size_t n = rows.size();
   piece.dtype = exact_decode_dtype(store.info().value_dtype);

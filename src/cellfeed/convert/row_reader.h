@@ -1,5 +1,5 @@
-// RowReader: consecutive or chosen rows of one store as one CSR piece, in a type that holds the stored values exactly.
-// Thread-safe: const; each call writes to the caller's piece.
+// RowReader: consecutive or chosen rows of one store as one CSR piece, in a type that holds the
+// stored values exactly. Thread-safe: const; each call writes to the caller's piece.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace cellfeed::convert {
 
-// The type that batches and pieces decode a stored type to without loss: int32, int64, float32 or float64. uint64 goes
-// through int64, checked value by value.
+// The type that batches and pieces decode a stored type to without loss: int32, int64, float32 or
+// float64. uint64 goes through int64, checked value by value.
 DType exact_decode_dtype(DType stored);
 
-// Rows of a store: row i holds entries [indptr[i], indptr[i + 1]); sorted, unique, in the store's columns.
+// Rows of a store: row i holds entries [indptr[i], indptr[i + 1]); sorted, unique, in the store's
+// columns.
 struct RowPiece {
   std::vector<std::int64_t> indptr;
   matrix::Buffer<std::int32_t> indices;
@@ -31,16 +32,19 @@ struct RowPiece {
 
 // Replaces what piece held; its buffers are used again.
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece);
-void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end, RowPiece& piece);
+void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,
+               RowPiece& piece);
 
-// Column c becomes column_map[c] and is dropped where that is -1; rows are sorted again. No two columns share a place.
+// Column c becomes column_map[c] and is dropped where that is -1; rows are sorted again. No two
+// columns share a place.
 void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
                       std::int64_t n_columns);
 
 // NaN and infinite values of a piece.
 std::int64_t count_not_finite(const RowPiece& piece);
 
-// Pieces whose buffers are used again, so that large pages are not asked for and given back all the time. Thread-safe.
+// Pieces whose buffers are used again, so that large pages are not asked for and given back all the
+// time. Thread-safe.
 class PiecePool {
  public:
   // Gives the piece back to the pool when it is destroyed.

@@ -74,7 +74,8 @@ class Conversion {
   DType value_dtype_;
   std::shared_ptr<arrow::Schema> obs_schema_;
   std::vector<std::int64_t> gene_order_;  // joined column of each stored gene; empty: as joined
-  // Per source: its column -> stored position; null where they are the same. Shared between sources with the same axis.
+  // Per source: its column -> stored position; null where they are the same. Shared between sources
+  // with the same axis.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> positions_;
   exec::ThreadPool pool_;
   PiecePool pieces_;
@@ -92,8 +93,9 @@ void check_options(const ConvertOptions& options) {
     throw_invalid("a shard holds one cell at least: shard_size is {}", options.shard_size);
   if (options.threads < 0) throw_invalid("threads cannot be negative: {}", options.threads);
   if (options.memory_budget < kMinimumBudget)
-    throw_invalid("the memory budget is too small to convert with: {} bytes, at least {} are needed",
-                  options.memory_budget, kMinimumBudget);
+    throw_invalid(
+        "the memory budget is too small to convert with: {} bytes, at least {} are needed",
+        options.memory_budget, kMinimumBudget);
 }
 
 const ConvertOptions& checked(const ConvertOptions& options) {
@@ -119,7 +121,8 @@ Conversion::Conversion(const ConvertOptions& options)
       value_dtype_(options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
       pool_(options.threads > 0 ? options.threads : exec::default_thread_count()) {
   const auto schema = sources_.obs().schema();
-  obs_schema_ = shard::unify_obs_schemas(std::span(&schema, 1), std::span(options_.inputs).first(1));
+  obs_schema_ =
+      shard::unify_obs_schemas(std::span(&schema, 1), std::span(options_.inputs).first(1));
 }
 
 // All that decides the output's bytes.
@@ -150,8 +153,7 @@ void Conversion::order_genes() {
   if (options_.gene_order == shard::GeneOrder::kMean) {
     gene_order_ = genes_by_mean(sources_, pool_, limits_, options_.progress, options_.stop);
     rank.resize(n_genes);
-    for (std::int64_t i = 0; i < n_genes; ++i)
-      rank[gene_order_[i]] = static_cast<std::int32_t>(i);
+    for (std::int64_t i = 0; i < n_genes; ++i) rank[gene_order_[i]] = static_cast<std::int32_t>(i);
   }
   std::map<const std::int32_t*, std::shared_ptr<const std::vector<std::int32_t>>> by_map;
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
@@ -206,8 +208,8 @@ std::vector<Task> Conversion::make_tasks(
     const std::map<std::int64_t, shard::ShardEntry>& finished) const {
   CellTaskSizes sizes;
   if (options_.layout == shard::Layout::kDense)
-    sizes.piece_cells = std::clamp<std::int64_t>(
-        sizes.piece_bytes / dense_bytes(1), 1, sizes.piece_cells);
+    sizes.piece_cells =
+        std::clamp<std::int64_t>(sizes.piece_bytes / dense_bytes(1), 1, sizes.piece_cells);
   std::vector<Task> tasks;
   for (std::int64_t k = 0; k < n_shards(); ++k) {
     if (finished.contains(k)) continue;
@@ -221,7 +223,8 @@ std::int64_t Conversion::plan_bytes(const Task& task) const {
   const SourceRange& range = task.cells.range;
   if (task.cells.is_obs) return plan_obs_bytes(sources_, range);
   const std::int64_t decoded = sources_.plan_bytes(range);
-  return decoded + (options_.layout == shard::Layout::kDense ? dense_bytes(range.n_cells()) : decoded / 4);
+  return decoded +
+         (options_.layout == shard::Layout::kDense ? dense_bytes(range.n_cells()) : decoded / 4);
 }
 
 TaskResult Conversion::produce(const Task& task) {
@@ -302,16 +305,19 @@ void Conversion::write_shards(shard::PartialManifest& journal) {
         options_.stop);
   } catch (const Error& error) {
     const auto kind = error.kind();
-    if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled) throw;
+    if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled)
+      throw;
     writer_.reset();
-    throw Error(kind, fmt::format("{}; {} of {} shards are finished and stay: continue with --resume",
-                                  error.what(), journal.finished().size(), n_shards()));
+    throw Error(kind,
+                fmt::format("{}; {} of {} shards are finished and stay: continue with --resume",
+                            error.what(), journal.finished().size(), n_shards()));
   }
 }
 
 void Conversion::require_same_conversion(const shard::Manifest& manifest) const {
   bool same = manifest.shard_size == options_.shard_size && manifest.layout == options_.layout &&
-              manifest.gene_order == options_.gene_order && manifest.n_cells == sources_.n_cells() &&
+              manifest.gene_order == options_.gene_order &&
+              manifest.n_cells == sources_.n_cells() &&
               std::ssize(manifest.sources) == sources_.n_sources();
   for (std::int64_t s = 0; same && s < sources_.n_sources(); ++s)
     same = manifest.sources[s].fingerprint == sources_.store(s).fingerprint() &&

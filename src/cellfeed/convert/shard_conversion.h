@@ -1,6 +1,8 @@
-// convert_to_shards: any readable inputs -> a shard directory, in bounded memory, resumable after a kill at any moment.
+// convert_to_shards: any readable inputs -> a shard directory, in bounded memory, resumable after a
+// kill at any moment.
 //
-// Thread contract: reads, decodes and encodes on a pool of options.threads; writes and reports progress on the caller.
+// Thread contract: reads, decodes and encodes on a pool of options.threads; writes and reports
+// progress on the caller.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +23,17 @@ struct ConvertOptions {
   std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
   format::shard::Layout layout = format::shard::Layout::kPacked;
   std::string layer = "X";
-  format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
-  std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
-  std::string join;                  // "", "inner" or "outer": see SourceOptions
-  bool make_unique = false;          // number repeated gene names instead of refusing them
-  int threads = 0;                   // 0: what the machine allows
-  std::int64_t memory_budget = 512 << 20;  // bytes held by pieces under way and caches of compressed inputs
+  format::shard::GeneOrder gene_order =
+      format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
+  std::vector<std::string> genes;  // exactly this axis, in this order; empty: the inputs' own
+  std::string join;                // "", "inner" or "outer": see SourceOptions
+  bool make_unique = false;        // number repeated gene names instead of refusing them
+  int threads = 0;                 // 0: what the machine allows
+  std::int64_t memory_budget =
+      512 << 20;  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
   ProgressCallback progress;
-  std::stop_token stop;              // kCancelled; finished shards stay, to be resumed
+  std::stop_token stop;  // kCancelled; finished shards stay, to be resumed
 };
 
 struct ConvertResult {
@@ -42,11 +46,11 @@ struct ConvertResult {
   std::int64_t n_absent_genes = 0;    // of options.genes: in no input, stored as empty columns
   std::int64_t bytes = 0;             // of the directory's files
   double seconds = 0;
-  double cells_per_second = 0;        // in this run
+  double cells_per_second = 0;  // in this run
 };
 
-// Throws kInvalidArgument, kAlreadyExists, kNoSpace, kCancelled, kPrecision and what reading throws. Nothing but whole,
-// resumable shards is left behind.
+// Throws kInvalidArgument, kAlreadyExists, kNoSpace, kCancelled, kPrecision and what reading
+// throws. Nothing but whole, resumable shards is left behind.
 ConvertResult convert_to_shards(const ConvertOptions& options);
 
 }  // namespace cellfeed::convert

@@ -53,9 +53,11 @@ class Simulation {
 };
 
 const SimulateOptions& checked(const SimulateOptions& options) {
-  if (options.n_cells < 1) throw_invalid("at least one cell must be asked for: cells is {}", options.n_cells);
+  if (options.n_cells < 1)
+    throw_invalid("at least one cell must be asked for: cells is {}", options.n_cells);
   if (options.n_files < 1 || options.n_files > options.n_cells)
-    throw_invalid("every file needs a cell: {} files for {} cells", options.n_files, options.n_cells);
+    throw_invalid("every file needs a cell: {} files for {} cells", options.n_files,
+                  options.n_cells);
   if (options.output.empty()) throw_invalid("a simulation needs a file to write: output is empty");
   if (options.threads < 0) throw_invalid("threads cannot be negative: {}", options.threads);
   return options;
@@ -93,7 +95,8 @@ std::vector<std::string> Simulation::file_names() const {
   return names;
 }
 
-// Cell begin + k is thinned with random words of its own, so the result does not depend on pieces or threads.
+// Cell begin + k is thinned with random words of its own, so the result does not depend on pieces
+// or threads.
 template <typename T>
 void Simulation::thin_rows(const RowPiece& real, std::span<const std::int64_t> positions,
                            std::int64_t begin, RowPiece& out) const {
@@ -126,20 +129,24 @@ std::shared_ptr<arrow::Table> Simulation::make_obs(const std::vector<std::int64_
   auto obs = take_rows(real_.obs(), cells);
   arrow::StringBuilder names;
   for (std::size_t k = 0; k < cells.size(); ++k)
-    check_arrow(names.Append(fmt::format("cell_{}", begin + static_cast<std::int64_t>(k))), "name a cell");
+    check_arrow(names.Append(fmt::format("cell_{}", begin + static_cast<std::int64_t>(k))),
+                "name a cell");
   arrow::Int64Builder sources;
   check_arrow(sources.AppendValues(cells), "note source cells");
   const auto chunked = [](auto& builder) {
-    return std::make_shared<arrow::ChunkedArray>(check_arrow(builder.Finish(), "make an obs column"));
+    return std::make_shared<arrow::ChunkedArray>(
+        check_arrow(builder.Finish(), "make an obs column"));
   };
   obs = check_arrow(obs->SetColumn(obs->schema()->GetFieldIndex("_index"),
                                    arrow::field("_index", arrow::utf8()), chunked(names)),
                     "name cells");
-  // The cells of a simulated file are new ones: they say which row of their own like-file they are from.
+  // The cells of a simulated file are new ones: they say which row of their own like-file they are
+  // from.
   obs = drop_columns(*obs, {kSourceCellColumn});
-  return check_arrow(obs->AddColumn(obs->num_columns(), arrow::field(kSourceCellColumn, arrow::int64()),
-                                    chunked(sources)),
-                     "note source cells");
+  return check_arrow(
+      obs->AddColumn(obs->num_columns(), arrow::field(kSourceCellColumn, arrow::int64()),
+                     chunked(sources)),
+      "note source cells");
 }
 
 SimulatedPiece Simulation::make_piece(std::int64_t begin, std::int64_t end) {
@@ -155,10 +162,18 @@ SimulatedPiece Simulation::make_piece(std::int64_t begin, std::int64_t end) {
   out->indices.reset(most);
   out->values.reset(most * dtype_bytes(real.dtype));
   switch (real.dtype) {
-    case DType::kF32: thin_rows<float>(real, positions, begin, *out); break;
-    case DType::kF64: thin_rows<double>(real, positions, begin, *out); break;
-    case DType::kI32: thin_rows<std::int32_t>(real, positions, begin, *out); break;
-    default: thin_rows<std::int64_t>(real, positions, begin, *out); break;
+    case DType::kF32:
+      thin_rows<float>(real, positions, begin, *out);
+      break;
+    case DType::kF64:
+      thin_rows<double>(real, positions, begin, *out);
+      break;
+    case DType::kI32:
+      thin_rows<std::int32_t>(real, positions, begin, *out);
+      break;
+    default:
+      thin_rows<std::int64_t>(real, positions, begin, *out);
+      break;
   }
   return {std::move(out), make_obs(cells, begin)};
 }
@@ -169,7 +184,8 @@ void Simulation::write_file(std::int64_t file, std::int64_t begin, std::int64_t 
   writer_options.value_dtype = like.value_dtype();
   writer_options.compression = options_.compression;
   H5adOutput output(result_.files[file], like.genes().size(), writer_options, options_.overwrite);
-  const auto fitting = static_cast<std::int64_t>(static_cast<double>(kPieceBytes) / like.row_bytes(0));
+  const auto fitting =
+      static_cast<std::int64_t>(static_cast<double>(kPieceBytes) / like.row_bytes(0));
   const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, kPieceCells);
   const std::int64_t n_pieces = (end - begin + step - 1) / step;
   const auto piece_begin = [&](std::int64_t i) { return std::min(end, begin + i * step); };
@@ -191,7 +207,8 @@ SimulateResult Simulation::run() {
   meter_.emplace(options_.progress, "simulating", options_.n_cells);
   for (std::int64_t file = 0; file < options_.n_files; ++file) {
     const auto bound = [&](std::int64_t f) {
-      return static_cast<std::int64_t>(static_cast<__int128>(options_.n_cells) * f / options_.n_files);
+      return static_cast<std::int64_t>(static_cast<__int128>(options_.n_cells) * f /
+                                       options_.n_files);
     };
     write_file(file, bound(file), bound(file + 1));
   }

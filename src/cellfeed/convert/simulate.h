@@ -1,8 +1,10 @@
-// simulate: a large .h5ad made of real cells, drawn with replacement and thinned, so that anyone can have an atlas.
+// simulate: a large .h5ad made of real cells, drawn with replacement and thinned, so that anyone
+// can have an atlas.
 //
-// Each cell is a real one with probability 1/n; of its counts each is kept with the cell's own p, uniform on (0.7, 1). Values
-// that are not whole numbers are kept or dropped whole, with that p. Deterministic by seed, whatever the threads.
-// Thread contract: generates on a pool of options.threads; writes and reports progress on the caller.
+// Each cell is a real one with probability 1/n; of its counts each is kept with the cell's own p,
+// uniform on (0.7, 1). Values that are not whole numbers are kept or dropped whole, with that p.
+// Deterministic by seed, whatever the threads. Thread contract: generates on a pool of
+// options.threads; writes and reports progress on the caller.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +20,14 @@ namespace cellfeed::convert {
 inline constexpr const char* kSourceCellColumn = "source_cell";
 
 struct SimulateOptions {
-  std::string like;               // a file or shard directory of real cells
+  std::string like;  // a file or shard directory of real cells
   std::string layer = "X";
   std::int64_t n_cells = 0;
-  std::string output;             // "atlas.h5ad"; with several files atlas_0.h5ad, atlas_1.h5ad, ...
-  std::int64_t n_files = 1;       // of as equal sizes as can be, in order
+  std::string output;        // "atlas.h5ad"; with several files atlas_0.h5ad, atlas_1.h5ad, ...
+  std::int64_t n_files = 1;  // of as equal sizes as can be, in order
   std::uint64_t seed = 0;
-  std::string order = "random";   // "random", "source" (copies side by side) or an obs column of labels (runs of one label)
+  std::string order = "random";  // "random", "source" (copies side by side) or an obs column of
+                                 // labels (runs of one label)
   bool thin = true;
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
   int threads = 0;                         // 0: what the machine allows
@@ -46,8 +49,9 @@ struct SimulateResult {
   double cells_per_second = 0;
 };
 
-// Throws kInvalidArgument (options; negative counts, NaN or infinite values in the real cells), kAlreadyExists, kNoSpace,
-// kCancelled and what reading throws. Finished files stay; no other is left behind.
+// Throws kInvalidArgument (options; negative counts, NaN or infinite values in the real cells),
+// kAlreadyExists, kNoSpace, kCancelled and what reading throws. Finished files stay; no other is
+// left behind.
 SimulateResult simulate(const SimulateOptions& options);
 
 }  // namespace cellfeed::convert

@@ -37,7 +37,8 @@ TEST(Simulate, CellsAreThinnedCopiesOfTheRowsTheyName) {
   EXPECT_EQ(made.genes, real.genes);
   EXPECT_EQ(made.dtype, real.dtype);
   const auto sources = column_texts(*made.obs, "source_cell");
-  const auto types = column_texts(*made.obs, "cell_type"), real_types = column_texts(*real.obs, "cell_type");
+  const auto types = column_texts(*made.obs, "cell_type"),
+             real_types = column_texts(*real.obs, "cell_type");
   double kept = 0, had = 0;
   std::set<std::string> distinct(sources.begin(), sources.end());
   for (std::size_t i = 0; i < made.rows.size(); ++i) {
@@ -138,16 +139,23 @@ TEST(Simulate, RefusesValuesThatCannotBeCounts) {
   SmallAtlas negative, missing;
   negative.values[7] = -3;
   missing.values[7] = std::nan("");
-  EXPECT_THROW(simulate(options_for(negative.write(dir.file("n.h5ad")), dir.file("o.h5ad"))), Error);
+  EXPECT_THROW(simulate(options_for(negative.write(dir.file("n.h5ad")), dir.file("o.h5ad"))),
+               Error);
   EXPECT_THROW(simulate(options_for(missing.write(dir.file("m.h5ad")), dir.file("o.h5ad"))), Error);
   EXPECT_FALSE(std::filesystem::exists(dir.file("o.h5ad")));
 }
 
-// Moments of n - Binomial(n, q) on every branch: bits, inversion, rejection. Six standard errors: a false alarm in 1e8.
+// Moments of n - Binomial(n, q) on every branch: bits, inversion, rejection. Six standard errors: a
+// false alarm in 1e8.
 TEST(Thinning, HasTheMomentsOfABinomial) {
   const sampling::RandomStream stream(3, 0, sampling::Purpose::kSimulatedThinning);
-  for (const auto& [n, q] : std::vector<std::pair<std::int64_t, double>>{
-           {1, 0.3}, {16, 0.2}, {17, 0.3}, {100, 0.01}, {100, 0.3}, {5000, 0.15}, {1'000'000'000, 0.3}}) {
+  for (const auto& [n, q] : std::vector<std::pair<std::int64_t, double>>{{1, 0.3},
+                                                                         {16, 0.2},
+                                                                         {17, 0.3},
+                                                                         {100, 0.01},
+                                                                         {100, 0.3},
+                                                                         {5000, 0.15},
+                                                                         {1'000'000'000, 0.3}}) {
     constexpr int kDraws = 40000;
     double sum = 0, sum_of_squares = 0;
     const double mean = static_cast<double>(n) * (1 - q);
@@ -163,7 +171,8 @@ TEST(Thinning, HasTheMomentsOfABinomial) {
     }
     EXPECT_NEAR(sum / kDraws, 0, 6 * std::sqrt(variance / kDraws)) << n << " " << q;
     const double kurtosis = 3 + (1 - 6 * q * (1 - q)) / variance;
-    EXPECT_NEAR(sum_of_squares / kDraws / variance, 1, 6 * std::sqrt((kurtosis - 1) / kDraws)) << n << " " << q;
+    EXPECT_NEAR(sum_of_squares / kDraws / variance, 1, 6 * std::sqrt((kurtosis - 1) / kDraws))
+        << n << " " << q;
   }
   WordSource words(stream, 0);
   EXPECT_EQ(thin_count(0, 0.3, words), 0);

@@ -50,10 +50,12 @@ void SimulationPlan::group_by_label(const matrix::FixedColumn& labels) {
   ends_.assign(members_of_.size(), 0);
 }
 
-// The sizes of the groups are those of independent draws, so that every order holds the same kind of sample.
+// The sizes of the groups are those of independent draws, so that every order holds the same kind
+// of sample.
 void SimulationPlan::count_draws() {
   for (std::int64_t i = 0; i < n_simulated_; ++i)
-    ++ends_[group_of_[draws_.bounded(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(n_real_))]];
+    ++ends_[group_of_[draws_.bounded(static_cast<std::uint64_t>(i),
+                                     static_cast<std::uint64_t>(n_real_))]];
   std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
 }
 

@@ -1,5 +1,5 @@
-// SimulationPlan: which real cell each simulated one is drawn from; a pure function of (seed, cell).
-// Thread-safe: immutable. Memory: O(real cells), whatever the number of simulated ones.
+// SimulationPlan: which real cell each simulated one is drawn from; a pure function of (seed,
+// cell). Thread-safe: immutable. Memory: O(real cells), whatever the number of simulated ones.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class SimulationPlan {
   SimulatedOrder order_;
   sampling::RandomStream draws_;
   sampling::RandomStream members_;
-  // Group g holds simulated cells [ends_[g - 1], ends_[g]) and real cells members_of_[g]; for kSource a group is a real cell.
+  // Group g holds simulated cells [ends_[g - 1], ends_[g]) and real cells members_of_[g]; for
+  // kSource a group is a real cell.
   std::vector<std::int64_t> ends_;
   std::vector<std::int64_t> group_of_;  // of each real cell
   std::vector<std::vector<std::int64_t>> members_of_;

@@ -17,23 +17,29 @@ namespace {
 constexpr const char* kIndex = "_index";
 
 bool is_signed_integer(DType dtype) {
-  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 ||
+         dtype == DType::kI64;
 }
 
 DType integer_dtype(std::size_t bytes, bool is_signed) {
   switch (bytes) {
-    case 1: return is_signed ? DType::kI8 : DType::kU8;
-    case 2: return is_signed ? DType::kI16 : DType::kU16;
-    case 4: return is_signed ? DType::kI32 : DType::kU32;
-    default: return is_signed ? DType::kI64 : DType::kU64;
+    case 1:
+      return is_signed ? DType::kI8 : DType::kU8;
+    case 2:
+      return is_signed ? DType::kI16 : DType::kU16;
+    case 4:
+      return is_signed ? DType::kI32 : DType::kU32;
+    default:
+      return is_signed ? DType::kI64 : DType::kU64;
   }
 }
 
 collection::Join join_of(const SourceOptions& options) {
   if (!options.genes.empty()) {
     if (!options.join.empty())
-      throw_invalid("a list of genes fixes the gene axis: give either genes or join, not both: '{}'",
-                    options.join);
+      throw_invalid(
+          "a list of genes fixes the gene axis: give either genes or join, not both: '{}'",
+          options.join);
     return collection::Join::kFixed;
   }
   if (options.join.empty()) return collection::Join::kNone;
@@ -53,7 +59,8 @@ std::string join_processing(const std::vector<std::string>& paths) {
     const std::string other = processing_of(path);
     if (other != first)
       throw_invalid(
-          "the inputs hold values that were processed differently, and would be mixed: '{}' says {}, "
+          "the inputs hold values that were processed differently, and would be mixed: '{}' says "
+          "{}, "
           "'{}' says {}",
           paths.front(), first, path, other);
   }
@@ -73,7 +80,8 @@ DType promote_dtypes(DType a, DType b) {
     return fits_float(a) && fits_float(b) ? DType::kF32 : DType::kF64;
   }
   const bool signed_a = is_signed_integer(a), signed_b = is_signed_integer(b);
-  if (signed_a == signed_b) return integer_dtype(std::max(dtype_bytes(a), dtype_bytes(b)), signed_a);
+  if (signed_a == signed_b)
+    return integer_dtype(std::max(dtype_bytes(a), dtype_bytes(b)), signed_a);
   const std::size_t unsigned_bytes = dtype_bytes(signed_a ? b : a);
   const std::size_t signed_bytes = dtype_bytes(signed_a ? a : b);
   return integer_dtype(std::min<std::size_t>(8, std::max(signed_bytes, unsigned_bytes * 2)), true);
@@ -101,14 +109,17 @@ Sources Sources::open(const SourceOptions& options) {
     store_paths.push_back(info.path);
     sources.offsets_.push_back(sources.offsets_.back() + info.n_rows);
     auto axis = std::make_shared<matrix::GeneAxis>(store->genes());
-    if (options.make_unique) collection::make_unique(*axis);
-    else collection::require_unique(*axis, info.path);
+    if (options.make_unique)
+      collection::make_unique(*axis);
+    else
+      collection::require_unique(*axis, info.path);
     axes.push_back(axis.get());
     sources.axes_.push_back(std::move(axis));
     sources.value_dtype_ = sources.axes_.size() == 1
                                ? info.value_dtype
                                : promote_dtypes(sources.value_dtype_, info.value_dtype);
-    sources.obs_->add_source(*store->read_obs(0, std::min<std::int64_t>(1, info.n_rows)), info.path);
+    sources.obs_->add_source(*store->read_obs(0, std::min<std::int64_t>(1, info.n_rows)),
+                             info.path);
   }
   sources.obs_->finish();
   sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
@@ -186,10 +197,10 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   arrow::StringBuilder names;
   for (const std::string& name : genes_.genes.names) check_arrow(names.Append(name), "name a gene");
   const int index = table->schema()->GetFieldIndex(kIndex);
-  return check_arrow(
-      table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
-                       std::make_shared<arrow::ChunkedArray>(check_arrow(names.Finish(), "name genes"))),
-      "name genes");
+  return check_arrow(table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
+                                      std::make_shared<arrow::ChunkedArray>(
+                                          check_arrow(names.Finish(), "name genes"))),
+                     "name genes");
 }
 
 double Sources::row_bytes(std::int64_t source) const {

@@ -23,11 +23,12 @@ namespace cellfeed::convert {
 struct SourceOptions {
   std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
   std::string layer = "X";
-  // "": all inputs must have the same genes in the same order; "inner": genes of every input, in the first one's order;
-  // "outer": the sorted union.
+  // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
+  // the first one's order; "outer": the sorted union.
   std::string join;
-  std::vector<std::string> genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
-  bool make_unique = false;        // number repeated gene names instead of refusing them
+  std::vector<std::string>
+      genes;                 // exactly this axis, in this order (a GeneVocab); join must be empty
+  bool make_unique = false;  // number repeated gene names instead of refusing them
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
 };
 
@@ -64,8 +65,8 @@ class Sources {
   // The joined gene table: "_index" first. A gene's row is that of the first source that has it.
   std::shared_ptr<arrow::Table> read_var() const;
 
-  // Cells [begin, end) of the joined table, in pieces of one source that hold at most max_cells and about max_bytes of
-  // decoded rows. A pure function of the sources and its arguments.
+  // Cells [begin, end) of the joined table, in pieces of one source that hold at most max_cells and
+  // about max_bytes of decoded rows. A pure function of the sources and its arguments.
   std::vector<SourceRange> split(std::int64_t begin, std::int64_t end, std::int64_t max_cells,
                                  std::int64_t max_bytes) const;
   // Decoded bytes of an average row of a source.
@@ -83,8 +84,8 @@ class Sources {
   std::unique_ptr<TableUnion> obs_;
 };
 
-// Gives back the memory behind files that are passed over once, so that memory stays bounded however long they are.
-// Not thread-safe.
+// Gives back the memory behind files that are passed over once, so that memory stays bounded
+// however long they are. Not thread-safe.
 class PassedPages {
  public:
   // limit_bytes: of files that may stay in memory before they are given back.
@@ -100,7 +101,8 @@ class PassedPages {
   double bytes_ = 0;
 };
 
-// A type that holds the values of both exactly (uint64 with a signed type: int64, checked value by value).
+// A type that holds the values of both exactly (uint64 with a signed type: int64, checked value by
+// value).
 DType promote_dtypes(DType a, DType b);
 
 }  // namespace cellfeed::convert

@@ -26,14 +26,19 @@ const arrow::DictionaryType* as_dictionary(const arrow::DataType& type) {
 
 TypePtr integer_type(int bits, bool is_signed) {
   switch (bits) {
-    case 8: return is_signed ? arrow::int8() : arrow::uint8();
-    case 16: return is_signed ? arrow::int16() : arrow::uint16();
-    case 32: return is_signed ? arrow::int32() : arrow::uint32();
-    default: return is_signed ? arrow::int64() : arrow::uint64();
+    case 8:
+      return is_signed ? arrow::int8() : arrow::uint8();
+    case 16:
+      return is_signed ? arrow::int16() : arrow::uint16();
+    case 32:
+      return is_signed ? arrow::int32() : arrow::uint32();
+    default:
+      return is_signed ? arrow::int64() : arrow::uint64();
   }
 }
 
-// numpy's promotion, except that uint64 with a signed type stays an (exactly checked) int64. Null: not numbers.
+// numpy's promotion, except that uint64 with a signed type stays an (exactly checked) int64. Null:
+// not numbers.
 TypePtr promote_numbers(const arrow::DataType& a, const arrow::DataType& b) {
   const bool numbers = (arrow::is_integer(a.id()) || arrow::is_floating(a.id())) &&
                        (arrow::is_integer(b.id()) || arrow::is_floating(b.id()));
@@ -45,7 +50,8 @@ TypePtr promote_numbers(const arrow::DataType& a, const arrow::DataType& b) {
     };
     return fits_float(a, bits_a) && fits_float(b, bits_b) ? arrow::float32() : arrow::float64();
   }
-  const bool signed_a = arrow::is_signed_integer(a.id()), signed_b = arrow::is_signed_integer(b.id());
+  const bool signed_a = arrow::is_signed_integer(a.id()),
+             signed_b = arrow::is_signed_integer(b.id());
   if (signed_a == signed_b) return integer_type(std::max(bits_a, bits_b), signed_a);
   const int unsigned_bits = signed_a ? bits_b : bits_a, signed_bits = signed_a ? bits_a : bits_b;
   return integer_type(std::min(64, std::max(signed_bits, unsigned_bits * 2)), true);
@@ -66,9 +72,10 @@ ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
   if (column.num_chunks() == 0) return check_arrow(arrow::MakeEmptyArray(column.type()), what);
   if (column.type()->id() != arrow::Type::DICTIONARY)
     return check_arrow(arrow::Concatenate(column.chunks()), what);
-  auto unified = check_arrow(arrow::DictionaryUnifier::UnifyChunkedArray(
-                                 std::make_shared<arrow::ChunkedArray>(column.chunks(), column.type())),
-                             what);
+  auto unified =
+      check_arrow(arrow::DictionaryUnifier::UnifyChunkedArray(
+                      std::make_shared<arrow::ChunkedArray>(column.chunks(), column.type())),
+                  what);
   return check_arrow(arrow::Concatenate(unified->chunks()), what);
 }
 
@@ -90,17 +97,17 @@ TypePtr code_type(std::int64_t n_categories) {
 
 struct TableUnion::Column {
   struct Origin {
-    TypePtr type;            // in that source; null: the source lacks the column
-    ArrayPtr categories;     // of that source, as united value type, when the union is categorical
+    TypePtr type;         // in that source; null: the source lacks the column
+    ArrayPtr categories;  // of that source, as united value type, when the union is categorical
     std::vector<std::int32_t> codes;  // code of that source -> united code
   };
   std::string name;
   bool is_categorical = false;
   bool ordered = false;
-  TypePtr value_type;        // of values, or of categories
+  TypePtr value_type;  // of values, or of categories
   std::vector<Origin> origins;
   std::string last_path;  // of the last source that has it
-  ArrayPtr categories;       // united
+  ArrayPtr categories;    // united
   void unite_categories();
   TypePtr type() const {
     if (!is_categorical) return value_type;
@@ -115,8 +122,10 @@ void TableUnion::Column::unite_categories() {
   for (Origin& origin : origins) {
     if (!origin.type) continue;
     origin.categories = cast_array(origin.categories, value_type, name);
-    if (!first) first = origin.categories;
-    else if (!first->Equals(*origin.categories)) same = false;
+    if (!first)
+      first = origin.categories;
+    else if (!first->Equals(*origin.categories))
+      same = false;
   }
   if (same) {
     categories = first;
@@ -165,9 +174,10 @@ ArrayPtr TableUnion::Column::recode(const arrow::DictionaryArray& array,
       for (std::int64_t i = 0; i < own->length(); ++i) {
         const auto at = by_text.find(check_arrow(own->GetScalar(i), "read a category")->ToString());
         if (at == by_text.end())
-          throw Error(ErrorKind::kInternal,
-                      fmt::format("a piece of a column has a category the source does not list: '{}'",
-                                  name));
+          throw Error(
+              ErrorKind::kInternal,
+              fmt::format("a piece of a column has a category the source does not list: '{}'",
+                          name));
         map.push_back(at->second);
       }
     }
@@ -175,8 +185,10 @@ ArrayPtr TableUnion::Column::recode(const arrow::DictionaryArray& array,
       arrow::Int32Builder builder;
       check_arrow(builder.Reserve(array.length()), "recode categories");
       for (std::int64_t i = 0; i < array.length(); ++i) {
-        if (array.IsNull(i)) builder.UnsafeAppendNull();
-        else builder.UnsafeAppend(map[static_cast<std::size_t>(array.GetValueIndex(i))]);
+        if (array.IsNull(i))
+          builder.UnsafeAppendNull();
+        else
+          builder.UnsafeAppend(map[static_cast<std::size_t>(array.GetValueIndex(i))]);
       }
       codes = check_arrow(builder.Finish(), "recode categories");
     }
@@ -215,10 +227,12 @@ void TableUnion::add_source(const arrow::Table& sample, const std::string& path)
       const TypePtr value = dictionary ? dictionary->value_type() : type;
       const bool both = column->is_categorical && dictionary != nullptr;
       const TypePtr united = unite_values(column->value_type, value);
-      // Categories of a text column are not known before its last row is read, so the mixture is text.
+      // Categories of a text column are not known before its last row is read, so the mixture is
+      // text.
       const bool mixed = column->is_categorical != (dictionary != nullptr);
-      const bool all_null = type->id() == arrow::Type::NA ||
-                            (column->value_type->id() == arrow::Type::NA && !column->is_categorical);
+      const bool all_null =
+          type->id() == arrow::Type::NA ||
+          (column->value_type->id() == arrow::Type::NA && !column->is_categorical);
       if (!united || (mixed && !all_null && !is_text(*united)))
         throw_invalid(
             "{} column '{}' has types that cannot be united: {} in '{}', {} in '{}'; convert or "
@@ -246,7 +260,8 @@ void TableUnion::finish() {
     if (!column->is_categorical) continue;
     for (auto& origin : column->origins)
       if (origin.type && !origin.categories)
-        origin.categories = check_arrow(arrow::MakeEmptyArray(column->value_type), "join categories");
+        origin.categories =
+            check_arrow(arrow::MakeEmptyArray(column->value_type), "join categories");
     column->unite_categories();
   }
 }
@@ -268,8 +283,7 @@ std::shared_ptr<arrow::Table> TableUnion::conform(const arrow::Table& rows,
       if (column->is_categorical)
         arrays.back() = check_arrow(
             arrow::DictionaryArray::FromArrays(
-                type,
-                static_cast<const arrow::DictionaryArray&>(*arrays.back()).indices(),
+                type, static_cast<const arrow::DictionaryArray&>(*arrays.back()).indices(),
                 column->categories),
             "fill a column");
       continue;
@@ -277,16 +291,17 @@ std::shared_ptr<arrow::Table> TableUnion::conform(const arrow::Table& rows,
     ArrayPtr array = one_chunk(*chunked, column->name);
     if (!column->is_categorical) {
       if (as_dictionary(*array->type()))
-        array = check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
-                            fmt::format("spell out the categories of '{}'", column->name));
+        array =
+            check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
+                        fmt::format("spell out the categories of '{}'", column->name));
       arrays.push_back(cast_array(array, type, column->name));
     } else if (array->type_id() == arrow::Type::DICTIONARY) {
       arrays.push_back(column->recode(static_cast<const arrow::DictionaryArray&>(*array),
                                       column->origins[source]));
     } else {  // all null in this source
-      const auto nulls = check_arrow(arrow::MakeArrayOfNull(code_type(column->categories->length()),
-                                                            rows.num_rows()),
-                                     "fill a column");
+      const auto nulls = check_arrow(
+          arrow::MakeArrayOfNull(code_type(column->categories->length()), rows.num_rows()),
+          "fill a column");
       arrays.push_back(check_arrow(
           arrow::DictionaryArray::FromArrays(type, nulls, column->categories), "fill a column"));
     }
@@ -310,9 +325,9 @@ std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < table.num_columns(); ++i) {
     const ArrayPtr array = one_chunk(*table.column(i), table.field(i)->name());
-    columns.push_back(std::make_shared<arrow::ChunkedArray>(
-        check_arrow(arrow::compute::Take(*array, indices, arrow::compute::TakeOptions::NoBoundsCheck()),
-                    "take rows")));
+    columns.push_back(std::make_shared<arrow::ChunkedArray>(check_arrow(
+        arrow::compute::Take(*array, indices, arrow::compute::TakeOptions::NoBoundsCheck()),
+        "take rows")));
   }
   return arrow::Table::Make(table.schema(), std::move(columns), indices.length());
 }

@@ -1,8 +1,9 @@
-// TableUnion: the obs (or var) tables of several sources as one table: columns united, types promoted, categories joined.
+// TableUnion: the obs (or var) tables of several sources as one table: columns united, types
+// promoted, categories joined.
 //
-// Columns keep the order of first appearance; a source that lacks a column gives nulls. Categories are the union in order of
-// first appearance, so that one source keeps its own order. Numbers promote as numpy does; text and categories of text
-// become text; other mixtures are refused.
+// Columns keep the order of first appearance; a source that lacks a column gives nulls. Categories
+// are the union in order of first appearance, so that one source keeps its own order. Numbers
+// promote as numpy does; text and categories of text become text; other mixtures are refused.
 // Thread-safe: conform() may run on several threads after finish().
 #pragma once
 
@@ -33,7 +34,8 @@ class TableUnion {
 
   // Types of the united table.
   std::shared_ptr<arrow::Schema> schema() const;
-  // Rows of source number `source` (in order of add_source) as rows of the united table, one chunk a column.
+  // Rows of source number `source` (in order of add_source) as rows of the united table, one chunk
+  // a column.
   std::shared_ptr<arrow::Table> conform(const arrow::Table& rows, std::size_t source) const;
 
  private:

@@ -9,13 +9,14 @@
 namespace cellfeed::convert {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::arrow_array;
 using testing::categorical_array;
 using testing::column_texts;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-std::shared_ptr<arrow::Table> table_of(const std::string& name, std::shared_ptr<arrow::Array> array) {
+std::shared_ptr<arrow::Table> table_of(const std::string& name,
+                                       std::shared_ptr<arrow::Array> array) {
   return arrow::Table::Make(arrow::schema({arrow::field(name, array->type())}), {array});
 }
 template <typename Builder, typename T>
@@ -79,7 +80,8 @@ TEST(TableUnion, PromotesNumbersWithoutLoss) {
 }
 
 TEST(TableUnion, TextAndCategoriesOfTextAreText) {
-  const auto united = unite({table_of("column", categorical_array({1, 0}, {"z", "a"})), texts({"b", "z"})});
+  const auto united =
+      unite({table_of("column", categorical_array({1, 0}, {"z", "a"})), texts({"b", "z"})});
   EXPECT_THAT(united.rows[0], ElementsAre("a", "z"));
   EXPECT_THAT(united.rows[1], ElementsAre("b", "z"));
 }
@@ -104,7 +106,8 @@ TEST(TableUnion, RefusesTextWithNumbersNamingColumnAndFiles) {
     FAIL() << "text and numbers were united";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    for (const char* part : {"column", "file_0", "file_1"}) EXPECT_THAT(error.what(), HasSubstr(part));
+    for (const char* part : {"column", "file_0", "file_1"})
+      EXPECT_THAT(error.what(), HasSubstr(part));
   }
 }
 

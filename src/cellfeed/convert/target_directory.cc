@@ -25,7 +25,8 @@ void remove_file(const fs::path& path) {
   if (error) throw_errno(error.value(), path.string(), "remove a file that is to be overwritten");
 }
 
-// The manifest goes first, so that a directory with missing shards is never taken for a finished one.
+// The manifest goes first, so that a directory with missing shards is never taken for a finished
+// one.
 void remove_shards(const std::string& dir) {
   remove_file(fs::path(dir) / format::shard::kManifestName);
   io::fsync_directory(dir);
@@ -87,12 +88,13 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
     remove_shards(dir);
     is_finished_ = is_unfinished_ = false;
   } else if (existing == ExistingTarget::kRefuse) {
-    throw Error(ErrorKind::kAlreadyExists,
-                is_finished_
-                    ? "holds finished shards; choose another directory, or overwrite them (--overwrite)"
-                    : "holds an unfinished conversion; continue it (--resume) or start again "
-                      "(--overwrite)",
-                dir);
+    throw Error(
+        ErrorKind::kAlreadyExists,
+        is_finished_
+            ? "holds finished shards; choose another directory, or overwrite them (--overwrite)"
+            : "holds an unfinished conversion; continue it (--resume) or start again "
+              "(--overwrite)",
+        dir);
   }
 }
 

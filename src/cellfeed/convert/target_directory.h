@@ -19,8 +19,9 @@ enum class ExistingTarget {
 // Not thread-safe. Lifetime: the lock is held until it is destroyed.
 class TargetDirectory {
  public:
-  // Makes the directory where it is missing. Throws kAlreadyExists (a finished or unfinished conversion, other files,
-  // another writer), kInvalidArgument (a source lies in a directory to be overwritten), kIo.
+  // Makes the directory where it is missing. Throws kAlreadyExists (a finished or unfinished
+  // conversion, other files, another writer), kInvalidArgument (a source lies in a directory to be
+  // overwritten), kIo.
   TargetDirectory(const std::string& dir, ExistingTarget existing, const Sources& sources);
 
   // True when a finished conversion lies there and kResume was asked for: nothing is left to write.

@@ -1,4 +1,5 @@
-// Targets that exist, writers that die, disks that fill up: nothing half-written is ever taken for finished.
+// Targets that exist, writers that die, disks that fill up: nothing half-written is ever taken for
+// finished.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,16 +17,19 @@
 namespace cellfeed::convert {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::directory_bytes;
+using ::testing::HasSubstr;
 using testing::SmallAtlas;
 using testing::TempDir;
 
 class Target : public ::testing::Test {
  protected:
-  Target() : atlas_({.n_cells = 3000, .n_genes = 200}) { input_ = atlas_.write(dir_.file("a.h5ad")); }
+  Target() : atlas_({.n_cells = 3000, .n_genes = 200}) {
+    input_ = atlas_.write(dir_.file("a.h5ad"));
+  }
 
-  ConvertOptions options(const std::string& name, ExistingTarget existing = ExistingTarget::kRefuse) const {
+  ConvertOptions options(const std::string& name,
+                         ExistingTarget existing = ExistingTarget::kRefuse) const {
     ConvertOptions options;
     options.inputs = {input_};
     options.output_dir = dir_.file(name);
@@ -78,8 +82,10 @@ TEST_F(Target, ResumingAFinishedConversionDoesNothingAndOtherOptionsAreRefused) 
 TEST_F(Target, OtherPeoplesFilesAreNeverTouched) {
   std::filesystem::create_directory(dir_.file("home"));
   std::ofstream(dir_.file("home/thesis.txt")) << "years of work";
-  for (const auto existing : {ExistingTarget::kRefuse, ExistingTarget::kResume, ExistingTarget::kOverwrite})
-    EXPECT_THAT(error_of(options("home", existing), ErrorKind::kAlreadyExists), HasSubstr("thesis.txt"));
+  for (const auto existing :
+       {ExistingTarget::kRefuse, ExistingTarget::kResume, ExistingTarget::kOverwrite})
+    EXPECT_THAT(error_of(options("home", existing), ErrorKind::kAlreadyExists),
+                HasSubstr("thesis.txt"));
   EXPECT_EQ(directory_bytes(dir_.file("home")).size(), 1);
 
   std::ofstream(dir_.file("file")) << "not a directory";
@@ -141,7 +147,8 @@ TEST_F(Target, AChangedSourceIsNotResumed) {
   error_of(options("out", ExistingTarget::kResume), ErrorKind::kInvalidArgument);
 }
 
-// Runs a conversion in a child process and kills it after so many microseconds; true when it was killed.
+// Runs a conversion in a child process and kills it after so many microseconds; true when it was
+// killed.
 bool convert_and_kill(const ConvertOptions& options, int microseconds) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -166,14 +173,16 @@ TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
 #endif
   const auto start = std::chrono::steady_clock::now();
   convert_to_shards(options("whole"));
-  const auto whole = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
+  const auto whole =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
   const auto expected = directory_bytes(dir_.file("whole"));
   std::uint64_t state = 42;
   int n_killed = 0;
   for (int round = 0; round < 4; ++round) {
     const std::string name = "killed_" + std::to_string(round);
     for (int kills = 0; kills < 2; ++kills) {
-      const auto wait = static_cast<int>(testing::next_random(state) % static_cast<std::uint64_t>(whole.count()));
+      const auto wait =
+          static_cast<int>(testing::next_random(state) % static_cast<std::uint64_t>(whole.count()));
       n_killed += convert_and_kill(options(name, ExistingTarget::kResume), wait) ? 1 : 0;
     }
     convert_to_shards(options(name, ExistingTarget::kResume));
@@ -201,7 +210,9 @@ TEST_F(Target, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {
       ::_exit(0);
     } catch (const Error& error) {
       const bool is_clear = std::string(error.what()).find("--resume") != std::string::npos;
-      ::_exit(is_clear && (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kNoSpace) ? 3 : 4);
+      ::_exit(is_clear && (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kNoSpace)
+                  ? 3
+                  : 4);
     } catch (...) {
       ::_exit(5);
     }

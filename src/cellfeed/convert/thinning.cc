@@ -28,7 +28,8 @@ std::int64_t binomial_by_inversion(std::int64_t n, double q, WordSource& words) 
   }
 }
 
-// W. Hoermann, "The generation of binomial random variates", J. Stat. Comput. Simul. 46 (1993), algorithm BTRS.
+// W. Hoermann, "The generation of binomial random variates", J. Stat. Comput. Simul. 46 (1993),
+// algorithm BTRS.
 std::int64_t binomial_by_rejection(std::int64_t count, double q, WordSource& words) {
   const auto n = static_cast<double>(count);
   const double spread = std::sqrt(n * q * (1 - q));

@@ -1,5 +1,5 @@
-// Thinning: random loss of counts, as a shallower sequencing run would have had. Pure functions of random words.
-// Thread-safe: a WordSource belongs to one thread.
+// Thinning: random loss of counts, as a shallower sequencing run would have had. Pure functions of
+// random words. Thread-safe: a WordSource belongs to one thread.
 #pragma once
 
 #include <array>
@@ -32,8 +32,9 @@ class WordSource {
   int used_ = 4;
 };
 
-// How many of n survive when each is lost with probability q: n - Binomial(n, q). REQUIRES: n >= 0, 0 <= q <= 0.5.
-// Exact up to double rounding: bits for small n, inversion for few expected losses, else Hoermann's BTRS (1993).
+// How many of n survive when each is lost with probability q: n - Binomial(n, q). REQUIRES: n >= 0,
+// 0 <= q <= 0.5. Exact up to double rounding: bits for small n, inversion for few expected losses,
+// else Hoermann's BTRS (1993).
 std::int64_t thin_count(std::int64_t n, double q, WordSource& words);
 
 }  // namespace cellfeed::convert

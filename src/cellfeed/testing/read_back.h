@@ -42,8 +42,8 @@ inline ReadBack read_back(const std::string& path) {
       result.rows.emplace_back();
       for (std::int64_t i = piece.indptr[row]; i < piece.indptr[row + 1]; ++i)
         dispatch_dtype(piece.dtype, [&](auto zero) {
-          result.rows.back()[result.genes[piece.indices[i]]] = static_cast<double>(
-              reinterpret_cast<const decltype(zero)*>(piece.values.data())[i]);
+          result.rows.back()[result.genes[piece.indices[i]]] =
+              static_cast<double>(reinterpret_cast<const decltype(zero)*>(piece.values.data())[i]);
         });
     }
     obs.push_back(sources.read_obs({s, 0, store.info().n_rows}));

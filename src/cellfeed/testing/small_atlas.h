@@ -51,7 +51,8 @@ inline std::shared_ptr<arrow::Array> categorical_array(const std::vector<int>& c
   arrow::StringBuilder names;
   const auto dictionary = arrow_array(names, categories);
   return *arrow::DictionaryArray::FromArrays(
-      arrow::dictionary(arrow::int8(), arrow::utf8(), ordered), *codes_builder.Finish(), dictionary);
+      arrow::dictionary(arrow::int8(), arrow::utf8(), ordered), *codes_builder.Finish(),
+      dictionary);
 }
 
 class SmallAtlas {
@@ -106,12 +107,10 @@ class SmallAtlas {
     arrow::Int64Builder count_builder;
     arrow::DoubleBuilder score_builder;
     arrow::BooleanBuilder flag_builder;
-    arrow::ArrayVector columns = {arrow_array(name_builder, names),
-                                  categorical_array(types, options_.cell_types),
-                                  arrow_array(donor_builder, donors),
-                                  arrow_array(count_builder, counts),
-                                  arrow_array(score_builder, scores),
-                                  arrow_array(flag_builder, flags)};
+    arrow::ArrayVector columns = {
+        arrow_array(name_builder, names),   categorical_array(types, options_.cell_types),
+        arrow_array(donor_builder, donors), arrow_array(count_builder, counts),
+        arrow_array(score_builder, scores), arrow_array(flag_builder, flags)};
     const char* labels[] = {"_index", "cell_type", "donor", "n_counts", "score", "flag"};
     arrow::FieldVector fields;
     for (std::size_t c = 0; c < columns.size(); ++c)
