@@ -102,7 +102,7 @@ FIGURES = [
     ),
     Figure(
         "training",
-        "Share of a training epoch spent waiting for data (2,048 genes, small MLP on the CPU)",
+        "Waiting for data in a training epoch of a small MLP on 2,048 genes",
         "stall_share",
         {
             "cellfeed packed": [packed(output="selected", is_training=True)],

@@ -134,6 +134,9 @@ OTHER_RIVALS = [
           Task("memmap", data="memmap")),
     Check("packed, true random / torch tensors in memory", packed(), None,
           Task("torch_memory", data="memmap")),
+    Check("dense, 2,048 genes, normalised, log1p / the same made beforehand in memory",
+          packed(output="selected"), None,
+          Task("torch_memory", data="memmap", output="selected")),
     Check("packed, sequential / h5py", packed(access="stream"), None, H5PY_STREAM),
 ]  # fmt: skip
 

@@ -120,6 +120,10 @@ def _number(value: float, figure: str) -> str:
     return f"{value:.3f}" if figure == "first_batch_s" else f"{value:,.1f}"
 
 
+def _factor(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _spread_text(spread: Spread | None, figure: str, note: str | None = None) -> str:
     if spread is None:
         return f"not measured ({note.splitlines()[-1][:80]})" if note else "not measured"
@@ -160,7 +164,8 @@ def table(title: str, checks: list[Check], book: Book) -> str:
             )
             spread = book.ratio(check)
             if spread:
-                ratio = f"{spread.median:.3g}x ({spread.low:.3g} to {spread.high:.3g})"
+                low, high = _factor(spread.low), _factor(spread.high)
+                ratio = f"{_factor(spread.median)}x ({low} to {high})"
         sign = "<=" if check.is_at_most else ">="
         goal = (
             "" if check.goal is None else f"{sign} {check.goal:,.10g}{'x' if check.rival else ''}"
@@ -277,7 +282,7 @@ def _draw(figure: Figure, book: Book, plots: pathlib.Path) -> bool:
     series = {name: [value(t) for t in tasks] for name, tasks in figure.series.items()}
     if not any(v is not None for values in series.values() for v in values):
         return False
-    unit = "cells/s" if figure.value == "rate" else "share of the epoch"
+    unit = "cells/s" if figure.value == "rate" else "share of its time"
     if figure.is_line:
         text = plot.lines(figure.title, unit, figure.xs, series)
     else:
