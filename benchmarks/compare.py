@@ -3,7 +3,7 @@
 usage: compare.py BASE [HEAD] [--limit 0.9]
 A build is a directory that holds the installed package cellfeed/, or a git revision, which is then
 built once into build/compare/. HEAD is the package of this Python when it is not given.
-Ends with 1 when any rate fell below LIMIT times that of BASE.
+Ends with 1 when a rate is below LIMIT times that of BASE, and lower in every round.
 """
 
 from __future__ import annotations
@@ -125,18 +125,19 @@ def main() -> int:
     for _ in range(args.rounds):
         for task in tasks:
             comparison.measure(task)
-    slowest = float("inf")
+    n_slower = 0
     print("| task | base, cells/s | head, cells/s | ratio | |\n|---|---|---|---|---|")
     for task, (base, head) in comparison.rounds.items():
         ratio = ratios(head, base)
-        slowest = min(slowest, ratio.median)
         rates = [format_value(statistics.median(chain(*side))) for side in (base, head)]
-        verdict = "**slower**" if ratio.median < args.limit else ""
+        # Slower in every round, so that one bad moment of the machine accuses nobody.
+        is_slower = ratio.median < args.limit and ratio.high < 1
+        n_slower += is_slower
         span = f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
-        print(f"| {task.title()} | {rates[0]} | {rates[1]} | {span} | {verdict} |")
+        print(f"| {task.title()} | {rates[0]} | {rates[1]} | {span} | {'**slower**' * is_slower} |")
     cells = Atlas(comparison.shops[0].atlas_dir("main")).n_cells
     print(f"{args.rounds} rounds over {cells:,} cells")
-    return 1 if slowest < args.limit else 0
+    return 1 if n_slower else 0
 
 
 if __name__ == "__main__":

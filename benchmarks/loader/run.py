@@ -79,6 +79,8 @@ class Runner:
             return self._measure_device(task, atlas)
         if task.is_cold:
             page_cache.drop(atlas.paths(task.data))
+        else:
+            page_cache.fill(atlas.paths("plain" if task.kind == "convert" else task.data))
         target = None
         if task.kind == "convert":
             target = tempfile.mkdtemp(dir=home, prefix="converted_") + "/store"
