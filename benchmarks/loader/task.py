@@ -49,6 +49,8 @@ class Task:
             parts.append(f"{self.threads} threads")
         if self.batch_size != 1024:
             parts.append(f"batch {self.batch_size}")
+        if self.memory_budget != "2GB":
+            parts.append(f"budget {self.memory_budget}")
         if self.is_cold:
             parts.append("cold")
         if self.atlas != "main":
