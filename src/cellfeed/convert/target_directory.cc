@@ -36,6 +36,18 @@ void remove_shards(const std::string& dir) {
   for (const fs::path& file : files) remove_file(file);
 }
 
+// What a killed writer left: temporary files, and the journal when the manifest was already there.
+// The lock is held.
+void remove_leftovers(const std::string& dir, bool is_finished) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    if (io::is_temp_name(name) || (is_finished && name == format::shard::kPartialManifestName))
+      files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) remove_file(file);
+}
+
 void refuse_source_inside(const std::string& dir, const Sources& sources) {
   const fs::path target = fs::weakly_canonical(dir);
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
@@ -83,6 +95,7 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
   const DirectoryState state = format::shard::shard_directory_state(dir);
   is_finished_ = state == DirectoryState::kFinished;
   is_unfinished_ = state == DirectoryState::kUnfinished;
+  if (existing != ExistingTarget::kRefuse || !is_finished_) remove_leftovers(dir, is_finished_);
   if (!is_finished_ && !is_unfinished_) return;
   if (existing == ExistingTarget::kOverwrite) {
     remove_shards(dir);

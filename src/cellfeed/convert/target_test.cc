@@ -147,6 +147,20 @@ TEST_F(Target, AChangedSourceIsNotResumed) {
   error_of(options("out", ExistingTarget::kResume), ErrorKind::kInvalidArgument);
 }
 
+TEST_F(Target, WhatAWriterLeftThatWasKilledAtTheVeryBeginningOrEndIsTidiedUp) {
+  convert_to_shards(options("whole"));
+  const auto expected = directory_bytes(dir_.file("whole"));
+  const std::string journal = format::shard::kPartialManifestName;
+  // Killed between writing the manifest and removing the journal, and before there was a journal.
+  std::ofstream(dir_.file("whole/" + journal)) << "{}";
+  std::filesystem::create_directory(dir_.file("begun"));
+  std::ofstream(io::make_temp_path(dir_.file("begun/" + journal))) << "{";
+  for (const char* name : {"whole", "begun"}) {
+    convert_to_shards(options(name, ExistingTarget::kResume));
+    EXPECT_EQ(directory_bytes(dir_.file(name)), expected) << name;
+  }
+}
+
 // Runs a conversion in a child process and kills it after so many microseconds; true when it was
 // killed.
 bool convert_and_kill(const ConvertOptions& options, int microseconds) {
