@@ -52,13 +52,13 @@ build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
 
 .PHONY: test
 test: lint test-layers build-all test-cpp test-python examples fuzz bench-short ## install, build and run all tests
-	@printf '\n--- closing lines ---\n'; tail -n 3 build/ctest.log | grep -v '^$$'; tail -n 1 build/pytest.log
+	@printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
 
 .PHONY: test-cpp
 test-cpp: build-all ## the C++ tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --quiet --output-log build/ctest.log \
 	  || { grep -v ' Passed ' build/ctest.log; exit 1; }
-	@tail -n 4 build/ctest.log
+	@grep -E 'tests passed|Total Test time' build/ctest.log
 
 .PHONY: test-python
 test-python: build ## the Python tests
