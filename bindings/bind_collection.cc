@@ -14,6 +14,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/format/memory/memory_store.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -109,7 +110,7 @@ std::shared_ptr<const Collection> open_collection(const std::vector<std::string>
       throw_invalid("join must be \"inner\", \"outer\" or None: '{}'", *join);
     options.join = *join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
   }
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   return Collection::open(paths, options);
 }
 
@@ -192,7 +193,7 @@ void bind_collection(nb::module_& module) {
       .def(
           "obs_column",
           [](const Collection& self, const std::string& name) {
-            nb::gil_scoped_release release;
+            const ReleasedGil released;
             return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
           },
           "name"_a)
@@ -200,14 +201,14 @@ void bind_collection(nb::module_& module) {
       .def(
           "read_obs",
           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
-            nb::gil_scoped_release release;
+            const ReleasedGil released;
             return ArrowStream{self.store(s).read_obs(begin, end)};
           },
           "store"_a, "begin"_a, "end"_a)
       .def(
           "read_var",
           [](const Collection& self, std::int64_t s) {
-            nb::gil_scoped_release release;
+            const ReleasedGil released;
             return ArrowStream{self.store(s).read_var()};
           },
           "store"_a);

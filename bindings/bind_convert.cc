@@ -14,6 +14,7 @@
 #include "cellfeed/convert/simulate.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/verify.h"
+#include "gil.h"
 #include "watched_work.h"
 
 namespace nb = nanobind;
@@ -190,7 +191,7 @@ nb::list verify(const std::string& dir, int threads, const nb::object& progress)
 }
 
 std::string describe(const std::string& path, const std::string& layer) {
-  const nb::gil_scoped_release release;
+  const ReleasedGil released;
   return convert::description_json(convert::describe_path(path, layer));
 }
 

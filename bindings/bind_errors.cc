@@ -13,26 +13,40 @@ namespace {
 
 const char* class_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kInvalidArgument: return "InvalidArgumentError";
-    case ErrorKind::kInvalidType: return "InvalidTypeError";
-    case ErrorKind::kNotFound: return "NotFoundError";
-    case ErrorKind::kNoSuchKey: return "NoSuchKeyError";
-    case ErrorKind::kOutOfRange: return "OutOfRangeError";
-    case ErrorKind::kAlreadyExists: return "AlreadyExistsError";
-    case ErrorKind::kCorruptData: return "CorruptDataError";
-    case ErrorKind::kUnsupported: return "UnsupportedError";
-    case ErrorKind::kIo: return "InputOutputError";
-    case ErrorKind::kNoSpace: return "NoSpaceError";
-    case ErrorKind::kPrecision: return "PrecisionError";
-    case ErrorKind::kCancelled: return "CancelledError";
-    case ErrorKind::kInternal: return "InternalError";
+    case ErrorKind::kInvalidArgument:
+      return "InvalidArgumentError";
+    case ErrorKind::kInvalidType:
+      return "InvalidTypeError";
+    case ErrorKind::kNotFound:
+      return "NotFoundError";
+    case ErrorKind::kNoSuchKey:
+      return "NoSuchKeyError";
+    case ErrorKind::kOutOfRange:
+      return "OutOfRangeError";
+    case ErrorKind::kAlreadyExists:
+      return "AlreadyExistsError";
+    case ErrorKind::kCorruptData:
+      return "CorruptDataError";
+    case ErrorKind::kUnsupported:
+      return "UnsupportedError";
+    case ErrorKind::kIo:
+      return "InputOutputError";
+    case ErrorKind::kNoSpace:
+      return "NoSpaceError";
+    case ErrorKind::kPrecision:
+      return "PrecisionError";
+    case ErrorKind::kCancelled:
+      return "CancelledError";
+    case ErrorKind::kInternal:
+      return "InternalError";
   }
   return "CellfeedError";
 }
 
 // Paths and the bytes of damaged files need not be UTF-8.
 nb::object as_text(std::string_view text) {
-  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 void set_python_error(const Error& error) {

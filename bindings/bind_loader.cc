@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/batch_iterator.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -61,7 +62,7 @@ PyBatch next_batch(BatchIterator& iterator) {
     std::shared_ptr<LoadedBatch> loaded;
     BatchIterator::Status status;
     {
-      nb::gil_scoped_release release;
+      const ReleasedGil released;
       status = iterator.next(kSignalCheckMs, &loaded);
     }
     if (status == BatchIterator::Status::kReady) return {std::move(loaded)};
@@ -160,7 +161,7 @@ void bind_loader(nb::module_& module) {
   nb::class_<BatchIterator>(module, "BatchIterator")
       .def("__iter__", [](nb::handle self) { return self; })
       .def("__next__", &next_batch)
-      .def("stop", &BatchIterator::stop, nb::call_guard<nb::gil_scoped_release>());
+      .def("stop", &BatchIterator::stop, nb::call_guard<ReleasedGil>());
   nb::class_<LoaderCore>(module, "LoaderCore")
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
                   "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a)
@@ -175,13 +176,13 @@ void bind_loader(nb::module_& module) {
            nb::rv_policy::take_ownership, "plan"_a, "first"_a = 0, "step"_a = 1)
       .def("read_rows",
            [](const LoaderCore& self, const Int64Array& rows) {
-             nb::gil_scoped_release release;
+             const ReleasedGil released;
              return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
            },
            "rows"_a)
       .def("stats", &stats_of);
   module.def("stop_all_iterators", &loader::stop_all_iterators,
-             nb::call_guard<nb::gil_scoped_release>());
+             nb::call_guard<ReleasedGil>());
 }
 
 }  // namespace cellfeed::bindings

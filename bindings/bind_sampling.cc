@@ -20,6 +20,7 @@
 #include "cellfeed/sampling/plan.h"
 #include "cellfeed/sampling/streaming.h"
 #include "cellfeed/sampling/weighted_cell_sampler.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -65,7 +66,7 @@ std::shared_ptr<Strategy> make_block_weighted(std::int64_t n_rows,
   options.sampling_size = sampling_size;
   std::optional<std::span<const double>> values;
   if (weights) values.emplace(weights->data(), weights->size());
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   return std::make_shared<sampling::BlockWeightedSampling>(n_rows, values, options,
                                                            to_indices(indices));
 }
@@ -73,7 +74,7 @@ std::shared_ptr<Strategy> make_block_weighted(std::int64_t n_rows,
 std::shared_ptr<LabelIndex> make_labels(std::int64_t n_rows, const Int32Array& codes,
                                         const std::optional<Int64Array>& indices) {
   const std::span<const std::int32_t> values(codes.data(), codes.size());
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   return std::make_shared<LabelIndex>(n_rows, values, to_indices(indices));
 }
 
@@ -93,7 +94,7 @@ std::shared_ptr<Strategy> make_class_balanced(std::shared_ptr<LabelIndex> labels
   options.smoothing = smoothing;
   options.replace = replace;
   options.sampling_size = sampling_size;
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   return std::make_shared<sampling::ClassBalancedSampling>(std::move(labels), options);
 }
 
@@ -104,7 +105,7 @@ std::shared_ptr<Strategy> make_weighted_cells(std::shared_ptr<LabelIndex> labels
   options.replacement = replacement;
   options.curriculum_warmup_epochs = curriculum_warmup_epochs;
   options.total_size = total_size;
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   return std::make_shared<sampling::WeightedCellSampler>(std::move(labels), options);
 }
 
@@ -151,7 +152,7 @@ nb::tuple plan_batch(const Plan& self, std::int64_t k) {
                 fmt::format("no such batch: {} of {}", k, self.n_batches()));
   sampling::BatchPlan batch;
   {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     self.batch(k, batch);
   }
   nb::object padding = nb::none();
@@ -170,7 +171,7 @@ nb::object order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoc
                             stride, self.length(key)));
   std::vector<std::int64_t> out(static_cast<std::size_t>((end - begin + stride - 1) / stride));
   {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     self.samples(key, begin, stride, out);
   }
   return vector_as_array(std::move(out));

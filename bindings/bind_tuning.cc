@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "cellfeed/loader/tuning.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,7 +37,7 @@ nb::dict tune(std::shared_ptr<const collection::Collection> cells, std::int64_t 
   options.threads = threads;
   loader::TuningResult result;
   {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     result = loader::tune(std::move(cells), options);
   }
   nb::dict out = point_dict(result.points[result.best]);

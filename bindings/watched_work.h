@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cellfeed/convert/progress.h"
+#include "gil.h"
 
 namespace cellfeed::bindings {
 
@@ -78,7 +79,7 @@ auto run_watched(const nanobind::object& callback, Work work) {
     board.finish();
   });
   const auto wait = [&] {
-    const nanobind::gil_scoped_release release;
+    const ReleasedGil released;
     return board.wait(kLookInterval);
   };
   try {
@@ -87,7 +88,7 @@ auto run_watched(const nanobind::object& callback, Work work) {
       show_progress(board, callback);
     }
   } catch (...) {
-    const nanobind::gil_scoped_release release;
+    const ReleasedGil released;
     worker.request_stop();
     worker.join();
     throw;

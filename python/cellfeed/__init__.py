@@ -36,8 +36,11 @@ _LAZY = {
     "Streaming": "_strategies",
     "WeightedCellSampler": "_strategies",
     "convert_to_shards": "data.sharding",
+    "export_h5ad": "_files",
+    "info": "_files",
     "open": "_collection",
     "scDataset": "_scdataset",
+    "simulate": "_files",
 }
 
 _SUBMODULES = ("data", "errors", "torch", "transforms")
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
     from ._batch import Batch as Batch
     from ._collection import CellCollection as CellCollection
     from ._collection import open as open
+    from ._files import export_h5ad as export_h5ad
+    from ._files import info as info
+    from ._files import simulate as simulate
     from ._loader import Loader as Loader
     from ._multi_indexable import MultiIndexable as MultiIndexable
     from ._strategies import BlockShuffling as BlockShuffling

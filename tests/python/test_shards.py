@@ -9,6 +9,7 @@ import threading
 import anndata
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 from real_files import CSR_FILES, assert_same_csr, csr_layers, genes_of, matrix_of, read_anndata
 
 import cellfeed as cf
@@ -74,6 +75,32 @@ def test_files_with_different_genes_become_one_directory(shared_data, tmp_path):
     sources = cells.obs_values("_source_file")
     assert [pathlib.Path(text) for text in cells.categories("_source_file")] == paths
     assert np.all(np.diff(sources) >= 0)
+
+
+@pytest.mark.parametrize("name", CSR_FILES)
+def test_an_export_equals_the_source(shared_data, tmp_path, name):
+    layer = csr_layers(shared_data / name)[0]
+    expected = read_anndata(shared_data / name)
+    convert_to_shards(
+        shared_data / name, tmp_path / "s", layer=layer, shard_size=400, gene_order="mean"
+    )
+    made = cf.export_h5ad(tmp_path / "s", tmp_path / "back.h5ad")
+    back = read_anndata(tmp_path / "back.h5ad")
+    assert (made["n_cells"], made["n_genes"]) == back.shape
+    assert_same_csr(matrix_of(back, "X"), matrix_of(expected, layer))
+    assert back.X.dtype == matrix_of(expected, layer).dtype
+    # Nullable columns in which nothing is missing come back as plain ones.
+    exact = "all_kinds" not in name
+    assert_frame_equal(back.obs, expected.obs, check_dtype=exact)
+    var = (expected.raw if layer == "raw/X" else expected).var
+    assert_frame_equal(back.var, var, check_dtype=exact)
+
+
+def test_info_says_what_is_there(shards, shared_data):
+    of_file, of_shards = cf.info(shared_data / "anndata/scp1884.h5ad"), cf.info(shards)
+    for key in ("n_cells", "n_genes", "nnz"):
+        assert of_file[key] == of_shards[key]
+    assert of_shards["n_shards"] == 4 and of_shards["layout"] == "packed"
 
 
 def test_a_vocabulary_fixes_the_axis(shared_data, tmp_path):

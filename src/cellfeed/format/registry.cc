@@ -15,6 +15,8 @@
 #define CELLFEED_HAS_H5AD 1
 #endif
 #if __has_include("cellfeed/format/shard/shard_store.h")
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_store.h"
 #define CELLFEED_HAS_SHARDS 1
 #endif
@@ -28,11 +30,11 @@ using Stores = std::vector<std::unique_ptr<RowStore>>;
 Stores open_directory(const std::string& path, const OpenOptions& options) {
   const fs::path directory(path);
   std::error_code ignored;
-  if (fs::exists(directory / "shard_metadata.json", ignored)) {
 #ifdef CELLFEED_HAS_SHARDS
-    return shard::open_shards(path, options);
+  // An unfinished conversion too: opening says how to continue it.
+  for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
+    if (fs::exists(directory / marker, ignored)) return shard::open_shards(path, options);
 #endif
-  }
   for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
     if (fs::exists(directory / marker, ignored))
       throw Error(ErrorKind::kUnsupported,

@@ -1,0 +1,191 @@
+"""Stopping early, as users do: nothing hangs, nothing leaks, nothing is half-written."""
+
+import gc
+import itertools
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+from real_files import read_anndata
+
+import cellfeed as cf
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def atlas(shared_data, tmp_path_factory):
+    """40,000 cells as .h5ad and as shards."""
+    folder = tmp_path_factory.mktemp("atlas")
+    cf.simulate(shared_data / "anndata/scp1884.h5ad", 40_000, folder / "atlas.h5ad")
+    cf.convert_to_shards(folder / "atlas.h5ad", folder / "shards", shard_size=10_000)
+    return folder
+
+
+def make_loader(path, **options):
+    return cf.Loader(cf.open(path), cf.BlockShuffling(1), batch_size=256, **options)
+
+
+@pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
+def test_abandoned_iterators_leave_no_threads_and_no_memory(atlas, kind):
+    process = psutil.Process()
+    loader = make_loader(atlas / kind, memory_budget="30MB")
+
+    def abandon(times):
+        for k in range(times):
+            iterator = iter(loader)
+            for _ in itertools.islice(iterator, k % 3):
+                pass
+            if k % 2:
+                del iterator
+        gc.collect()
+        memory = process.memory_info()
+        return memory.rss - memory.shared, process.num_threads()
+
+    abandon(30)
+    before, threads_before = abandon(10)
+    after, threads_after = abandon(150)
+    assert threads_after <= threads_before
+    assert after - before < 40_000_000
+
+
+def test_an_exception_in_the_consumer_stops_the_iteration(atlas):
+    loader = make_loader(atlas / "shards")
+    threads = psutil.Process().num_threads()
+    for _ in range(20):
+        with pytest.raises(ZeroDivisionError):
+            for batch in loader:
+                _ = len(batch) / 0
+    gc.collect()
+    assert psutil.Process().num_threads() <= threads + len(os.sched_getaffinity(0))
+    assert sum(len(batch) for batch in loader) == 40_000  # and the loader still works
+
+
+def test_a_consumer_in_a_thread_and_several_iterators_at_once(atlas):
+    loaders = [make_loader(atlas / "shards", seed=k) for k in range(3)]
+    counts = [0] * 3
+
+    def consume(k):
+        for batch in loaders[k]:
+            counts[k] += len(batch)
+
+    threads = [threading.Thread(target=consume, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert counts == [40_000] * 3
+
+
+HEAD = """
+import os, signal, sys, threading, time
+import cellfeed as cf
+path = sys.argv[1]
+loader = cf.Loader(cf.open(path), cf.BlockShuffling(1), batch_size=256)
+"""
+
+
+def run_program(body, *arguments, interrupt=False):
+    """Run code in a new interpreter; with interrupt, send it Ctrl-C once it has printed a line."""
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", HEAD + body, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        if interrupt:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
+def test_ctrl_c_stops_a_loading_loop(atlas, kind):
+    code, errors = run_program(
+        "print('ready', flush=True)\nwhile True:\n    for batch in loader: pass",
+        atlas / kind,
+        interrupt=True,
+    )
+    assert code == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+
+
+ENDINGS = {
+    "a live iterator": "it = iter(loader); next(it)",
+    "live iterators and batches": "its = [iter(loader) for _ in range(5)]; [next(i) for i in its]",
+    "sys.exit in the loop": "for batch in loader: sys.exit()",
+    "a reference cycle": "class A: pass\na = A(); a.a = a; a.it = iter(loader); next(a.it)",
+    "a daemon thread that loads": """
+def consume():
+    while True:
+        for batch in loader: pass
+threading.Thread(target=consume, daemon=True).start()
+time.sleep(0.2)
+""",
+    "a forked child": """
+it = iter(loader); next(it)
+child = os.fork()
+if child == 0:
+    for batch in cf.Loader(cf.open(path), cf.Streaming(), 512): break
+    sys.exit()
+sys.exit(os.waitpid(child, 0)[1])
+""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_interpreter_ends_at_once_with(atlas, ending):
+    code, errors = run_program(ENDINGS[ending], atlas / "shards")
+    assert (code, errors) == (0, "")
+
+
+def test_ctrl_c_stops_a_conversion_that_can_be_continued(atlas, tmp_path):
+    """Interrupted as soon as it reports, then continued: the bytes of an undisturbed run."""
+    target = tmp_path / "s"
+    code, errors = run_program(
+        "cf.convert_to_shards(path, sys.argv[2], shard_size=2000, threads=1,\n"
+        "    progress=lambda *_: os.kill(os.getpid(), signal.SIGINT))",
+        atlas / "atlas.h5ad",
+        target,
+    )
+    assert code == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+    assert not (target / "shard_metadata.json").exists()
+    with pytest.raises(cf.errors.CellfeedError, match="resume"):
+        cf.open(target)
+    cf.convert_to_shards(atlas / "atlas.h5ad", target, shard_size=2000, resume=True)
+    cf.convert_to_shards(atlas / "atlas.h5ad", tmp_path / "undisturbed", shard_size=2000)
+    made, expected = (
+        {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+        for folder in (target, tmp_path / "undisturbed")
+    )
+    assert made == expected
+
+
+def test_ctrl_c_stops_verifying_exporting_and_simulating(atlas, tmp_path):
+    interrupt = "progress=lambda *_: os.kill(os.getpid(), signal.SIGINT)"
+    for call in (
+        f"cf.export_h5ad(path, sys.argv[2], threads=1, compression='gzip', {interrupt})",
+        f"cf.simulate(path, 200_000, sys.argv[2], threads=1, {interrupt})",
+    ):
+        code, errors = run_program(call, atlas / "shards", tmp_path / "out.h5ad")
+        assert code == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+        assert os.listdir(tmp_path) == []
+
+
+def test_simulated_cells_come_from_their_source(atlas, shared_data):
+    real = read_anndata(shared_data / "anndata/scp1884.h5ad")
+    cells = cf.open(atlas / "shards")
+    rows = [0, 17, 39_999]
+    source = cells.obs_values("source_cell", rows)
+    made, original = cells[rows].to_numpy(), real.X[source].toarray()
+    assert (made <= original).all() and made.sum() > 0.6 * original.sum()
