@@ -27,8 +27,9 @@ from processes import Interpreters, measure
 from rivals import Atlas
 from task import Task
 
-# Made as README.md says; annbatch needs a newer Python than ours may be.
-RIVALS_PYTHON = ROOT / "build" / "bench" / "py312" / "bin" / "python"
+# Rivals that need another Python or other packages than ours; README.md says how to install them.
+OTHER_PYTHONS = ROOT / "build" / "bench" / "python"
+WITH_OTHER_PYTHON = ("annbatch", "tiledbsoma")
 
 
 class Runner:
@@ -118,8 +119,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every atlas")
     parser.add_argument(
         "--python",
-        default=str(RIVALS_PYTHON) if RIVALS_PYTHON.exists() else None,
-        help=f"another interpreter, for rivals that need one (default: {RIVALS_PYTHON}, if there)",
+        action="append",
+        default=[],
+        metavar="[RIVAL=]PATH",
+        help="another interpreter, for one rival or for all that may need one "
+        f"(default: {OTHER_PYTHONS}/RIVAL/bin/python, if there)",
     )
     parser.add_argument("--package", help="a directory that holds the cellfeed/ to measure")
     parser.add_argument("--fresh", action="store_true", help="write our shards again")
@@ -141,6 +145,19 @@ def chosen_checks(names: list[str], only: str | None) -> dict[str, list[Check]]:
     return {n: [c for c in SETS[n][1] if not only or only in c.title] for n in wanted}
 
 
+def other_pythons(given: list[str]) -> dict[str, str]:
+    """Interpreter of each rival that does not run under ours."""
+    found = {}
+    for rival in WITH_OTHER_PYTHON:
+        path = OTHER_PYTHONS / rival / "bin" / "python"
+        if path.exists():
+            found[rival] = str(path)
+    for text in given:
+        rival, _, path = text.rpartition("=")
+        found.update(dict.fromkeys([rival] if rival else WITH_OTHER_PYTHON, path))
+    return found
+
+
 def main() -> int:
     args = parse_arguments()
     names = args.modes.split(",")
@@ -149,8 +166,7 @@ def main() -> int:
         f for f in FIGURES
         if ("figures" in names or "all" in names) and (not args.only or args.only in f.name)
     ]  # fmt: skip
-    others = {"annbatch": args.python, "tiledbsoma": args.python} if args.python else {}
-    interpreters = Interpreters(others=others, package=args.package)
+    interpreters = Interpreters(others=other_pythons(args.python), package=args.package)
     workshop = Workshop(args.data, interpreters, args.like, args.scale)
     if args.fresh:
         workshop.remove_shards()

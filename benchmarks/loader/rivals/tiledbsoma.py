@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +39,9 @@ def convert(task: Any, atlas: Atlas, target: str) -> None:
     mapping = tiledbsoma.io.register_h5ads(
         None, files, measurement_name="RNA", obs_field_name="obs_id", var_field_name="var_id"
     )
-    if os.path.exists(target):
-        mapping.prepare_experiment(target)
+    tiledbsoma.io.from_h5ad(
+        target, files[0], "RNA", ingest_mode="schema_only", registration_mapping=mapping
+    )
+    mapping.prepare_experiment(target)
     for path in files:
         tiledbsoma.io.from_h5ad(target, path, "RNA", registration_mapping=mapping)
