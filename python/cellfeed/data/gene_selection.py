@@ -1,7 +1,8 @@
-"""Cells of different lengths as padded batches."""
+"""Cells of different lengths as padded batches, with all genes or some."""
 
 from __future__ import annotations
 
 from ..torch._cells import collate_cells
+from ..torch._gene_selection import GeneSelectionCollator
 
-__all__ = ["collate_cells"]
+__all__ = ["GeneSelectionCollator", "collate_cells"]
