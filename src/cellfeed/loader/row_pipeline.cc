@@ -1,6 +1,9 @@
 #include "cellfeed/loader/row_pipeline.h"
 
+#include <utility>
+
 #include "cellfeed/base/error.h"
+#include "cellfeed/transform/fusion.h"
 #include "cellfeed/transform/select_genes.h"
 #include "cellfeed/transform/simd/value_kernels.h"
 
@@ -27,6 +30,7 @@ RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderO
     genes_ = transform->output_genes(genes_);
     needs_library_size_ = needs_library_size_ || transform->needs_library_size();
   }
+  transforms_ = transform::fuse_transforms(std::move(transforms_));
 }
 
 void RowPipeline::apply(std::int64_t store, transform::Row& row) const {

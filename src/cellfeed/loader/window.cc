@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/transform/simd/row_kernels.h"
 
 namespace cellfeed::loader {
 namespace {
@@ -176,6 +177,8 @@ void Window::decode_dense(StoreRequest& request, std::int64_t begin, std::int64_
   static thread_local matrix::Buffer<std::int32_t> indices;
   static thread_local matrix::Buffer<std::byte> values;
   const DType dtype = matrix::value_buffer_dtype(block.values);
+  const auto stores = transform::choose_row_stores(
+      block.n_rows, block.n_cols * static_cast<std::int64_t>(dtype_bytes(dtype)));
   std::int64_t total = 0;
   for (std::int64_t i = begin; i < end; ++i) {
     request.place[i] = total;
@@ -194,15 +197,9 @@ void Window::decode_dense(StoreRequest& request, std::int64_t begin, std::int64_
                        dtype, request.counts[i], 0, batches_[b].plan.rows[request.position[i]]};
     pipeline.apply(request.store, row);
     request.counts[i] = row.size;
-    std::visit(
-        [&](auto& buffer) {
-          using T = std::remove_cvref_t<decltype(buffer[0])>;
-          T* out = buffer.data() + request.position[i] * block.n_cols;
-          std::memset(out, 0, static_cast<std::size_t>(block.n_cols) * sizeof(T));
-          const T* in = static_cast<const T*>(row.values);
-          for (std::int32_t k = 0; k < row.size; ++k) out[row.indices[k]] = in[k];
-        },
-        block.values);
+    transform::scatter_row(std::span(row.indices, static_cast<std::size_t>(row.size)), row.values,
+                           dtype_bytes(dtype), value_at(block.values, request.position[i] * block.n_cols),
+                           static_cast<std::size_t>(block.n_cols), stores);
   }
   counters.transform_ns += now_ns() - decoded;
 }

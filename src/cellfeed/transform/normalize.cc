@@ -11,8 +11,10 @@ namespace {
 template <typename Fn>
 void with_float_values(Row& row, const Fn& fn) {
   const auto n = static_cast<std::size_t>(row.size);
-  if (row.dtype == DType::kF32) fn(std::span<float>(static_cast<float*>(row.values), n));
-  else fn(std::span<double>(static_cast<double*>(row.values), n));
+  if (row.dtype == DType::kF32)
+    fn(std::span<float>(static_cast<float*>(row.values), n));
+  else
+    fn(std::span<double>(static_cast<double*>(row.values), n));
 }
 
 }  // namespace
@@ -22,16 +24,23 @@ NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {
     throw_invalid("NormalizeTotal: target_sum must be positive and finite: {}", target_sum);
 }
 
-void NormalizeTotal::apply(Row& row) const {
-  if (row.library_size == 0) return;
+double NormalizeTotal::factor(const Row& row) const {
+  if (row.library_size == 0) return 1;
   if (!(std::isfinite(row.library_size) && row.library_size > 0))
     throw_invalid(
-        "NormalizeTotal needs counts, but the values of a cell sum to {}: cell {}; remove NaN, infinite "
+        "NormalizeTotal needs counts, but the values of a cell sum to {}: cell {}; remove NaN, "
+        "infinite "
         "or negative values, or leave NormalizeTotal out for data that is normalised already",
         row.library_size, row.cell);
-  with_float_values(row, [&](auto values) {
+  return target_sum_ / row.library_size;
+}
+
+void NormalizeTotal::apply(Row& row) const {
+  if (row.library_size == 0) return;
+  const double by = factor(row);
+  with_float_values(row, [by](auto values) {
     using T = std::remove_cvref_t<decltype(values[0])>;
-    scale_values(values, static_cast<T>(target_sum_ / row.library_size));
+    scale_values(values, static_cast<T>(by));
   });
 }
 
@@ -46,6 +55,14 @@ void Log1p::apply(Row& row) const {
   with_float_values(row, [&](auto values) {
     using T = std::remove_cvref_t<decltype(values[0])>;
     log1p_values(values, T{1}, static_cast<T>(unit_));
+  });
+}
+
+void NormalizedLog1p::apply(Row& row) const {
+  const double by = first_.factor(row);
+  with_float_values(row, [&](auto values) {
+    using T = std::remove_cvref_t<decltype(values[0])>;
+    log1p_values(values, static_cast<T>(by), static_cast<T>(second_.unit()));
   });
 }
 

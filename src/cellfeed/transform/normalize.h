@@ -1,19 +1,25 @@
-// Normalisation of expression values as scanpy does it: NormalizeTotal (pp.normalize_total) and Log1p (pp.log1p).
+// Normalisation of expression values as scanpy does it: NormalizeTotal (pp.normalize_total) and
+// Log1p (pp.log1p).
 #pragma once
 
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::transform {
 
-// value * target_sum / library_size, over the cell's full library (SEMANTICS 7). A cell without counts stays as it is.
+// value * target_sum / library_size, over the cell's full library (SEMANTICS 7). A cell without
+// counts stays as it is.
 class NormalizeTotal final : public Transform {
  public:
-  explicit NormalizeTotal(double target_sum = 1e4);  // throws kInvalidArgument unless finite and positive
+  explicit NormalizeTotal(
+      double target_sum = 1e4);  // throws kInvalidArgument unless finite and positive
   std::string name() const override { return "NormalizeTotal"; }
   void apply(Row& row) const override;
   bool needs_library_size() const override { return true; }
   bool needs_float() const override { return true; }
   double target_sum() const { return target_sum_; }
+  // What the values of this row are multiplied by; throws kInvalidArgument where its library size
+  // is not that of counts.
+  double factor(const Row& row) const;
 
  private:
   double target_sum_;
@@ -26,9 +32,25 @@ class Log1p final : public Transform {
   std::string name() const override { return "Log1p"; }
   void apply(Row& row) const override;
   bool needs_float() const override { return true; }
+  double unit() const { return unit_; }
 
  private:
   double unit_;  // 1 / log(base)
+};
+
+// NormalizeTotal and then Log1p, in one pass over the values; bit for bit what the two give.
+class NormalizedLog1p final : public Transform {
+ public:
+  NormalizedLog1p(const NormalizeTotal& first, const Log1p& second)
+      : first_(first), second_(second) {}
+  std::string name() const override { return "NormalizeTotal, Log1p"; }
+  void apply(Row& row) const override;
+  bool needs_library_size() const override { return true; }
+  bool needs_float() const override { return true; }
+
+ private:
+  NormalizeTotal first_;
+  Log1p second_;
 };
 
 }  // namespace cellfeed::transform

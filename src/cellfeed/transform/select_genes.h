@@ -1,4 +1,5 @@
-// Columns renamed, dropped and reordered: SelectGenes for users, remap_row for the gene join of a collection.
+// Columns renamed, dropped and reordered: SelectGenes for users, remap_row for the gene join of a
+// collection.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace cellfeed::transform {
 
-// Moves a row to other columns: entry of column g goes to map[g], or is dropped where that is -1; keeps indices sorted.
-// REQUIRES: every index < map.size(); no two columns map to one.
+// Moves a row to other columns: entry of column g goes to map[g], or is dropped where that is -1;
+// keeps indices sorted. REQUIRES: every index < map.size(); no two columns map to one.
 void remap_row(Row& row, std::span<const std::int32_t> map);
 
 // Keeps the genes named, in the order given: column j of the batch is genes[j].

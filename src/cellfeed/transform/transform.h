@@ -1,7 +1,7 @@
 // Transform: changes rows of a batch in place, on the loader's threads, row by row.
 //
-// To add a transform: derive from Transform, keep it pure, add it to bindings/bind_transform.cc, and compare it with scanpy or numpy.
-// Thread-safe: apply runs on disjoint rows at once.
+// To add a transform: derive from Transform, keep it pure, add it to bindings/bind_transform.cc,
+// and compare it with scanpy or numpy. Thread-safe: apply runs on disjoint rows at once.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,23 @@
 
 namespace cellfeed::transform {
 
-// One decoded row, wherever it lies. A transform may change values, and shorten the row by moving entries to its front.
+// One decoded row, wherever it lies. A transform may change values, and shorten the row by moving
+// entries to its front.
 struct Row {
-  std::int32_t* indices = nullptr;   // sorted
-  void* values = nullptr;            // of dtype
+  std::int32_t* indices = nullptr;  // sorted
+  void* values = nullptr;           // of dtype
   DType dtype = DType::kF32;
   std::int32_t size = 0;
-  double library_size = 0;           // sum of the values as stored, over all genes of the store (SEMANTICS 7)
-  std::int64_t cell = 0;             // global row number, for messages
+  double library_size =
+      0;                  // sum of the values as stored, over all genes of the store (SEMANTICS 7)
+  std::int64_t cell = 0;  // global row number, for messages
 };
 
 // Shared from this for the reason given in sampling/strategy.h.
 class Transform : public std::enable_shared_from_this<Transform> {
  public:
   virtual ~Transform() = default;
-  virtual std::string name() const = 0;      // as users type it: "NormalizeTotal"
+  virtual std::string name() const = 0;  // as users type it: "NormalizeTotal"
   virtual void apply(Row& row) const = 0;
   virtual bool needs_library_size() const { return false; }
   virtual bool needs_float() const { return false; }

@@ -2,59 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
-#include <random>
 #include <vector>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/transform/normalize.h"
 #include "cellfeed/transform/select_genes.h"
-#include "cellfeed/transform/simd/value_kernels.h"
 
 namespace cellfeed::transform {
 namespace {
-
-std::vector<float> random_values(std::size_t n) {
-  std::mt19937 random(7);
-  std::exponential_distribution<float> values(0.05f);
-  std::vector<float> out(n);
-  for (auto& v : out) v = values(random);
-  return out;
-}
-
-// Lengths around every vector width, where a tail could be lost or overrun.
-class Kernels : public ::testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(Lengths, Kernels,
-                         ::testing::Values(0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 1023));
-
-TEST_P(Kernels, SumIsExactInDouble) {
-  const auto values = random_values(GetParam());
-  const double expected = std::accumulate(values.begin(), values.end(), 0.0);
-  EXPECT_NEAR(sum_values(std::span<const float>(values)), expected, 1e-9 * (1 + expected));
-  const std::vector<double> wide(values.begin(), values.end());
-  EXPECT_NEAR(sum_values(std::span<const double>(wide)), expected, 1e-9 * (1 + expected));
-}
-
-TEST_P(Kernels, Log1pIsWithinTwoUlp) {
-  const auto values = random_values(GetParam());
-  auto out = values;
-  out.push_back(-1.0f);  // a guard behind the span
-  log1p_values(std::span<float>(out.data(), values.size()), 0.25f, 1.0f);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double exact = std::log1p(static_cast<double>(values[i] * 0.25f));
-    const auto nearest = static_cast<float>(exact);
-    EXPECT_LE(std::abs(static_cast<double>(out[i]) - exact),
-              2.5 * static_cast<double>(std::nextafter(nearest, INFINITY) - nearest));
-  }
-  EXPECT_EQ(out.back(), -1.0f);
-}
-
-TEST_P(Kernels, ScaleMultipliesEveryValue) {
-  const auto values = random_values(GetParam());
-  auto out = values;
-  scale_values(std::span<float>(out), 3.5f);
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(out[i], values[i] * 3.5f);
-}
 
 TEST(NormalizeTotal, UsesTheFullLibrarySize) {
   std::vector<std::int32_t> indices{0, 4};
@@ -94,6 +49,41 @@ TEST(SelectGenes, KeepsTheOrderAskedFor) {
   EXPECT_EQ(values[0], 4);
   EXPECT_EQ(indices[1], 1);
   EXPECT_EQ(values[1], 1);
+}
+
+// Twice, so that what the first row leaves behind would show.
+TEST(SelectGenes, SortsByTheNewColumns) {
+  matrix::GeneAxis axis;
+  std::vector<std::string> backwards;
+  for (int g = 0; g < 300; ++g) axis.names.push_back(std::to_string(g));
+  for (int g = 299; g >= 0; g -= 2) backwards.push_back(std::to_string(g));
+  const auto bound = SelectGenes(backwards).bind(axis);
+  for (const int step : {1, 7}) {
+    std::vector<std::int32_t> indices;
+    std::vector<std::int64_t> values;
+    std::vector<std::int32_t> expected_indices;
+    std::vector<std::int64_t> expected_values;
+    for (int g = 0; g < 300; g += step) {
+      indices.push_back(g);
+      values.push_back(g + (std::int64_t{1} << 40));
+    }
+    for (int column = 0; column < 150; ++column)
+      if (const int g = 299 - 2 * column; g % step == 0) {
+        expected_indices.push_back(column);
+        expected_values.push_back(g + (std::int64_t{1} << 40));
+      }
+    Row row{indices.data(),
+            values.data(),
+            DType::kI64,
+            static_cast<std::int32_t>(indices.size()),
+            0,
+            0};
+    bound->apply(row);
+    indices.resize(static_cast<std::size_t>(row.size));
+    values.resize(static_cast<std::size_t>(row.size));
+    EXPECT_EQ(indices, expected_indices);
+    EXPECT_EQ(values, expected_values);
+  }
 }
 
 TEST(SelectGenes, NamesGenesThatAreMissing) {

@@ -1,0 +1,245 @@
+// Rates of the transforms' kernels on single rows, with the bytes moved a second beside those of
+// memcpy. Rows come from the nearer caches, as they do in the loader, which transforms a row when
+// it has just been decoded.
+#include <benchmark/benchmark.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "cellfeed/matrix/buffer.h"
+#include "cellfeed/transform/normalize.h"
+#include "cellfeed/transform/rank_genes.h"
+#include "cellfeed/transform/select_genes.h"
+#include "cellfeed/transform/simd/row_kernels.h"
+#include "cellfeed/transform/simd/value_kernels.h"
+
+namespace {
+
+using namespace cellfeed;  // NOLINT: a program of one file
+using transform::Row;
+using transform::RowStores;
+
+// This thread's own time, so that a busy machine does not count.
+struct Clock {
+  static std::chrono::nanoseconds now() {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+};
+
+constexpr std::size_t kGenes = 18'708;
+constexpr std::size_t kRows = 64;
+
+// Bytes read and written by memcpy of `bytes` at a time, a second.
+double memcpy_bytes_per_second(std::size_t bytes) {
+  std::vector<char> from(bytes, 1), to(bytes, 2);
+  const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{64} << 20) / bytes);
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < repeats; ++i) {
+      std::memcpy(to.data(), from.data(), bytes);
+      benchmark::DoNotOptimize(to.data());
+      benchmark::ClobberMemory();
+    }
+    const std::chrono::duration<double> taken = Clock::now() - start;
+    best = std::max(best, 2.0 * static_cast<double>(bytes * repeats) / taken.count());
+  }
+  return best;
+}
+
+void report(benchmark::State& state, std::size_t rows, std::size_t bytes, double memcpy_rate) {
+  using benchmark::Counter;
+  state.counters["rows/s"] = Counter(static_cast<double>(rows), Counter::kIsRate);
+  state.counters["moved B/s"] = Counter(static_cast<double>(bytes), Counter::kIsRate);
+  state.counters["memcpy B/s"] = memcpy_rate;
+}
+
+template <typename T>
+struct Cells {
+  std::vector<std::int32_t> indices;
+  std::vector<T> values;
+  std::size_t nnz = 0;
+  Row row(std::size_t i) {
+    return {indices.data() + i * nnz,
+            values.data() + i * nnz,
+            dtype_of<T>(),
+            static_cast<std::int32_t>(nnz),
+            2e4,
+            0};
+  }
+};
+
+// Counts: half of them 1, with a long tail.
+template <typename T = float>
+Cells<T> make_cells(std::size_t nnz) {
+  std::mt19937 random(1);
+  std::vector<std::int32_t> all(kGenes);
+  std::iota(all.begin(), all.end(), 0);
+  Cells<T> cells;
+  cells.nnz = nnz;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    std::sample(all.begin(), all.end(), std::back_inserter(cells.indices), nnz, random);
+    for (std::size_t i = 0; i < nnz; ++i)
+      cells.values.push_back(static_cast<T>(
+          std::min(400.0, 1 / (1e-3 + static_cast<double>(random()) / 4294967296.0))));
+    for (std::size_t i = cells.values.size() - nnz; i < cells.values.size(); ++i)
+      cells.values[i] = static_cast<T>(static_cast<std::int64_t>(cells.values[i]));
+  }
+  return cells;
+}
+
+// Times change(row) over fresh copies of the rows.
+template <typename T, typename Change>
+void change_rows(benchmark::State& state, const Cells<T>& cells, std::size_t bytes_per_entry,
+                 const Change& change) {
+  Cells<T> copy = cells;
+  for (auto _ : state) {
+    std::copy(cells.indices.begin(), cells.indices.end(), copy.indices.begin());
+    std::copy(cells.values.begin(), cells.values.end(), copy.values.begin());
+    const auto start = Clock::now();
+    for (std::size_t r = 0; r < kRows; ++r) {
+      Row row = copy.row(r);
+      change(row);
+    }
+    benchmark::ClobberMemory();
+    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  const std::size_t rows = state.iterations() * kRows;
+  report(state, rows, rows * cells.nnz * bytes_per_entry,
+         memcpy_bytes_per_second(kRows * cells.nnz * 4));
+}
+
+std::vector<std::int32_t> make_map(std::size_t n_kept, bool is_shuffled) {
+  std::mt19937 random(2);
+  std::vector<std::int32_t> all(kGenes), kept, map(kGenes, -1);
+  std::iota(all.begin(), all.end(), 0);
+  std::sample(all.begin(), all.end(), std::back_inserter(kept), n_kept, random);
+  if (is_shuffled) std::shuffle(kept.begin(), kept.end(), random);
+  for (std::size_t i = 0; i < kept.size(); ++i) map[kept[i]] = static_cast<std::int32_t>(i);
+  return map;
+}
+
+// Arguments: entries of a row, genes kept, whether in another order.
+template <typename T>
+void remap(benchmark::State& state) {
+  const auto map = make_map(static_cast<std::size_t>(state.range(1)), state.range(2) != 0);
+  change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), 4 + sizeof(T),
+              [&](Row& row) { transform::remap_row(row, map); });
+}
+
+template <typename T>
+void library_size(benchmark::State& state) {
+  change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), sizeof(T),
+              [](Row& row) {
+                const std::span<const T> values(static_cast<const T*>(row.values),
+                                                static_cast<std::size_t>(row.size));
+                benchmark::DoNotOptimize(transform::sum_values(values));
+              });
+}
+
+template <typename T>
+void normalize_then_log1p(benchmark::State& state) {
+  const transform::NormalizeTotal normalize;
+  const transform::Log1p log1p;
+  change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), 2 * sizeof(T),
+              [&](Row& row) {
+                normalize.apply(row);
+                log1p.apply(row);
+              });
+}
+
+template <typename T>
+void normalized_log1p(benchmark::State& state) {
+  const transform::NormalizedLog1p fused{transform::NormalizeTotal(), transform::Log1p()};
+  change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), 2 * sizeof(T),
+              [&](Row& row) { fused.apply(row); });
+}
+
+// Counts, or values that are not whole.
+template <typename T>
+void rank(benchmark::State& state) {
+  auto cells = make_cells<T>(static_cast<std::size_t>(state.range(0)));
+  if (state.range(1) != 0)
+    for (auto& value : cells.values) value = static_cast<T>(0.3 * static_cast<double>(value) + 0.1);
+  std::vector<std::int32_t> genes(cells.nnz);
+  change_rows(state, cells, 8 + sizeof(T), [&](Row& row) {
+    transform::rank_genes(row, genes);
+    benchmark::DoNotOptimize(genes.data());
+  });
+}
+
+// Arguments: columns, entries of a row, rows of a batch. A batch is written and then read once, as
+// by its consumer.
+template <typename T>
+void scatter(benchmark::State& state, RowStores stores) {
+  const auto n_cols = static_cast<std::size_t>(state.range(0));
+  const auto n_rows = static_cast<std::size_t>(state.range(2));
+  auto cells = make_cells<T>(static_cast<std::size_t>(state.range(1)));
+  for (std::size_t i = 0; i < cells.indices.size(); ++i)
+    cells.indices[i] = static_cast<std::int32_t>(i % cells.nnz * n_cols / cells.nnz);
+  matrix::Buffer<T> batch(n_rows * n_cols);
+  std::memset(batch.data(), 0, n_rows * n_cols * sizeof(T));
+  double read_seconds = 0;
+  for (auto _ : state) {
+    const auto start = Clock::now();
+    for (std::size_t r = 0; r < n_rows; ++r) {
+      const std::size_t at = r % kRows * cells.nnz;
+      transform::scatter_row(std::span(cells.indices).subspan(at, cells.nnz),
+                             cells.values.data() + at, sizeof(T), batch.data() + r * n_cols, n_cols,
+                             stores);
+    }
+    const auto written = Clock::now();
+    double total = 0;
+    if constexpr (std::is_floating_point_v<T>) total = transform::sum_values(batch.span());
+    benchmark::DoNotOptimize(total);
+    read_seconds += std::chrono::duration<double>(Clock::now() - written).count();
+    state.SetIterationTime(std::chrono::duration<double>(written - start).count());
+  }
+  const std::size_t rows = state.iterations() * n_rows;
+  report(state, rows, rows * n_cols * sizeof(T),
+         memcpy_bytes_per_second(n_rows * n_cols * sizeof(T)));
+  state.counters["read us/row"] = 1e6 * read_seconds / static_cast<double>(rows);
+}
+
+void scatter_cached(benchmark::State& state) { scatter<float>(state, RowStores::kCached); }
+void scatter_streaming(benchmark::State& state) { scatter<float>(state, RowStores::kStreaming); }
+
+void remap_arguments(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"nnz", "kept", "shuffled"})->UseManualTime();
+  for (const int nnz : {300, 1000, 6000}) bench->Args({nnz, 2048, 0});
+  bench->Args({1000, 2048, 1})->Args({1000, 18'000, 0})->Args({1000, 18'000, 1});
+}
+void scatter_arguments(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"cols", "nnz", "rows"})->UseManualTime();
+  bench->Args({2048, 110, 64})->Args({2048, 110, 1024})->Args({2048, 110, 8192});
+  bench->Args({18'708, 1000, 64})->Args({18'708, 1000, 1024});
+}
+
+}  // namespace
+
+BENCHMARK(remap<float>)->Apply(remap_arguments);
+BENCHMARK(remap<double>)->Apply(remap_arguments);
+BENCHMARK(library_size<float>)->Arg(300)->Arg(1000)->Arg(6000)->UseManualTime();
+BENCHMARK(normalize_then_log1p<float>)->Arg(1000)->UseManualTime();
+BENCHMARK(normalized_log1p<float>)->Arg(300)->Arg(1000)->Arg(6000)->UseManualTime();
+BENCHMARK(normalized_log1p<double>)->Arg(1000)->UseManualTime();
+BENCHMARK(scatter_cached)->Apply(scatter_arguments);
+BENCHMARK(scatter_streaming)->Apply(scatter_arguments);
+BENCHMARK(rank<float>)
+    ->ArgNames({"nnz", "fractions"})
+    ->Args({300, 0})
+    ->Args({1000, 0})
+    ->Args({6000, 0})
+    ->Args({1000, 1})
+    ->UseManualTime();
+BENCHMARK(rank<std::int32_t>)->ArgNames({"nnz", "fractions"})->Args({1000, 0})->UseManualTime();
+BENCHMARK_MAIN();

@@ -1,0 +1,230 @@
+#include "cellfeed/transform/simd/row_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cellfeed/transform/simd/row_kernels.cc"
+#include <hwy/foreach_target.h>
+//
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cellfeed/base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cellfeed::transform {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A mask of at most 16 lanes, so that it fits an integer on every target.
+using Indices = hn::CappedTag<std::int32_t, 16>;
+
+// Highway loads 8 bytes whatever the number of lanes.
+template <class D>
+HWY_INLINE hn::Mask<D> mask_of(D d, std::uint64_t bits) {
+  std::uint8_t bytes[8];
+  std::memcpy(bytes, &bits, sizeof(bytes));
+  return hn::LoadMaskBits(d, bytes);
+}
+
+// Bit j: indices[j] has a place. Single loads beat a gather on the machines at hand, and need no
+// wide vectors.
+HWY_INLINE std::uint32_t place_bits(const std::int32_t* HWY_RESTRICT indices,
+                                    const std::int32_t* HWY_RESTRICT map, std::size_t lanes) {
+  std::uint32_t dropped = 0;
+  const auto sign = [&](std::size_t j) {
+    return static_cast<std::uint32_t>(map[indices[j]]) >> 31;
+  };
+  if (lanes % 4 != 0) {
+    for (std::size_t j = 0; j < lanes; ++j) dropped |= sign(j) << j;
+  } else {
+    for (std::size_t j = 0; j < lanes; j += 4)
+      dropped |= (sign(j) | sign(j + 1) << 1 | sign(j + 2) << 2 | sign(j + 3) << 3) << j;
+  }
+  return ~dropped & ((1u << lanes) - 1);
+}
+
+// Bit j becomes bits 2j and 2j + 1; of the low 8.
+HWY_INLINE std::uint32_t twice_each(std::uint32_t bits) {
+  bits = (bits | bits << 4) & 0x0f0f;
+  bits = (bits | bits << 2) & 0x3333;
+  bits = (bits | bits << 1) & 0x5555;
+  return bits | bits << 1;
+}
+
+// The marked lanes of one vector of values from `from` go to the front of `to`; there must be room
+// for the whole vector. Lanes of 64 bits move as pairs of 32: Highway 1.0 copies a table of 2 KB to
+// the stack to compress them as they are.
+template <class D>
+HWY_INLINE void compress(D d, const hn::TFromD<D>* from, std::uint32_t bits, hn::TFromD<D>* to) {
+  const auto values = hn::LoadU(d, from);
+  if constexpr (sizeof(hn::TFromD<D>) == 4 || hn::MaxLanes(D()) == 1) {
+    hn::StoreU(hn::Compress(values, mask_of(d, bits)), d, to);
+  } else {
+    const hn::Repartition<std::uint32_t, D> pairs;
+    const auto compressed =
+        hn::Compress(hn::BitCast(pairs, values), mask_of(pairs, twice_each(bits)));
+    hn::StoreU(hn::BitCast(d, compressed), d, to);
+  }
+}
+
+// Whole vectors are stored at the front: they end where those just loaded end, so nothing unread is
+// lost.
+template <typename T>
+std::size_t compress_row(std::int32_t* indices, T* values, std::size_t n, const std::int32_t* map) {
+  const Indices d;
+  const hn::CappedTag<T, 64 / sizeof(T)> dv;
+  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t value_lanes = hn::Lanes(dv);
+  std::size_t kept = 0;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const std::uint32_t bits = place_bits(indices + i, map, lanes);
+    compress(d, indices + i, bits, indices + kept);
+    for (std::size_t j = 0; j < lanes; j += value_lanes) {
+      const std::uint32_t part = bits >> j & ((1u << value_lanes) - 1);
+      compress(dv, values + i + j, part, values + kept);
+      kept += hwy::PopCount(part);
+    }
+  }
+  for (; i < n; ++i) {
+    const std::int32_t column = indices[i];
+    values[kept] = values[i];
+    indices[kept] = column;
+    kept += map[column] >= 0;
+  }
+  for (std::size_t k = 0; k < kept; ++k) indices[k] = map[indices[k]];
+  return kept;
+}
+
+std::size_t compress_row_4(std::int32_t* indices, void* values, std::size_t n,
+                           const std::int32_t* map) {
+  return compress_row(indices, static_cast<std::uint32_t*>(values), n, map);
+}
+std::size_t compress_row_8(std::int32_t* indices, void* values, std::size_t n,
+                           const std::int32_t* map) {
+  return compress_row(indices, static_cast<std::uint64_t*>(values), n, map);
+}
+
+bool increasing(const std::int32_t* indices, std::size_t n) {
+  const hn::ScalableTag<std::int32_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes + 1 <= n; i += lanes)
+    if (!hn::AllTrue(d, hn::Lt(hn::LoadU(d, indices + i), hn::LoadU(d, indices + i + 1))))
+      return false;
+  for (; i + 1 < n; ++i)
+    if (indices[i] >= indices[i + 1]) return false;
+  return true;
+}
+
+// A row is built block by block in the nearest cache and streamed out of it by whole lines.
+template <typename T>
+void stream_row(const std::int32_t* HWY_RESTRICT indices, const T* HWY_RESTRICT values,
+                std::size_t n, T* HWY_RESTRICT out, std::size_t n_cols) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  constexpr std::size_t kBlock = 4096 / sizeof(T);
+  const hn::CappedTag<T, kLine> d;
+  const std::size_t lanes = hn::Lanes(d);
+  alignas(64) static thread_local T block[kBlock];  // zero between calls
+  std::size_t k = 0;
+  const auto fill = [&](T* to, std::size_t begin, std::size_t end) {
+    for (; k < n && static_cast<std::size_t>(indices[k]) < end; ++k)
+      to[indices[k] - begin] = values[k];
+  };
+  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(out) % 64 / sizeof(T);
+  std::size_t begin = std::min(n_cols, (kLine - past_line) % kLine);
+  std::memset(out, 0, begin * sizeof(T));
+  fill(out, 0, begin);
+  while (n_cols - begin >= kLine) {
+    const std::size_t size = std::min(kBlock, (n_cols - begin) / kLine * kLine);
+    const std::size_t first = k;
+    fill(block, begin, begin + size);
+    for (std::size_t j = 0; j < size; j += lanes)
+      hn::Stream(hn::Load(d, block + j), d, out + begin + j);
+    for (std::size_t q = first; q < k; ++q) block[indices[q] - begin] = 0;
+    begin += size;
+  }
+  std::memset(out + begin, 0, (n_cols - begin) * sizeof(T));
+  fill(out + begin, begin, n_cols);
+  hwy::FlushStream();
+}
+
+void stream_row_4(const std::int32_t* indices, const void* values, std::size_t n, void* out,
+                  std::size_t n_cols) {
+  stream_row(indices, static_cast<const std::uint32_t*>(values), n,
+             static_cast<std::uint32_t*>(out), n_cols);
+}
+void stream_row_8(const std::int32_t* indices, const void* values, std::size_t n, void* out,
+                  std::size_t n_cols) {
+  stream_row(indices, static_cast<const std::uint64_t*>(values), n,
+             static_cast<std::uint64_t*>(out), n_cols);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cellfeed::transform
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cellfeed::transform {
+namespace {
+
+HWY_EXPORT(compress_row_4);
+HWY_EXPORT(compress_row_8);
+HWY_EXPORT(increasing);
+HWY_EXPORT(stream_row_4);
+HWY_EXPORT(stream_row_8);
+
+void require_4_or_8(std::size_t value_bytes) {
+  if (value_bytes != 4 && value_bytes != 8)
+    throw Error(ErrorKind::kInternal,
+                fmt::format("values of a row have 4 or 8 bytes, not: {}", value_bytes));
+}
+
+// The C library zeroes as fast as the machine can; entries are few.
+template <typename T>
+void zero_and_set(std::span<const std::int32_t> indices, const T* values, T* out,
+                  std::size_t n_cols) {
+  std::memset(out, 0, n_cols * sizeof(T));
+  for (std::size_t k = 0; k < indices.size(); ++k) out[indices[k]] = values[k];
+}
+
+}  // namespace
+
+std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
+                        const std::int32_t* map) {
+  require_4_or_8(value_bytes);
+  if (value_bytes == 4) return HWY_DYNAMIC_DISPATCH(compress_row_4)(indices, values, n, map);
+  return HWY_DYNAMIC_DISPATCH(compress_row_8)(indices, values, n, map);
+}
+
+bool is_increasing(std::span<const std::int32_t> indices) {
+  return HWY_DYNAMIC_DISPATCH(increasing)(indices.data(), indices.size());
+}
+
+RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes) {
+  constexpr std::int64_t kWideRow = std::int64_t{32} << 10;
+  constexpr std::int64_t kLastCache = std::int64_t{32} << 20;
+  const bool is_worth_it = row_bytes >= kWideRow && n_rows > kLastCache / row_bytes;
+  return is_worth_it ? RowStores::kStreaming : RowStores::kCached;
+}
+
+void scatter_row(std::span<const std::int32_t> indices, const void* values, std::size_t value_bytes,
+                 void* out, std::size_t n_cols, RowStores stores) {
+  require_4_or_8(value_bytes);
+  if (n_cols == 0) return;
+  if (stores == RowStores::kStreaming) {
+    const auto stream =
+        value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(stream_row_4) : HWY_DYNAMIC_DISPATCH(stream_row_8);
+    return stream(indices.data(), values, indices.size(), out, n_cols);
+  }
+  if (value_bytes == 4)
+    return zero_and_set(indices, static_cast<const std::uint32_t*>(values),
+                        static_cast<std::uint32_t*>(out), n_cols);
+  zero_and_set(indices, static_cast<const std::uint64_t*>(values), static_cast<std::uint64_t*>(out),
+               n_cols);
+}
+
+}  // namespace cellfeed::transform
+#endif

@@ -1,0 +1,38 @@
+// Kernels that move the entries of one row; the best instruction set of the machine is chosen at
+// run time (Highway). They move bits, so one serves float and int32, another double and int64.
+// Thread-safe: each call touches its row only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace cellfeed::transform {
+
+// Keeps, in place, the entries whose column has a place in map (>= 0): they move to the front in
+// order, with the column's place as index. Returns how many there are; what was behind them up to n
+// is overwritten, nothing past n is touched. REQUIRES: 0 <= indices[i] < the size of map; values
+// holds n elements of value_bytes (4 or 8).
+std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
+                        const std::int32_t* map);
+
+// True when each index is larger than the one before.
+bool is_increasing(std::span<const std::int32_t> indices);
+
+// Through the caches for rows that are read again soon; past them (non-temporal) for rows of blocks
+// that are larger than the caches, where reading a line before writing it would cost a third of the
+// memory's bandwidth.
+enum class RowStores { kCached, kStreaming };
+
+// Streaming for blocks larger than the last cache of most machines (32 MiB), of rows that are wide
+// enough (32 KiB) to make up for building them in the nearest cache first; measured in
+// benchmarks/micro/transform_bench.cc.
+RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes);
+
+// out[0, n_cols) = 0, then out[indices[k]] = values[k]. Streaming stores are visible to other
+// threads on return, as others are. REQUIRES: indices increasing and in [0, n_cols); out aligned to
+// value_bytes (4 or 8), and apart from values.
+void scatter_row(std::span<const std::int32_t> indices, const void* values, std::size_t value_bytes,
+                 void* out, std::size_t n_cols, RowStores stores);
+
+}  // namespace cellfeed::transform
