@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/format/shard/manifest.h"
@@ -13,10 +13,19 @@ namespace {
 namespace fs = std::filesystem;
 using format::shard::DirectoryState;
 
+// "shard_000000.cells" and its siblings.
+bool is_shard_file(const fs::path& name) {
+  const std::string stem = name.stem().string(), extension = name.extension().string();
+  constexpr std::string_view kPrefix = "shard_";
+  return stem.starts_with(kPrefix) && stem.size() >= kPrefix.size() + 6 &&
+         stem.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos &&
+         (extension == ".cells" || extension == ".npy" || extension == ".parquet" ||
+          extension == ".arrow");
+}
+
 bool is_ours(const std::string& name) {
-  static const std::regex shard_file("shard_[0-9]{6,}\\.(cells|npy|parquet|arrow)");
   return name == format::shard::kGenesName || name == format::shard::kPartialManifestName ||
-         io::is_temp_name(name) || std::regex_match(name, shard_file);
+         io::is_temp_name(name) || is_shard_file(name);
 }
 
 void remove_file(const fs::path& path) {
