@@ -15,6 +15,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tarfile
 from itertools import chain
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -48,8 +49,10 @@ def find_build(name: str) -> str:
     home = ROOT / "build" / "compare" / revision
     if not (home / "site" / "cellfeed").exists():
         print(f"building {name} ({revision})", flush=True)
-        if not (home / "tree").exists():
-            _git("worktree", "add", "--detach", str(home / "tree"), revision)
+        (home / "tree").mkdir(parents=True, exist_ok=True)
+        _git("archive", "--output", str(home / "tree.tar"), revision)
+        with tarfile.open(home / "tree.tar") as archive:
+            archive.extractall(home / "tree", filter="data")
         install = [
             sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
             "--no-index", "--target", str(home / "site"), str(home / "tree"),
