@@ -9,6 +9,7 @@ Ends with 1 when a rate is below LIMIT times that of BASE, and lower in every ro
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import random
@@ -59,6 +60,9 @@ def find_build(name: str) -> str:
         ]  # fmt: skip
         environment = {**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count())}
         subprocess.run(install, check=True, env=environment)
+        # The module looks for libarrow beside its own package.
+        arrow = importlib.util.find_spec("pyarrow").submodule_search_locations[0]
+        (home / "site" / "pyarrow").symlink_to(arrow)
     return str(home / "site")
 
 
