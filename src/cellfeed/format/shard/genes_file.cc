@@ -53,8 +53,9 @@ FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table
   if (const int old = table->schema()->GetFieldIndex(kOriginalPositionColumn); old >= 0)
     table = arrow_value(table->RemoveColumn(old), dir, ErrorKind::kInternal);
   arrow::Int64Builder builder;
-  check_arrow(builder.AppendValues(original_position.data(), var->num_rows()), dir,
-              ErrorKind::kInternal);
+  if (!original_position.empty())
+    check_arrow(builder.AppendValues(original_position.data(), var->num_rows()), dir,
+                ErrorKind::kInternal);
   const auto positions = arrow_value(builder.Finish(), dir, ErrorKind::kInternal);
   table = arrow_value(table->AddColumn(table->num_columns(),
                                        arrow::field(kOriginalPositionColumn, arrow::int64(), false),
