@@ -99,7 +99,9 @@ class RowStore {
 struct OpenOptions {
   std::string layer = "X";               // "X", "raw/X" (also "raw"), or a layer's name ("counts" or "layers/counts")
   std::int64_t cache_bytes = 256 << 20;  // inflated chunks kept between fetches, for compressed files
-  // How records of packed shards are read: "auto", "map", "pread", "uring", or "direct" (past the page cache).
+  // How rows are read. "auto": through a memory map, with deep read-ahead of what is not in memory; "map": through a
+  // memory map, as the system likes. For packed shards also "pread" and "uring" (into buffers), and "direct" (past the
+  // page cache); other files are then read as with "auto".
   std::string access = "auto";
   bool allow_dense = false;              // dense X as sparse rows; false: kUnsupported saying what to do
 };

@@ -15,6 +15,11 @@ struct ReadRequest {
   std::span<std::byte> out;
 };
 
+struct ByteRange {
+  std::int64_t offset = 0;
+  std::int64_t length = 0;
+};
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -39,6 +44,14 @@ class ByteSource {
   // Lifetime: as long as the source. A file that is shortened while mapped ends the process with
   // SIGBUS, so writers replace files (AtomicFile) and never shorten them.
   virtual std::span<const std::byte> map() const { return {}; }
+  // Whether the bytes at these offsets can be read through map() without waiting for the disk;
+  // false too where the system does not say. May begin to read them. REQUIRES: offsets inside the
+  // source.
+  virtual bool is_cached(std::span<const std::int64_t>) const { return true; }
+  // Has these ranges read into the memory behind map(), many at once; waits for room in the disk's
+  // queue, and not for the reads. A hint: what fails here fails again, and is thrown, when it is
+  // read. Ascending ranges read best. REQUIRES: ranges inside the source.
+  virtual void will_read(std::span<const ByteRange>) const {}
   // Lets the system take back the memory behind what was read, for whoever reads a source once from
   // end to end. Reading it again is legal, and costs page faults.
   virtual void release_pages() const {}

@@ -1,7 +1,9 @@
 // A memory-mapped local file.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +15,9 @@ namespace {
 
 // Longer reads go through pread: it reads ahead instead of faulting page by page.
 constexpr std::size_t kMaxCopyBytes = 64 << 10;
+// Linux cuts one request for read-ahead to the larger of the device's largest transfer and its
+// read-ahead window, which is rarely below this.
+constexpr std::int64_t kMaxAdviceBytes = 128 << 10;
 
 class MappedSource final : public ByteSource {
  public:
@@ -37,6 +42,23 @@ class MappedSource final : public ByteSource {
     // Clean pages of a file: a hint that loses nothing.
     if (!mapping_.empty())
       ::madvise(const_cast<std::byte*>(mapping_.data()), mapping_.size(), MADV_DONTNEED);
+  }
+
+  // A read that must not wait, rather than mincore, which answers only to those who may write the
+  // file.
+  bool is_cached(std::span<const std::int64_t> offsets) const override {
+    return std::ranges::all_of(offsets, [this](std::int64_t offset) {
+      std::byte byte;
+      iovec vector{&byte, 1};
+      return ::preadv2(file_.fd(), &vector, 1, offset, RWF_NOWAIT) == 1;
+    });
+  }
+
+  void will_read(std::span<const ByteRange> ranges) const override {
+    for (const ByteRange& range : ranges)
+      for (std::int64_t done = 0; done < range.length; done += kMaxAdviceBytes)
+        ::posix_fadvise(file_.fd(), range.offset + done,
+                        std::min(kMaxAdviceBytes, range.length - done), POSIX_FADV_WILLNEED);
   }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {

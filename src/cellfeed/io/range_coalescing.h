@@ -5,17 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "cellfeed/io/byte_source.h"
+
 namespace cellfeed::io {
 
-struct ByteRange {
-  std::int64_t offset = 0;
-  std::int64_t length = 0;
-};
-
-struct CoalescedRange {
-  std::int64_t offset = 0;
-  std::int64_t length = 0;
-};
+using CoalescedRange = ByteRange;
 
 // Where an input range lies: at `offset` inside reads[read].
 struct RangePlace {

@@ -47,9 +47,13 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
     return std::max<std::int64_t>(0, (plan.n_batches() - first + step - 1) / step);
   }
   void drive();
+  void begin_batches();
+  void read_windows();
+  std::shared_ptr<Window> take_window();
   std::shared_ptr<Window> read_window(std::int64_t next, std::size_t* n);
   std::size_t window_batches(std::int64_t next, std::vector<sampling::BatchPlan>& plans);
-  exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes);
+  bool is_reading_over() const { return stop.stop_requested() || is_abandoned; }
+  exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes, bool is_window);
   std::shared_ptr<PendingBatch> begin_batch(const std::shared_ptr<Window>& window, std::size_t b);
   void run_slice(Window& window, std::size_t b, const Slice& slice, PendingBatch& pending);
   void end_task(Window& window, std::size_t b, PendingBatch& pending);
@@ -68,7 +72,11 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<PendingBatch>> queue;
+  std::shared_ptr<Window> next_window;  // read, and not yet taken by the driver
+  std::exception_ptr read_error;        // comes after next_window
   std::int64_t live_windows = 0;
+  bool is_read_out = false;   // there will be no more windows
+  bool is_abandoned = false;  // nobody wants more windows
   bool is_finished = false;
   std::int64_t last_ns = 0;  // of the first next(), then of the latest batch
   std::thread driver;
@@ -90,21 +98,12 @@ Registry& registry() {
 
 // ---- the driver -------------------------------------------------------------------------------------------------
 
+// Batches are begun here while the next window is read by a thread of its own: a disk that is waited for is always busy.
 void BatchIterator::State::drive() {
+  std::thread reader;
   try {
-    std::int64_t next = 0;
-    while (next < n_batches() && !stop.stop_requested()) {
-      std::size_t n = 0;
-      const std::shared_ptr<Window> window = read_window(next, &n);
-      for (std::size_t b = 0; b < n && !stop.stop_requested(); ++b) {
-        const auto pending = begin_batch(window, b);
-        if (!pending) break;
-        const auto self = shared_from_this();
-        for (const Slice& slice : window->batch(b).slices)
-          pool->submit([self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
-      }
-      next += static_cast<std::int64_t>(n);
-    }
+    reader = std::thread([this] { read_windows(); });
+    begin_batches();
   } catch (...) {
     auto failed = std::make_shared<PendingBatch>();
     failed->error = std::current_exception();
@@ -112,8 +111,62 @@ void BatchIterator::State::drive() {
     const std::lock_guard lock(mutex);
     queue.push_back(std::move(failed));
   }
+  {
+    const std::lock_guard lock(mutex);
+    is_abandoned = true;
+    is_finished = true;
+    changed.notify_all();
+  }
+  if (reader.joinable()) reader.join();
+}
+
+void BatchIterator::State::begin_batches() {
+  while (const std::shared_ptr<Window> window = take_window()) {
+    for (std::size_t b = 0; b < window->n_batches() && !stop.stop_requested(); ++b) {
+      const auto pending = begin_batch(window, b);
+      if (!pending) break;
+      const auto self = shared_from_this();
+      for (const Slice& slice : window->batch(b).slices)
+        pool->submit([self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
+    }
+  }
+}
+
+std::shared_ptr<Window> BatchIterator::State::take_window() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return stop.stop_requested() || next_window || is_read_out; });
+  if (stop.stop_requested()) return nullptr;
+  if (!next_window && read_error) std::rethrow_exception(std::exchange(read_error, nullptr));
+  changed.notify_all();
+  return std::move(next_window);
+}
+
+// ---- the reader, one window ahead of the driver -----------------------------------------------------------------
+
+void BatchIterator::State::read_windows() {
+  std::exception_ptr error;
+  try {
+    std::int64_t next = 0;
+    while (next < n_batches()) {
+      std::size_t n = 0;
+      std::shared_ptr<Window> window = read_window(next, &n);
+      std::unique_lock lock(mutex);
+      if (is_reading_over()) break;
+      next_window = std::move(window);
+      changed.notify_all();
+      changed.wait(lock, [&] { return is_reading_over() || !next_window; });
+      if (is_reading_over()) break;
+      next += static_cast<std::int64_t>(n);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // A window is destroyed without the lock, because that takes it.
+  std::shared_ptr<Window> unwanted;
   const std::lock_guard lock(mutex);
-  is_finished = true;
+  if (is_reading_over()) unwanted.swap(next_window);
+  read_error = error;
+  is_read_out = true;
   changed.notify_all();
 }
 
@@ -154,12 +207,12 @@ std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std
     delete done;
     self->forget_window();
   });
-  const std::int64_t bytes = window->plan_fetch_bytes();
-  if (bytes > 0) window->lease = wait_for_bytes(bytes);
   {
     const std::lock_guard lock(mutex);
     ++live_windows;
   }
+  const std::int64_t bytes = window->plan_fetch_bytes();
+  if (bytes > 0) window->lease = wait_for_bytes(bytes, true);
   window->fetch(
       [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
         pool->parallel_for(n, [&](std::int64_t i) {
@@ -177,16 +230,17 @@ void BatchIterator::State::forget_window() noexcept {
   changed.notify_all();
 }
 
-// Waits for room, but never for itself: when nothing else is under way, more than the budget is admitted.
-exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes) {
+// Waits for room, but never for itself: a batch before which all were handed over, and a window before which all were
+// decoded, are admitted even where they exceed the budget.
+exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes, bool is_window) {
   std::unique_lock lock(mutex);
   for (;;) {
-    if (stop.stop_requested()) return {};
+    if (is_reading_over()) return {};
     if (auto lease = budget.try_acquire(bytes)) {
       core->counters->peak_bytes = std::max(core->counters->peak_bytes.load(), budget.used());
       return std::move(*lease);
     }
-    if (queue.empty()) return {};
+    if (queue.empty() && (!is_window || live_windows <= 1)) return {};
     changed.wait(lock);
   }
 }
@@ -194,7 +248,7 @@ exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes)
 std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window,
                                                                 std::size_t b) {
   auto pending = std::make_shared<PendingBatch>();
-  pending->lease = wait_for_bytes(plan_batch_bytes(*core, window->batch(b)));
+  pending->lease = wait_for_bytes(plan_batch_bytes(*core, window->batch(b)), false);
   pending->batch = make_batch(*core, *window, b);
   pending->tasks_left = static_cast<std::int64_t>(window->batch(b).slices.size());
   std::unique_lock lock(mutex);

@@ -90,8 +90,8 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
       layer_(std::move(layer)),
       n_rows_(read_shape(file, layer_).first),
       n_cols_(read_shape(file, layer_).second),
-      data_(file, layer_ + "/data", 0),
-      indices_(file, layer_ + "/indices", 1),
+      data_(file, layer_ + "/data", 0, file.row_bytes()),
+      indices_(file, layer_ + "/indices", 1, file.row_bytes()),
       indptr_(file, layer_ + "/indptr", 2),
       decoder_(file.path(), layer_, n_cols_, indices_.dtype(), data_.dtype()) {
   if (indices_.length() != data_.length())

@@ -23,6 +23,7 @@ class CsrMatrix {
   // Throws kUnsupported for what is not CSR, kCorruptData for parts that do not fit together.
   CsrMatrix(const H5File& file, std::string layer);
 
+  const H5File& file() const { return file_; }
   std::int64_t n_rows() const { return n_rows_; }
   std::int64_t n_cols() const { return n_cols_; }
   std::int64_t nnz() const { return data_.length(); }

@@ -68,7 +68,7 @@ class ArrayRows {
                   static_cast<std::size_t>((end - begin) * width_));
     }
     cache.insert({array_.number(), chunks_[slot]}, chunk);
-    return array_.stored_bytes(chunks_[slot]);
+    return stored_range(slot).length;
   }
 
   void append_pieces(std::int64_t row, std::vector<RowPiece>& pieces) const {
@@ -89,7 +89,11 @@ class ArrayRows {
     }
   }
 
+  // Where the chunk of a slot lies in the file.
+  io::ByteRange stored_range(std::size_t slot) const { return array_.stored_range(chunks_[slot]); }
+
   std::int64_t bytes_held() const { return static_cast<std::int64_t>(kept_.size()); }
+  std::int64_t width() const { return width_; }
   bool is_mapped() const { return !array_.is_compressed(); }
 
  private:
@@ -141,6 +145,8 @@ class CsrRows final : public FetchedRows {
     for (const EntryRange& range : ranges_) n_entries_ += range.end - range.begin;
   }
 
+  // Has the rows' bytes read into the map, where they are decoded from it.
+  void read_ahead();
   void inflate(const ChunkCache& cache, const ParallelFor& parallel);
 
   std::int64_t n_rows() const override { return std::ssize(rows_); }
@@ -149,6 +155,7 @@ class CsrRows final : public FetchedRows {
   }
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
   std::int64_t bytes_read() const override {
+    if (bytes_ahead_ > 0) return bytes_inflated_ + bytes_ahead_;
     return bytes_inflated_ + (indices_.is_mapped() ? bytes_of(matrix_.indices()) : 0) +
            (values_.is_mapped() ? bytes_of(matrix_.data()) : 0);
   }
@@ -170,13 +177,38 @@ class CsrRows final : public FetchedRows {
   ArrayRows values_;
   std::int64_t n_entries_ = 0;
   std::int64_t bytes_inflated_ = 0;
+  std::int64_t bytes_ahead_ = 0;
 };
+
+void CsrRows::read_ahead() {
+  const io::ReadAhead* ahead = matrix_.file().ahead();
+  std::vector<const ArrayRows*> mapped;
+  for (const ArrayRows* array : {&indices_, &values_})
+    if (array->is_mapped()) mapped.push_back(array);
+  if (ahead == nullptr || mapped.empty()) return;
+  const auto file = matrix_.file().row_bytes();
+  std::vector<RowPiece> pieces;
+  // Item i is row i of the first array, then of the second.
+  bytes_ahead_ = ahead->ask(
+      n_rows() * std::ssize(mapped), [&](std::int64_t item, std::vector<io::ByteRange>& ranges) {
+        const ArrayRows& array = *mapped[item / n_rows()];
+        pieces.clear();
+        array.append_pieces(item % n_rows(), pieces);
+        for (const RowPiece& piece : pieces)
+          if (piece.data >= file.data() && piece.data < file.data() + file.size())
+            ranges.push_back({piece.data - file.data(), piece.length * array.width()});
+      });
+}
 
 void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
   std::vector<std::pair<ArrayRows*, std::size_t>> tasks;
   for (ArrayRows* array : {&indices_, &values_})
     for (const std::size_t slot : array->take_cached(cache)) tasks.emplace_back(array, slot);
   if (tasks.empty()) return;
+  if (const io::ReadAhead* ahead = matrix_.file().ahead())
+    ahead->ask(std::ssize(tasks), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+      ranges.push_back(tasks[i].first->stored_range(tasks[i].second));
+    });
   std::atomic<std::int64_t> bytes{0};
   parallel(std::ssize(tasks), [&](std::int64_t i) {
     const auto& [array, slot] = tasks[i];
@@ -225,6 +257,7 @@ std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const Chunk
                                             const ParallelFor& parallel) {
   auto fetched = std::make_unique<CsrRows>(
       matrix, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
+  fetched->read_ahead();
   fetched->inflate(cache, parallel);
   return fetched;
 }

@@ -62,11 +62,16 @@ Handle open_file(const std::string& path) {
 
 }  // namespace
 
-H5File::H5File(std::string path) : path_(std::move(path)) {
+H5File::H5File(std::string path, bool reads_ahead) : path_(std::move(path)) {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0) throw_errno(errno, path_, "open");
   change_time_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
+  if (reads_ahead) {
+    row_source_ =
+        io::open_local_file(path_, {.access = io::FileAccess::kMap, .random_access = true});
+    ahead_.emplace(*row_source_);
+  }
   user_block_bytes_ = static_cast<std::uint64_t>(check_bytes(path_, source_->map()));
   const Hdf5Session session;
   id_ = open_file(path_);

@@ -129,7 +129,7 @@ std::uint64_t H5adStore::fingerprint() const {
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
-  auto file = std::make_unique<H5File>(path);
+  auto file = std::make_unique<H5File>(path, options.access != "map");
   std::string layer;
   {
     const Hdf5Session session;

@@ -64,8 +64,9 @@ DType stored_dtype(hid_t type, const std::string& path, const std::string& name)
   return integer_dtype(type, bytes);
 }
 
-StoredArray::StoredArray(const H5File& file, std::string name, std::int32_t number)
-    : file_(file), name_(std::move(name)), number_(number) {
+StoredArray::StoredArray(const H5File& file, std::string name, std::int32_t number,
+                         std::span<const std::byte> bytes)
+    : file_(file), bytes_(bytes), name_(std::move(name)), number_(number) {
   const Hdf5Session session;
   if (object_kind(file_.id(), name_) != ObjectKind::kDataset)
     throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}'", name_);
@@ -127,7 +128,7 @@ void StoredArray::read_chunked_layout(hid_t properties) {
   H5O_info_t object;
   check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData,
              file_.path(), "locating the header of '" + name_ + "'");
-  index_ = ChunkIndex::open(file_.bytes(), file_.user_block_bytes(), object.addr, file_.path());
+  index_ = ChunkIndex::open(bytes_, file_.user_block_bytes(), object.addr, file_.path());
   std::vector<int> filters;
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     unsigned flags = 0;
@@ -166,13 +167,12 @@ void StoredArray::read_whole(hid_t dataset) {
 
 std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::uint64_t size,
                                                    std::int64_t chunk) const {
-  const auto bytes = file_.bytes();
-  if (offset > bytes.size() || size > bytes.size() - offset)
+  if (offset > bytes_.size() || size > bytes_.size() - offset)
     throw_error(
         ErrorKind::kCorruptData, file_.path(),
         "data lies outside the file (truncated?): '{}', chunk {}: offset {}, {} bytes, file has {}",
-        name_, chunk, offset, size, bytes.size());
-  return bytes.subspan(offset, size);
+        name_, chunk, offset, size, bytes_.size());
+  return bytes_.subspan(offset, size);
 }
 
 void StoredArray::locate(std::int64_t begin, std::int64_t end) const {
@@ -232,7 +232,7 @@ void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
     if (begin < end) pieces.push_back({contiguous_ + begin * element_bytes_, end - begin});
     return;
   }
-  const std::byte* file = file_.bytes().data();
+  const std::byte* file = bytes_.data();
   while (begin < end) {
     const std::int64_t chunk = begin / chunk_elements_;
     const std::int64_t within = begin - chunk * chunk_elements_;
@@ -244,10 +244,11 @@ void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
   }
 }
 
-std::int64_t StoredArray::stored_bytes(std::int64_t chunk) const {
-  if (places_[chunk].offset.load(std::memory_order_acquire) == kNeverWritten) return 0;
-  return static_cast<std::int64_t>(places_[chunk].size_and_mask.load(std::memory_order_relaxed) &
-                                   0xffffffffu);
+io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
+  const std::uint64_t offset = places_[chunk].offset.load(std::memory_order_acquire);
+  if (offset == kNeverWritten) return {};
+  const std::uint64_t size = places_[chunk].size_and_mask.load(std::memory_order_relaxed);
+  return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(size & 0xffffffffu)};
 }
 
 std::shared_ptr<const InflatedChunk> StoredArray::inflate(std::int64_t chunk) const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
@@ -28,8 +29,12 @@ DType stored_dtype(hid_t type, const std::string& path, const std::string& name)
 
 class StoredArray {
  public:
-  // number tells arrays of one file apart in the cache. Throws kCorruptData or kUnsupported.
-  StoredArray(const H5File& file, std::string name, std::int32_t number);
+  // number tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
+  // Throws kCorruptData or kUnsupported.
+  StoredArray(const H5File& file, std::string name, std::int32_t number,
+              std::span<const std::byte> bytes);
+  StoredArray(const H5File& file, std::string name, std::int32_t number)
+      : StoredArray(file, std::move(name), number, file.bytes()) {}
 
   const std::string& name() const { return name_; }
   DType dtype() const { return dtype_; }
@@ -48,8 +53,8 @@ class StoredArray {
   void append_pieces(std::int64_t begin, std::int64_t end, std::vector<RowPiece>& pieces) const;
   // One whole chunk, inflated. Elements past the length are what the file holds. REQUIRES: located.
   std::shared_ptr<const InflatedChunk> inflate(std::int64_t chunk) const;
-  // Bytes of the chunk in the file.
-  std::int64_t stored_bytes(std::int64_t chunk) const;
+  // Where the chunk lies in the file; no bytes where it was never written. REQUIRES: located.
+  io::ByteRange stored_range(std::int64_t chunk) const;
   // All elements as 64-bit integers (those above 2^63 turn negative). Throws kCorruptData for other
   // dtypes.
   std::vector<std::int64_t> read_integers() const;
@@ -73,6 +78,7 @@ class StoredArray {
                                         std::int64_t chunk) const;
 
   const H5File& file_;
+  const std::span<const std::byte> bytes_;
   std::string name_;
   std::int32_t number_;
   Handle dataset_;

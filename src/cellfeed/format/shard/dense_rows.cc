@@ -38,6 +38,7 @@ class DenseRows final : public FetchedRows {
             const ParallelFor& parallel)
       : file_(std::move(file)), rows_(rows.begin(), rows.end()), nnz_(rows.size()) {
     for (const std::int64_t row : rows_) file_->row(row);
+    file_->read_ahead(rows_);
     parallel((n_rows() + kRowsPerTask - 1) / kRowsPerTask, [&](std::int64_t task) {
       for (std::int64_t i = task * kRowsPerTask; i < std::min(n_rows(), (task + 1) * kRowsPerTask);
            ++i)
@@ -96,13 +97,23 @@ class DenseRows final : public FetchedRows {
 }  // namespace
 
 DenseFile::DenseFile(std::unique_ptr<io::ByteSource> mapped, std::int64_t n_rows,
-                     std::int64_t n_cols)
+                     std::int64_t n_cols, bool reads_ahead)
     : mapped_(std::move(mapped)), n_rows_(n_rows), n_cols_(n_cols) {
   const auto all = mapped_->map();
   const std::int64_t begin =
       parse_npy_header(all.first(std::min(all.size(), static_cast<std::size_t>(kNpyHeaderBytes))),
                        n_rows, n_cols, mapped_->size(), path());
   values_ = reinterpret_cast<const float*>(all.data() + begin);
+  values_offset_ = begin;
+  if (reads_ahead) ahead_.emplace(*mapped_);
+}
+
+void DenseFile::read_ahead(std::span<const std::int64_t> rows) const {
+  if (!ahead_) return;
+  const auto row_bytes = n_cols_ * static_cast<std::int64_t>(sizeof(float));
+  ahead_->ask(std::ssize(rows), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+    ranges.push_back({values_offset_ + rows[i] * row_bytes, row_bytes});
+  });
 }
 
 const float* DenseFile::row(std::int64_t row) const {

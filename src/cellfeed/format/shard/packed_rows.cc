@@ -24,6 +24,7 @@ class PackedRows final : public FetchedRows {
  public:
   PackedRows(std::shared_ptr<const CellsFile> file, std::span<const std::int64_t> rows)
       : file_(std::move(file)), rows_(rows.begin(), rows.end()), records_(rows.size()) {
+    file_->read_entries_ahead(rows);
     std::vector<io::ByteRange> ranges(file_->reads() ? rows.size() : 0);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i + kEntriesAhead < rows.size()) file_->prefetch_entry(rows[i + kEntriesAhead]);
@@ -35,6 +36,7 @@ class PackedRows final : public FetchedRows {
     }
     bytes_read_ = bytes_used_;
     if (file_->reads()) read(ranges);
+    if (file_->records_ahead()) read_ahead();
   }
 
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
@@ -50,6 +52,7 @@ class PackedRows final : public FetchedRows {
 
  private:
   void read(std::span<const io::ByteRange> ranges);
+  void read_ahead();
   void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
   std::string first_inexact_value(const RecordView& record, DType out) const;
 
@@ -80,6 +83,18 @@ void PackedRows::read(std::span<const io::ByteRange> ranges) {
   for (std::size_t i = 0; i < records_.size(); ++i)
     if (ranges[i].length > 0)
       records_[i].bytes = buffer_.data() + begins[plan.places[i].read] + plan.places[i].offset;
+}
+
+void PackedRows::read_ahead() {
+  const std::int64_t bytes = file_->records_ahead()->ask(
+      n_rows(), [this](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+        // Decoding over-reads.
+        const auto length = static_cast<std::int64_t>(records_[i].length);
+        if (length > 0)
+          ranges.push_back({records_[i].bytes - file_->mapped_bytes(),
+                            length + static_cast<std::int64_t>(kRecordPaddingBytes)});
+      });
+  if (bytes > 0) bytes_read_ = bytes;
 }
 
 // Decoded again as the widest type of its kind, to name the value in the message.
@@ -145,13 +160,28 @@ void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
 
 }  // namespace
 
-CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads)
+CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
+                     bool reads_ahead)
     : mapped_(std::move(mapped)), reads_(std::move(reads)) {
+  if (reads_ahead) {
+    entries_ahead_.emplace(*mapped_);
+    records_ahead_.emplace(*mapped_);
+  }
   const auto all = mapped_->map();
   header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
                          mapped_->size(), path());
   bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
   row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
+}
+
+void CellsFile::read_entries_ahead(std::span<const std::int64_t> rows) const {
+  if (!entries_ahead_ || has_entries_.load(std::memory_order_relaxed)) return;
+  const std::int64_t bytes = entries_ahead_->ask(
+      std::ssize(rows), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+        if (rows[i] >= 0 && rows[i] < header_.n_cells)
+          ranges.push_back({header_.row_table_offset() + 8 * rows[i], 16});
+      });
+  if (bytes == 0) has_entries_.store(true, std::memory_order_relaxed);
 }
 
 CellsFile::Place CellsFile::locate(std::int64_t row) const {

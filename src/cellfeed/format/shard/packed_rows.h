@@ -1,8 +1,10 @@
 // Packed rows: where the records of asked-for rows lie, and their decoding into a batch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,20 +13,27 @@
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/record.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/read_ahead.h"
 #include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::shard {
 
-// A .cells file that is open. Thread-safe: immutable.
+// A .cells file that is open. Thread-safe.
 class CellsFile {
  public:
   // mapped serves the tables and, unless reads is set, the records; reads serves records with
-  // read_many.
-  CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads);
+  // read_many. reads_ahead: fetched records that are not in memory are asked for at once.
+  CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
+            bool reads_ahead = false);
 
   const CellsHeader& header() const { return header_; }
   const std::string& path() const { return mapped_->path(); }
   const io::ByteSource* reads() const { return reads_.get(); }
+  // Null unless it reads ahead.
+  const io::ReadAhead* records_ahead() const { return records_ahead_ ? &*records_ahead_ : nullptr; }
+  // Has the entries read that locate will look at, unless they are in memory. Rows outside are left
+  // out.
+  void read_entries_ahead(std::span<const std::int64_t> rows) const;
 
   struct Place {
     std::int64_t offset = 0;  // in the file
@@ -42,6 +51,10 @@ class CellsFile {
  private:
   std::unique_ptr<io::ByteSource> mapped_;
   std::unique_ptr<io::ByteSource> reads_;
+  std::optional<io::ReadAhead> entries_ahead_;
+  std::optional<io::ReadAhead> records_ahead_;
+  // Entries are read again and again, so that once there they stay.
+  mutable std::atomic<bool> has_entries_{false};
   CellsHeader header_;
   const std::uint8_t* bytes_ = nullptr;
   const std::uint64_t* row_table_ = nullptr;

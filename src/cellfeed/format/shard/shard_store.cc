@@ -17,6 +17,9 @@
 namespace cellfeed::format::shard {
 namespace {
 
+// What keeps NVMe disks busy.
+constexpr int kQueueDepth = 128;
+
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
 StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard) {
@@ -129,23 +132,29 @@ void check_is_shard(const ShardDirectory& directory, const ShardEntry& shard,
 // Null for "auto" and "map": records are read where they are mapped.
 std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::string& access) {
   if (access == "auto" || access == "map") return nullptr;
-  if (access == "pread") return io::open_local_file(path, {.access = io::FileAccess::kPread});
-  if (access == "uring") return io::open_local_file(path, {.access = io::FileAccess::kUring});
-  if (access == "direct")
-    return io::open_local_file(path, {.access = io::FileAccess::kUring, .direct = true});
+  io::LocalFileOptions options{.access = io::FileAccess::kPread, .random_access = true};
+  if (access == "pread") return io::open_local_file(path, options);
+  options.access = io::FileAccess::kUring;
+  options.queue_depth = kQueueDepth;
+  options.direct = access == "direct";
+  if (access == "uring" || access == "direct") return io::open_local_file(path, options);
   throw_invalid("access must be auto, map, pread, uring or direct, not '{}'", access);
 }
 
 std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardEntry& shard,
                                      const OpenOptions& options) {
   const std::string path = directory->path_of(shard.matrix);
-  auto mapped = io::open_local_file(path, {.access = io::FileAccess::kMap});
+  // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
+  const bool reads_ahead = options.access == "auto";
+  auto mapped =
+      io::open_local_file(path, {.access = io::FileAccess::kMap, .random_access = reads_ahead});
   if (directory->manifest().layout == Layout::kDense)
     return std::make_unique<DenseShard>(
         directory, shard,
-        std::make_shared<DenseFile>(std::move(mapped), shard.n_cells,
-                                    directory->manifest().n_genes));
-  auto file = std::make_shared<CellsFile>(std::move(mapped), open_reads(path, options.access));
+        std::make_shared<DenseFile>(std::move(mapped), shard.n_cells, directory->manifest().n_genes,
+                                    reads_ahead));
+  auto file =
+      std::make_shared<CellsFile>(std::move(mapped), open_reads(path, options.access), reads_ahead);
   check_is_shard(*directory, shard, file->header(), path);
   return std::make_unique<PackedShard>(directory, shard, std::move(file));
 }

@@ -105,7 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
     Shards, EveryWay,
     ::testing::Values(Way{Layout::kPacked, "auto"}, Way{Layout::kPacked, "map"},
                       Way{Layout::kPacked, "pread"}, Way{Layout::kPacked, "uring"},
-                      Way{Layout::kPacked, "direct"}, Way{Layout::kDense, "auto"}),
+                      Way{Layout::kPacked, "direct"}, Way{Layout::kDense, "auto"},
+                      Way{Layout::kDense, "map"}),
     [](const auto& info) {
       return (info.param.layout == Layout::kDense ? "dense_" : "packed_") + info.param.access;
     });

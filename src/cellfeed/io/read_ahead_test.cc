@@ -1,0 +1,134 @@
+#include "cellfeed/io/read_ahead.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "cellfeed/io/local_file.h"
+#include "cellfeed/testing/byte_source_conformance.h"
+#include "cellfeed/testing/temp_dir.h"
+
+namespace cellfeed::io {
+namespace {
+
+using testing::random_bytes;
+using testing::TempDir;
+
+// Holds nothing; remembers what it was asked.
+class RecordingSource final : public ByteSource {
+ public:
+  const std::string& path() const override { return path_; }
+  std::int64_t size() const override { return std::int64_t{1} << 40; }
+  std::string_view backend_name() const override { return "recording"; }
+  void read(std::int64_t, std::span<std::byte>) const override {}
+  bool is_cached(std::span<const std::int64_t> offsets) const override {
+    looks += std::ssize(offsets);
+    return std::ranges::none_of(offsets, [this](auto offset) { return offset >= cold_from; });
+  }
+  void will_read(std::span<const ByteRange> ranges) const override {
+    asked.insert(asked.end(), ranges.begin(), ranges.end());
+  }
+
+  std::int64_t cold_from = 0;
+  mutable std::int64_t looks = 0;
+  mutable std::vector<ByteRange> asked;
+
+ private:
+  std::string path_ = "recording";
+};
+
+// Items of 1000 bytes, 100 kB apart, in descending order.
+std::int64_t ask(const ReadAhead& ahead, std::int64_t n) {
+  return ahead.ask(n, [n](std::int64_t item, std::vector<ByteRange>& ranges) {
+    ranges.push_back({(n - 1 - item) * 100'000, 1000});
+  });
+}
+
+TEST(ReadAhead, LooksAtFewItemsAndAsksForNoneThatAreInMemory) {
+  RecordingSource source;
+  source.cold_from = source.size();
+  EXPECT_EQ(ask(ReadAhead(source), 6400), 0);
+  EXPECT_TRUE(source.asked.empty());
+  EXPECT_EQ(source.looks, 100);
+}
+
+TEST(ReadAhead, AsksForEveryItemOnceByOffset) {
+  const RecordingSource source;
+  EXPECT_EQ(ask(ReadAhead(source), 640), 640'000);
+  ASSERT_EQ(source.asked.size(), 640u);
+  for (std::int64_t i = 0; i < 640; ++i) {
+    EXPECT_EQ(source.asked[i].offset, i * 100'000);
+    EXPECT_EQ(source.asked[i].length, 1000);
+  }
+}
+
+TEST(ReadAhead, JoinsNeighbours) {
+  const RecordingSource source;
+  const ReadAhead ahead(source);
+  const std::int64_t bytes = ahead.ask(100, [](std::int64_t item, std::vector<ByteRange>& ranges) {
+    ranges.push_back({item * 5000, 1000});
+    ranges.push_back({(1 << 30) + item * 1000, 1000});
+  });
+  ASSERT_EQ(source.asked.size(), 2u);
+  EXPECT_EQ(source.asked[0].length, 99 * 5000 + 1000);
+  EXPECT_EQ(source.asked[1].length, 100'000);
+  EXPECT_EQ(bytes, source.asked[0].length + source.asked[1].length);
+}
+
+TEST(ReadAhead, OnceSomethingWasMissingAsksWithoutLookingForAWhile) {
+  RecordingSource source;
+  const ReadAhead ahead(source);
+  EXPECT_GT(ask(ahead, 64), 0);
+  source.cold_from = source.size();
+  source.looks = 0;
+  int asked = 0;
+  while (ask(ahead, 64) > 0) {
+    EXPECT_EQ(source.looks, 0);
+    ASSERT_LT(++asked, 1000);
+  }
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(ask(ahead, 64), 0);
+}
+
+TEST(ReadAhead, TakesItemsWithoutBytes) {
+  const RecordingSource source;
+  EXPECT_EQ(ReadAhead(source).ask(0, [](auto, auto&) {}), 0);
+  EXPECT_EQ(ReadAhead(source).ask(100, [](auto, auto& ranges) { ranges.push_back({7, 0}); }), 0);
+  EXPECT_TRUE(source.asked.empty());
+}
+
+bool drop_from_memory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  if (fd < 0) return false;
+  ::fsync(fd);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+  return true;
+}
+
+TEST(ReadAhead, BringsAFileFromDiskIntoTheMap) {
+  const TempDir dir;
+  const auto content = random_bytes(1 << 20, 1);
+  const std::string path = dir.write("content.bin", content);
+  ASSERT_TRUE(drop_from_memory(path));
+  const auto source = open_local_file(path, {.access = FileAccess::kMap, .random_access = true});
+  const std::vector<std::int64_t> offsets{0, 300'000, (1 << 20) - 1};
+  if (source->is_cached(offsets)) GTEST_SKIP() << "this file system keeps its files in memory";
+  const ReadAhead ahead(*source);
+  const AppendRanges whole = [](std::int64_t item, std::vector<ByteRange>& ranges) {
+    ranges.push_back({item << 16, 1 << 16});
+  };
+  EXPECT_EQ(ahead.ask(16, whole), 1 << 20);
+  for (int i = 0; i < 1000 && !source->is_cached(offsets); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(source->is_cached(offsets));
+  EXPECT_TRUE(std::ranges::equal(source->map(), content));
+}
+
+}  // namespace
+}  // namespace cellfeed::io
