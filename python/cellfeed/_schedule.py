@@ -34,10 +34,11 @@ class Settings:
 class Run:
     """One iteration of this process: batches ``first``, ``first + step``, ... of ``plan``.
 
-    Its epoch is taken by :meth:`start`, so an iterator that is never advanced takes none.
+    Its epoch is taken by :meth:`start`, so an iterator that is never advanced takes none. In a
+    worker process it is taken at once: there the iterator is of the DataLoader, which reads ahead.
     """
 
-    plan: _core.Plan
+    plan: _core.Plan | None = None
     epoch: int
     first: int
 
@@ -48,10 +49,13 @@ class Run:
         self.step = self.worker.count
         self.n_yielded = 0
         self.is_exhausted = False
+        if self.worker.is_process:
+            self.start()
 
     def start(self) -> _core.Plan:
         """Take the epoch and make its plan."""
-        self._schedule._start(self, self._ordinal)
+        if self.plan is None:
+            self._schedule._start(self, self._ordinal)
         return self.plan
 
     def numbers(self) -> Iterator[int]:

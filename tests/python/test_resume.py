@@ -255,6 +255,27 @@ def test_stateful_data_loader(num_workers):
     assert stream(resumed) == third
 
 
+@pytest.mark.filterwarnings("ignore:.*set_vital")
+def test_persistent_stateful_workers():
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    epochs = [stream(make(cf.BlockShuffling(4)).plan(epoch)) for epoch in range(4)]
+
+    def loader():
+        dataset = make(cf.BlockShuffling(4))
+        return stateful(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+
+    for steps in (0, 3):
+        before = loader()
+        assert stream(before) == epochs[0]
+        iterator = iter(before)
+        assert stream(next(iterator) for _ in range(steps)) == epochs[1][:steps]
+        resumed = loader()
+        resumed.load_state_dict(before.state_dict())
+        assert stream(resumed) == epochs[1][steps:]
+        assert stream(resumed) == epochs[2]
+        assert stream(resumed) == epochs[3]
+
+
 # Processes that are killed -----------------------------------------------------------------------
 
 
