@@ -107,6 +107,7 @@ def measure_load(
             trainer.step(batch.x, batch.rows)
         return n_cells, waited
 
+    cells_a_read = getattr(module, "cells_a_read", lambda task: task.batch_size)(task)
     rates, stalls = [], []
     first, first_wait = 0, 0.0
     if not task.is_cold:
@@ -121,9 +122,12 @@ def measure_load(
             n, waited = take()
             done, waiting = done + n, waiting + waited
             elapsed = time.perf_counter() - begin
-            if (elapsed >= seconds and not task.is_cold) or (
-                task.is_cold and (done >= atlas.n_cells or elapsed >= 10 * seconds)
-            ):
+            if task.is_cold:
+                is_over = done >= atlas.n_cells or elapsed >= 10 * seconds
+            else:
+                # A window holds whole reads: it ends where a read's cells end.
+                is_over = elapsed >= seconds and done % cells_a_read < n
+            if is_over:
                 break
         rates.append(done / elapsed)
         stalls.append(waiting / elapsed)

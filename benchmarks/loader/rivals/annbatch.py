@@ -16,6 +16,10 @@ from . import Atlas, Delivered, selected_columns, shape_output
 CELLS_A_READ = 16384
 
 
+def cells_a_read(task: Any) -> int:
+    return CELLS_A_READ
+
+
 def open_batches(task: Any, atlas: Atlas) -> Iterator[Delivered]:
     zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
     chunk = task.block_size

@@ -32,6 +32,10 @@ def _fetch(collection: Any, rows: np.ndarray) -> Fetched:
     return Fetched(collection[rows].X, np.asarray(rows))
 
 
+def cells_a_read(task: Any) -> int:
+    return task.batch_size * task.fetch_factor
+
+
 def open_batches(task: Any, atlas: Atlas) -> Iterator[Delivered]:
     is_stream = task.access == "stream"
     dataset = scDataset(
