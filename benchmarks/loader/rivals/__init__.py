@@ -1,8 +1,8 @@
 """One module a program.
 
 ``open_batches(task, atlas)`` opens the data and returns an endless iterator of :class:`Delivered`;
-some also have ``convert(task, atlas, target)``, and ``cells_a_read(task)`` where batches are cut out
-of larger reads. A program that is not installed raises ImportError,
+some also have ``convert(task, atlas, target)``, and ``cells_a_read(task)`` where batches are cut
+out of larger reads. A program that is not installed raises ImportError,
 and is then skipped with that message.
 """
 
