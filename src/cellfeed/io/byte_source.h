@@ -40,6 +40,9 @@ class ByteSource {
   // unspecified, but nothing writes to them.
   virtual void read_many(std::span<const ReadRequest> requests) const;
 
+  // A power of two; read_many copies nothing where offset, length and address are multiples of it.
+  virtual std::int64_t alignment() const { return 1; }
+
   // The whole source where it is addressable memory, else empty (also for an empty source).
   // Lifetime: as long as the source. A file that is shortened while mapped ends the process with
   // SIGBUS, so writers replace files (AtomicFile) and never shorten them.

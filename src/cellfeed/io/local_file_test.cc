@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <functional>
 
+#include "cellfeed/io/open_file.h"
 #include "cellfeed/testing/byte_source_conformance.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -120,6 +122,38 @@ TEST(LocalFile, BackendSaysWhatServesTheReads) {
   EXPECT_EQ(name(FileAccess::kMap), "mmap");
   EXPECT_EQ(name(FileAccess::kPread), "pread");
   EXPECT_THAT(name(FileAccess::kUring), AnyOf("io_uring", "pread (io_uring refused)"));
+}
+
+TEST(LocalFile, DirectReadsOfWholeBlocksEqualAllOthers) {
+  const TempDir dir;
+  const auto content = testing::random_bytes((3 << 20) + 777, 4);
+  const std::string path = dir.write("content.bin", content);
+  std::unique_ptr<ByteSource> source;
+  try {
+    source = open_local_file(path, {.access = FileAccess::kUring, .direct = true});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    GTEST_SKIP() << "this file system has no direct reads";
+  }
+  const std::int64_t block = source->alignment();
+  ASSERT_GE(block, 1);
+  const AlignedBytes buffer = allocate_direct_buffer(4 << 20);
+  std::vector<ReadRequest> requests;
+  std::int64_t at = 0;
+  // Blocks of all lengths, a few of them moved off their alignment, and the file's last bytes.
+  for (std::int64_t n = 1; at + n * block < source->size(); n = n * 2 % 1023) {
+    const std::int64_t shift = n == 4 || n == 64 ? 1 : 0;
+    const auto length = static_cast<std::size_t>(n * block - shift);
+    requests.push_back({at + shift, {buffer.get() + at + shift, length}});
+    at += n * block;
+  }
+  requests.push_back({at, {buffer.get() + at, static_cast<std::size_t>(source->size() - at)}});
+  source->read_many(requests);
+  for (const ReadRequest& request : requests)
+    EXPECT_TRUE(std::ranges::equal(
+        request.out,
+        std::span(content).subspan(static_cast<std::size_t>(request.offset), request.out.size())))
+        << "offset " << request.offset << ", " << request.out.size() << " bytes";
 }
 
 TEST(LocalFile, FallsBackVisiblyWhereIoUringIsRefused) {

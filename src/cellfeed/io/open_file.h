@@ -11,8 +11,8 @@
 
 namespace cellfeed::io {
 
-// Offset, length and address of an O_DIRECT read are multiples of this: the largest logical block
-// size in use.
+// Offset, length and address of a bounced O_DIRECT read are multiples of this: the largest logical
+// block size in use.
 inline constexpr std::int64_t kDirectAlignment = 4096;
 
 class OpenFile {
@@ -23,7 +23,8 @@ class OpenFile {
       : path_(std::move(other.path_)),
         fd_(std::exchange(other.fd_, -1)),
         size_(other.size_),
-        is_direct_(other.is_direct_) {}
+        is_direct_(other.is_direct_),
+        alignment_(other.alignment_) {}
   OpenFile& operator=(OpenFile&&) = delete;
   ~OpenFile();
 
@@ -31,6 +32,8 @@ class OpenFile {
   int fd() const { return fd_; }
   std::int64_t size() const { return size_; }
   bool is_direct() const { return is_direct_; }
+  // What this file's O_DIRECT reads must be multiples of, 4096 at most; 1 where not direct.
+  std::int64_t alignment() const { return alignment_; }
 
   // REQUIRES: the range is inside size(). Throws kCorruptData when the file has become shorter.
   void read(std::int64_t offset, std::span<std::byte> out) const;
@@ -44,6 +47,7 @@ class OpenFile {
   int fd_ = -1;
   std::int64_t size_ = 0;
   bool is_direct_ = false;
+  std::int64_t alignment_ = 1;
 };
 
 struct FreeAligned {

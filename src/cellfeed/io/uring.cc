@@ -20,6 +20,13 @@ constexpr std::int64_t kMaxReadBytes = 1 << 30;
               std::strerror(error_number));
 }
 
+bool is_aligned(const ReadRequest& request, std::int64_t alignment) {
+  const auto address = reinterpret_cast<std::uintptr_t>(request.out.data());
+  return (static_cast<std::uintptr_t>(request.offset) | request.out.size() | address) %
+             static_cast<std::uintptr_t>(alignment) ==
+         0;
+}
+
 bool is_refusal(int error_number) {
   return error_number == ENOSYS || error_number == EPERM || error_number == EACCES;
 }
@@ -82,10 +89,11 @@ void Ring::read_all(const OpenFile& file, std::span<const ReadRequest> requests)
 
 // There is always an entry: the queue holds queue_depth of them, and so many slots there are.
 void Ring::start_read(const OpenFile& file, std::size_t slot) {
-  auto& [rest, span, bounce] = slots_[slot];
+  auto& [rest, span, bounce, is_bounced] = slots_[slot];
   const std::int64_t wanted = std::ssize(rest.out);
   std::byte* target = rest.out.data();
-  if (file.is_direct()) {
+  is_bounced = file.is_direct() && !is_aligned(rest, file.alignment());
+  if (is_bounced) {
     span = direct_span(rest.offset, wanted, kBounceBytes);
     target = bounce.get();
   } else {
@@ -144,7 +152,7 @@ void Ring::reap(const OpenFile& file) {
 }
 
 void Ring::finish_read(const OpenFile& file, std::size_t slot, int result) {
-  auto& [rest, span, bounce] = slots_[slot];
+  auto& [rest, span, bounce, is_bounced] = slots_[slot];
   if (result == -EAGAIN || result == -EINTR) {
     again_.push_back(slot);
     return;
@@ -155,7 +163,7 @@ void Ring::finish_read(const OpenFile& file, std::size_t slot, int result) {
   }
   const std::int64_t got = std::min<std::int64_t>(result - span.skip, span.useful);
   if (got <= 0) throw_shrunken(file.path(), rest.offset, std::ssize(rest.out), file.size());
-  if (file.is_direct()) {
+  if (is_bounced) {
     std::memcpy(rest.out.data(), bounce.get() + span.skip, static_cast<std::size_t>(got));
   }
   rest.out = rest.out.subspan(static_cast<std::size_t>(got));

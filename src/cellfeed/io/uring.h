@@ -33,7 +33,8 @@ class Ring {
   struct Slot {
     ReadRequest rest;     // what is still to be read
     DirectSpan span;      // of the read in flight
-    AlignedBytes bounce;  // direct reads only
+    AlignedBytes bounce;  // for direct reads that are not aligned
+    bool is_bounced = false;
   };
 
   void start_read(const OpenFile& file, std::size_t slot);

@@ -19,6 +19,8 @@ class UringSource final : public ByteSource {
   std::int64_t size() const override { return file_.size(); }
   std::string_view backend_name() const override { return "io_uring"; }
 
+  std::int64_t alignment() const override { return file_.alignment(); }
+
   // A single read gains nothing from a queue.
   void read(std::int64_t offset, std::span<std::byte> out) const override {
     check_range(*this, offset, std::ssize(out));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
@@ -12,13 +13,17 @@ namespace {
 
 // Reading this much unused costs less than another read; a read stays small enough to go beside
 // others.
-constexpr std::int64_t kMaxGapBytes = 16 << 10;
-constexpr std::int64_t kMaxReadBytes = 4 << 20;
+constexpr std::int64_t kMaxGapBytes = 8 << 10;
+constexpr std::int64_t kMaxReadBytes = 1 << 20;
 constexpr std::size_t kEntriesAhead = 16;
 constexpr std::int64_t kRecordsAhead = 4;
 
 // Entries of 4 bytes that a decoder with room may overwrite.
 constexpr std::int64_t kOverrunEntries = 16;
+
+std::int64_t round_up(std::int64_t value, std::int64_t block) {
+  return (value + block - 1) / block * block;
+}
 
 class PackedRows final : public FetchedRows {
  public:
@@ -35,7 +40,7 @@ class PackedRows final : public FetchedRows {
       if (file_->reads()) ranges[i] = {place.offset, place.length};
     }
     bytes_read_ = bytes_used_;
-    if (file_->reads()) read(ranges);
+    if (file_->reads()) read(std::move(ranges));
     if (file_->records_ahead()) read_ahead();
   }
 
@@ -51,7 +56,7 @@ class PackedRows final : public FetchedRows {
   }
 
  private:
-  void read(std::span<const io::ByteRange> ranges);
+  void read(std::vector<io::ByteRange> ranges);
   void read_ahead();
   void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
   std::string first_inexact_value(const RecordView& record, DType out) const;
@@ -65,24 +70,40 @@ class PackedRows final : public FetchedRows {
   std::int64_t bytes_used_ = 0;
 };
 
-void PackedRows::read(std::span<const io::ByteRange> ranges) {
+// Whole blocks of the source, so that they are read where they are decoded.
+void PackedRows::read(std::vector<io::ByteRange> ranges) {
+  const std::int64_t block = file_->reads()->alignment();
+  for (io::ByteRange& range : ranges) {
+    if (range.length == 0) continue;
+    const std::int64_t end = round_up(range.offset + range.length, block);
+    range.offset -= range.offset % block;
+    range.length = std::min(end, file_->reads()->size()) - range.offset;
+  }
   const io::CoalescedReads plan = io::coalesce(ranges, kMaxGapBytes, kMaxReadBytes);
   std::vector<std::int64_t> begins;
+  std::int64_t total = 0;
   bytes_read_ = 0;
   for (const auto& range : plan.reads) {
-    begins.push_back(bytes_read_);
+    begins.push_back(total);
+    total += round_up(range.length, block);
     bytes_read_ += range.length;
   }
-  buffer_.reset(static_cast<std::size_t>(bytes_read_));
+  buffer_.reset(static_cast<std::size_t>(total + block));
+  const auto address = reinterpret_cast<std::uintptr_t>(buffer_.data());
+  std::uint8_t* base = buffer_.data() + (round_up(static_cast<std::int64_t>(address), block) -
+                                         static_cast<std::int64_t>(address));
   std::vector<io::ReadRequest> requests;
   for (std::size_t i = 0; i < plan.reads.size(); ++i)
     requests.push_back({plan.reads[i].offset,
-                        {reinterpret_cast<std::byte*>(buffer_.data()) + begins[i],
+                        {reinterpret_cast<std::byte*>(base) + begins[i],
                          static_cast<std::size_t>(plan.reads[i].length)}});
   file_->reads()->read_many(requests);
-  for (std::size_t i = 0; i < records_.size(); ++i)
-    if (ranges[i].length > 0)
-      records_[i].bytes = buffer_.data() + begins[plan.places[i].read] + plan.places[i].offset;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (records_[i].length == 0) continue;
+    const std::int64_t in_file = records_[i].bytes - file_->mapped_bytes();
+    const std::int64_t skipped = in_file - ranges[i].offset;
+    records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
+  }
 }
 
 void PackedRows::read_ahead() {
@@ -205,9 +226,12 @@ std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
 
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {
   if (!file.reads()) return 0;
-  std::int64_t bytes = 0;
-  for (const std::int64_t row : rows) bytes += file.locate(row).length + kMaxGapBytes;
-  return std::min(bytes, file.header().records_bytes + kMaxGapBytes);
+  // Of each read the blocks at both ends, and the gap before it; once more for the buffer's start.
+  const std::int64_t block = file.reads()->alignment();
+  std::int64_t bytes = block;
+  for (const std::int64_t row : rows) bytes += file.locate(row).length + kMaxGapBytes + 2 * block;
+  // Reads never overlap.
+  return std::min(bytes, file.header().records_bytes + 4 * block);
 }
 
 }  // namespace cellfeed::format::shard
