@@ -165,7 +165,7 @@ void BatchIterator::State::read_windows() {
   std::shared_ptr<Window> unwanted;
   const std::lock_guard lock(mutex);
   if (is_reading_over()) unwanted.swap(next_window);
-  read_error = error;
+  read_error = std::move(error);
   is_read_out = true;
   changed.notify_all();
 }
