@@ -9,7 +9,7 @@ namespace {
 
 // A look costs about as much as decoding half a row. What slips through a sample of a large request
 // is few rows, each read by a page fault.
-constexpr std::int64_t kSampleEvery = 64;
+constexpr std::int64_t kSampleEvery = 128;
 constexpr std::int64_t kWantedSamples = 16;
 constexpr std::int64_t kSampleEveryAtLeast = 16;
 constexpr std::int32_t kCallsWithoutLooking = 15;

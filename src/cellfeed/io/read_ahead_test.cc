@@ -54,7 +54,7 @@ TEST(ReadAhead, LooksAtFewItemsAndAsksForNoneThatAreInMemory) {
   source.cold_from = source.size();
   EXPECT_EQ(ask(ReadAhead(source), 6400), 0);
   EXPECT_TRUE(source.asked.empty());
-  EXPECT_EQ(source.looks, 100);
+  EXPECT_EQ(source.looks, 50);
 }
 
 TEST(ReadAhead, AsksForEveryItemOnceByOffset) {
