@@ -117,7 +117,8 @@ class Book:
 def _number(value: float, figure: str) -> str:
     if figure == "rate":
         return f"{value:,.0f}"
-    return f"{value:.3f}" if figure == "first_batch_s" else f"{value:,.1f}"
+    digits = {"first_batch_s": 3, "bits_per_value": 2}.get(figure, 0)
+    return f"{value:,.{digits}f}"
 
 
 def _factor(value: float) -> str:

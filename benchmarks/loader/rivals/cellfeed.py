@@ -16,9 +16,13 @@ _IMPORTED = (cf.open, cf.Loader)
 
 
 def open_batches(task: Any, atlas: Atlas) -> Iterator[Delivered]:
+    return _read(task, atlas, open_loader(task, atlas))
+
+
+def open_loader(task: Any, atlas: Atlas) -> cf.Loader:
     is_h5ad = task.data in ("plain", "gzip")
     cells = cf.open(atlas.files(task.data) if is_h5ad else atlas.path(task.data))
-    return _read(make_loader(task, cells))
+    return make_loader(task, cells)
 
 
 def make_loader(task: Any, cells: cf.CellCollection) -> cf.Loader:
@@ -40,10 +44,12 @@ def make_loader(task: Any, cells: cf.CellCollection) -> cf.Loader:
     )
 
 
-def _read(loader: cf.Loader) -> Iterator[Delivered]:
+def _read(task: Any, atlas: Atlas, loader: cf.Loader) -> Iterator[Delivered]:
     while True:
         for batch in loader:
             yield Delivered(batch.x, batch.index)
+        if task.option("is_opened_each_epoch"):
+            loader = open_loader(task, atlas)
 
 
 def convert(task: Any, atlas: Atlas, target: str) -> None:
