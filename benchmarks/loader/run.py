@@ -127,6 +127,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--package", help="a directory that holds the cellfeed/ to measure")
     parser.add_argument("--fresh", action="store_true", help="write our shards again")
+    parser.add_argument("--keep", action="store_true", help="skip what the results hold already")
     parser.add_argument("--results", help="JSON to add to (default: DATA/results.json)")
     parser.add_argument("--write", help="write the tables to this file, plots beside it")
     args = parser.parse_args()
@@ -173,10 +174,12 @@ def main() -> int:
     runner = Runner(workshop, args.seconds, args.windows)
     tasks = [task for lines in checks.values() for check in lines for task in check.tasks]
     tasks += [task for f in figures for series in f.series.values() for task in series]
+    book = report.Book(pathlib.Path(args.results or pathlib.Path(args.data) / "results.json"))
+    if args.keep:
+        tasks = [task for task in tasks if task not in book.rounds]
     began = time.time()
     runner.run(tasks, args.rounds)
     print(f"measured in {time.time() - began:.0f} s")
-    book = report.Book(pathlib.Path(args.results or pathlib.Path(args.data) / "results.json"))
     book.add(runner.results, runner.notes, report.machine(interpreters))
     for name, lines in checks.items():
         print(f"\n{report.table(SETS[name][0], lines, book)}")
