@@ -39,8 +39,8 @@ nanobind::object vector_as_array(std::vector<T> values) {
 
 // An array of `dtype` over untyped memory; booleans are one byte each.
 template <typename Owner>
-nanobind::object untyped_as_array(DType dtype, const void* data, std::initializer_list<std::size_t> shape,
-                                  Owner owner) {
+nanobind::object untyped_as_array(DType dtype, const void* data,
+                                  std::initializer_list<std::size_t> shape, Owner owner) {
   return dispatch_dtype(dtype, [&](auto zero) {
     return as_array(static_cast<const decltype(zero)*>(data), shape, std::move(owner));
   });

@@ -96,11 +96,12 @@ std::shared_ptr<const Collection> open_collection(const std::vector<std::string>
                                                   const std::optional<std::string>& join,
                                                   std::optional<std::vector<std::string>> genes,
                                                   bool make_unique, const std::string& layer,
-                                                  std::int64_t cache_bytes, bool allow_dense) {
+                                                  std::int64_t cache_bytes,
+                                                  const std::string& access) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
-  options.open.allow_dense = allow_dense;
+  options.open.access = access;
   options.make_unique = make_unique;
   if (genes) {
     options.join = collection::Join::kFixed;
@@ -163,7 +164,7 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
-                  "layer"_a, "cache_bytes"_a, "allow_dense"_a)
+                  "layer"_a, "cache_bytes"_a, "access"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none())

@@ -35,12 +35,11 @@ struct PyBatch {
   }
 };
 
-std::shared_ptr<const LoaderCore> make_core(std::shared_ptr<const collection::Collection> cells,
-                                            const std::string& output, const std::string& dtype,
-                                            const std::string& casting,
-                                            std::vector<std::string> obs,
-                                            std::vector<std::shared_ptr<transform::Transform>> transforms,
-                                            std::int64_t memory_budget, int threads, int prefetch) {
+std::shared_ptr<const LoaderCore> make_core(
+    std::shared_ptr<const collection::Collection> cells, const std::string& output,
+    const std::string& dtype, const std::string& casting, std::vector<std::string> obs,
+    std::vector<std::shared_ptr<transform::Transform>> transforms, std::int64_t memory_budget,
+    int threads, int prefetch) {
   loader::LoaderOptions options;
   if (output != "csr" && output != "dense")
     throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", output);
@@ -95,7 +94,8 @@ nb::dict stats_of(const LoaderCore& core) {
   for (std::size_t i = 0; i < core.obs.size(); ++i)
     if (core.obs[i]->is_categorical())
       entropy[core.obs[i]->name().c_str()] =
-          c.entropy_bits[i].load() / static_cast<double>(std::max<std::int64_t>(c.assembled.load(), 1));
+          c.entropy_bits[i].load() /
+          static_cast<double>(std::max<std::int64_t>(c.assembled.load(), 1));
   stats["label_entropy_bits"] = entropy;
   stats["queue_depth"] = static_cast<double>(c.ready_sum.load()) / static_cast<double>(batches);
   stats["peak_bytes"] = c.peak_bytes.load();
@@ -111,7 +111,8 @@ nb::object values_array(const PyBatch& self) {
   const auto& dense = std::get<matrix::DenseBlock>(self.batch().x);
   return untyped_as_array(
       matrix::value_buffer_dtype(dense.values), matrix::value_buffer_data(dense.values),
-      {static_cast<std::size_t>(dense.n_rows), static_cast<std::size_t>(dense.n_cols)}, self.loaded);
+      {static_cast<std::size_t>(dense.n_rows), static_cast<std::size_t>(dense.n_cols)},
+      self.loaded);
 }
 
 void bind_batch(nb::module_& module) {
@@ -123,29 +124,33 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("n_rows", [](const PyBatch& self) { return self.batch().n_rows(); })
       .def_prop_ro("n_cols",
                    [](const PyBatch& self) {
-                     return std::visit([](const auto& block) { return block.n_cols; }, self.batch().x);
+                     return std::visit([](const auto& block) { return block.n_cols; },
+                                       self.batch().x);
                    })
       .def_prop_ro("indptr",
                    [](const PyBatch& self) {
-                     return as_array(self.csr().indptr.data(), {self.csr().indptr.size()}, self.loaded);
+                     return as_array(self.csr().indptr.data(), {self.csr().indptr.size()},
+                                     self.loaded);
                    })
       .def_prop_ro("indices",
                    [](const PyBatch& self) {
                      const auto& csr = self.csr();
                      return as_array(csr.indices.data(),
-                                     {static_cast<std::size_t>(csr.indptr[csr.n_rows])}, self.loaded);
+                                     {static_cast<std::size_t>(csr.indptr[csr.n_rows])},
+                                     self.loaded);
                    })
       .def_prop_ro("values", &values_array)
       .def_prop_ro("rows",
                    [](const PyBatch& self) {
-                     return as_array(self.batch().rows.data(), {self.batch().rows.size()}, self.loaded);
+                     return as_array(self.batch().rows.data(), {self.batch().rows.size()},
+                                     self.loaded);
                    })
       .def_prop_ro("is_padding",
                    [](const PyBatch& self) -> nb::object {
                      const auto& padding = self.batch().is_padding;
                      if (padding.empty()) return nb::none();
-                     return as_array(reinterpret_cast<const bool*>(padding.data()), {padding.size()},
-                                     self.loaded);
+                     return as_array(reinterpret_cast<const bool*>(padding.data()),
+                                     {padding.size()}, self.loaded);
                    })
       .def("obs", [](const PyBatch& self, std::size_t i) {
         const auto& column = self.batch().obs.at(i);
@@ -165,24 +170,24 @@ void bind_loader(nb::module_& module) {
   nb::class_<LoaderCore>(module, "LoaderCore")
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
                   "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a)
-      .def_prop_ro("gene_names", [](const LoaderCore& self) { return self.pipeline->genes().names; })
+      .def_prop_ro("gene_names",
+                   [](const LoaderCore& self) { return self.pipeline->genes().names; })
       .def_prop_ro("n_genes", [](const LoaderCore& self) { return self.pipeline->genes().size(); })
       .def_prop_ro("threads", [](const LoaderCore& self) { return self.options.threads; })
-      .def("iterate",
-           [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan, std::int64_t first,
-              std::int64_t step) {
-             return new BatchIterator(std::move(self), plan, first, step);
-           },
-           nb::rv_policy::take_ownership, "plan"_a, "first"_a = 0, "step"_a = 1)
-      .def("read_rows",
-           [](const LoaderCore& self, const Int64Array& rows) {
-             const ReleasedGil released;
-             return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
-           },
-           "rows"_a)
+      .def(
+          "iterate",
+          [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan, std::int64_t first,
+             std::int64_t step) { return new BatchIterator(std::move(self), plan, first, step); },
+          nb::rv_policy::take_ownership, "plan"_a, "first"_a = 0, "step"_a = 1)
+      .def(
+          "read_rows",
+          [](const LoaderCore& self, const Int64Array& rows) {
+            const ReleasedGil released;
+            return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
+          },
+          "rows"_a)
       .def("stats", &stats_of);
-  module.def("stop_all_iterators", &loader::stop_all_iterators,
-             nb::call_guard<ReleasedGil>());
+  module.def("stop_all_iterators", &loader::stop_all_iterators, nb::call_guard<ReleasedGil>());
 }
 
 }  // namespace cellfeed::bindings

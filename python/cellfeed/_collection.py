@@ -31,7 +31,7 @@ def open(
     layer: str = "X",
     make_unique: bool = False,
     cache: int | str = "256MiB",
-    allow_dense: bool = False,
+    access: str = "auto",
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
@@ -56,8 +56,10 @@ def open(
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
     cache
         Bytes of inflated chunks kept between reads of a compressed file.
-    allow_dense
-        Read a dense ``X`` as sparse rows.
+    access
+        How packed shards are read: ``"auto"`` maps them and asks for what is not in memory ahead of
+        time, ``"map"`` maps them only, ``"pread"`` and ``"uring"`` copy through read calls,
+        ``"direct"`` goes past the page cache. Other files treat all of these as ``"auto"``.
 
     Returns
     -------
@@ -80,11 +82,11 @@ def open(
         raise InvalidTypeError(f"paths must be a path or a list of paths: {paths!r}") from error
     axis = _gene_axis(genes)
     core = _core.Collection.open(
-        names, join, axis, make_unique, layer, parse_bytes(cache, "cache"), allow_dense
+        names, join, axis, make_unique, layer, parse_bytes(cache, "cache"), access
     )
     options = {
         "join": join, "genes": axis, "layer": layer, "make_unique": make_unique, "cache": cache,
-        "allow_dense": allow_dense,
+        "access": access,
     }  # fmt: skip
     return _with_obs(CellCollection(core, names, options, []), obs)
 

@@ -64,6 +64,11 @@ class Loader:
         Drop a last batch shorter than ``batch_size``, on every rank alike.
     casting
         ``"exact"`` refuses values that the dtype cannot hold; ``"same_kind"`` rounds them.
+    tune
+        Measure for a few seconds and use the block size, fetch factor, threads and memory that load
+        fastest here while batches keep 98 % of true random's label entropy. The name of a label
+        column, or ``True`` for the first one in ``obs``. Needs ``BlockShuffling`` and one rank;
+        ``loader.tuning`` then holds what was measured.
 
     Raises
     ------
@@ -92,6 +97,7 @@ class Loader:
         threads: int | None = None,
         drop_last: bool = False,
         casting: str = "exact",
+        tune: bool | str = False,
     ) -> None:
         if not isinstance(cells, CellCollection):
             raise InvalidTypeError(
@@ -103,23 +109,32 @@ class Loader:
         if len(cells) == 0:
             raise InvalidArgumentError("the collection has no cells to load")
         self.cells = cells
-        self.strategy = strategy
         self.batch_size = as_int("batch_size", batch_size, 1)
         self.fetch_factor = 16 if fetch_factor is None else as_int("fetch_factor", fetch_factor, 1)
         self.rank, self.world_size = resolve_rank(rank, world_size)
+        obs = cells.default_obs if obs is None else [obs] if isinstance(obs, str) else list(obs)
+        budget = parse_bytes(memory_budget)
+        self.tuning: dict[str, Any] | None = None
+        if tune:
+            from ._tuning import tuned, with_block_size
+
+            best = tuned(cells, strategy, self.batch_size, tune, obs, self.world_size, budget)
+            strategy = with_block_size(strategy, best["block_size"])
+            self.fetch_factor, threads = best["fetch_factor"], best["threads"]
+            budget, self.tuning = best["memory_budget"], best
+        self.strategy = strategy
         is_seed_free = seed is None
         seed = resolve_seed(seed, self.world_size)
         self.partition = _choose_partition(partition, cells, self.world_size)
         self.remainder = remainder
         self.drop_last = bool(drop_last)
-        obs = cells.default_obs if obs is None else [obs] if isinstance(obs, str) else list(obs)
         self._settings: dict[str, Any] = {
             "output": output,
             "dtype": np.dtype(dtype).name,
             "casting": casting,
             "obs": obs,
             "transforms": [_core_transform(t) for t in transforms],
-            "memory_budget": parse_bytes(memory_budget),
+            "memory_budget": budget,
             "threads": 0 if threads is None else as_int("threads", threads, 1),
             "prefetch": 0,
         }

@@ -6,14 +6,12 @@ import importlib
 from typing import Any
 
 _LAZY = {
-    "CellDataModule": "..training",
     "CellDataset": ".dataset",
     "DistributedShardSampler": ".distributed",
     "GeneSelectionCollator": ".gene_selection",
     "GeneVocab": ".vocab",
     "MemoryMappedStore": ".memmap_store",
     "ShardedCellDataset": ".dataset",
-    "StreamingCellDataset": ".streaming",
     "WeightedCellSampler": ".sampling",
     "collate_cells": ".gene_selection",
     "convert_to_shards": ".sharding",

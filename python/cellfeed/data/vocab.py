@@ -145,7 +145,6 @@ class GeneVocab:
                 join="outer" if is_list else None,
                 layer=layer,
                 make_unique=True,
-                allow_dense=True,
             )
         names = cells.var_names if key == "var_names" else _var_column(cells, key)
         if n_genes is None:

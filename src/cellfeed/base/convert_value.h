@@ -13,16 +13,19 @@ namespace cellfeed {
 // True when To holds every From exactly, so that no check is needed.
 template <typename To, typename From>
 constexpr bool is_always_exact() {
-  if constexpr (std::is_same_v<To, From> || std::is_same_v<From, bool>) return true;
+  if constexpr (std::is_same_v<To, From> || std::is_same_v<From, bool>)
+    return true;
   else if constexpr (std::is_floating_point_v<To>)
     return std::numeric_limits<From>::digits <= std::numeric_limits<To>::digits;
-  else if constexpr (std::is_floating_point_v<From>) return false;
+  else if constexpr (std::is_floating_point_v<From>)
+    return false;
   else
     return std::numeric_limits<From>::digits <= std::numeric_limits<To>::digits &&
            (std::is_signed_v<To> || !std::is_signed_v<From>);
 }
 
-// Sets *exact to false when value is not representable; NaN and infinities pass between float types.
+// Sets *exact to false when value is not representable; NaN and infinities pass between float
+// types.
 template <typename To, typename From>
 inline To convert_value(From value, bool* exact) {
   if constexpr (is_always_exact<To, From>()) {

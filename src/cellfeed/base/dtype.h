@@ -1,4 +1,5 @@
-// DType: the element types of stored and produced arrays, and dispatch from a run-time type to a template.
+// DType: the element types of stored and produced arrays, and dispatch from a run-time type to a
+// template.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +13,33 @@ namespace cellfeed {
 
 enum class DType : std::uint8_t { kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF32, kF64 };
 
-std::string_view dtype_name(DType dtype);        // numpy's names: "float32", "int64", "bool"
-DType dtype_from_name(std::string_view name);    // throws kInvalidArgument naming the known ones
+std::string_view dtype_name(DType dtype);      // numpy's names: "float32", "int64", "bool"
+DType dtype_from_name(std::string_view name);  // throws kInvalidArgument naming the known ones
 std::size_t dtype_bytes(DType dtype);
 inline bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
 
 template <typename T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, bool>) return DType::kBool;
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::kU8;
-  else if constexpr (std::is_same_v<T, std::int8_t>) return DType::kI8;
-  else if constexpr (std::is_same_v<T, std::uint16_t>) return DType::kU16;
-  else if constexpr (std::is_same_v<T, std::int16_t>) return DType::kI16;
-  else if constexpr (std::is_same_v<T, std::uint32_t>) return DType::kU32;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::kI32;
-  else if constexpr (std::is_same_v<T, std::uint64_t>) return DType::kU64;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return DType::kI64;
-  else if constexpr (std::is_same_v<T, float>) return DType::kF32;
+  if constexpr (std::is_same_v<T, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return DType::kU8;
+  else if constexpr (std::is_same_v<T, std::int8_t>)
+    return DType::kI8;
+  else if constexpr (std::is_same_v<T, std::uint16_t>)
+    return DType::kU16;
+  else if constexpr (std::is_same_v<T, std::int16_t>)
+    return DType::kI16;
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return DType::kU32;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::kI32;
+  else if constexpr (std::is_same_v<T, std::uint64_t>)
+    return DType::kU64;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return DType::kI64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::kF32;
   else {
     static_assert(std::is_same_v<T, double>, "no DType for this type");
     return DType::kF64;
@@ -39,22 +50,34 @@ constexpr DType dtype_of() {
 template <typename Fn>
 decltype(auto) dispatch_dtype(DType dtype, Fn&& fn) {
   switch (dtype) {
-    case DType::kBool: return fn(bool{});
-    case DType::kU8: return fn(std::uint8_t{});
-    case DType::kI8: return fn(std::int8_t{});
-    case DType::kU16: return fn(std::uint16_t{});
-    case DType::kI16: return fn(std::int16_t{});
-    case DType::kU32: return fn(std::uint32_t{});
-    case DType::kI32: return fn(std::int32_t{});
-    case DType::kU64: return fn(std::uint64_t{});
-    case DType::kI64: return fn(std::int64_t{});
-    case DType::kF32: return fn(float{});
-    case DType::kF64: return fn(double{});
+    case DType::kBool:
+      return fn(bool{});
+    case DType::kU8:
+      return fn(std::uint8_t{});
+    case DType::kI8:
+      return fn(std::int8_t{});
+    case DType::kU16:
+      return fn(std::uint16_t{});
+    case DType::kI16:
+      return fn(std::int16_t{});
+    case DType::kU32:
+      return fn(std::uint32_t{});
+    case DType::kI32:
+      return fn(std::int32_t{});
+    case DType::kU64:
+      return fn(std::uint64_t{});
+    case DType::kI64:
+      return fn(std::int64_t{});
+    case DType::kF32:
+      return fn(float{});
+    case DType::kF64:
+      return fn(double{});
   }
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
 
-// What a batch's values may be. Conversion is exact or an error unless Casting::kSameKind is asked for.
+// What a batch's values may be. Conversion is exact or an error unless Casting::kSameKind is asked
+// for.
 enum class Casting { kExact, kSameKind };
 
 }  // namespace cellfeed

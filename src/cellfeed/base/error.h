@@ -1,5 +1,5 @@
-// Error: the one exception type of cellfeed. Expected outcomes are values; everything else throws this.
-// Thread-safe: an Error is immutable once thrown.
+// Error: the one exception type of cellfeed. Expected outcomes are values; everything else throws
+// this. Thread-safe: an Error is immutable once thrown.
 #pragma once
 
 #include <fmt/format.h>

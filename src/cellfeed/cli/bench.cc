@@ -34,25 +34,32 @@ std::string to_json_text(const loader::TuningResult& result) {
   nlohmann::ordered_json json;
   json["suggested"] = to_json(result.points[result.best], result.has_labels);
   json["suggested"]["memory_budget"] = result.memory_budget;
-  json["random_entropy_bits"] = result.has_labels ? nlohmann::ordered_json(result.random_entropy_bits) : nullptr;
-  for (const auto& point : result.points) json["points"].push_back(to_json(point, result.has_labels));
+  json["random_entropy_bits"] =
+      result.has_labels ? nlohmann::ordered_json(result.random_entropy_bits) : nullptr;
+  for (const auto& point : result.points)
+    json["points"].push_back(to_json(point, result.has_labels));
   return json.dump(2) + "\n";
 }
 
 std::string to_text(const loader::TuningResult& result) {
-  std::string text = " block  fetch factor  threads     cells/s    read MB/s  read/used  label entropy\n";
+  std::string text =
+      " block  fetch factor  threads     cells/s    read MB/s  read/used  label entropy\n";
   for (std::size_t i = 0; i < result.points.size(); ++i) {
     const auto& p = result.points[i];
     const std::string block = p.block_size == 0 ? "stream" : std::to_string(p.block_size);
-    const std::string entropy =
-        result.has_labels ? fmt::format("{:.3f} of {:.3f}", p.entropy_bits, result.random_entropy_bits) : "-";
-    text += fmt::format("{:>6}  {:>12}  {:>7}  {:>10}  {:>11.0f}  {:>9.2f}  {}{}\n", block, p.fetch_factor, p.threads,
-                        grouped(static_cast<std::int64_t>(p.cells_per_second)), p.megabytes_per_second,
-                        p.bytes_read_per_used, entropy, i == result.best ? "  <- suggested" : "");
+    const std::string entropy = result.has_labels ? fmt::format("{:.3f} of {:.3f}", p.entropy_bits,
+                                                                result.random_entropy_bits)
+                                                  : "-";
+    text += fmt::format(
+        "{:>6}  {:>12}  {:>7}  {:>10}  {:>11.0f}  {:>9.2f}  {}{}\n", block, p.fetch_factor,
+        p.threads, grouped(static_cast<std::int64_t>(p.cells_per_second)), p.megabytes_per_second,
+        p.bytes_read_per_used, entropy, i == result.best ? "  <- suggested" : "");
   }
   const auto& best = result.points[result.best];
-  text += fmt::format("\nLoader(cells, BlockShuffling(block_size={}), fetch_factor={}, threads={}, memory_budget=\"{}MiB\")\n",
-                      best.block_size, best.fetch_factor, best.threads, (result.memory_budget >> 20) + 1);
+  text += fmt::format(
+      "\nLoader(cells, BlockShuffling(block_size={}), fetch_factor={}, threads={}, "
+      "memory_budget=\"{}MiB\")\n",
+      best.block_size, best.fetch_factor, best.threads, (result.memory_budget >> 20) + 1);
   return text;
 }
 
@@ -62,7 +69,8 @@ int run_bench(Session& session, BenchArguments& arguments) {
   if (!arguments.join.empty())
     options.join = arguments.join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
   arguments.tuning.stop = session.stop.get_token();
-  const auto result = loader::tune(collection::Collection::open(arguments.inputs, options), arguments.tuning);
+  const auto result =
+      loader::tune(collection::Collection::open(arguments.inputs, options), arguments.tuning);
   if (!arguments.plot.empty()) {
     const std::string svg = draw_rate_plot(result);
     io::AtomicFile file(arguments.plot, io::OnExisting::kReplace);
@@ -78,18 +86,31 @@ int run_bench(Session& session, BenchArguments& arguments) {
 void add_bench(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<BenchArguments>();
   auto& tuning = arguments->tuning;
-  CLI::App& verb = *program.add_subcommand("bench", "Measure loading for a few seconds and suggest settings");
-  verb.add_option("inputs", arguments->inputs, "Files, globs or shard directories")->required()->type_name("INPUT");
-  verb.add_option("--batch-size", tuning.batch_size, "Cells of a batch [default: 1024]")->check(CLI::PositiveNumber);
-  verb.add_option("--label", tuning.label, "obs column whose entropy per batch must be kept")->type_name("COLUMN");
-  verb.add_option("--entropy", tuning.wanted_entropy, "Share of true random's label entropy to keep [default: 0.98]")->check(CLI::Range(0.0, 1.0));
-  verb.add_option("--seconds", tuning.seconds_per_point, "Seconds of reading for each setting [default: 0.4]")->check(CLI::PositiveNumber);
-  verb.add_option("--plot", arguments->plot, "Write rate against diversity as an SVG picture")->type_name("FILE.svg");
-  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")->check(CLI::IsMember({"inner", "outer"}));
+  CLI::App& verb =
+      *program.add_subcommand("bench", "Measure loading for a few seconds and suggest settings");
+  verb.add_option("inputs", arguments->inputs, "Files, globs or shard directories")
+      ->required()
+      ->type_name("INPUT");
+  verb.add_option("--batch-size", tuning.batch_size, "Cells of a batch [default: 1024]")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--label", tuning.label, "obs column whose entropy per batch must be kept")
+      ->type_name("COLUMN");
+  verb.add_option("--entropy", tuning.wanted_entropy,
+                  "Share of true random's label entropy to keep [default: 0.98]")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_option("--seconds", tuning.seconds_per_point,
+                  "Seconds of reading for each setting [default: 0.4]")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--plot", arguments->plot, "Write rate against diversity as an SVG picture")
+      ->type_name("FILE.svg");
+  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")
+      ->check(CLI::IsMember({"inner", "outer"}));
   add_layer_option(verb, arguments->layer);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_bench(session, *arguments); }; });
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_bench(session, *arguments); };
+  });
 }
 
 }  // namespace cellfeed::cli

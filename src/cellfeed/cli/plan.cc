@@ -31,7 +31,8 @@ nlohmann::ordered_json to_json(const loader::RunEstimate& e) {
                                  {"fetch_bytes", e.fetch_bytes},
                                  {"batch_bytes", e.batch_bytes}};
   json["label_entropy_bits"] = e.has_labels ? nlohmann::ordered_json(e.entropy_bits) : nullptr;
-  json["random_entropy_bits"] = e.has_labels ? nlohmann::ordered_json(e.random_entropy_bits) : nullptr;
+  json["random_entropy_bits"] =
+      e.has_labels ? nlohmann::ordered_json(e.random_entropy_bits) : nullptr;
   json["warnings"] = nlohmann::ordered_json::array();
   for (const auto& advice : e.advice)
     json["warnings"].push_back({{"warning", advice.warning}, {"better", advice.remedy}});
@@ -39,20 +40,25 @@ nlohmann::ordered_json to_json(const loader::RunEstimate& e) {
 }
 
 std::string to_text(const loader::RunEstimate& e, const sampling::PlanOptions& plan) {
-  std::string text = fmt::format("batches per rank   {} of {} cells{} on each of {} rank{}\n", grouped(e.batches_per_rank),
-                                 grouped(plan.batch_size),
-                                 e.last_batch_rows == plan.batch_size ? "" : fmt::format(", the last of {}", e.last_batch_rows),
+  std::string text = fmt::format("batches per rank   {} of {} cells{} on each of {} rank{}\n",
+                                 grouped(e.batches_per_rank), grouped(plan.batch_size),
+                                 e.last_batch_rows == plan.batch_size
+                                     ? ""
+                                     : fmt::format(", the last of {}", e.last_batch_rows),
                                  plan.world_size, plan.world_size == 1 ? "" : "s");
-  text += fmt::format("remainder          {} repeated, {} left out\n", grouped(e.padded), grouped(e.dropped));
+  text += fmt::format("remainder          {} repeated, {} left out\n", grouped(e.padded),
+                      grouped(e.dropped));
   text += fmt::format("read per rank      {} for {} used ({:.2f} bytes a byte)\n",
                       format_byte_size(static_cast<std::int64_t>(e.bytes_read)),
                       format_byte_size(static_cast<std::int64_t>(e.bytes_used)),
                       e.bytes_used > 0 ? e.bytes_read / e.bytes_used : 0);
-  text += fmt::format("fetch group        {:.0f} rows in {:.0f} runs, {} while it is read\n", e.fetch_rows, e.fetch_runs,
-                      format_byte_size(e.fetch_bytes));
-  text += fmt::format("memory             {} a CSR batch of float32, before read-ahead\n", format_byte_size(e.batch_bytes));
+  text += fmt::format("fetch group        {:.0f} rows in {:.0f} runs, {} while it is read\n",
+                      e.fetch_rows, e.fetch_runs, format_byte_size(e.fetch_bytes));
+  text += fmt::format("memory             {} a CSR batch of float32, before read-ahead\n",
+                      format_byte_size(e.batch_bytes));
   if (e.has_labels)
-    text += fmt::format("label entropy      {:.3f} bits a batch; true random {:.3f}\n", e.entropy_bits, e.random_entropy_bits);
+    text += fmt::format("label entropy      {:.3f} bits a batch; true random {:.3f}\n",
+                        e.entropy_bits, e.random_entropy_bits);
   for (const auto& advice : e.advice)
     text += fmt::format("warning: {}; better: {}\n", advice.warning, advice.remedy);
   return text;
@@ -86,22 +92,41 @@ void add_plan(CLI::App& program, Session& session) {
   auto& run = arguments->run;
   run.plan.batch_size = 1024;
   run.plan.fetch_factor = 16;
-  CLI::App& verb = *program.add_subcommand("plan", "Say what a training run will read and yield, without reading expression");
-  verb.add_option("inputs", arguments->inputs, "Files, globs or shard directories")->required()->type_name("INPUT");
-  verb.add_option("--batch-size", run.plan.batch_size, "Cells of a batch on one rank [default: 1024]")->check(CLI::PositiveNumber);
-  verb.add_option("--block-size", run.block_size, "Consecutive cells of a block; 1: true random, 0: storage order [default: 8]")->check(CLI::NonNegativeNumber);
-  verb.add_option("--fetch-factor", run.plan.fetch_factor, "Batches read and shuffled together [default: 16]")->check(CLI::PositiveNumber);
-  verb.add_option("--world-size", run.plan.world_size, "Ranks [default: 1]")->check(CLI::PositiveNumber);
-  verb.add_option("--partition", arguments->partition, "interleave, group or auto [default: auto]")->check(CLI::IsMember({"interleave", "group", "auto"}));
-  verb.add_option("--remainder", arguments->remainder, "pad, drop or error [default: pad]")->check(CLI::IsMember({"pad", "drop", "error"}));
+  CLI::App& verb = *program.add_subcommand(
+      "plan", "Say what a training run will read and yield, without reading expression");
+  verb.add_option("inputs", arguments->inputs, "Files, globs or shard directories")
+      ->required()
+      ->type_name("INPUT");
+  verb.add_option("--batch-size", run.plan.batch_size,
+                  "Cells of a batch on one rank [default: 1024]")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--block-size", run.block_size,
+                  "Consecutive cells of a block; 1: true random, 0: storage order [default: 8]")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--fetch-factor", run.plan.fetch_factor,
+                  "Batches read and shuffled together [default: 16]")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--world-size", run.plan.world_size, "Ranks [default: 1]")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--partition", arguments->partition, "interleave, group or auto [default: auto]")
+      ->check(CLI::IsMember({"interleave", "group", "auto"}));
+  verb.add_option("--remainder", arguments->remainder, "pad, drop or error [default: pad]")
+      ->check(CLI::IsMember({"pad", "drop", "error"}));
   verb.add_flag("--drop-last", run.plan.drop_last, "Leave out a last batch that is short");
-  verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")->type_name("COLUMN");
-  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")->check(CLI::IsMember({"inner", "outer"}));
+  verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")
+      ->type_name("COLUMN");
+  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")
+      ->check(CLI::IsMember({"inner", "outer"}));
   add_layer_option(verb, arguments->layer);
-  verb.add_option_function<std::string>("--memory-budget", [&run](const std::string& text) { run.memory_budget = parse_byte_size(text); },
-                                        "Memory of the loader, such as 2GB [default: 2GiB]")->type_name("SIZE");
+  verb.add_option_function<std::string>(
+          "--memory-budget",
+          [&run](const std::string& text) { run.memory_budget = parse_byte_size(text); },
+          "Memory of the loader, such as 2GB [default: 2GiB]")
+      ->type_name("SIZE");
   add_output_options(verb, session);
-  verb.callback([&session, arguments] { session.run = [&session, arguments] { return run_plan(session, *arguments); }; });
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_plan(session, *arguments); };
+  });
 }
 
 }  // namespace cellfeed::cli

@@ -12,7 +12,9 @@ constexpr double kWidth = 720, kHeight = 440, kLeft = 90, kRight = 30, kTop = 40
 
 struct Axis {
   double low, high, from, to;
-  double place(double value) const { return from + (value - low) / std::max(high - low, 1e-9) * (to - from); }
+  double place(double value) const {
+    return from + (value - low) / std::max(high - low, 1e-9) * (to - from);
+  }
 };
 
 double across(const loader::TuningResult& result, const loader::TuningPoint& point) {
@@ -21,7 +23,8 @@ double across(const loader::TuningResult& result, const loader::TuningPoint& poi
 }
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, text);
+  return fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     text);
 }
 
 }  // namespace
@@ -36,12 +39,14 @@ std::string draw_rate_plot(const loader::TuningResult& result) {
     y.high = std::max(y.high, std::ceil(std::log10(std::max(point.cells_per_second, 1.0))));
   }
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "font-family=\"sans-serif\" "
       "font-size=\"12\">\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"white\"/>\n",
       kWidth, kHeight);
   for (double decade = y.low; decade <= y.high; ++decade) {
-    svg += fmt::format("<line x1=\"{:.0f}\" x2=\"{:.0f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft,
-                       kWidth - kRight, y.place(decade), y.place(decade));
+    svg += fmt::format(
+        "<line x1=\"{:.0f}\" x2=\"{:.0f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft,
+        kWidth - kRight, y.place(decade), y.place(decade));
     svg += text_at(kLeft - 8, y.place(decade) + 4, "end", fmt::format("1e{:.0f}", decade));
   }
   for (int tick = 0; tick <= 4; ++tick) {
@@ -57,7 +62,8 @@ std::string draw_rate_plot(const loader::TuningResult& result) {
     const double py = y.place(std::log10(std::max(point.cells_per_second, 1.0)));
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\"/>\n", px, py,
                        i == result.best ? "#d62728" : "#1f77b4");
-    const std::string block = point.block_size == 0 ? "stream" : fmt::format("block {}", point.block_size);
+    const std::string block =
+        point.block_size == 0 ? "stream" : fmt::format("block {}", point.block_size);
     svg += text_at(px, py - 9, "middle", fmt::format("{}, fetch {}", block, point.fetch_factor));
   }
   return svg + "</svg>\n";

@@ -7,7 +7,8 @@
 
 namespace cellfeed::cli {
 
-// One dot a setting: cells/s upwards (logarithmic); label entropy to the right, or block size (logarithmic) without labels.
+// One dot a setting: cells/s upwards (logarithmic); label entropy to the right, or block size
+// (logarithmic) without labels.
 std::string draw_rate_plot(const loader::TuningResult& result);
 
 }  // namespace cellfeed::cli

@@ -84,8 +84,8 @@ void Collection::set_cache_bytes(std::int64_t bytes) const {
   const auto total = static_cast<double>(inflated_bytes());
   for (const auto& store : stores_)
     if (const std::int64_t inflated = store->info().inflated_bytes; inflated > 0)
-      store->set_cache_bytes(
-          static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(inflated) / total));
+      store->set_cache_bytes(static_cast<std::int64_t>(static_cast<double>(bytes) *
+                                                       static_cast<double>(inflated) / total));
 }
 
 std::vector<std::string> Collection::obs_names() const {
@@ -108,13 +108,14 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
     if (std::find(names.begin(), names.end(), name) == names.end()) continue;
     columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
     if (columns[s]->length != stores_[s]->info().n_rows)
-      throw_error(ErrorKind::kCorruptData, paths[s], "obs column '{}' has {} values for {} cells", name,
-                  columns[s]->length, stores_[s]->info().n_rows);
+      throw_error(ErrorKind::kCorruptData, paths[s], "obs column '{}' has {} values for {} cells",
+                  name, columns[s]->length, stores_[s]->info().n_rows);
     found = true;
   }
   if (!found)
-    throw Error(ErrorKind::kNoSuchKey, fmt::format("no file has this obs column; there are: {}: '{}'",
-                                                   joined_with_commas(obs_names()), name));
+    throw Error(ErrorKind::kNoSuchKey,
+                fmt::format("no file has this obs column; there are: {}: '{}'",
+                            joined_with_commas(obs_names()), name));
   auto column = std::make_shared<const JoinedColumn>(name, std::move(columns), paths);
   obs_.emplace(name, column);
   return column;

@@ -1,5 +1,6 @@
-// Collection: many stores as one table of cells; global row <-> (store, row), one gene axis, obs columns by name.
-// Thread-safe: immutable but for the obs columns, which are read on demand under a lock.
+// Collection: many stores as one table of cells; global row <-> (store, row), one gene axis, obs
+// columns by name. Thread-safe: immutable but for the obs columns, which are read on demand under a
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace cellfeed::collection {
 
-// What reading rows of a store takes and gives. Whoever reads a collection knows these, and no format.
+// What reading rows of a store takes and gives. Whoever reads a collection knows these, and no
+// format.
 using format::CsrSink;
 using format::FetchedRows;
 using format::ParallelFor;
@@ -24,7 +26,7 @@ using format::ParallelFor;
 struct CollectionOptions {
   Join join = Join::kNone;
   std::vector<std::string> genes{};  // the axis, for Join::kFixed
-  bool make_unique = false;        // number repeated gene names instead of refusing them
+  bool make_unique = false;          // number repeated gene names instead of refusing them
   format::OpenOptions open{};
 };
 
@@ -33,7 +35,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // Throws what open_stores and join_genes throw; kInvalidArgument for an empty list.
   static std::shared_ptr<const Collection> open(const std::vector<std::string>& paths,
                                                 const CollectionOptions& options);
-  Collection(std::vector<std::unique_ptr<format::RowStore>> stores, const CollectionOptions& options);
+  Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
+             const CollectionOptions& options);
 
   std::int64_t n_rows() const { return offsets_.back(); }
   std::int64_t n_stores() const { return static_cast<std::int64_t>(stores_.size()); }

@@ -43,8 +43,10 @@ std::shared_ptr<arrow::Table> table(
 std::unique_ptr<format::RowStore> store(std::vector<std::string> genes, std::int64_t n_rows,
                                         std::shared_ptr<arrow::Table> obs = nullptr,
                                         std::uint64_t seed = 1) {
-  auto block = testing::random_csr(
-      {.n_rows = n_rows, .n_cols = static_cast<std::int64_t>(genes.size()), .density = 0.5, .seed = seed});
+  auto block = testing::random_csr({.n_rows = n_rows,
+                                    .n_cols = static_cast<std::int64_t>(genes.size()),
+                                    .density = 0.5,
+                                    .seed = seed});
   return format::memory::make_memory_store(format::memory::make_stored_csr(block), std::move(obs),
                                            table({{"_index", strings(genes)}}));
 }
@@ -102,15 +104,19 @@ TEST(Collection, DifferentGenesNeedAJoin) {
 }
 
 TEST(Collection, RepeatedGeneNamesAreRefusedOrNumbered) {
-  EXPECT_THAT(message_of([] { collect({}, store({"a", "b", "a"}, 2)); }), HasSubstr("'a' is column 0 and column 2"));
+  EXPECT_THAT(message_of([] { collect({}, store({"a", "b", "a"}, 2)); }),
+              HasSubstr("'a' is column 0 and column 2"));
   const auto cells = collect({.make_unique = true}, store({"a", "b", "a", "a-1"}, 2));
   EXPECT_THAT(cells->genes().names, ElementsAre("a", "b", "a-2", "a-1"));
 }
 
 TEST(Collection, LabelsOfSeveralStoresShareOneNumbering) {
-  const auto cells = collect({}, store({"a"}, 3, table({{"_index", strings({"1", "2", "3"})}, {"kind", strings({"T", "B", "T"})}})),
-                             store({"a"}, 2),
-                             store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"kind", strings({"NK", "B"})}})));
+  const auto cells = collect(
+      {},
+      store({"a"}, 3,
+            table({{"_index", strings({"1", "2", "3"})}, {"kind", strings({"T", "B", "T"})}})),
+      store({"a"}, 2),
+      store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"kind", strings({"NK", "B"})}})));
   const auto column = cells->obs_column("kind");
   EXPECT_THAT(column->categories(), ElementsAre("B", "NK", "T"));
   std::vector<RowPlace> places;
@@ -121,8 +127,15 @@ TEST(Collection, LabelsOfSeveralStoresShareOneNumbering) {
 }
 
 TEST(Collection, NumbersPromoteAndMissingOnesAreNaN) {
-  const auto cells = collect({}, store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"n", numbers<arrow::Int32Builder, std::int32_t>({5, -7})}})),
-                             store({"a"}, 1, table({{"_index", strings({"1"})}, {"n", numbers<arrow::DoubleBuilder, double>({0.5})}})), store({"a"}, 1));
+  const auto cells = collect(
+      {},
+      store({"a"}, 2,
+            table({{"_index", strings({"1", "2"})},
+                   {"n", numbers<arrow::Int32Builder, std::int32_t>({5, -7})}})),
+      store(
+          {"a"}, 1,
+          table({{"_index", strings({"1"})}, {"n", numbers<arrow::DoubleBuilder, double>({0.5})}})),
+      store({"a"}, 1));
   const auto column = cells->obs_column("n");
   EXPECT_EQ(column->dtype(), DType::kF64);
   std::vector<RowPlace> places;
@@ -135,13 +148,17 @@ TEST(Collection, NumbersPromoteAndMissingOnesAreNaN) {
 }
 
 TEST(Collection, UnknownColumnNamesTheKnownOnes) {
-  const auto cells = collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})));
+  const auto cells =
+      collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})));
   EXPECT_THAT(message_of([&] { cells->obs_column("kin"); }), HasSubstr("there are: kind"));
 }
 
 TEST(Collection, LabelsAndNumbersDoNotMix) {
-  const auto cells = collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})),
-                             store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", numbers<arrow::Int32Builder, std::int32_t>({5})}})));
+  const auto cells =
+      collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})),
+              store({"a"}, 1,
+                    table({{"_index", strings({"1"})},
+                           {"kind", numbers<arrow::Int32Builder, std::int32_t>({5})}})));
   EXPECT_THAT(message_of([&] { cells->obs_column("kind"); }), HasSubstr("numbers here but labels"));
 }
 

@@ -55,8 +55,9 @@ std::vector<std::string> intersect(std::span<const matrix::GeneAxis* const> axes
     std::erase_if(names, [&](const std::string& name) { return !here.contains(name); });
   }
   if (names.empty())
-    throw_invalid("the files share no gene, so join=\"inner\" leaves nothing; check that gene names "
-                  "are of one kind (symbols or Ensembl ids), or pass join=\"outer\"");
+    throw_invalid(
+        "the files share no gene, so join=\"inner\" leaves nothing; check that gene names "
+        "are of one kind (symbols or Ensembl ids), or pass join=\"outer\"");
   return names;
 }
 
@@ -78,10 +79,11 @@ void require_unique(const matrix::GeneAxis& axis, const std::string& path) {
   for (std::size_t i = 0; i < axis.names.size(); ++i) {
     const auto [it, is_new] = seen.emplace(axis.names[i], i);
     if (!is_new)
-      throw_error(ErrorKind::kInvalidArgument, path,
-                  "gene names repeat: '{}' is column {} and column {}; pass make_unique=True, or rename "
-                  "them in the file (adata.var_names_make_unique())",
-                  axis.names[i], it->second, i);
+      throw_error(
+          ErrorKind::kInvalidArgument, path,
+          "gene names repeat: '{}' is column {} and column {}; pass make_unique=True, or rename "
+          "them in the file (adata.var_names_make_unique())",
+          axis.names[i], it->second, i);
   }
 }
 
@@ -99,8 +101,9 @@ void make_unique(matrix::GeneAxis& axis) {
   }
 }
 
-GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes, std::span<const std::string> paths,
-                    Join join, const std::vector<std::string>& fixed) {
+GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
+                    std::span<const std::string> paths, Join join,
+                    const std::vector<std::string>& fixed) {
   const std::vector<std::size_t> first = group_equal_axes(axes);
   std::vector<std::size_t> distinct;
   for (std::size_t s = 0; s < axes.size(); ++s)
@@ -115,10 +118,11 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes, std::span<con
     if (!axes.empty()) joined.genes = *axes[0];
     return joined;
   } else if (join == Join::kNone) {
-    throw_error(ErrorKind::kInvalidArgument, paths[distinct[1]],
-                "its genes differ from those of {} ({}); pass join=\"inner\" for the genes of every file "
-                "or join=\"outer\" for those of any",
-                paths[0], first_difference(*axes[distinct[1]], *axes[0]));
+    throw_error(
+        ErrorKind::kInvalidArgument, paths[distinct[1]],
+        "its genes differ from those of {} ({}); pass join=\"inner\" for the genes of every file "
+        "or join=\"outer\" for those of any",
+        paths[0], first_difference(*axes[distinct[1]], *axes[0]));
   } else {
     joined.genes.names = join == Join::kInner ? intersect(axes, distinct) : unite(axes, distinct);
   }
@@ -128,7 +132,8 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes, std::span<con
     if (axes[s]->names == joined.genes.names) continue;
     auto map = std::make_shared<std::vector<std::int32_t>>(axes[s]->names.size(), -1);
     for (std::size_t g = 0; g < map->size(); ++g)
-      if (const auto it = target.find(axes[s]->names[g]); it != target.end()) (*map)[g] = it->second;
+      if (const auto it = target.find(axes[s]->names[g]); it != target.end())
+        (*map)[g] = it->second;
     joined.maps[s] = std::move(map);
   }
   for (std::size_t s = 0; s < axes.size(); ++s) joined.maps[s] = joined.maps[first[s]];

@@ -15,15 +15,17 @@ enum class Join { kNone, kInner, kOuter, kFixed };
 
 struct GeneJoin {
   matrix::GeneAxis genes;
-  // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the same axis.
-  // Stores with equal axes share one map.
+  // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the
+  // same axis. Stores with equal axes share one map.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
 };
 
-// kNone: all axes must be equal. kInner: genes of every store, in the first one's order. kOuter: the sorted union.
-// kFixed: exactly `fixed`, in that order. Throws kInvalidArgument naming stores and genes.
-GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes, std::span<const std::string> paths,
-                    Join join, const std::vector<std::string>& fixed);
+// kNone: all axes must be equal. kInner: genes of every store, in the first one's order. kOuter:
+// the sorted union. kFixed: exactly `fixed`, in that order. Throws kInvalidArgument naming stores
+// and genes.
+GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
+                    std::span<const std::string> paths, Join join,
+                    const std::vector<std::string>& fixed);
 
 // Throws kInvalidArgument naming the first repeated gene names of one store.
 void require_unique(const matrix::GeneAxis& axis, const std::string& path);

@@ -51,13 +51,16 @@ JoinedColumn::JoinedColumn(std::string name,
     if (!first) first = s;
     if (columns_[s]->is_categorical != columns_[*first]->is_categorical)
       throw_error(ErrorKind::kInvalidArgument, paths[s],
-                  "obs column '{}' holds {} here but {} in {}; make them the same kind, or leave the column out",
+                  "obs column '{}' holds {} here but {} in {}; make them the same kind, or leave "
+                  "the column out",
                   name_, columns_[s]->is_categorical ? "labels" : "numbers",
                   columns_[*first]->is_categorical ? "labels" : "numbers", paths[*first]);
   }
   is_categorical_ = first && columns_[*first]->is_categorical;
-  if (is_categorical_) join_categories(paths);
-  else join_numbers(paths);
+  if (is_categorical_)
+    join_categories(paths);
+  else
+    join_numbers(paths);
 }
 
 void JoinedColumn::join_categories(std::span<const std::string>) {
@@ -74,7 +77,8 @@ void JoinedColumn::join_categories(std::span<const std::string>) {
     return other.empty() || other == texts[0];
   });
   // An ordered categorical keeps its order where all stores agree on it.
-  if (ordered_ && same_everywhere) categories_ = texts[0];
+  if (ordered_ && same_everywhere)
+    categories_ = texts[0];
   else if (std::all_of(categories_.begin(), categories_.end(), is_whole_number))
     std::sort(categories_.begin(), categories_.end(), number_before);
   ordered_ = ordered_ && same_everywhere;
@@ -117,9 +121,10 @@ void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
             static_cast<const decltype(zero)*>(column->values)[places[i].row]);
       });
       if (code >= static_cast<std::int64_t>(recode.size()))
-        throw Error(ErrorKind::kCorruptData,
-                    fmt::format("obs column '{}' has a code beyond its {} categories: row {}, code {}",
-                                name_, recode.size(), places[i].row, code));
+        throw Error(
+            ErrorKind::kCorruptData,
+            fmt::format("obs column '{}' has a code beyond its {} categories: row {}, code {}",
+                        name_, recode.size(), places[i].row, code));
       codes[i] = code < 0 ? -1 : recode[static_cast<std::size_t>(code)];
     }
     return;
@@ -134,7 +139,8 @@ void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
         continue;
       }
       values[i] = dispatch_dtype(column->dtype, [&](auto stored) {
-        return static_cast<Out>(static_cast<const decltype(stored)*>(column->values)[places[i].row]);
+        return static_cast<Out>(
+            static_cast<const decltype(stored)*>(column->values)[places[i].row]);
       });
     }
   });

@@ -1,4 +1,5 @@
-// One obs column over several stores: labels encoded to one numbering, numbers to one dtype (SEMANTICS 8).
+// One obs column over several stores: labels encoded to one numbering, numbers to one dtype
+// (SEMANTICS 8).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ class JoinedColumn {
   const std::string& name() const { return name_; }
   bool is_categorical() const { return is_categorical_; }
   bool ordered() const { return ordered_; }
-  // What gather writes: int64 codes of a categorical; else the promoted dtype, float64 where rows are missing.
+  // What gather writes: int64 codes of a categorical; else the promoted dtype, float64 where rows
+  // are missing.
   DType dtype() const { return dtype_; }
   const std::vector<std::string>& categories() const { return categories_; }
   void gather(std::span<const RowPlace> places, void* out) const;

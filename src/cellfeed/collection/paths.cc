@@ -10,7 +10,7 @@ namespace cellfeed::collection {
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
   std::vector<std::string> expanded;
   for (const std::string& path : paths) {
-    struct stat status{};
+    struct stat status {};
     const bool has_pattern = path.find_first_of("*?[") != std::string::npos;
     if (!has_pattern || ::stat(path.c_str(), &status) == 0) {
       expanded.push_back(path);
@@ -24,7 +24,8 @@ std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
       throw Error(ErrorKind::kNotFound, "no file matches this pattern; check the path", path);
     if (result != 0) throw Error(ErrorKind::kIo, "cannot list the files of this pattern", path);
   }
-  if (expanded.empty()) throw_invalid("no input paths given: pass a file, a glob or a shard directory");
+  if (expanded.empty())
+    throw_invalid("no input paths given: pass a file, a glob or a shard directory");
   return expanded;
 }
 

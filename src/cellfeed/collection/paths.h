@@ -6,7 +6,8 @@
 
 namespace cellfeed::collection {
 
-// Expands globs (sorted), keeps plain paths as they are. Throws kNotFound when a glob matches nothing.
+// Expands globs (sorted), keeps plain paths as they are. Throws kNotFound when a glob matches
+// nothing.
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths);
 
 }  // namespace cellfeed::collection

@@ -97,7 +97,6 @@ nlohmann::json known(T value) {
 PathDescription describe_path(const std::string& path, const std::string& layer) {
   format::OpenOptions open;
   open.layer = layer;
-  open.allow_dense = true;
   const auto stores = format::open_stores(path, open);
   PathDescription description;
   description.path = path;

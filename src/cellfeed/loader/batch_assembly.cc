@@ -20,7 +20,8 @@ double entropy_bits(std::span<const std::int64_t> codes, std::size_t n_categorie
     }
   double bits = 0;
   for (const std::int64_t count : counts)
-    if (count > 0) bits -= static_cast<double>(count) / n * std::log2(static_cast<double>(count) / n);
+    if (count > 0)
+      bits -= static_cast<double>(count) / n * std::log2(static_cast<double>(count) / n);
   return bits;
 }
 
@@ -40,31 +41,33 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
   matrix::Batch batch;
   if (core.options.output == Output::kCsr) {
     if (planned.max_nnz > std::numeric_limits<std::int32_t>::max())
-      throw_invalid("one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}",
-                    n, planned.max_nnz);
+      throw_invalid(
+          "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
+          planned.max_nnz);
     const auto nnz = static_cast<std::size_t>(planned.max_nnz);
     matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
     window.place_rows(b, indptr.span());
     batch.x = matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),
                                core.recycler->take_values(core.options.dtype, nnz)};
   } else {
-    batch.x = matrix::DenseBlock{n, n_cols,
-                                 core.recycler->take_values(core.options.dtype,
-                                                            static_cast<std::size_t>(n * n_cols))};
+    batch.x = matrix::DenseBlock{
+        n, n_cols,
+        core.recycler->take_values(core.options.dtype, static_cast<std::size_t>(n * n_cols))};
   }
   batch.rows = planned.plan.rows;
   batch.is_padding = planned.plan.is_padding;
   return batch;
 }
 
-void finish_batch(const LoaderCore& core, const Window& window, std::size_t b, matrix::Batch& batch) {
+void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
+                  matrix::Batch& batch) {
   if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) window.compact(b, *csr);
   ++core.counters->assembled;
   const auto& places = window.batch(b).places;
   for (std::size_t c = 0; c < core.obs.size(); ++c) {
     const auto& column = core.obs[c];
-    matrix::ObsValues values{column->dtype(),
-                             matrix::Buffer<std::byte>(places.size() * dtype_bytes(column->dtype()))};
+    matrix::ObsValues values{
+        column->dtype(), matrix::Buffer<std::byte>(places.size() * dtype_bytes(column->dtype()))};
     column->gather(places, values.bytes.data());
     if (column->is_categorical())
       core.counters->entropy_bits[c] +=
@@ -77,15 +80,16 @@ void finish_batch(const LoaderCore& core, const Window& window, std::size_t b, m
 std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const std::int64_t> rows) {
   for (const std::int64_t row : rows)
     if (row < 0 || row >= core.collection->n_rows())
-      throw Error(ErrorKind::kOutOfRange, fmt::format("row {} is outside the collection of {} cells", row,
-                                                      core.collection->n_rows()));
+      throw Error(ErrorKind::kOutOfRange,
+                  fmt::format("row {} is outside the collection of {} cells", row,
+                              core.collection->n_rows()));
   std::vector<sampling::BatchPlan> plans(1);
   plans[0].rows.assign(rows.begin(), rows.end());
   Window window(*core.collection, std::move(plans));
   const auto pool = exec::shared_pool(core.options.threads);
-  window.fetch([&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
-    pool->parallel_for(n, task);
-  }, *core.counters);
+  window.fetch([&](std::int64_t n,
+                   const std::function<void(std::int64_t)>& task) { pool->parallel_for(n, task); },
+               *core.counters);
   matrix::Batch batch = make_batch(core, window, 0);
   const auto& slices = window.batch(0).slices;
   pool->parallel_for(static_cast<std::int64_t>(slices.size()), [&](std::int64_t s) {

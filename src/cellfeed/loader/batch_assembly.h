@@ -1,4 +1,5 @@
-// A batch made from a fetched window: its buffers, its obs values; and rows read at once, outside any plan.
+// A batch made from a fetched window: its buffers, its obs values; and rows read at once, outside
+// any plan.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,14 @@ namespace cellfeed::loader {
 matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b);
 
 // Once all slices are decoded: gaps closed, obs values gathered.
-void finish_batch(const LoaderCore& core, const Window& window, std::size_t b, matrix::Batch& batch);
+void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
+                  matrix::Batch& batch);
 
 // Upper bound of what make_batch allocates.
 std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch);
 
-// The rows given, in that order, on the calling thread and the pool's. REQUIRES: rows in range; throws kOutOfRange.
+// The rows given, in that order, on the calling thread and the pool's. REQUIRES: rows in range;
+// throws kOutOfRange.
 std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::loader

@@ -84,7 +84,8 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
 
 namespace {
 
-// Every live iterator of this process, so that exit can stop them. Leaked: it must outlive static destruction.
+// Every live iterator of this process, so that exit can stop them. Leaked: it must outlive static
+// destruction.
 struct Registry {
   std::mutex mutex;
   std::set<BatchIterator*> iterators;
@@ -96,9 +97,11 @@ Registry& registry() {
 
 }  // namespace
 
-// ---- the driver -------------------------------------------------------------------------------------------------
+// ---- the driver
+// -------------------------------------------------------------------------------------------------
 
-// Batches are begun here while the next window is read by a thread of its own: a disk that is waited for is always busy.
+// Batches are begun here while the next window is read by a thread of its own: a disk that is
+// waited for is always busy.
 void BatchIterator::State::drive() {
   std::thread reader;
   try {
@@ -127,7 +130,8 @@ void BatchIterator::State::begin_batches() {
       if (!pending) break;
       const auto self = shared_from_this();
       for (const Slice& slice : window->batch(b).slices)
-        pool->submit([self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
+        pool->submit(
+            [self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
     }
   }
 }
@@ -141,7 +145,8 @@ std::shared_ptr<Window> BatchIterator::State::take_window() {
   return std::move(next_window);
 }
 
-// ---- the reader, one window ahead of the driver -----------------------------------------------------------------
+// ---- the reader, one window ahead of the driver
+// -----------------------------------------------------------------
 
 void BatchIterator::State::read_windows() {
   std::exception_ptr error;
@@ -170,7 +175,8 @@ void BatchIterator::State::read_windows() {
   changed.notify_all();
 }
 
-// Compressed files gain from reading many batches at once: as many as leave room to read the next ones meanwhile.
+// Compressed files gain from reading many batches at once: as many as leave room to read the next
+// ones meanwhile.
 std::size_t BatchIterator::State::window_batches(std::int64_t next,
                                                  std::vector<sampling::BatchPlan>& plans) {
   const auto fetch_factor = static_cast<std::size_t>(plan.options().fetch_factor);
@@ -203,10 +209,11 @@ std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std
   std::vector<sampling::BatchPlan> plans;
   *n = window_batches(next, plans);
   const auto self = shared_from_this();
-  std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)), [self](Window* done) {
-    delete done;
-    self->forget_window();
-  });
+  std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)),
+                                 [self](Window* done) {
+                                   delete done;
+                                   self->forget_window();
+                                 });
   {
     const std::lock_guard lock(mutex);
     ++live_windows;
@@ -230,8 +237,8 @@ void BatchIterator::State::forget_window() noexcept {
   changed.notify_all();
 }
 
-// Waits for room, but never for itself: a batch before which all were handed over, and a window before which all were
-// decoded, are admitted even where they exceed the budget.
+// Waits for room, but never for itself: a batch before which all were handed over, and a window
+// before which all were decoded, are admitted even where they exceed the budget.
 exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes, bool is_window) {
   std::unique_lock lock(mutex);
   for (;;) {
@@ -245,8 +252,8 @@ exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes,
   }
 }
 
-std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window,
-                                                                std::size_t b) {
+std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(
+    const std::shared_ptr<Window>& window, std::size_t b) {
   auto pending = std::make_shared<PendingBatch>();
   pending->lease = wait_for_bytes(plan_batch_bytes(*core, window->batch(b)), false);
   pending->batch = make_batch(*core, *window, b);
@@ -261,7 +268,8 @@ std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(const std::share
   return pending;
 }
 
-// ---- the pool's threads -----------------------------------------------------------------------------------------
+// ---- the pool's threads
+// -----------------------------------------------------------------------------------------
 
 void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice& slice,
                                      PendingBatch& pending) {
@@ -291,7 +299,8 @@ void BatchIterator::State::fail(PendingBatch& pending) noexcept {
   changed.notify_all();
 }
 
-// ---- the consumer -----------------------------------------------------------------------------------------------
+// ---- the consumer
+// -----------------------------------------------------------------------------------------------
 
 BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan,
                              std::int64_t first, std::int64_t step)
@@ -305,7 +314,8 @@ BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::P
 
 BatchIterator::~BatchIterator() {
   if (exec::fork_generation() != state_->generation) {
-    // The driver and the pool's threads exist in the parent only: nothing here may be joined, locked or freed.
+    // The driver and the pool's threads exist in the parent only: nothing here may be joined,
+    // locked or freed.
     new std::shared_ptr<State>(std::move(state_));
     return;
   }
@@ -330,11 +340,13 @@ void BatchIterator::stop() noexcept {
   }
 }
 
-BatchIterator::Status BatchIterator::next(std::int64_t wait_ms, std::shared_ptr<LoadedBatch>* batch) {
+BatchIterator::Status BatchIterator::next(std::int64_t wait_ms,
+                                          std::shared_ptr<LoadedBatch>* batch) {
   State& state = *state_;
   if (exec::fork_generation() != state.generation)
-    throw Error(ErrorKind::kInvalidArgument,
-                "this iterator was made before the process forked; make a new one with iter(loader)");
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        "this iterator was made before the process forked; make a new one with iter(loader)");
   const std::int64_t start = now_ns();
   std::unique_lock lock(state.mutex);
   if (state.last_ns == 0) state.last_ns = start;

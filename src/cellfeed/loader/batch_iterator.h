@@ -1,7 +1,9 @@
-// BatchIterator: one pass over a plan. A driver thread reads ahead, the pool decodes, next() hands batches over in order.
+// BatchIterator: one pass over a plan. A driver thread reads ahead, the pool decodes, next() hands
+// batches over in order.
 //
-// Thread-safe: next() may be called from any thread, one at a time; stop() from any thread at any time.
-// Lifetime: destroying it stops its work and frees its buffers. In a forked child it is inert.
+// Thread-safe: next() may be called from any thread, one at a time; stop() from any thread at any
+// time. Lifetime: destroying it stops its work and frees its buffers. In a forked child it is
+// inert.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,8 @@ class BatchIterator {
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;
 
-  // Waits at most wait_ms for the next batch. Rethrows what reading or decoding it threw; after an error or stop(), kEnd.
+  // Waits at most wait_ms for the next batch. Rethrows what reading or decoding it threw; after an
+  // error or stop(), kEnd.
   Status next(std::int64_t wait_ms, std::shared_ptr<LoadedBatch>* batch);
   // Ends the pass: no more batches, threads end soon, buffers are freed. Idempotent.
   void stop() noexcept;

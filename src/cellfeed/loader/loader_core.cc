@@ -6,8 +6,9 @@
 namespace cellfeed::loader {
 namespace {
 
-// Compressed files that fit are kept inflated. Of larger ones true random order would find little in a cache, so most
-// of the budget goes to windows, which inflate each chunk once for all their batches.
+// Compressed files that fit are kept inflated. Of larger ones true random order would find little
+// in a cache, so most of the budget goes to windows, which inflate each chunk once for all their
+// batches.
 void split_budget(LoaderCore& core) {
   const std::int64_t budget = core.options.memory_budget;
   const std::int64_t inflated = core.collection->inflated_bytes();

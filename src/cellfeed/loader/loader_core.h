@@ -1,4 +1,5 @@
-// LoaderCore: what every iterator of a loader shares. Immutable but for the recycler and the counters.
+// LoaderCore: what every iterator of a loader shares. Immutable but for the recycler and the
+// counters.
 #pragma once
 
 #include <memory>

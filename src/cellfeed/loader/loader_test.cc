@@ -1,4 +1,5 @@
-// The loader against the source rows: every batch, any number of threads, cancelled and failing runs.
+// The loader against the source rows: every batch, any number of threads, cancelled and failing
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +33,10 @@ class TroubledStore final : public format::RowStore {
  public:
   TroubledStore(std::unique_ptr<RowStore> inner, std::int64_t bad_row, int delay_ms,
                 std::int64_t fetch_bytes)
-      : inner_(std::move(inner)), bad_row_(bad_row), delay_ms_(delay_ms), fetch_bytes_(fetch_bytes) {}
+      : inner_(std::move(inner)),
+        bad_row_(bad_row),
+        delay_ms_(delay_ms),
+        fetch_bytes_(fetch_bytes) {}
   const format::StoreInfo& info() const override { return inner_->info(); }
   const matrix::GeneAxis& genes() const override { return inner_->genes(); }
   std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
@@ -73,10 +77,12 @@ std::shared_ptr<const collection::Collection> collect(std::unique_ptr<format::Ro
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(std::move(store));
   stores.push_back(memory_store());
-  return std::make_shared<const collection::Collection>(std::move(stores), collection::CollectionOptions{});
+  return std::make_shared<const collection::Collection>(std::move(stores),
+                                                        collection::CollectionOptions{});
 }
 
-sampling::Plan plan_of(std::int64_t batch_size, std::int64_t block_size = 1, std::uint64_t epoch = 0) {
+sampling::Plan plan_of(std::int64_t batch_size, std::int64_t block_size = 1,
+                       std::uint64_t epoch = 0) {
   return sampling::Plan(std::make_shared<sampling::BlockShuffling>(2 * kRows, block_size),
                         {.batch_size = batch_size, .fetch_factor = 4}, 11, epoch);
 }
@@ -215,9 +221,9 @@ TEST(Loader, StopWakesAWaitingConsumer) {
 }
 
 TEST(Loader, ABudgetSmallerThanABatchStillMovesOn) {
-  const auto core = make_loader_core(
-      collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 5000)),
-      {.memory_budget = 1000, .threads = 2});
+  const auto core =
+      make_loader_core(collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 5000)),
+                       {.memory_budget = 1000, .threads = 2});
   BatchIterator iterator(core, plan_of(100));
   EXPECT_EQ(drain(iterator).size(), 10u);
 }
@@ -242,7 +248,8 @@ TEST(Loader, WorkersTakeBatchesInTurn) {
     BatchIterator share(core, plan_of(60), w, 3);
     const auto batches = drain(share);
     for (std::size_t k = 0; k < batches.size(); ++k)
-      EXPECT_EQ(batches[k]->batch().rows, expected[static_cast<std::size_t>(w) + 3 * k]->batch().rows);
+      EXPECT_EQ(batches[k]->batch().rows,
+                expected[static_cast<std::size_t>(w) + 3 * k]->batch().rows);
   }
 }
 

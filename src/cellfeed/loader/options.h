@@ -15,15 +15,15 @@ enum class Output { kCsr, kDense };
 
 struct LoaderOptions {
   Output output = Output::kCsr;
-  DType dtype = DType::kF32;              // of the batch's values
+  DType dtype = DType::kF32;  // of the batch's values
   Casting casting = Casting::kExact;
-  std::vector<std::string> obs{};         // columns that come with each batch
+  std::vector<std::string> obs{};  // columns that come with each batch
   std::vector<std::shared_ptr<const transform::Transform>> transforms{};  // applied in this order
-  // Bytes of read-ahead, inflated chunks and finished batches together. More lets compressed files inflate each chunk
-  // less often. One batch larger than this is still loaded, alone.
+  // Bytes of read-ahead, inflated chunks and finished batches together. More lets compressed files
+  // inflate each chunk less often. One batch larger than this is still loaded, alone.
   std::int64_t memory_budget = std::int64_t{2} << 30;
-  int threads = 0;                        // 0: one a processor this process may use
-  int prefetch_batches = 0;               // finished batches that may wait; 0: 2 * threads + 2
+  int threads = 0;           // 0: one a processor this process may use
+  int prefetch_batches = 0;  // finished batches that may wait; 0: 2 * threads + 2
 };
 
 }  // namespace cellfeed::loader

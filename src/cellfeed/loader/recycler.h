@@ -1,5 +1,5 @@
-// Recycler: keeps the buffers of batches that are done with, so that the next ones need no fresh pages.
-// Thread-safe. Lifetime: shared by a loader and every batch it made.
+// Recycler: keeps the buffers of batches that are done with, so that the next ones need no fresh
+// pages. Thread-safe. Lifetime: shared by a loader and every batch it made.
 #pragma once
 
 #include <cstddef>

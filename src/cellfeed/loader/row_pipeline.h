@@ -1,5 +1,5 @@
-// RowPipeline: what happens to a decoded row before it is in the batch: gene join, then the transforms in order.
-// Thread-safe: immutable.
+// RowPipeline: what happens to a decoded row before it is in the batch: gene join, then the
+// transforms in order. Thread-safe: immutable.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace cellfeed::loader {
 
 class RowPipeline {
  public:
-  // Throws kInvalidArgument when a transform needs floats and the batch holds integers; what bind throws.
+  // Throws kInvalidArgument when a transform needs floats and the batch holds integers; what bind
+  // throws.
   RowPipeline(const collection::Collection& collection, const LoaderOptions& options);
 
   // True when rows of this store reach the batch as they are decoded.

@@ -24,8 +24,8 @@ sampling::Plan plan_of(const collection::Collection& cells, const TuningOptions&
   return sampling::Plan(make_block_strategy(cells.n_rows(), point.block_size), plan, 0, 0);
 }
 
-void measure(const std::shared_ptr<const collection::Collection>& cells, const TuningOptions& options,
-             TuningPoint& point) {
+void measure(const std::shared_ptr<const collection::Collection>& cells,
+             const TuningOptions& options, TuningPoint& point) {
   LoaderOptions loader;
   loader.memory_budget = options.memory_budget;
   loader.threads = point.threads;
@@ -39,8 +39,10 @@ void measure(const std::shared_ptr<const collection::Collection>& cells, const T
   do {
     BatchIterator iterator(core, plan);
     std::shared_ptr<LoadedBatch> batch;
-    for (BatchIterator::Status status; (status = iterator.next(20, &batch)) != BatchIterator::Status::kEnd;) {
-      if (options.stop.stop_requested()) throw Error(ErrorKind::kCancelled, "measuring was stopped");
+    for (BatchIterator::Status status;
+         (status = iterator.next(20, &batch)) != BatchIterator::Status::kEnd;) {
+      if (options.stop.stop_requested())
+        throw Error(ErrorKind::kCancelled, "measuring was stopped");
       if (status == BatchIterator::Status::kReady) rows += batch->batch().n_rows();
       if (now_ns() > deadline && rows > 0) break;
     }
@@ -72,7 +74,8 @@ void choose(const TuningOptions& options, TuningResult& result) {
 
 }  // namespace
 
-TuningResult tune(std::shared_ptr<const collection::Collection> cells, const TuningOptions& options) {
+TuningResult tune(std::shared_ptr<const collection::Collection> cells,
+                  const TuningOptions& options) {
   if (cells->n_rows() == 0) throw_invalid("the collection has no cells to load");
   TuningResult result;
   std::vector<std::int32_t> codes;
@@ -86,7 +89,8 @@ TuningResult tune(std::shared_ptr<const collection::Collection> cells, const Tun
       TuningPoint point{.block_size = block, .fetch_factor = factor, .threads = threads};
       measure(cells, options, point);
       if (!codes.empty()) {
-        const auto entropy = sampling::expected_label_entropy(plan_of(*cells, options, point), label_of);
+        const auto entropy =
+            sampling::expected_label_entropy(plan_of(*cells, options, point), label_of);
         point.entropy_bits = entropy.batch_bits;
         result.random_entropy_bits = std::max(result.random_entropy_bits, entropy.random_bits);
         result.has_labels = result.has_labels || entropy.batches > 0;

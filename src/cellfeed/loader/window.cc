@@ -10,7 +10,8 @@
 namespace cellfeed::loader {
 namespace {
 
-// Rows a thread takes at a time: enough to hide the cost of handing them out, few enough to share a batch evenly.
+// Rows a thread takes at a time: enough to hide the cost of handing them out, few enough to share a
+// batch evenly.
 constexpr std::int64_t kSliceRows = 64;
 // Rows decoded before their transforms run, while they are still in the cache.
 constexpr std::int64_t kCacheRows = 8;
@@ -61,12 +62,14 @@ void Window::add_batch(sampling::BatchPlan plan, std::vector<std::int32_t>& requ
   WindowBatch batch;
   batch.plan = std::move(plan);
   batch.places.reserve(batch.plan.rows.size());
-  std::vector<std::pair<std::int32_t, std::int64_t>> touched;  // request, its rows before this batch
+  std::vector<std::pair<std::int32_t, std::int64_t>>
+      touched;  // request, its rows before this batch
   for (std::size_t i = 0; i < batch.plan.rows.size(); ++i) {
     const std::int64_t row = batch.plan.rows[i];
     if (row < 0 || row >= collection_.n_rows())
-      throw Error(ErrorKind::kInternal, fmt::format("the plan names a row that is not there: row {} of {}",
-                                                    row, collection_.n_rows()));
+      throw Error(ErrorKind::kInternal,
+                  fmt::format("the plan names a row that is not there: row {} of {}", row,
+                              collection_.n_rows()));
     const collection::RowPlace place = collection_.locate(row);
     batch.places.push_back(place);
     std::int32_t& request = request_of_store[place.store];
@@ -82,7 +85,8 @@ void Window::add_batch(sampling::BatchPlan plan, std::vector<std::int32_t>& requ
     requests_[request].position.push_back(static_cast<std::int64_t>(i));
   }
   for (const auto& [request, begin] : touched)
-    batch.pieces.push_back({request, begin, static_cast<std::int64_t>(requests_[request].rows.size())});
+    batch.pieces.push_back(
+        {request, begin, static_cast<std::int64_t>(requests_[request].rows.size())});
   batch.slices = cut_into_slices(batch.pieces);
   batches_.push_back(std::move(batch));
 }
@@ -135,16 +139,16 @@ void Window::decode_slice(std::size_t b, const Slice& slice, const RowPipeline& 
   for (std::size_t p = slice.begin; p < slice.end; ++p) {
     const Piece& piece = batches_[b].pieces[p];
     StoreRequest& request = requests_[piece.request];
-    const bool is_whole = std::holds_alternative<matrix::CsrBlock>(out.x) &&
-                          pipeline.is_identity(request.store);
+    const bool is_whole =
+        std::holds_alternative<matrix::CsrBlock>(out.x) && pipeline.is_identity(request.store);
     const std::int64_t step = is_whole ? piece.end - piece.begin : kCacheRows;
     for (std::int64_t begin = piece.begin; begin < piece.end; begin += step) {
       const std::int64_t end = std::min(piece.end, begin + step);
       if (auto* csr = std::get_if<matrix::CsrBlock>(&out.x))
         decode_csr(request, begin, end, b, pipeline, casting, *csr, counters);
       else
-        decode_dense(request, begin, end, b, pipeline, casting,
-                     std::get<matrix::DenseBlock>(out.x), counters);
+        decode_dense(request, begin, end, b, pipeline, casting, std::get<matrix::DenseBlock>(out.x),
+                     counters);
     }
   }
 }
@@ -154,26 +158,33 @@ void Window::decode_csr(StoreRequest& request, std::int64_t begin, std::int64_t 
                         Counters& counters) {
   const std::int64_t start = now_ns();
   const DType dtype = matrix::value_buffer_dtype(block.values);
-  const collection::CsrSink sink{request.place.data(), block.indices.data(),
-                             matrix::value_buffer_data(block.values), dtype, casting,
-                             request.counts.data()};
+  const collection::CsrSink sink{request.place.data(),
+                                 block.indices.data(),
+                                 matrix::value_buffer_data(block.values),
+                                 dtype,
+                                 casting,
+                                 request.counts.data()};
   request.fetched->decode(begin, end, sink);
   const std::int64_t decoded = now_ns();
   counters.decode_ns += decoded - start;
   if (pipeline.is_identity(request.store)) return;
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t place = request.place[i];
-    transform::Row row{block.indices.data() + place, value_at(block.values, place), dtype,
-                       request.counts[i], 0, batches_[b].plan.rows[request.position[i]]};
+    transform::Row row{block.indices.data() + place,
+                       value_at(block.values, place),
+                       dtype,
+                       request.counts[i],
+                       0,
+                       batches_[b].plan.rows[request.position[i]]};
     pipeline.apply(request.store, row);
     request.counts[i] = row.size;
   }
   counters.transform_ns += now_ns() - decoded;
 }
 
-void Window::decode_dense(StoreRequest& request, std::int64_t begin, std::int64_t end, std::size_t b,
-                          const RowPipeline& pipeline, Casting casting, matrix::DenseBlock& block,
-                          Counters& counters) {
+void Window::decode_dense(StoreRequest& request, std::int64_t begin, std::int64_t end,
+                          std::size_t b, const RowPipeline& pipeline, Casting casting,
+                          matrix::DenseBlock& block, Counters& counters) {
   static thread_local matrix::Buffer<std::int32_t> indices;
   static thread_local matrix::Buffer<std::byte> values;
   const DType dtype = matrix::value_buffer_dtype(block.values);
@@ -187,18 +198,24 @@ void Window::decode_dense(StoreRequest& request, std::int64_t begin, std::int64_
   indices.reset(static_cast<std::size_t>(total));
   values.reset(static_cast<std::size_t>(total) * dtype_bytes(dtype));
   const std::int64_t start = now_ns();
-  request.fetched->decode(begin, end, {request.place.data(), indices.data(), values.data(), dtype,
-                                       casting, request.counts.data()});
+  request.fetched->decode(
+      begin, end,
+      {request.place.data(), indices.data(), values.data(), dtype, casting, request.counts.data()});
   const std::int64_t decoded = now_ns();
   counters.decode_ns += decoded - start;
   for (std::int64_t i = begin; i < end; ++i) {
-    transform::Row row{indices.data() + request.place[i],
-                       values.data() + request.place[i] * static_cast<std::int64_t>(dtype_bytes(dtype)),
-                       dtype, request.counts[i], 0, batches_[b].plan.rows[request.position[i]]};
+    transform::Row row{
+        indices.data() + request.place[i],
+        values.data() + request.place[i] * static_cast<std::int64_t>(dtype_bytes(dtype)),
+        dtype,
+        request.counts[i],
+        0,
+        batches_[b].plan.rows[request.position[i]]};
     pipeline.apply(request.store, row);
     request.counts[i] = row.size;
     transform::scatter_row(std::span(row.indices, static_cast<std::size_t>(row.size)), row.values,
-                           dtype_bytes(dtype), value_at(block.values, request.position[i] * block.n_cols),
+                           dtype_bytes(dtype),
+                           value_at(block.values, request.position[i] * block.n_cols),
                            static_cast<std::size_t>(block.n_cols), stores);
   }
   counters.transform_ns += now_ns() - decoded;

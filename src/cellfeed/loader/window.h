@@ -1,6 +1,6 @@
-// Window: some batches whose rows are read together, so that neighbours coalesce and each compressed chunk is inflated
-// once. Made by the loader's driver; then decoded by any thread, slice by slice.
-// Thread-safe after construction: slices write disjoint parts.
+// Window: some batches whose rows are read together, so that neighbours coalesce and each
+// compressed chunk is inflated once. Made by the loader's driver; then decoded by any thread, slice
+// by slice. Thread-safe after construction: slices write disjoint parts.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace cellfeed::loader {
 // The rows of one store in one window, in the order of their batches.
 struct StoreRequest {
   std::int64_t store = 0;
-  std::int64_t last_batch = -1;             // the newest batch with rows here
+  std::int64_t last_batch = -1;  // the newest batch with rows here
   std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> position;       // in the row's batch
-  std::vector<std::int64_t> sizes;          // upper bounds, from FetchedRows
-  std::vector<std::int64_t> place;          // first entry in the batch's buffers
-  std::vector<std::int32_t> counts;         // entries really there
+  std::vector<std::int64_t> position;  // in the row's batch
+  std::vector<std::int64_t> sizes;     // upper bounds, from FetchedRows
+  std::vector<std::int64_t> place;     // first entry in the batch's buffers
+  std::vector<std::int32_t> counts;    // entries really there
   std::unique_ptr<collection::FetchedRows> fetched;
 };
 
@@ -47,7 +47,7 @@ struct WindowBatch {
   std::vector<collection::RowPlace> places;  // of each row
   std::vector<Piece> pieces;
   std::vector<Slice> slices;
-  std::int64_t max_nnz = 0;                  // the sum of the sizes
+  std::int64_t max_nnz = 0;  // the sum of the sizes
 };
 
 class Window {

@@ -1,4 +1,5 @@
-// Batch: what the model gets: expression of some cells, their obs values and where they came from. Move-only.
+// Batch: what the model gets: expression of some cells, their obs values and where they came from.
+// Move-only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct DenseBlock {
   ValueBuffer values;
 };
 
-// One obs column of a batch: codes of a categorical (-1 = missing), or values of dtype (NaN = missing).
+// One obs column of a batch: codes of a categorical (-1 = missing), or values of dtype (NaN =
+// missing).
 struct ObsValues {
   DType dtype = DType::kI64;
   Buffer<std::byte> bytes;  // n_rows elements of dtype; kBool is one byte each
@@ -26,9 +28,9 @@ struct ObsValues {
 
 struct Batch {
   std::variant<CsrBlock, DenseBlock> x;
-  std::vector<std::int64_t> rows;          // global row numbers, in the batch's order
-  std::vector<std::uint8_t> is_padding;    // empty when no row is padding
-  std::vector<ObsValues> obs;              // one per column asked for
+  std::vector<std::int64_t> rows;        // global row numbers, in the batch's order
+  std::vector<std::uint8_t> is_padding;  // empty when no row is padding
+  std::vector<ObsValues> obs;            // one per column asked for
   std::int64_t n_rows() const { return static_cast<std::int64_t>(rows.size()); }
 };
 

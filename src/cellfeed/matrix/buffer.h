@@ -1,5 +1,6 @@
-// Buffer<T>: an owned, 64-byte aligned, uninitialised array with room to over-read; large ones ask for huge pages.
-// Move-only. Not thread-safe while being resized; disjoint elements may be written by several threads.
+// Buffer<T>: an owned, 64-byte aligned, uninitialised array with room to over-read; large ones ask
+// for huge pages. Move-only. Not thread-safe while being resized; disjoint elements may be written
+// by several threads.
 #pragma once
 
 #include <cstddef>

@@ -4,10 +4,14 @@ namespace cellfeed::matrix {
 
 ValueBuffer make_value_buffer(DType dtype, std::size_t size) {
   switch (dtype) {
-    case DType::kF32: return Buffer<float>(size);
-    case DType::kF64: return Buffer<double>(size);
-    case DType::kI32: return Buffer<std::int32_t>(size);
-    case DType::kI64: return Buffer<std::int64_t>(size);
+    case DType::kF32:
+      return Buffer<float>(size);
+    case DType::kF64:
+      return Buffer<double>(size);
+    case DType::kI32:
+      return Buffer<std::int32_t>(size);
+    case DType::kI64:
+      return Buffer<std::int64_t>(size);
     default:
       throw_invalid("batches hold float32, float64, int32 or int64 values, not: '{}'",
                     dtype_name(dtype));
@@ -16,9 +20,7 @@ ValueBuffer make_value_buffer(DType dtype, std::size_t size) {
 
 DType value_buffer_dtype(const ValueBuffer& values) {
   return std::visit(
-      [](const auto& buffer) {
-        return dtype_of<std::remove_cvref_t<decltype(buffer[0])>>();
-      },
+      [](const auto& buffer) { return dtype_of<std::remove_cvref_t<decltype(buffer[0])>>(); },
       values);
 }
 

@@ -12,8 +12,8 @@
 namespace cellfeed::matrix {
 
 // Values of one of the types a reader decodes to.
-using ValueBuffer = std::variant<Buffer<float>, Buffer<double>, Buffer<std::int32_t>,
-                                 Buffer<std::int64_t>>;
+using ValueBuffer =
+    std::variant<Buffer<float>, Buffer<double>, Buffer<std::int32_t>, Buffer<std::int64_t>>;
 ValueBuffer make_value_buffer(DType dtype, std::size_t size);  // throws kInvalidArgument otherwise
 DType value_buffer_dtype(const ValueBuffer& values);
 void* value_buffer_data(ValueBuffer& values);

@@ -13,8 +13,8 @@ namespace {
 template <typename T>
 T value_or_throw(arrow::Result<T> result, const std::string& name) {
   if (!result.ok())
-    throw Error(ErrorKind::kInternal,
-                fmt::format("cannot convert obs column: '{}': {}", name, result.status().ToString()));
+    throw Error(ErrorKind::kInternal, fmt::format("cannot convert obs column: '{}': {}", name,
+                                                  result.status().ToString()));
   return *std::move(result);
 }
 
@@ -26,21 +26,33 @@ void check(const arrow::Status& status, const std::string& name) {
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& name) {
   switch (type.id()) {
-    case arrow::Type::BOOL: return DType::kBool;
-    case arrow::Type::UINT8: return DType::kU8;
-    case arrow::Type::INT8: return DType::kI8;
-    case arrow::Type::UINT16: return DType::kU16;
-    case arrow::Type::INT16: return DType::kI16;
-    case arrow::Type::UINT32: return DType::kU32;
-    case arrow::Type::INT32: return DType::kI32;
-    case arrow::Type::UINT64: return DType::kU64;
-    case arrow::Type::INT64: return DType::kI64;
-    case arrow::Type::FLOAT: return DType::kF32;
-    case arrow::Type::DOUBLE: return DType::kF64;
+    case arrow::Type::BOOL:
+      return DType::kBool;
+    case arrow::Type::UINT8:
+      return DType::kU8;
+    case arrow::Type::INT8:
+      return DType::kI8;
+    case arrow::Type::UINT16:
+      return DType::kU16;
+    case arrow::Type::INT16:
+      return DType::kI16;
+    case arrow::Type::UINT32:
+      return DType::kU32;
+    case arrow::Type::INT32:
+      return DType::kI32;
+    case arrow::Type::UINT64:
+      return DType::kU64;
+    case arrow::Type::INT64:
+      return DType::kI64;
+    case arrow::Type::FLOAT:
+      return DType::kF32;
+    case arrow::Type::DOUBLE:
+      return DType::kF64;
     default:
-      throw Error(ErrorKind::kUnsupported,
-                  fmt::format("an obs column of this type cannot be loaded with batches: '{}' is {}",
-                              name, type.ToString()));
+      throw Error(
+          ErrorKind::kUnsupported,
+          fmt::format("an obs column of this type cannot be loaded with batches: '{}' is {}", name,
+                      type.ToString()));
   }
 }
 
@@ -60,12 +72,14 @@ std::shared_ptr<arrow::DictionaryArray> encode_strings(const StringArray& array,
   arrow::Int32Builder builder;
   check(builder.Reserve(array.length()), name);
   for (std::int64_t i = 0; i < array.length(); ++i) {
-    if (array.IsValid(i)) builder.UnsafeAppend(codes.find(array.GetView(i))->second);
-    else builder.UnsafeAppendNull();
+    if (array.IsValid(i))
+      builder.UnsafeAppend(codes.find(array.GetView(i))->second);
+    else
+      builder.UnsafeAppendNull();
   }
-  return std::make_shared<arrow::DictionaryArray>(
-      arrow::dictionary(arrow::int32(), arrow::utf8()), value_or_throw(builder.Finish(), name),
-      value_or_throw(categories.Finish(), name));
+  return std::make_shared<arrow::DictionaryArray>(arrow::dictionary(arrow::int32(), arrow::utf8()),
+                                                  value_or_throw(builder.Finish(), name),
+                                                  value_or_throw(categories.Finish(), name));
 }
 
 struct OwnedValues {
@@ -106,9 +120,8 @@ FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray
           name);
       source = unified.get();
     }
-    array = source->num_chunks() == 0
-                ? value_or_throw(arrow::MakeEmptyArray(chunked.type()), name)
-                : value_or_throw(arrow::Concatenate(source->chunks()), name);
+    array = source->num_chunks() == 0 ? value_or_throw(arrow::MakeEmptyArray(chunked.type()), name)
+                                      : value_or_throw(arrow::Concatenate(source->chunks()), name);
   }
   if (array->type_id() == arrow::Type::STRING)
     array = encode_strings(static_cast<const arrow::StringArray&>(*array), name);
@@ -150,8 +163,9 @@ FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray
     for (std::int64_t i = 0; i < column.length; ++i)
       if (fixed->IsValid(i)) owned->bytes[i / 8] |= static_cast<std::uint8_t>(1u << (i % 8));
     column.validity = owned->bytes.data();
-    column.owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-        column.owner, owned);
+    column.owner =
+        std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+            column.owner, owned);
   }
   return column;
 }

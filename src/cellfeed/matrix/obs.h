@@ -1,5 +1,5 @@
-// Obs columns: what is known of each cell besides its expression. Arrow holds them; FixedColumn is the view the
-// loader gathers from, one row at a time, without Arrow's headers.
+// Obs columns: what is known of each cell besides its expression. Arrow holds them; FixedColumn is
+// the view the loader gathers from, one row at a time, without Arrow's headers.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ namespace cellfeed::matrix {
 // Lifetime: owner keeps values and validity alive. Thread-safe: immutable.
 struct FixedColumn {
   std::string name;
-  DType dtype = DType::kI8;          // of values; signed integer for categoricals
+  DType dtype = DType::kI8;  // of values; signed integer for categoricals
   std::int64_t length = 0;
-  const void* values = nullptr;      // length elements; kBool is one byte each
-  const std::uint8_t* validity = nullptr;  // Arrow bitmap, 1 = present; null = all present. Never set for categoricals
+  const void* values = nullptr;  // length elements; kBool is one byte each
+  const std::uint8_t* validity =
+      nullptr;  // Arrow bitmap, 1 = present; null = all present. Never set for categoricals
   bool is_categorical = false;
   bool ordered = false;
   // The categories in code order: an Arrow array of strings, integers, floats or booleans.
@@ -32,8 +33,9 @@ struct FixedColumn {
   std::shared_ptr<const void> owner;
 };
 
-// One Arrow column as a FixedColumn: dictionary -> its codes, string -> dictionary-encoded (categories in sorted order),
-// numbers and booleans as they are. Throws kUnsupported for nested types.
+// One Arrow column as a FixedColumn: dictionary -> its codes, string -> dictionary-encoded
+// (categories in sorted order), numbers and booleans as they are. Throws kUnsupported for nested
+// types.
 FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray& column);
 
 // The categories as text, for label encoding and messages.

@@ -39,11 +39,8 @@ TEST(Streaming, Conforms) {
                  {.is_random = false, .draws_each_once = true, .expected_rows = range(1003)});
   check_strategy([] { return std::make_shared<Streaming>(1003, Indices{}, true, 100); },
                  {.is_random = true, .draws_each_once = true, .expected_rows = range(1003)});
-  check_strategy(
-      [] {
-        return std::make_shared<Streaming>(10, Indices{{7, 1, 7, 0}});
-      },
-      {.is_random = false, .draws_each_once = true, .expected_rows = {0, 1, 7, 7}});
+  check_strategy([] { return std::make_shared<Streaming>(10, Indices{{7, 1, 7, 0}}); },
+                 {.is_random = false, .draws_each_once = true, .expected_rows = {0, 1, 7, 7}});
 }
 
 TEST(Streaming, ShufflesInsideTheFetchGroupOnly) {
@@ -155,9 +152,7 @@ TEST(Unweighted, NamesBadInput) {
   EXPECT_THAT(error_of([] { Streaming(0); }), HasSubstr("the collection has 0 rows"));
   EXPECT_THAT(error_of([] { Streaming(5, Indices{std::vector<std::int64_t>{}}); }),
               HasSubstr("indices is empty"));
-  EXPECT_THAT(error_of([] {
-                Streaming(5, Indices{{0, 5}});
-              }),
+  EXPECT_THAT(error_of([] { Streaming(5, Indices{{0, 5}}); }),
               HasSubstr("indices[1] is 5, rows are 0 to 4"));
   EXPECT_THAT(error_of([] { Streaming(5, Indices{{-1}}); }), HasSubstr("indices[0] is -1"));
   EXPECT_THAT(error_of([] { Streaming(5, {}, true, -1); }), HasSubstr("shuffle_buffer is -1"));

@@ -26,13 +26,15 @@ std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const En
   return chunks;
 }
 
-// One of the two arrays of the fetched rows. Of a compressed array only the entries of these rows are kept: each chunk is
-// inflated once, what the rows need is copied out, and the rest is let go.
+// One of the two arrays of the fetched rows. Of a compressed array only the entries of these rows
+// are kept: each chunk is inflated once, what the rows need is copied out, and the rest is let go.
 class ArrayRows {
  public:
   // Lifetime: array and ranges outlive this.
   ArrayRows(const StoredArray& array, std::span<const EntryRange> ranges)
-      : array_(array), ranges_(ranges), width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
+      : array_(array),
+        ranges_(ranges),
+        width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
     if (!array_.is_compressed()) {
       for (const EntryRange& range : ranges) array_.locate(range.begin, range.end);
       return;
@@ -108,14 +110,16 @@ class ArrayRows {
       if (range.begin >= range.end) return;
       auto slot = static_cast<std::size_t>(
           std::lower_bound(chunks_.begin(), chunks_.end(), range.begin / step) - chunks_.begin());
-      for (std::int64_t chunk = range.begin / step; chunk <= (range.end - 1) / step; ++chunk) visit(slot++);
+      for (std::int64_t chunk = range.begin / step; chunk <= (range.end - 1) / step; ++chunk)
+        visit(slot++);
     };
     for (std::size_t r = 0; r < ranges_.size(); ++r) {
       starts_.push_back(total);
       total += ranges_[r].end - ranges_[r].begin;
       for_each_slot(r, [&](std::size_t slot) { ++first_user_[slot + 1]; });
     }
-    for (std::size_t slot = 0; slot < chunks_.size(); ++slot) first_user_[slot + 1] += first_user_[slot];
+    for (std::size_t slot = 0; slot < chunks_.size(); ++slot)
+      first_user_[slot + 1] += first_user_[slot];
     users_.resize(first_user_.back());
     std::vector<std::size_t> next(first_user_.begin(), first_user_.end() - 1);
     for (std::size_t r = 0; r < ranges_.size(); ++r)
@@ -263,10 +267,12 @@ std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const Chunk
 }
 
 std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {
-  constexpr auto kRowBytes = static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
+  constexpr auto kRowBytes =
+      static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
   std::int64_t entry_bytes = 0;
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()})
-    if (array->is_compressed()) entry_bytes += static_cast<std::int64_t>(dtype_bytes(array->dtype()));
+    if (array->is_compressed())
+      entry_bytes += static_cast<std::int64_t>(dtype_bytes(array->dtype()));
   std::int64_t bytes = std::ssize(rows) * kRowBytes;
   if (entry_bytes == 0) return bytes;
   for (const std::int64_t row : rows) {

@@ -168,23 +168,12 @@ TEST(EncodeRows, RefusesWhatItCannotStore) {
   };
   error_of([&] { encode({1, 5}, {.n_genes = 5}); }, ErrorKind::kOutOfRange);
   error_of([&] { encode({-1, 1}, {.n_genes = 5}); }, ErrorKind::kOutOfRange);
-  EXPECT_THAT(error_of(
-                  [&] {
-                    encode({2, 1}, {.n_genes = 5});
-                  },
-                  ErrorKind::kInvalidArgument),
+  EXPECT_THAT(error_of([&] { encode({2, 1}, {.n_genes = 5}); }, ErrorKind::kInvalidArgument),
               HasSubstr("sorted"));
-  EXPECT_THAT(error_of(
-                  [&] {
-                    encode({1, 1}, {.n_genes = 5});
-                  },
-                  ErrorKind::kInvalidArgument),
+  EXPECT_THAT(error_of([&] { encode({1, 1}, {.n_genes = 5}); }, ErrorKind::kInvalidArgument),
               HasSubstr("unique"));
-  error_of(
-      [&] {
-        encode({0, 1}, {.n_genes = 5, .value_dtype = DType::kI32});
-      },
-      ErrorKind::kPrecision);
+  error_of([&] { encode({0, 1}, {.n_genes = 5, .value_dtype = DType::kI32}); },
+           ErrorKind::kPrecision);
 }
 
 }  // namespace
