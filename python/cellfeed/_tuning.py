@@ -65,8 +65,8 @@ def tuned(
     label = next((name for name in labels if cells.obs_column(name).is_categorical), None)
     if label is None:
         raise InvalidArgumentError(
-            'tune needs a label column to keep batches diverse: pass tune="cell_type", or obs=[...] '
-            "with a column of labels"
+            'tune needs a label column to keep batches diverse: pass tune="cell_type", '
+            "or obs=[...] with a column of labels"
         )
     return _core.tune(
         cells._core, batch_size, label, WANTED_ENTROPY, SECONDS_PER_POINT, memory_budget, 0
