@@ -55,6 +55,8 @@ class Task:
             parts.append("opened each epoch")
         if self.is_cold:
             parts.append("cold")
+        if self.is_training:
+            parts.append("while training")
         if self.atlas != "main":
             parts.append(f"[{self.atlas}]")
         return ", ".join(parts)
