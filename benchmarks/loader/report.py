@@ -25,6 +25,7 @@ FIGURE_NAMES = {
     "resident_mb": "MB",
     "anonymous_mb": "MB",
     "bits_per_value": "bits",
+    "matrix_bits_per_value": "bits",
 }
 VERSIONS = (
     "cellfeed", "numpy", "scipy", "h5py", "anndata", "torch", "lamindb", "scDataset", "annbatch",
@@ -117,7 +118,7 @@ class Book:
 def _number(value: float, figure: str) -> str:
     if figure == "rate":
         return f"{value:,.0f}"
-    digits = {"first_batch_s": 3, "bits_per_value": 2}.get(figure, 0)
+    digits = {"first_batch_s": 3, "bits_per_value": 2, "matrix_bits_per_value": 2}.get(figure, 0)
     return f"{value:,.{digits}f}"
 
 

@@ -74,8 +74,13 @@ class Runner:
         home = self.workshop.atlas_dir(task.atlas)
         atlas = Atlas(home)
         if task.kind == "size":
-            n_bytes = sum(os.path.getsize(path) for path in atlas.paths(task.data))
-            return {"bits_per_value": 8 * n_bytes / atlas.facts["nnz"]}
+            sizes = {path: os.path.getsize(path) for path in atlas.paths(task.data)}
+            matrix = sum(n for path, n in sizes.items() if str(path).endswith(".cells"))
+            nnz = atlas.facts["nnz"]
+            return {
+                "bits_per_value": 8 * sum(sizes.values()) / nnz,
+                "matrix_bits_per_value": 8 * matrix / nnz,
+            }
         if task.kind == "device":
             return self._measure_device(task, atlas)
         if task.is_cold:

@@ -1,12 +1,8 @@
 """The program on real files: what goes through shards and back equals what anndata reads."""
 
 import json
-import os
-import pathlib
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import anndata
@@ -14,37 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from program import PROGRAM, run
 
-
-def find_program() -> str:
-    """CELLFEED_PROGRAM, or the program beside this Python."""
-    named = os.environ.get("CELLFEED_PROGRAM")
-    beside = pathlib.Path(sys.executable).with_name("cellfeed")
-    return named or (str(beside) if beside.exists() else shutil.which("cellfeed") or "")
-
-
-PROGRAM = find_program()
 pytestmark = pytest.mark.skipif(
     not PROGRAM, reason="the cellfeed program is not installed beside this Python"
 )
-
-
-def run(*arguments, code=0, **options):
-    """Runs the program; returns its stdout, or stderr when it is to fail."""
-    done = subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        **options,
-    )
-    assert done.returncode == code, done.stderr
-    if code == 0:
-        return done.stdout
-    assert done.stderr.startswith("cellfeed: error: "), done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 def assert_same_data(actual: anndata.AnnData, expected: anndata.AnnData) -> None:
@@ -287,3 +257,21 @@ def test_values_that_are_not_finite_are_kept_and_counted(tmp_path):
     assert json.loads(run("info", "--json", tmp_path / "s"))["not_finite"] == 3
     run("export", tmp_path / "s", "--output", tmp_path / "back.h5ad")
     np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "back.h5ad").X.data, adata.X.data)
+
+
+def test_nullable_columns_stay_nullable_with_nothing_missing(tmp_path):
+    obs = pd.DataFrame(
+        {
+            "n": pd.array([1, 2, 3], dtype="Int64"),
+            "b": pd.array([True, False, True], dtype="boolean"),
+        },
+        index=["a", "b", "c"],
+    )
+    source = anndata.AnnData(scipy.sparse.eye(3, 4, format="csr", dtype=np.float32), obs=obs)
+    source.write_h5ad(tmp_path / "in.h5ad")
+    run("shard", tmp_path / "in.h5ad", "--output-dir", tmp_path / "shards")
+    run("export", tmp_path / "shards", "--output", tmp_path / "out.h5ad")
+    back = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert_same_data(back, anndata.read_h5ad(tmp_path / "in.h5ad"))
+    assert back.obs["n"].dtype == "Int64"
+    assert back.obs["b"].dtype == "boolean"

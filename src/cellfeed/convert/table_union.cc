@@ -107,7 +107,9 @@ struct TableUnion::Column {
   TypePtr value_type;  // of values, or of categories
   std::vector<Origin> origins;
   std::string last_path;  // of the last source that has it
-  ArrayPtr categories;    // united
+  // What the first source says of the column, such as that it may hold missing values.
+  std::shared_ptr<const arrow::KeyValueMetadata> metadata;
+  ArrayPtr categories;  // united
   void unite_categories();
   TypePtr type() const {
     if (!is_categorical) return value_type;
@@ -220,6 +222,7 @@ void TableUnion::add_source(const arrow::Table& sample, const std::string& path)
       columns_.push_back(std::make_unique<Column>());
       column = columns_.back().get();
       column->name = name;
+      column->metadata = sample.field(i)->metadata();
       column->is_categorical = dictionary != nullptr;
       column->ordered = dictionary != nullptr && dictionary->ordered();
       column->value_type = dictionary ? dictionary->value_type() : type;
@@ -268,7 +271,9 @@ void TableUnion::finish() {
 
 std::shared_ptr<arrow::Schema> TableUnion::schema() const {
   arrow::FieldVector fields;
-  for (const auto& column : columns_) fields.push_back(arrow::field(column->name, column->type()));
+  for (const auto& column : columns_)
+    fields.push_back(
+        arrow::field(column->name, column->type(), /*nullable=*/true, column->metadata));
   return arrow::schema(std::move(fields), metadata_);
 }
 

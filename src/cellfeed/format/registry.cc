@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_store.h"

@@ -2,25 +2,53 @@
 
 #include <sys/mman.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
 namespace cellfeed::matrix {
 namespace {
+
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
 }
+
+// Straight from the system and straight back: malloc keeps large blocks that threads hand to each
+// other, several times over, once its threshold for mmap has grown.
+void* map_pages(std::size_t bytes) {
+  const std::size_t spread = bytes + kHugePageBytes;
+  void* mapped =
+      ::mmap(nullptr, spread, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* begin = static_cast<std::byte*>(mapped);
+  const std::size_t skip = round_up(reinterpret_cast<std::uintptr_t>(begin), kHugePageBytes) -
+                           reinterpret_cast<std::uintptr_t>(begin);
+  if (skip > 0) ::munmap(begin, skip);
+  if (skip < kHugePageBytes) ::munmap(begin + skip + bytes, kHugePageBytes - skip);
+  // Advice only: without huge pages the buffer works the same.
+  ::madvise(begin + skip, bytes, MADV_HUGEPAGE);
+  return begin + skip;
+}
+
+}  // namespace
 
 void* allocate_aligned(std::size_t bytes) {
   const std::size_t padded = bytes + kPaddingBytes;
-  const std::size_t alignment = padded >= kHugePageBytes ? kHugePageBytes : 64;
-  const std::size_t rounded = (padded + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, rounded);
+  if (padded >= kHugePageBytes) return map_pages(round_up(padded, kHugePageBytes));
+  void* data = std::aligned_alloc(64, round_up(padded, 64));
   if (data == nullptr) throw std::bad_alloc();
-  // Advice only: without huge pages the buffer works the same.
-  if (alignment == kHugePageBytes) madvise(data, rounded, MADV_HUGEPAGE);
   return data;
 }
 
-void free_aligned(void* data, std::size_t) noexcept { std::free(data); }
+void free_aligned(void* data, std::size_t bytes) noexcept {
+  const std::size_t padded = bytes + kPaddingBytes;
+  if (padded >= kHugePageBytes)
+    ::munmap(data, round_up(padded, kHugePageBytes));
+  else
+    std::free(data);
+}
 
 }  // namespace cellfeed::matrix

@@ -95,6 +95,8 @@ struct Column {
   std::string name;
   TypePtr type;
   std::string from;  // the source that brought the type, for messages
+  // What the first source says of the column, such as that it may hold missing values.
+  std::shared_ptr<const arrow::KeyValueMetadata> metadata;
 };
 
 class SchemaUnion {
@@ -107,7 +109,7 @@ class SchemaUnion {
                               field.name(), source, type->ToString()));
     const auto [place, is_new] = places_.emplace(field.name(), columns_.size());
     if (is_new) {
-      columns_.push_back({field.name(), type, source});
+      columns_.push_back({field.name(), type, source, field.metadata()});
       return;
     }
     Column& column = columns_[place->second];
@@ -123,7 +125,8 @@ class SchemaUnion {
     for (const auto& column : columns_) {
       // A column without any value in any source is kept as missing text.
       const TypePtr type = column.type->id() == arrow::Type::NA ? arrow::utf8() : column.type;
-      fields.push_back(arrow::field(column.name, type, column.name != kIndexColumn));
+      fields.push_back(
+          arrow::field(column.name, type, column.name != kIndexColumn, column.metadata));
     }
     return arrow::schema(std::move(fields), std::move(metadata));
   }

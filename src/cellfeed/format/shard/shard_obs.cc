@@ -223,7 +223,8 @@ std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t en
     columns.push_back(i < 0 ? texts->column(next_text++)
                             : std::make_shared<arrow::ChunkedArray>(
                                   slice_fixed(*batch, i, begin, end, fixed_path)));
-    fields.push_back(arrow::field(field->name(), columns.back()->type(), field->nullable()));
+    fields.push_back(
+        arrow::field(field->name(), columns.back()->type(), field->nullable(), field->metadata()));
   }
   return arrow::Table::Make(arrow::schema(std::move(fields), all->metadata()), std::move(columns),
                             end - begin);
