@@ -25,35 +25,10 @@ void check(const arrow::Status& status, const std::string& name) {
 }
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& name) {
-  switch (type.id()) {
-    case arrow::Type::BOOL:
-      return DType::kBool;
-    case arrow::Type::UINT8:
-      return DType::kU8;
-    case arrow::Type::INT8:
-      return DType::kI8;
-    case arrow::Type::UINT16:
-      return DType::kU16;
-    case arrow::Type::INT16:
-      return DType::kI16;
-    case arrow::Type::UINT32:
-      return DType::kU32;
-    case arrow::Type::INT32:
-      return DType::kI32;
-    case arrow::Type::UINT64:
-      return DType::kU64;
-    case arrow::Type::INT64:
-      return DType::kI64;
-    case arrow::Type::FLOAT:
-      return DType::kF32;
-    case arrow::Type::DOUBLE:
-      return DType::kF64;
-    default:
-      throw Error(
-          ErrorKind::kUnsupported,
-          fmt::format("an obs column of this type cannot be loaded with batches: '{}' is {}", name,
-                      type.ToString()));
-  }
+  if (const auto dtype = dtype_of_arrow(type)) return *dtype;
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("an obs column of this type cannot be loaded with batches: '{}' is {}",
+                          name, type.ToString()));
 }
 
 // Categories in sorted order, so that codes do not depend on which row came first.
@@ -105,6 +80,35 @@ void fill_missing_codes(FixedColumn& column, const arrow::Array& codes) {
 }
 
 }  // namespace
+
+std::optional<DType> dtype_of_arrow(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::BOOL:
+      return DType::kBool;
+    case arrow::Type::UINT8:
+      return DType::kU8;
+    case arrow::Type::INT8:
+      return DType::kI8;
+    case arrow::Type::UINT16:
+      return DType::kU16;
+    case arrow::Type::INT16:
+      return DType::kI16;
+    case arrow::Type::UINT32:
+      return DType::kU32;
+    case arrow::Type::INT32:
+      return DType::kI32;
+    case arrow::Type::UINT64:
+      return DType::kU64;
+    case arrow::Type::INT64:
+      return DType::kI64;
+    case arrow::Type::FLOAT:
+      return DType::kF32;
+    case arrow::Type::DOUBLE:
+      return DType::kF64;
+    default:
+      return std::nullopt;
+  }
+}
 
 FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray& chunked) {
   std::shared_ptr<arrow::Array> array;

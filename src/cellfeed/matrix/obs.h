@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace arrow {
 class Table;
 class Array;
 class ChunkedArray;
+class DataType;
 }  // namespace arrow
 
 namespace cellfeed::matrix {
@@ -32,6 +34,9 @@ struct FixedColumn {
   std::shared_ptr<arrow::Array> categories;
   std::shared_ptr<const void> owner;
 };
+
+// The dtype of Arrow numbers and booleans; empty for every other type.
+std::optional<DType> dtype_of_arrow(const arrow::DataType& type);
 
 // One Arrow column as a FixedColumn: dictionary -> its codes, string -> dictionary-encoded
 // (categories in sorted order), numbers and booleans as they are. Throws kUnsupported for nested

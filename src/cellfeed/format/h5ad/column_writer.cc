@@ -13,38 +13,10 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/h5ad/column_values.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/matrix/obs.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
-
-std::optional<DType> numeric_dtype(const arrow::DataType& type) {
-  switch (type.id()) {
-    case arrow::Type::BOOL:
-      return DType::kBool;
-    case arrow::Type::UINT8:
-      return DType::kU8;
-    case arrow::Type::INT8:
-      return DType::kI8;
-    case arrow::Type::UINT16:
-      return DType::kU16;
-    case arrow::Type::INT16:
-      return DType::kI16;
-    case arrow::Type::UINT32:
-      return DType::kU32;
-    case arrow::Type::INT32:
-      return DType::kI32;
-    case arrow::Type::UINT64:
-      return DType::kU64;
-    case arrow::Type::INT64:
-      return DType::kI64;
-    case arrow::Type::FLOAT:
-      return DType::kF32;
-    case arrow::Type::DOUBLE:
-      return DType::kF64;
-    default:
-      return std::nullopt;
-  }
-}
 
 bool is_text(const arrow::DataType& type) {
   return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
@@ -254,12 +226,12 @@ class CategoricalWriter final : public ColumnWriter {
 
 std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, const std::string& name,
                                                  const arrow::DataType& type, bool is_nullable) {
-  if (const auto dtype = numeric_dtype(type))
+  if (const auto dtype = matrix::dtype_of_arrow(type))
     return std::make_unique<NumberWriter>(target, name, *dtype, is_nullable && !is_float(*dtype));
   if (is_text(type)) return std::make_unique<StringWriter>(target, name, is_nullable);
   if (type.id() == arrow::Type::DICTIONARY) {
     const auto& dictionary = static_cast<const arrow::DictionaryType&>(type);
-    if (numeric_dtype(*dictionary.value_type()) || is_text(*dictionary.value_type()))
+    if (matrix::dtype_of_arrow(*dictionary.value_type()) || is_text(*dictionary.value_type()))
       return std::make_unique<CategoricalWriter>(target, name, dictionary);
   }
   throw_error(ErrorKind::kUnsupported, target.path,

@@ -7,40 +7,17 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/matrix/obs.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 // Bytes per value in values_: what Arrow has, except that a boolean takes one byte.
 DType builder_dtype(const arrow::DataType& type) {
-  switch (type.id()) {
-    case arrow::Type::DICTIONARY:
-      return DType::kI8;
-    case arrow::Type::BOOL:
-      return DType::kU8;
-    case arrow::Type::UINT8:
-      return DType::kU8;
-    case arrow::Type::INT8:
-      return DType::kI8;
-    case arrow::Type::UINT16:
-      return DType::kU16;
-    case arrow::Type::INT16:
-      return DType::kI16;
-    case arrow::Type::UINT32:
-      return DType::kU32;
-    case arrow::Type::INT32:
-      return DType::kI32;
-    case arrow::Type::UINT64:
-      return DType::kU64;
-    case arrow::Type::INT64:
-      return DType::kI64;
-    case arrow::Type::FLOAT:
-      return DType::kF32;
-    case arrow::Type::DOUBLE:
-      return DType::kF64;
-    default:
-      throw Error(ErrorKind::kInternal, "not a fixed-width obs column: " + type.ToString());
-  }
+  if (type.id() == arrow::Type::DICTIONARY) return DType::kI8;
+  if (type.id() == arrow::Type::BOOL) return DType::kU8;
+  if (const auto dtype = matrix::dtype_of_arrow(type)) return *dtype;
+  throw Error(ErrorKind::kInternal, "not a fixed-width obs column: " + type.ToString());
 }
 
 DType code_dtype(std::int64_t n_categories) {

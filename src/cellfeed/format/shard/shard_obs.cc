@@ -35,31 +35,11 @@ bool is_stored_bool(const arrow::Field& field) {
 }
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& path) {
-  switch (type.id()) {
-    case arrow::Type::UINT8:
-      return DType::kU8;
-    case arrow::Type::INT8:
-      return DType::kI8;
-    case arrow::Type::UINT16:
-      return DType::kU16;
-    case arrow::Type::INT16:
-      return DType::kI16;
-    case arrow::Type::UINT32:
-      return DType::kU32;
-    case arrow::Type::INT32:
-      return DType::kI32;
-    case arrow::Type::UINT64:
-      return DType::kU64;
-    case arrow::Type::INT64:
-      return DType::kI64;
-    case arrow::Type::FLOAT:
-      return DType::kF32;
-    case arrow::Type::DOUBLE:
-      return DType::kF64;
-    default:
-      throw_error(ErrorKind::kCorruptData, path, "a fixed-width column of an unexpected type: {}",
-                  type.ToString());
-  }
+  const auto dtype = matrix::dtype_of_arrow(type);
+  // Booleans are stored as bytes.
+  if (dtype && *dtype != DType::kBool) return *dtype;
+  throw_error(ErrorKind::kCorruptData, path, "a fixed-width column of an unexpected type: {}",
+              type.ToString());
 }
 
 // Zero copy: the column's values are the file's bytes.
