@@ -145,3 +145,8 @@ def test_every_access_reads_the_same(atlas):
         assert (got != expected).nnz == 0
     with pytest.raises(cf.CellfeedError, match="access"):
         cf.open(atlas / "shards", access="telepathy")
+
+
+@pytest.mark.parametrize("verb", ["plan", "bench"])
+def test_a_wrong_byte_size_is_a_usage_error(atlas, verb):
+    assert "--memory-budget" in run(verb, atlas / "shards", "--memory-budget", "lots", code=2)

@@ -103,8 +103,7 @@ void add_bench(CLI::App& program, Session& session) {
       ->check(CLI::PositiveNumber);
   verb.add_option("--plot", arguments->plot, "Write rate against diversity as an SVG picture")
       ->type_name("FILE.svg");
-  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")
-      ->check(CLI::IsMember({"inner", "outer"}));
+  add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);
   add_output_options(verb, session);

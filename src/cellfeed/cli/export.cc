@@ -64,10 +64,7 @@ void add_export(CLI::App& program, Session& session) {
           "source: as in the file that was sharded; stored: as in the shards [default: source]")
       ->check(CLI::IsMember({"source", "stored"}))
       ->type_name("ORDER");
-  verb.add_option("--join", options.join,
-                  "When inputs differ in genes: inner keeps those of all, outer those of any")
-      ->check(CLI::IsMember({"inner", "outer"}))
-      ->type_name("JOIN");
+  add_join_option(verb, options.join);
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--keep-source-columns", options.keep_source_columns,

@@ -15,6 +15,10 @@ void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_bud
                   "Threads that read, decode and encode; 0: all the machine allows [default: 0]")
       ->check(CLI::Range(0, 4096))
       ->type_name("N");
+  add_memory_budget_option(verb, memory_budget);
+}
+
+void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
   verb.add_option_function<std::string>(
           "--memory-budget",
           [&memory_budget](const std::string& text) {
@@ -24,8 +28,17 @@ void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_bud
               throw CLI::ValidationError("--memory-budget", error.what());
             }
           },
-          "Memory for work under way and for caches, such as 2GB, 512MB or 1GiB [default: 512MiB]")
+          fmt::format(
+              "Memory for work under way and for caches, such as 2GB, 512MB or 1GiB [default: {}]",
+              format_byte_size(memory_budget)))
       ->type_name("SIZE");
+}
+
+void add_join_option(CLI::App& verb, std::string& join) {
+  verb.add_option("--join", join,
+                  "When inputs differ in genes: inner keeps those of all, outer those of any")
+      ->check(CLI::IsMember({"inner", "outer"}))
+      ->type_name("JOIN");
 }
 
 void add_layer_option(CLI::App& verb, std::string& layer) {

@@ -14,6 +14,10 @@ namespace cellfeed::cli {
 void add_output_options(CLI::App& verb, Session& session);
 // --threads and --memory-budget.
 void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget);
+// --memory-budget; the default named is the value given.
+void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
+// --join; empty where it is not given.
+void add_join_option(CLI::App& verb, std::string& join);
 // --layer.
 void add_layer_option(CLI::App& verb, std::string& layer);
 // --compression.

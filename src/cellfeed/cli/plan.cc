@@ -14,7 +14,6 @@ namespace {
 struct PlanArguments {
   std::vector<std::string> inputs;
   std::string layer = "X", join, partition = "auto", remainder = "pad";
-  int threads = 0;
   loader::RunSettings run;
 };
 
@@ -115,14 +114,9 @@ void add_plan(CLI::App& program, Session& session) {
   verb.add_flag("--drop-last", run.plan.drop_last, "Leave out a last batch that is short");
   verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")
       ->type_name("COLUMN");
-  verb.add_option("--join", arguments->join, "inner or outer, for files with different genes")
-      ->check(CLI::IsMember({"inner", "outer"}));
+  add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
-  verb.add_option_function<std::string>(
-          "--memory-budget",
-          [&run](const std::string& text) { run.memory_budget = parse_byte_size(text); },
-          "Memory of the loader, such as 2GB [default: 2GiB]")
-      ->type_name("SIZE");
+  add_memory_budget_option(verb, run.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_plan(session, *arguments); };

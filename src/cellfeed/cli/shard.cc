@@ -102,10 +102,7 @@ void add_shard(CLI::App& program, Session& session) {
           "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
       ->check(CLI::IsMember({"packed", "dense"}))
       ->type_name("LAYOUT");
-  verb.add_option("--join", options.join,
-                  "When inputs differ in genes: inner keeps those of all, outer those of any")
-      ->check(CLI::IsMember({"inner", "outer"}))
-      ->type_name("JOIN");
+  add_join_option(verb, options.join);
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--resume", arguments->resume, "Continue a conversion that was interrupted");
