@@ -112,6 +112,9 @@ TEST(ThreadPool, ParallelForThrowsTheErrorAndBeginsNothingMore) {
     pool.parallel_for(100000, [&](std::int64_t i) {
       ++calls;
       if (i == 10) throw_invalid("planted at {}", i);
+      // Long enough in all that the throwing thread cannot be left waiting for a processor
+      // throughout.
+      if (i > 10) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
   };
   try {
