@@ -39,7 +39,7 @@ std::shared_ptr<const LoaderCore> make_core(
     std::shared_ptr<const collection::Collection> cells, const std::string& output,
     const std::string& dtype, const std::string& casting, std::vector<std::string> obs,
     std::vector<std::shared_ptr<transform::Transform>> transforms, std::int64_t memory_budget,
-    int threads, int prefetch) {
+    int threads, int prefetch, const std::optional<std::string>& torch_library) {
   loader::LoaderOptions options;
   if (output != "csr" && output != "dense")
     throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", output);
@@ -53,6 +53,9 @@ std::shared_ptr<const LoaderCore> make_core(
   options.memory_budget = memory_budget;
   options.threads = threads;
   options.prefetch_batches = prefetch;
+  if (torch_library)
+    options.pinned =
+        std::make_shared<loader::PinnedMemory>(loader::load_torch_functions(*torch_library));
   return loader::make_loader_core(std::move(cells), std::move(options));
 }
 
@@ -115,6 +118,20 @@ nb::object values_array(const PyBatch& self) {
       self.loaded);
 }
 
+// What torch makes a tensor of; whoever gets it owns it. None where the batch is not page-locked,
+// or empty.
+nb::object pinned_tensor(const PyBatch& self, bool wants_indices) {
+  const loader::PinnedMemory* pinned = self.loaded->pinned();
+  const auto make = [&](const auto& buffer) -> nb::object {
+    if (pinned == nullptr || buffer.handle() == nullptr) return nb::none();
+    return nb::capsule(pinned->make_tensor(buffer.handle(), buffer.size() * sizeof(buffer[0])));
+  };
+  if (wants_indices) return make(self.csr().indices);
+  const auto* csr = std::get_if<matrix::CsrBlock>(&self.batch().x);
+  return std::visit(
+      make, csr != nullptr ? csr->values : std::get<matrix::DenseBlock>(self.batch().x).values);
+}
+
 void bind_batch(nb::module_& module) {
   nb::class_<PyBatch>(module, "Batch")
       .def_prop_ro("is_sparse",
@@ -140,6 +157,10 @@ void bind_batch(nb::module_& module) {
                                      self.loaded);
                    })
       .def_prop_ro("values", &values_array)
+      .def_prop_ro("is_pinned",
+                   [](const PyBatch& self) { return self.loaded->pinned() != nullptr; })
+      .def("pinned_indices", [](const PyBatch& self) { return pinned_tensor(self, true); })
+      .def("pinned_values", [](const PyBatch& self) { return pinned_tensor(self, false); })
       .def_prop_ro("rows",
                    [](const PyBatch& self) {
                      return as_array(self.batch().rows.data(), {self.batch().rows.size()},
@@ -169,7 +190,8 @@ void bind_loader(nb::module_& module) {
       .def("stop", &BatchIterator::stop, nb::call_guard<ReleasedGil>());
   nb::class_<LoaderCore>(module, "LoaderCore")
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
-                  "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a)
+                  "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a,
+                  "torch_library"_a = nb::none())
       .def_prop_ro("gene_names",
                    [](const LoaderCore& self) { return self.pipeline->genes().names; })
       .def_prop_ro("n_genes", [](const LoaderCore& self) { return self.pipeline->genes().size(); })

@@ -93,6 +93,13 @@ class BatchArrays:
     indptr: np.ndarray | None = None
     indices: np.ndarray | None = None
     columns: list[np.ndarray] = field(default_factory=list)
+    is_pinned: ClassVar[bool] = False
+
+    def pinned_values(self) -> None:
+        return None
+
+    def pinned_indices(self) -> None:
+        return None
 
     @property
     def is_sparse(self) -> bool:
@@ -322,6 +329,11 @@ class Batch:
 
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
         """A tensor, cells x genes: ``torch.sparse_csr`` sharing memory, or dense.
+
+        Of a loader with ``pin_memory=True`` it is page-locked, and ``.to(device,
+        non_blocking=True)`` does not wait for the copy. Torch notes such copies: the memory is
+        used again after them, whatever becomes of the tensor and the batch. (So it does for
+        ``torch.from_numpy`` of a whole array of the batch, but not of a part of one.)
 
         Parameters
         ----------

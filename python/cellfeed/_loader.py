@@ -11,6 +11,7 @@ import numpy as np
 from . import _core
 from ._batch import Batch, BatchSource
 from ._collection import CellCollection
+from ._epochs import this_worker
 from ._rank import register_iterable, resolve_rank, resolve_seed
 from ._schedule import Run, Schedule, Settings, as_int
 from ._sizes import parse_bytes
@@ -64,6 +65,11 @@ class Loader:
         Drop a last batch shorter than ``batch_size``, on every rank alike.
     casting
         ``"exact"`` refuses values that the dtype cannot hold; ``"same_kind"`` rounds them.
+    pin_memory
+        Page-lock the batches, so that ``tensor.to(device, non_blocking=True)`` does not wait. The
+        memory is torch's, which must see a GPU; set the process's device first, as with
+        ``torch.empty(..., pin_memory=True)``. Not in worker processes, whose batches are copied on
+        their way.
     tune
         Measure for a few seconds and use the block size, fetch factor, threads and memory that load
         fastest here while batches keep 98 % of true random's label entropy. The name of a label
@@ -97,6 +103,7 @@ class Loader:
         threads: int | None = None,
         drop_last: bool = False,
         casting: str = "exact",
+        pin_memory: bool = False,
         tune: bool | str = False,
     ) -> None:
         if not isinstance(cells, CellCollection):
@@ -137,6 +144,7 @@ class Loader:
             "memory_budget": budget,
             "threads": 0 if threads is None else as_int("threads", threads, 1),
             "prefetch": 0,
+            "torch_library": _find_torch_library() if pin_memory else None,
         }
         self._transforms = list(transforms)
         self._core = _core.LoaderCore.make(cells._core, **self._settings)
@@ -230,6 +238,7 @@ class Loader:
         return self._batches(self._schedule.begin())
 
     def _batches(self, run: Run) -> Iterator[Batch]:
+        self._require_no_worker_pins()
         # A DataLoader takes batches from its workers in turn, so each yields every n-th.
         plan = run.start()
         if run.first >= plan.n_batches:
@@ -252,8 +261,17 @@ class Loader:
         rows
             Global row numbers, repeats allowed.
         """
+        self._require_no_worker_pins()
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         return Batch(self._core.read_rows(rows), self._source)
+
+    def _require_no_worker_pins(self) -> None:
+        if self._settings["torch_library"] is not None and this_worker().is_process:
+            raise InvalidArgumentError(
+                "pin_memory=True is of no use in a worker process of a DataLoader, whose batches "
+                "are copied on their way: iterate over the Loader itself (it reads and decodes on "
+                "threads of its own), or leave pin_memory out"
+            )
 
     def stats(self) -> dict[str, Any]:
         """Counters since the loader was made: cells, bytes, seconds, queue depth.
@@ -284,6 +302,17 @@ class Loader:
             The state belongs to another collection, strategy, seed or version.
         """
         self._schedule.load_state_dict(state)
+
+
+def _find_torch_library() -> str:
+    try:
+        from .torch import find_torch_library
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(
+            "pin_memory=True takes page-locked memory from PyTorch, which is not installed: "
+            "pip install torch"
+        ) from error
+    return find_torch_library()
 
 
 def _core_transform(transform: Any) -> _core.Transform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._dataset import register_iterable_dataset, scDataset
+from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
 from ._tensors import as_tensor, batch_to_tensor
 
@@ -10,6 +11,7 @@ __all__ = [
     "as_tensor",
     "batch_to_tensor",
     "broadcast_seed",
+    "find_torch_library",
     "register_iterable_dataset",
     "scDataset",
 ]

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ._pinned import adopt_tensor, pin
+
 if TYPE_CHECKING:
     from .._batch import Batch
 
 
 def batch_to_tensor(batch: Batch, *, dense: bool = False) -> torch.Tensor:
-    """A tensor that shares the batch's memory, cells x genes.
+    """A tensor that shares the batch's memory, cells x genes; page-locked where the batch is.
 
     Parameters
     ----------
@@ -21,15 +23,20 @@ def batch_to_tensor(batch: Batch, *, dense: bool = False) -> torch.Tensor:
     dense
         Densify a sparse batch (a copy).
     """
+    values = _share(batch.data, batch._core.pinned_values())
     if not batch._core.is_sparse:
-        return torch.from_numpy(batch.data)
-    tensor = torch.sparse_csr_tensor(
-        torch.from_numpy(batch.indptr),
-        torch.from_numpy(batch.indices),
-        torch.from_numpy(batch.data),
-        size=batch.shape,
-    )
+        return values
+    indptr = torch.from_numpy(batch.indptr)
+    if batch._core.is_pinned:
+        # Small, and a copy anyway; a GPU would wait for one that is not page-locked.
+        indptr = pin(indptr)
+    indices = _share(batch.indices, batch._core.pinned_indices())
+    tensor = torch.sparse_csr_tensor(indptr, indices, values, size=batch.shape)
     return tensor.to_dense() if dense else tensor
+
+
+def _share(array: np.ndarray, owner: object | None) -> torch.Tensor:
+    return torch.from_numpy(array) if owner is None else adopt_tensor(owner, array)
 
 
 def as_tensor(values: Any, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -30,8 +30,11 @@ double entropy_bits(std::span<const std::int64_t> codes, std::size_t n_categorie
 std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
   const auto n = static_cast<std::int64_t>(batch.plan.rows.size());
-  if (core.options.output == Output::kDense) return n * core.pipeline->genes().size() * value_bytes;
-  return batch.max_nnz * (value_bytes + 4) + n * 8;
+  const Recycler& recycler = *core.recycler;
+  if (core.options.output == Output::kDense)
+    return recycler.taken_bytes(n * core.pipeline->genes().size() * value_bytes);
+  return recycler.taken_bytes(batch.max_nnz * value_bytes) +
+         recycler.taken_bytes(batch.max_nnz * 4) + n * 8;
 }
 
 matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) {
@@ -66,8 +69,8 @@ void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
   const auto& places = window.batch(b).places;
   for (std::size_t c = 0; c < core.obs.size(); ++c) {
     const auto& column = core.obs[c];
-    matrix::ObsValues values{
-        column->dtype(), matrix::Buffer<std::byte>(places.size() * dtype_bytes(column->dtype()))};
+    matrix::ObsValues values{column->dtype(),
+                             core.recycler->take_obs(places.size() * dtype_bytes(column->dtype()))};
     column->gather(places, values.bytes.data());
     if (column->is_categorical())
       core.counters->entropy_bits[c] +=

@@ -32,8 +32,8 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   auto core = std::make_shared<LoaderCore>();
   core->pipeline = std::make_shared<const RowPipeline>(*collection, options);
   for (const auto& name : options.obs) core->obs.push_back(collection->obs_column(name));
-  core->recycler =
-      std::make_shared<Recycler>(static_cast<std::size_t>(options.prefetch_batches) + 2);
+  core->recycler = std::make_shared<Recycler>(
+      static_cast<std::size_t>(options.prefetch_batches) + 2, options.pinned);
   core->counters = std::make_shared<Counters>(options.obs.size());
   core->collection = std::move(collection);
   core->options = std::move(options);

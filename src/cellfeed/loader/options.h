@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/loader/pinned_memory.h"
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::loader {
@@ -24,6 +25,9 @@ struct LoaderOptions {
   std::int64_t memory_budget = std::int64_t{2} << 30;
   int threads = 0;           // 0: one a processor this process may use
   int prefetch_batches = 0;  // finished batches that may wait; 0: 2 * threads + 2
+  // Where batches lie, for copies to a GPU that nobody waits for; null: in ordinary memory, of huge
+  // pages.
+  std::shared_ptr<PinnedMemory> pinned{};
 };
 
 }  // namespace cellfeed::loader

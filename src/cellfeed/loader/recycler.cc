@@ -15,6 +15,7 @@ void resize(Buffer& buffer, std::size_t size) {
 }  // namespace
 
 matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size) {
+  if (pinned_) return matrix::Buffer<std::int32_t>(size, pinned_);
   matrix::Buffer<std::int32_t> buffer;
   {
     const std::lock_guard lock(mutex_);
@@ -28,6 +29,7 @@ matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size) {
 }
 
 matrix::ValueBuffer Recycler::take_values(DType dtype, std::size_t size) {
+  if (pinned_) return matrix::make_value_buffer(dtype, size, pinned_);
   matrix::ValueBuffer values = matrix::make_value_buffer(dtype, 0);
   {
     const std::lock_guard lock(mutex_);
@@ -40,7 +42,18 @@ matrix::ValueBuffer Recycler::take_values(DType dtype, std::size_t size) {
   return values;
 }
 
+matrix::Buffer<std::byte> Recycler::take_obs(std::size_t bytes) {
+  return matrix::Buffer<std::byte>(bytes, pinned_);
+}
+
+std::int64_t Recycler::taken_bytes(std::int64_t bytes) const {
+  if (!pinned_) return bytes;
+  return static_cast<std::int64_t>(
+      pinned_->taken_bytes(static_cast<std::size_t>(bytes) + matrix::kPaddingBytes));
+}
+
 void Recycler::give_back(matrix::Batch& batch) {
+  if (pinned_) return;
   const std::lock_guard lock(mutex_);
   if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) {
     if (indices_.size() < max_kept_) indices_.push_back(std::move(csr->indices));

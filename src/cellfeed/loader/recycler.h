@@ -1,5 +1,6 @@
 // Recycler: keeps the buffers of batches that are done with, so that the next ones need no fresh
-// pages. Thread-safe. Lifetime: shared by a loader and every batch it made.
+// pages. Page-locked ones go back to torch, which knows when a GPU has read them.
+// Thread-safe. Lifetime: shared by a loader and every batch it made.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,26 @@
 #include <utility>
 #include <vector>
 
+#include "cellfeed/loader/pinned_memory.h"
 #include "cellfeed/matrix/batch.h"
 
 namespace cellfeed::loader {
 
 class Recycler {
  public:
-  explicit Recycler(std::size_t max_kept) : max_kept_(max_kept) {}
+  explicit Recycler(std::size_t max_kept, std::shared_ptr<PinnedMemory> pinned = nullptr)
+      : max_kept_(max_kept), pinned_(std::move(pinned)) {}
   matrix::Buffer<std::int32_t> take_indices(std::size_t size);
   matrix::ValueBuffer take_values(DType dtype, std::size_t size);
+  matrix::Buffer<std::byte> take_obs(std::size_t bytes);
   void give_back(matrix::Batch& batch);
+  // What a buffer of so many bytes takes of the memory budget.
+  std::int64_t taken_bytes(std::int64_t bytes) const;
+  const PinnedMemory* pinned() const { return pinned_.get(); }  // null: batches are not page-locked
 
  private:
   const std::size_t max_kept_;
+  const std::shared_ptr<PinnedMemory> pinned_;
   std::mutex mutex_;
   std::vector<matrix::Buffer<std::int32_t>> indices_;
   std::vector<matrix::ValueBuffer> values_;
@@ -36,6 +44,7 @@ class LoadedBatch {
   LoadedBatch& operator=(const LoadedBatch&) = delete;
   matrix::Batch& batch() { return batch_; }
   const matrix::Batch& batch() const { return batch_; }
+  const PinnedMemory* pinned() const { return recycler_->pinned(); }
 
  private:
   matrix::Batch batch_;

@@ -35,20 +35,24 @@ void* map_pages(std::size_t bytes) {
 
 }  // namespace
 
-void* allocate_aligned(std::size_t bytes) {
+BufferMemory::Block allocate_block(std::size_t bytes, BufferMemory* memory) {
   const std::size_t padded = bytes + kPaddingBytes;
-  if (padded >= kHugePageBytes) return map_pages(round_up(padded, kHugePageBytes));
+  if (memory != nullptr) return memory->allocate(padded);
+  if (padded >= kHugePageBytes) return {map_pages(round_up(padded, kHugePageBytes)), nullptr};
   void* data = std::aligned_alloc(64, round_up(padded, 64));
   if (data == nullptr) throw std::bad_alloc();
-  return data;
+  return {data, nullptr};
 }
 
-void free_aligned(void* data, std::size_t bytes) noexcept {
+void free_block(const BufferMemory::Block& block, std::size_t bytes,
+                BufferMemory* memory) noexcept {
   const std::size_t padded = bytes + kPaddingBytes;
-  if (padded >= kHugePageBytes)
-    ::munmap(data, round_up(padded, kHugePageBytes));
+  if (memory != nullptr)
+    memory->free(block);
+  else if (padded >= kHugePageBytes)
+    ::munmap(block.data, round_up(padded, kHugePageBytes));
   else
-    std::free(data);
+    std::free(block.data);
 }
 
 }  // namespace cellfeed::matrix

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,7 +15,9 @@ namespace cellfeed::matrix {
 // Values of one of the types a reader decodes to.
 using ValueBuffer =
     std::variant<Buffer<float>, Buffer<double>, Buffer<std::int32_t>, Buffer<std::int64_t>>;
-ValueBuffer make_value_buffer(DType dtype, std::size_t size);  // throws kInvalidArgument otherwise
+// Throws kInvalidArgument for another type.
+ValueBuffer make_value_buffer(DType dtype, std::size_t size,
+                              std::shared_ptr<BufferMemory> memory = nullptr);
 DType value_buffer_dtype(const ValueBuffer& values);
 void* value_buffer_data(ValueBuffer& values);
 const void* value_buffer_data(const ValueBuffer& values);

@@ -1,0 +1,61 @@
+"""Page-locked memory: torch's, which knows which copies to a GPU are still under way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def find_torch_library() -> str:
+    """Path of the library that page-locked memory comes from.
+
+    Starts torch's GPU of now, as ``torch.empty(..., pin_memory=True)`` would.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Torch has no GPU here, or is too old.
+    """
+    try:
+        pin(torch.empty(1, dtype=torch.uint8))
+    # AssertionError is what a torch without CUDA raises.
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidArgumentError(
+            "pin_memory=True page-locks batches for copies to a GPU, and torch "
+            f"{torch.__version__} cannot do that here: install a torch with CUDA and a driver for "
+            f"it, or leave pin_memory out; torch says: {error}"
+        ) from error
+    if not hasattr(getattr(torch._C, "_aoti", None), "alloc_tensor_by_stealing_from_void_ptr"):
+        raise InvalidArgumentError(
+            f"pin_memory=True needs a newer torch, such as 2.13, not: {torch.__version__}"
+        )
+    return str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+
+
+def pin(tensor: torch.Tensor) -> torch.Tensor:
+    """A page-locked copy."""
+    return tensor.pin_memory()
+
+
+def adopt_tensor(owner: object, array: np.ndarray) -> torch.Tensor:
+    """A tensor over the memory of ``array``, which torch itself allocated.
+
+    Unlike one made by ``torch.from_numpy`` it is known to torch's allocator, so that copies of any
+    part of it are waited for before the memory is used again.
+
+    Parameters
+    ----------
+    owner
+        Capsule with a tensor of torch's C interface; taken over.
+    array
+        What lies there.
+    """
+    tensor = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr(owner)
+    return tensor.view(getattr(torch, array.dtype.name)).view(array.shape)

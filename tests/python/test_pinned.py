@@ -1,0 +1,186 @@
+"""Page-locked batches, over a torch that counts what it gives (locking_torch.cc): no GPU is needed.
+
+What torch does with such memory on a GPU is torch's; here it is ordinary memory of torch's.
+"""
+
+import ctypes
+import gc
+import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from torch.utils.data import DataLoader
+
+import cellfeed as cf
+from cellfeed._epochs import Worker
+from cellfeed.torch import _pinned, _tensors
+
+N, GENES = 300, 40
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler for the test's own torch library")
+    path = tmp_path_factory.mktemp("torch") / "liblocking_torch.so"
+    source = pathlib.Path(__file__).with_name("locking_torch.cc")
+    real = pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    define = f'-DREAL_TORCH="{real}"'
+    subprocess.run(
+        [compiler, "-std=c++20", "-shared", "-fPIC", define, "-o", path, source, "-ldl"], check=True
+    )
+    return path
+
+
+@pytest.fixture
+def locking(library, monkeypatch):
+    """The library, in the place of torch's."""
+    monkeypatch.setattr("cellfeed.torch.find_torch_library", lambda: str(library))
+    monkeypatch.setattr(_tensors, "pin", torch.clone)
+    counts = ctypes.CDLL(str(library))
+    counts.live_tensors.restype = counts.made_tensors.restype = ctypes.c_int64
+    gc.collect()
+    assert counts.live_tensors() == 0
+    yield counts
+    counts.refuse(False)
+    gc.collect()
+    assert counts.live_tensors() == 0, "all that was taken came back"
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    random = np.random.default_rng(3)
+    x = scipy.sparse.csr_matrix(random.poisson(0.5, size=(N, GENES)).astype(np.float32))
+    obs = pd.DataFrame(
+        {"kind": pd.Categorical(np.resize(["B", "T", "NK"], N)), "size": np.arange(N) / 7},
+        index=[f"c{i}" for i in range(N)],
+    )
+    path = tmp_path_factory.mktemp("pinned") / "a.h5ad"
+    var = pd.DataFrame(index=[f"g{i}" for i in range(GENES)])
+    anndata.AnnData(x, obs=obs, var=var).write_h5ad(path)
+    return cf.open(path, obs=["kind", "size"])
+
+
+def make_loader(cells, output, **options):
+    return cf.Loader(cells, cf.BlockShuffling(1), 32, output=output, **options)
+
+
+@pytest.mark.parametrize("output", ["csr", "dense"])
+def test_batches_are_the_same_in_torch_memory(cells, locking, output):
+    made = locking.made_tensors()
+    loader = make_loader(cells, output, pin_memory=True)
+    n = 0
+    for batch, plain in zip(loader, make_loader(cells, output), strict=True):
+        n += 1
+        assert batch.index.tolist() == plain.index.tolist()
+        np.testing.assert_array_equal(batch.to_numpy(), plain.to_numpy())
+        for column in ("kind", "size"):
+            np.testing.assert_array_equal(batch.obs[column], plain.obs[column])
+        tensor = batch.to_torch()
+        assert tensor.dtype == torch.float32
+        values = tensor.values() if output == "csr" else tensor
+        assert values.data_ptr() == batch.data.ctypes.data
+        np.testing.assert_array_equal(batch.to_torch(dense=True).to_dense(), plain.to_numpy())
+        if output == "csr":
+            assert tensor.col_indices().data_ptr() == batch.indices.ctypes.data
+    assert locking.made_tensors() - made == n * (4 if output == "csr" else 3)
+
+
+def test_tensors_of_torch_keep_their_memory(cells, locking):
+    loader = make_loader(cells, "dense", pin_memory=True)
+    tensors, copies = [], []
+    for batch in loader:
+        tensors.append(batch.to_torch()[3:9])
+        copies.append(batch.data[3:9].copy())
+        # The allocator knows the storage, so a part of it is tracked as the whole is.
+        assert tensors[-1].untyped_storage().data_ptr() == batch.data.ctypes.data
+    del batch
+    for tensor, copy in zip(tensors, copies, strict=True):
+        np.testing.assert_array_equal(tensor, copy)
+
+
+def test_batches_without_non_zeros(tmp_path, locking):
+    x = scipy.sparse.csr_matrix((10, GENES), dtype=np.float32)
+    anndata.AnnData(x).write_h5ad(tmp_path / "empty.h5ad")
+    for batch in make_loader(cf.open(tmp_path / "empty.h5ad"), "csr", pin_memory=True):
+        assert batch.to_torch()._nnz() == 0
+
+
+def test_parts_and_pickles_of_batches_are_ordinary_memory(cells, locking):
+    batch = make_loader(cells, "csr", pin_memory=True).read_rows([5, 1])
+    for copy in (batch[[0, 1]], pickle.loads(pickle.dumps(batch))):
+        np.testing.assert_array_equal(copy.to_torch().to_dense(), batch.to_numpy())
+        assert not copy._core.is_pinned
+
+
+@pytest.mark.parametrize("output", ["csr", "dense"])
+def test_a_refusal_of_torch_is_an_error_that_says_what_to_do(cells, locking, output):
+    loader = make_loader(cells, output, pin_memory=True)
+    locking.refuse(True)
+    with pytest.raises(OSError, match=r"leave pin_memory out.*out of lockable memory"):
+        next(iter(loader))
+    locking.refuse(False)
+    assert len(next(iter(loader))) == 32
+
+
+def test_workers_are_refused(cells, locking, monkeypatch):
+    loader = make_loader(cells, "csr", pin_memory=True)
+    assert len(list(DataLoader(loader, batch_size=None))) == len(loader)
+    monkeypatch.setattr("cellfeed._loader.this_worker", lambda: Worker(0, 1, 1 << 62))
+    for read in (lambda: next(iter(loader)), lambda: loader.read_rows([1])):
+        with pytest.raises(ValueError, match="leave pin_memory out"):
+            read()
+
+
+def test_a_forked_child_leaves_them_alone(cells, locking):
+    loader = make_loader(cells, "dense", pin_memory=True)
+    batch = next(iter(loader))
+    gc.collect()
+    live = locking.live_tensors()
+    child = os.fork()
+    if child == 0:
+        try:
+            loader.read_rows([1])
+        except cf.errors.InvalidArgumentError as error:
+            has_refused = "forked" in str(error)
+        is_same = batch.data.shape == (32, GENES)
+        del batch
+        os._exit(0 if has_refused and is_same and locking.live_tensors() == live else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine with a GPU")
+def test_a_machine_without_gpu_is_told(cells):
+    with pytest.raises(ValueError, match=r"install a torch with CUDA.*torch says: "):
+        make_loader(cells, "csr", pin_memory=True)
+
+
+def test_an_old_torch_is_told(cells, monkeypatch):
+    monkeypatch.setattr(_pinned, "pin", torch.clone)
+    monkeypatch.setattr(torch._C, "_aoti", None)
+    with pytest.raises(ValueError, match="newer torch"):
+        make_loader(cells, "csr", pin_memory=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("output", ["csr", "dense"])
+def test_copies_to_a_gpu_overlap_and_are_right(cells, output):
+    expected = [batch.to_numpy() for batch in make_loader(cells, output)]
+    on_gpu = []
+    for batch in make_loader(cells, output, pin_memory=True):
+        tensor = batch.to_torch()
+        parts = (tensor.values(), tensor.col_indices()) if output == "csr" else (tensor,)
+        assert all(part.is_pinned() for part in (*parts, torch.from_numpy(batch.obs["kind"])))
+        torch.cuda._sleep(10_000_000)
+        on_gpu.append(tensor.to("cuda", non_blocking=True))
+    for got, wanted in zip(on_gpu, expected, strict=True):
+        np.testing.assert_array_equal(got.to_dense().cpu(), wanted)
