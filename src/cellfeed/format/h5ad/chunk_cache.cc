@@ -1,6 +1,7 @@
 // ChunkCache: a list in order of use and a map into it, under one lock held for a look-up only.
 #include "cellfeed/format/h5ad/chunk_cache.h"
 
+#include <limits>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -17,7 +18,20 @@ struct KeyHash {
   }
 };
 
-using Entry = std::pair<ChunkKey, std::shared_ptr<const InflatedChunk>>;
+using Entry = std::pair<ChunkKey, std::shared_ptr<InflatedChunk>>;
+
+// Chunks that wait to be used again: about one a thread that inflates.
+constexpr std::size_t kMaxSpare = 16;
+
+std::int64_t bytes_of(const std::vector<ChunkedLayout>& arrays) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  std::int64_t bytes = 0;
+  for (const ChunkedLayout& array : arrays) {
+    if (array.chunk_bytes > 0 && array.n_chunks > (kMax - bytes) / array.chunk_bytes) return kMax;
+    bytes += array.n_chunks * array.chunk_bytes;
+  }
+  return arrays.empty() ? kMax : bytes;
+}
 
 }  // namespace
 
@@ -27,6 +41,8 @@ struct ChunkCache::State {
   std::list<Entry> by_use;  // most recent first
   std::unordered_map<ChunkKey, std::list<Entry>::iterator, KeyHash> entries;
   std::int64_t bytes = 0;
+  std::vector<std::shared_ptr<InflatedChunk>> spare;
+  std::vector<std::shared_ptr<InflatedArray>> whole;  // made when first asked for
 
   // Takes out the least recently used until `limit` is kept; the caller frees them, after the lock.
   std::list<Entry> drop_above(std::int64_t limit) {
@@ -41,8 +57,11 @@ struct ChunkCache::State {
   }
 };
 
-ChunkCache::ChunkCache(std::int64_t capacity_bytes)
-    : capacity_bytes_(capacity_bytes), state_(new State) {}
+ChunkCache::ChunkCache(std::int64_t capacity_bytes, std::vector<ChunkedLayout> arrays)
+    : arrays_(std::move(arrays)),
+      all_bytes_(bytes_of(arrays_)),
+      capacity_bytes_(capacity_bytes),
+      state_(new State) {}
 
 ChunkCache::~ChunkCache() {
   State* state = state_.load();
@@ -58,6 +77,19 @@ ChunkCache::State& ChunkCache::state() const {
   return *current;
 }
 
+std::shared_ptr<InflatedArray> ChunkCache::whole(std::int32_t array) const {
+  State& state = this->state();
+  const std::lock_guard lock(state.mutex);
+  if (!keeps_whole()) return nullptr;
+  state.whole.resize(arrays_.size());
+  std::shared_ptr<InflatedArray>& whole = state.whole.at(static_cast<std::size_t>(array));
+  if (!whole) {
+    const ChunkedLayout& layout = arrays_[static_cast<std::size_t>(array)];
+    whole = std::make_shared<InflatedArray>(layout.n_chunks, layout.chunk_bytes);
+  }
+  return whole;
+}
+
 std::shared_ptr<const InflatedChunk> ChunkCache::find(const ChunkKey& key) const {
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
@@ -67,32 +99,59 @@ std::shared_ptr<const InflatedChunk> ChunkCache::find(const ChunkKey& key) const
   return found->second->second;
 }
 
-void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<const InflatedChunk> chunk) const {
+std::shared_ptr<InflatedChunk> ChunkCache::make_chunk(std::size_t bytes) const {
+  {
+    State& state = this->state();
+    const std::lock_guard lock(state.mutex);
+    for (auto& spare : state.spare)
+      if (spare->size == bytes) {
+        std::swap(spare, state.spare.back());
+        auto chunk = std::move(state.spare.back());
+        state.spare.pop_back();
+        return chunk;
+      }
+  }
+  return std::make_shared<InflatedChunk>(bytes);
+}
+
+void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chunk) const {
   const auto size = static_cast<std::int64_t>(chunk->size);
-  const std::int64_t capacity = capacity_bytes_;
-  if (size > capacity) return;
   std::list<Entry> dropped;  // freed after the lock
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
-  if (state.entries.contains(key)) return;
-  dropped = state.drop_above(capacity - size);
-  state.by_use.emplace_front(key, std::move(chunk));
-  state.entries.emplace(key, state.by_use.begin());
-  state.bytes += size;
+  const std::int64_t capacity = keeps_whole() ? 0 : capacity_bytes_.load();
+  if (size > capacity || state.entries.contains(key)) {
+    dropped.emplace_back(key, std::move(chunk));
+  } else {
+    dropped = state.drop_above(capacity - size);
+    state.by_use.emplace_front(key, std::move(chunk));
+    state.entries.emplace(key, state.by_use.begin());
+    state.bytes += size;
+  }
+  for (Entry& entry : dropped)
+    if (entry.second.use_count() == 1 && state.spare.size() < kMaxSpare)
+      state.spare.push_back(std::move(entry.second));
 }
 
 void ChunkCache::set_capacity(std::int64_t capacity_bytes) const {
-  capacity_bytes_ = capacity_bytes;
   std::list<Entry> dropped;
+  std::vector<std::shared_ptr<InflatedArray>> dropped_arrays;
+  std::vector<std::shared_ptr<InflatedChunk>> dropped_spare;
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
-  dropped = state.drop_above(capacity_bytes);
+  capacity_bytes_ = capacity_bytes;
+  if (!keeps_whole()) dropped_arrays.swap(state.whole);
+  dropped_spare.swap(state.spare);
+  dropped = state.drop_above(keeps_whole() ? 0 : capacity_bytes);
 }
 
 std::int64_t ChunkCache::bytes_held() const {
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
-  return state.bytes;
+  std::int64_t bytes = state.bytes;
+  for (std::size_t i = 0; i < state.whole.size(); ++i)
+    if (state.whole[i]) bytes += arrays_[i].n_chunks * arrays_[i].chunk_bytes;
+  return bytes;
 }
 
 }  // namespace cellfeed::format::h5ad

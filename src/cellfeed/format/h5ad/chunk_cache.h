@@ -1,5 +1,6 @@
-// ChunkCache: inflated chunks of one file, the least recently used dropped first, never more than a
-// number of bytes. Thread-safe. A forked child starts with an empty cache.
+// ChunkCache: inflated chunks of one file, never more than a number of bytes. Arrays that fit are
+// kept whole; of others the chunks least recently used are dropped first. Thread-safe. A forked
+// child starts with an empty cache.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
+
+#include "cellfeed/format/h5ad/inflated_array.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -25,13 +29,26 @@ struct ChunkKey {
   auto operator<=>(const ChunkKey&) const = default;
 };
 
+// A compressed array; its position among the file's is its number.
+struct ChunkedLayout {
+  std::int64_t n_chunks = 0;
+  std::int64_t chunk_bytes = 0;
+};
+
 class ChunkCache {
  public:
-  explicit ChunkCache(std::int64_t capacity_bytes);
+  explicit ChunkCache(std::int64_t capacity_bytes, std::vector<ChunkedLayout> arrays = {});
   ~ChunkCache();
-  // Null when it is not held.
+  // The array with room for all its chunks; null where the capacity does not hold every array.
+  // Whoever has it keeps it, also when the capacity is lowered.
+  std::shared_ptr<InflatedArray> whole(std::int32_t array) const;
+  bool keeps_whole() const { return all_bytes_ <= capacity_bytes_; }
+
+  // The rest is for arrays that are not kept whole. Null when it is not held.
   std::shared_ptr<const InflatedChunk> find(const ChunkKey& key) const;
-  void insert(const ChunkKey& key, std::shared_ptr<const InflatedChunk> chunk) const;
+  // A chunk to inflate into: one that was dropped before, where there is one of this size.
+  std::shared_ptr<InflatedChunk> make_chunk(std::size_t bytes) const;
+  void insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chunk) const;
   // Drops what no longer fits.
   void set_capacity(std::int64_t capacity_bytes) const;
   std::int64_t bytes_held() const;
@@ -39,6 +56,8 @@ class ChunkCache {
  private:
   struct State;
   State& state() const;
+  const std::vector<ChunkedLayout> arrays_;
+  const std::int64_t all_bytes_;  // the largest number where the arrays are not known
   mutable std::atomic<std::int64_t> capacity_bytes_;
   mutable std::atomic<State*> state_;
 };

@@ -26,12 +26,13 @@ std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const En
   return chunks;
 }
 
-// One of the two arrays of the fetched rows. Of a compressed array only the entries of these rows
-// are kept: each chunk is inflated once, what the rows need is copied out, and the rest is let go.
+// One of the two arrays of the fetched rows. Of a compressed array that is not kept whole only the
+// entries of these rows are kept: each chunk is inflated once, what the rows need is copied out,
+// and the rest is let go.
 class ArrayRows {
  public:
   // Lifetime: array and ranges outlive this.
-  ArrayRows(const StoredArray& array, std::span<const EntryRange> ranges)
+  ArrayRows(const StoredArray& array, const ChunkCache& cache, std::span<const EntryRange> ranges)
       : array_(array),
         ranges_(ranges),
         width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
@@ -39,8 +40,8 @@ class ArrayRows {
       for (const EntryRange& range : ranges) array_.locate(range.begin, range.end);
       return;
     }
+    whole_ = cache.whole(array_.number());
     chunks_ = chunks_of(array_, ranges);
-    cached_.resize(chunks_.size());
     for (const std::int64_t chunk : chunks_)
       array_.locate(chunk * array_.chunk_elements(), chunk * array_.chunk_elements() + 1);
   }
@@ -48,17 +49,25 @@ class ArrayRows {
   // Holds on to what the cache has; the slots left to inflate. Makes room for their entries.
   std::vector<std::size_t> take_cached(const ChunkCache& cache) {
     std::vector<std::size_t> missing;
+    if (!whole_) cached_.resize(chunks_.size());
     for (std::size_t slot = 0; slot < chunks_.size(); ++slot) {
-      cached_[slot] = cache.find({array_.number(), chunks_[slot]});
-      if (!cached_[slot]) missing.push_back(slot);
+      if (whole_ && whole_->has(chunks_[slot])) continue;
+      if (!whole_) cached_[slot] = cache.find({array_.number(), chunks_[slot]});
+      if (whole_ || !cached_[slot]) missing.push_back(slot);
     }
-    if (!missing.empty()) list_users();
+    if (!whole_ && !missing.empty()) list_users();
     return missing;
   }
 
   // Thread-safe for different slots. Returns the bytes read.
   std::int64_t inflate(std::size_t slot, const ChunkCache& cache) {
-    const std::shared_ptr<const InflatedChunk> chunk = array_.inflate(chunks_[slot]);
+    if (whole_) {
+      const bool is_read = whole_->fill(
+          chunks_[slot], [&](std::span<std::byte> out) { array_.inflate(chunks_[slot], out); });
+      return is_read ? stored_range(slot).length : 0;
+    }
+    auto chunk = cache.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
+    array_.inflate(chunks_[slot], {chunk->bytes.get(), chunk->size});
     const std::int64_t step = array_.chunk_elements();
     const std::int64_t chunk_begin = chunks_[slot] * step;
     for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
@@ -69,16 +78,20 @@ class ArrayRows {
                   chunk->bytes.get() + (begin - chunk_begin) * width_,
                   static_cast<std::size_t>((end - begin) * width_));
     }
-    cache.insert({array_.number(), chunks_[slot]}, chunk);
+    cache.insert({array_.number(), chunks_[slot]}, std::move(chunk));
     return stored_range(slot).length;
   }
 
   void append_pieces(std::int64_t row, std::vector<RowPiece>& pieces) const {
     const EntryRange& range = ranges_[row];
     if (!array_.is_compressed()) return array_.append_pieces(range.begin, range.end, pieces);
-    const std::int64_t step = array_.chunk_elements();
     std::int64_t begin = range.begin;
     if (begin >= range.end) return;
+    if (whole_) {
+      pieces.push_back({whole_->bytes() + begin * width_, range.end - begin});
+      return;
+    }
+    const std::int64_t step = array_.chunk_elements();
     auto slot = std::lower_bound(chunks_.begin(), chunks_.end(), begin / step) - chunks_.begin();
     for (; begin < range.end; ++slot) {
       const std::int64_t within = begin % step;
@@ -131,6 +144,7 @@ class ArrayRows {
   const std::span<const EntryRange> ranges_;
   const std::int64_t width_;
   std::vector<std::int64_t> chunks_;
+  std::shared_ptr<InflatedArray> whole_;  // null where not all of the array is kept
   std::vector<std::shared_ptr<const InflatedChunk>> cached_;
   std::vector<std::size_t> first_user_;
   std::vector<std::size_t> users_;
@@ -140,12 +154,13 @@ class ArrayRows {
 
 class CsrRows final : public FetchedRows {
  public:
-  CsrRows(const CsrMatrix& matrix, std::vector<std::int64_t> rows, std::vector<EntryRange> ranges)
+  CsrRows(const CsrMatrix& matrix, const ChunkCache& cache, std::vector<std::int64_t> rows,
+          std::vector<EntryRange> ranges)
       : matrix_(matrix),
         rows_(std::move(rows)),
         ranges_(std::move(ranges)),
-        indices_(matrix.indices(), ranges_),
-        values_(matrix.data(), ranges_) {
+        indices_(matrix.indices(), cache, ranges_),
+        values_(matrix.data(), cache, ranges_) {
     for (const EntryRange& range : ranges_) n_entries_ += range.end - range.begin;
   }
 
@@ -260,18 +275,19 @@ std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const Chunk
                                             std::span<const std::int64_t> rows,
                                             const ParallelFor& parallel) {
   auto fetched = std::make_unique<CsrRows>(
-      matrix, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
+      matrix, cache, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
   fetched->read_ahead();
   fetched->inflate(cache, parallel);
   return fetched;
 }
 
-std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {
+std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, const ChunkCache& cache,
+                                  std::span<const std::int64_t> rows) {
   constexpr auto kRowBytes =
       static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
   std::int64_t entry_bytes = 0;
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()})
-    if (array->is_compressed())
+    if (array->is_compressed() && !cache.keeps_whole())
       entry_bytes += static_cast<std::int64_t>(dtype_bytes(array->dtype()));
   std::int64_t bytes = std::ssize(rows) * kRowBytes;
   if (entry_bytes == 0) return bytes;

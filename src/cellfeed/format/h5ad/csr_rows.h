@@ -18,7 +18,8 @@ std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const Chunk
                                             std::span<const std::int64_t> rows,
                                             const ParallelFor& parallel);
 
-// Upper bound of the memory that the result will hold.
-std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, std::span<const std::int64_t> rows);
+// Upper bound of the memory that the result will hold, but for what the cache holds.
+std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, const ChunkCache& cache,
+                                  std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::h5ad

@@ -27,7 +27,7 @@ class H5adStore final : public RowStore {
     return fetch_csr_rows(matrix_, cache_, rows, parallel);
   }
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return plan_csr_fetch_bytes(matrix_, rows);
+    return plan_csr_fetch_bytes(matrix_, cache_, rows);
   }
   void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
   void release_pages() const override { file_->release_pages(); }
@@ -50,11 +50,20 @@ class H5adStore final : public RowStore {
   matrix::GeneAxis genes_;
 };
 
+std::vector<ChunkedLayout> layouts_of(const CsrMatrix& matrix) {
+  std::vector<ChunkedLayout> layouts(2);
+  for (const StoredArray* array : {&matrix.data(), &matrix.indices()})
+    if (array->is_compressed())
+      layouts[static_cast<std::size_t>(array->number())] = {array->n_chunks(),
+                                                            array->chunk_bytes()};
+  return layouts;
+}
+
 H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
                      std::int64_t cache_bytes)
     : file_(std::move(file)),
       matrix_(*file_, layer),
-      cache_(cache_bytes),
+      cache_(cache_bytes, layouts_of(matrix_)),
       obs_(*file_, "obs", matrix_.n_rows()),
       var_(*file_, layer == "raw/X" ? "raw/var" : "var", matrix_.n_cols()) {
   describe(layer);
@@ -77,10 +86,9 @@ void H5adStore::describe(const std::string& layer) {
   if (data.is_compressed() && matrix_.n_rows() > 0) {
     const std::int64_t row_entries = std::max<std::int64_t>(1, matrix_.nnz() / matrix_.n_rows());
     info_.rows_per_chunk = std::max<std::int64_t>(1, data.chunk_elements() / row_entries);
-    info_.inflated_bytes =
-        matrix_.nnz() * static_cast<std::int64_t>(dtype_bytes(data.dtype()) +
-                                                  dtype_bytes(matrix_.indices().dtype()));
   }
+  for (const ChunkedLayout& array : layouts_of(matrix_))
+    info_.inflated_bytes += array.n_chunks * array.chunk_bytes;
 }
 
 void H5adStore::read_genes() {

@@ -251,19 +251,16 @@ io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
   return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(size & 0xffffffffu)};
 }
 
-std::shared_ptr<const InflatedChunk> StoredArray::inflate(std::int64_t chunk) const {
-  auto inflated = std::make_shared<InflatedChunk>(static_cast<std::size_t>(chunk_bytes()));
-  const std::span<std::byte> out(inflated->bytes.get(), inflated->size);
+void StoredArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
   const std::uint64_t offset = places_[chunk].offset.load(std::memory_order_acquire);
   if (offset == kNeverWritten) {
     std::memcpy(out.data(), fill_bytes(), out.size());
-    return inflated;
+    return;
   }
   const std::uint64_t place = places_[chunk].size_and_mask.load(std::memory_order_relaxed);
   pipeline_.undo(file_bytes(offset, place & 0xffffffffu, chunk),
                  static_cast<std::uint32_t>(place >> 32), out,
                  {.path = file_.path(), .offset = static_cast<std::int64_t>(offset)});
-  return inflated;
 }
 
 std::vector<std::int64_t> StoredArray::read_integers() const {
@@ -283,11 +280,13 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
     });
   };
   locate(0, length_);
+  std::vector<std::byte> inflated;
   for (std::int64_t begin = 0; begin < length_; begin += chunk_elements_) {
     const std::int64_t end = std::min(begin + chunk_elements_, length_);
     if (is_compressed()) {
-      const auto chunk = inflate(begin / chunk_elements_);
-      append({chunk->bytes.get(), end - begin});
+      inflated.resize(static_cast<std::size_t>(chunk_bytes()));
+      inflate(begin / chunk_elements_, inflated);
+      append({inflated.data(), end - begin});
     } else {
       std::vector<RowPiece> pieces;
       append_pieces(begin, end, pieces);

@@ -41,6 +41,7 @@ class StoredArray {
   std::int64_t length() const { return length_; }
   std::int64_t chunk_elements() const { return chunk_elements_; }
   std::int64_t chunk_bytes() const { return chunk_elements_ * element_bytes_; }
+  std::int64_t n_chunks() const { return n_chunks_; }
   std::string compression() const { return pipeline_.name(); }
   bool is_compressed() const { return !pipeline_.empty(); }
   std::int32_t number() const { return number_; }
@@ -51,8 +52,9 @@ class StoredArray {
   void locate(std::int64_t begin, std::int64_t end) const;
   // Where [begin, end) lies in the memory map. REQUIRES: located, not compressed.
   void append_pieces(std::int64_t begin, std::int64_t end, std::vector<RowPiece>& pieces) const;
-  // One whole chunk, inflated. Elements past the length are what the file holds. REQUIRES: located.
-  std::shared_ptr<const InflatedChunk> inflate(std::int64_t chunk) const;
+  // One whole chunk, inflated. Elements past the length are what the file holds. REQUIRES: located,
+  // out.size() == chunk_bytes().
+  void inflate(std::int64_t chunk, std::span<std::byte> out) const;
   // Where the chunk lies in the file; no bytes where it was never written. REQUIRES: located.
   io::ByteRange stored_range(std::int64_t chunk) const;
   // All elements as 64-bit integers (those above 2^63 turn negative). Throws kCorruptData for other
