@@ -89,6 +89,10 @@ bench: build-all ## measure: micro benchmarks, then the loader beside its rivals
 sanitize: $(READY) ## the C++ tests under ASan + UBSan and under TSan; SHORT=1 for what CI runs
 	@JOBS=$(JOBS) tools/sanitize.sh $(if $(SHORT),short,full)
 
+.PHONY: test-neon
+test-neon: ## the kernels on 64-bit Arm, under qemu; needs g++-aarch64-linux-gnu and qemu-user
+	@JOBS=$(JOBS) tools/test_neon.sh
+
 .PHONY: lint
 lint: $(READY) ## ruff and clang-format, changing nothing
 	ruff check .

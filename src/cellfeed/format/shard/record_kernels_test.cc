@@ -1,24 +1,24 @@
 // Record kernels: every SIMD target does what the scalar reference does, on sound and on damaged
 // bytes.
-#define HWY_WANT_AVX3_DL  // as the kernels, so that the list of targets is theirs
 #include "cellfeed/format/shard/record_kernels.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <vector>
 
 #include "cellfeed/format/shard/record.h"
 #include "cellfeed/format/shard/record_pack.h"
 #include "cellfeed/format/shard/record_parts.h"
+#include "cellfeed/testing/each_target.h"
 
 namespace cellfeed::format::shard::record {
 namespace {
+
+using cellfeed::testing::for_each_target;
 
 constexpr std::int64_t kColumns = 1 << 20;
 constexpr std::uint32_t kUntouched = 0xabababab;
@@ -41,15 +41,6 @@ Outputs run(BlockRequest request, BlockResult (*unpack)(const BlockRequest&)) {
   out.status = result.status;
   out.used = result.end - request.data;
   return out;
-}
-
-void for_each_target(const std::function<void()>& check) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(hwy::TargetName(target));
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 int compared = 0;
@@ -112,13 +103,6 @@ BlockRequest request_of(const RecordParts& parts, std::int64_t nnz, CodeOutput o
   request.factor = 0.37f;
   request.may_overrun = may_overrun;
   return request;
-}
-
-TEST(RecordKernels, TargetsAreNotAllTheSame) {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "a machine with one target";
-  EXPECT_GE(hwy::SupportedAndGeneratedTargets().size(), 3u);
-#endif
 }
 
 TEST(RecordKernels, EveryTargetEqualsTheReference) {

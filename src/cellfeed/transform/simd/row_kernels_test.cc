@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/transform/simd/each_target_test.h"
+#include "cellfeed/testing/each_target.h"
 
 namespace cellfeed::transform {
 namespace {
+
+using cellfeed::testing::for_each_target;
 
 constexpr std::size_t kGuard = 32;  // elements that must stay as they are, on either side
 
@@ -83,7 +85,7 @@ TYPED_TEST(RowKernels, KeepMappedIsTheLoop) {
     std::mt19937 random(5);
     for (const std::size_t n : lengths())
       for (const double keep : {0.0, 0.1, 0.5, 0.97, 1.0}) {
-        SCOPED_TRACE(testing::Message() << "length " << n << ", kept " << keep);
+        SCOPED_TRACE(::testing::Message() << "length " << n << ", kept " << keep);
         expect_kept_as_a_loop_does<TypeParam>(n, keep, random);
       }
   });
@@ -109,7 +111,7 @@ TYPED_TEST(RowKernels, ScatterRowIsTheLoop) {
     for (const auto stores : {RowStores::kCached, RowStores::kStreaming})
       for (const std::size_t n_cols : lengths())
         for (const std::size_t n : {std::size_t{0}, n_cols / 10, n_cols / 2, n_cols}) {
-          SCOPED_TRACE(testing::Message() << n_cols << " columns, " << n << " entries");
+          SCOPED_TRACE(::testing::Message() << n_cols << " columns, " << n << " entries");
           expect_scattered_as_a_loop_does<TypeParam>(n_cols, n, random() % 17, stores, random);
         }
   });

@@ -10,10 +10,12 @@
 #include <random>
 #include <vector>
 
-#include "cellfeed/transform/simd/each_target_test.h"
+#include "cellfeed/testing/each_target.h"
 
 namespace cellfeed::transform {
 namespace {
+
+using cellfeed::testing::for_each_target;
 
 constexpr std::size_t kLengths[] = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 1023};
 
@@ -51,7 +53,7 @@ void expect_log1p_within(const std::vector<T>& values, double limit) {
     }
   }
   EXPECT_LE(worst, limit) << "at " << worst_at;
-  testing::Test::RecordProperty("worst_ulp", std::to_string(worst));
+  ::testing::Test::RecordProperty("worst_ulp", std::to_string(worst));
 }
 
 TEST(ValueKernels, SumIsInDouble) {

@@ -1,6 +1,10 @@
-// Runs a check once for every instruction set of this machine that the kernels were built for.
-// Tests only.
+// Runs a check once for every instruction set of this machine that Highway can dispatch to. Sets
+// that some kernels were not built for run their fallback.
 #pragma once
+
+#ifndef HWY_WANT_AVX3_DL
+#define HWY_WANT_AVX3_DL  // as some kernels, so that the list has what they have
+#endif
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
@@ -8,7 +12,7 @@
 
 #include <cstdint>
 
-namespace cellfeed::transform {
+namespace cellfeed::testing {
 
 template <typename Fn>
 void for_each_target(const Fn& check) {
@@ -20,4 +24,4 @@ void for_each_target(const Fn& check) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-}  // namespace cellfeed::transform
+}  // namespace cellfeed::testing
