@@ -55,6 +55,9 @@ class FetchedRows {
  public:
   virtual ~FetchedRows() = default;
   virtual std::int64_t n_rows() const = 0;
+  // Returns when the bytes are there; fetch may have returned before. Throws what reading them
+  // threw, as decode then does, which waits by itself.
+  virtual void wait() const {}
   // An upper bound of the non-zeros of each row, exact unless the row holds duplicate entries.
   virtual void sizes(std::span<std::int64_t> nnz) const = 0;
   // Decodes rows [begin, end) of the request: indices sorted and unique, duplicates summed,
@@ -78,8 +81,9 @@ class RowStore {
   virtual ~RowStore() = default;
   virtual const StoreInfo& info() const = 0;
   virtual const matrix::GeneAxis& genes() const = 0;
-  // Rows in any order, repeats allowed. Reads coalesce; compressed chunks are inflated once per
-  // call, by `parallel`. REQUIRES: rows in [0, n_rows); throws kOutOfRange otherwise.
+  // Rows in any order, repeats allowed. Reads coalesce, and may still be under way when this
+  // returns; compressed chunks are inflated once per call, by `parallel`. REQUIRES: rows in [0,
+  // n_rows); throws kOutOfRange otherwise.
   virtual std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
                                              const ParallelFor& parallel) const = 0;
   // Upper bound of the memory that fetch of these rows will hold, for the byte budget.

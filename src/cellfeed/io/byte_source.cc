@@ -22,4 +22,10 @@ void ByteSource::read_many(std::span<const ReadRequest> requests) const {
   for (const auto& request : requests) read(request.offset, request.out);
 }
 
+std::unique_ptr<PendingReads> ByteSource::begin_read_many(
+    std::span<const ReadRequest> requests) const {
+  read_many(requests);
+  return nullptr;
+}
+
 }  // namespace cellfeed::io

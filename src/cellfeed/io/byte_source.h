@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,18 @@ struct ReadRequest {
 struct ByteRange {
   std::int64_t offset = 0;
   std::int64_t length = 0;
+};
+
+// Reads under way. Not thread-safe. Lifetime: the source and the buffers outlive it.
+class PendingReads {
+ public:
+  PendingReads() = default;
+  PendingReads(const PendingReads&) = delete;
+  PendingReads& operator=(const PendingReads&) = delete;
+  // Stops what has not begun; afterwards nothing writes to the buffers.
+  virtual ~PendingReads() = default;
+  // Returns when every byte is there. Throws the first error, and again when called again.
+  virtual void wait() = 0;
 };
 
 class ByteSource {
@@ -39,6 +52,11 @@ class ByteSource {
   // checked before the first byte is read. After an error the contents of the buffers are
   // unspecified, but nothing writes to them.
   virtual void read_many(std::span<const ReadRequest> requests) const;
+
+  // As read_many, but need not wait: the reads of many calls, and of many sources, are then under
+  // way together. Null when all bytes are there already.
+  virtual std::unique_ptr<PendingReads> begin_read_many(
+      std::span<const ReadRequest> requests) const;
 
   // A power of two; read_many copies nothing where offset, length and address are multiples of it.
   virtual std::int64_t alignment() const { return 1; }

@@ -221,6 +221,40 @@ TEST(LocalFile, FileThatShrinksIsATruncatedError) {
   }
 }
 
+TEST(LocalFile, OneFailedReadAmongManyBegunFailsItsOwnOnly) {
+  const TempDir dir;
+  const auto content = random_bytes(40000, 1);
+  for (const bool direct : {false, true}) {
+    const std::string whole = dir.write("whole", content);
+    const std::string shrunken = dir.write("shrunken", content);
+    const LocalFileOptions options{.access = FileAccess::kUring, .direct = direct};
+    const auto source = open_local_file(whole, options);
+    const auto damaged = open_local_file(shrunken, options);
+    ASSERT_EQ(::truncate(shrunken.c_str(), 20000), 0);
+    PlannedReads before(content), bad(content), after(content);
+    for (int i = 0; i < 300; ++i) before.add(i * 100, 100);
+    for (int i = 0; i < 300; ++i) bad.add(i * 130, 100);
+    for (int i = 0; i < 300; ++i) after.add(i * 100 + 7, 100);
+    const auto first = source->begin_read_many(before.requests());
+    const auto broken = damaged->begin_read_many(bad.requests());
+    const auto last = source->begin_read_many(after.requests());
+    if (!broken) return;  // io_uring is refused here
+    last->wait();
+    first->wait();
+    EXPECT_TRUE(before.all_equal_content());
+    EXPECT_TRUE(after.all_equal_content());
+    for (int i = 0; i < 2; ++i) {
+      try {
+        broken->wait();
+        ADD_FAILURE() << "no error";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
+        EXPECT_EQ(error.path(), shrunken);
+      }
+    }
+  }
+}
+
 TEST(LocalFile, DescriptorsAreClosed) {
   const TempDir dir;
   const std::string path = dir.write("x", "abc");

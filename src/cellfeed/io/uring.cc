@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
@@ -33,7 +33,32 @@ bool is_refusal(int error_number) {
 
 }  // namespace
 
-Ring::Ring(int queue_depth) : queue_depth_(queue_depth) {
+// The requests of one call, and how far they are. Guarded by the ring's mutex.
+class Ring::Reads final : public PendingReads {
+ public:
+  Reads(std::shared_ptr<Ring> ring, const OpenFile& opened, std::span<const ReadRequest> wanted)
+      : file(opened), ring_(std::move(ring)) {
+    requests.reserve(wanted.size());
+    for (const ReadRequest& request : wanted)
+      if (!request.out.empty()) requests.push_back(request);
+  }
+  ~Reads() override { ring_->abandon(*this); }
+  void wait() override { ring_->wait(*this); }
+
+  bool has_more() const { return !error && next < requests.size(); }
+  std::size_t n_left() const { return n_running + (has_more() ? requests.size() - next : 0); }
+
+  const OpenFile& file;
+  std::vector<ReadRequest> requests;
+  std::size_t next = 0;       // the first request without a slot
+  std::size_t n_running = 0;  // slots
+  std::exception_ptr error;
+
+ private:
+  const std::shared_ptr<Ring> ring_;
+};
+
+Ring::Ring(int queue_depth) {
   const int status = ::io_uring_queue_init(static_cast<unsigned>(queue_depth), &ring_, 0);
   if (is_refusal(-status)) throw_refused(-status);
   if (status < 0) {
@@ -53,89 +78,158 @@ Ring::Ring(int queue_depth) : queue_depth_(queue_depth) {
   slots_.resize(depth);
   free_slots_.reserve(depth);
   again_.reserve(depth);
+  prepared_.reserve(depth);
   for (std::size_t slot = depth; slot-- > 0;) free_slots_.push_back(slot);
 }
 
 Ring::~Ring() { ::io_uring_queue_exit(&ring_); }
 
-void Ring::read_all(const OpenFile& file, std::span<const ReadRequest> requests) {
-  if (file.is_direct()) {  // before anything is in flight, because it may throw
-    for (std::size_t i = 0; i < std::min(slots_.size(), requests.size()); ++i) {
-      Slot& slot = slots_[free_slots_[free_slots_.size() - 1 - i]];
-      if (!slot.bounce) slot.bounce = allocate_direct_buffer(kBounceBytes);
-    }
-  }
-  std::size_t next = 0;
-  while (true) {
-    while (!error_ && !again_.empty()) {
-      start_read(file, again_.back());
-      again_.pop_back();
-    }
-    for (; !error_ && next < requests.size() && !free_slots_.empty(); ++next) {
-      if (requests[next].out.empty()) continue;
-      const std::size_t slot = free_slots_.back();
-      free_slots_.pop_back();
-      slots_[slot].rest = requests[next];
-      start_read(file, slot);
-    }
-    if (n_prepared_ + n_in_flight_ == 0) break;
-    submit_and_wait(file);
-    reap(file);
-  }
-  free_slots_.insert(free_slots_.end(), again_.begin(), again_.end());
-  again_.clear();
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+bool Ring::is_usable() const {
+  const std::lock_guard lock(mutex_);
+  return is_usable_;
 }
 
-// There is always an entry: the queue holds queue_depth of them, and so many slots there are.
-void Ring::start_read(const OpenFile& file, std::size_t slot) {
-  auto& [rest, span, bounce, is_bounced] = slots_[slot];
-  const std::int64_t wanted = std::ssize(rest.out);
-  std::byte* target = rest.out.data();
-  is_bounced = file.is_direct() && !is_aligned(rest, file.alignment());
-  if (is_bounced) {
-    span = direct_span(rest.offset, wanted, kBounceBytes);
-    target = bounce.get();
+std::unique_ptr<PendingReads> Ring::begin(const OpenFile& file,
+                                          std::span<const ReadRequest> requests) {
+  auto reads = std::make_unique<Reads>(shared_from_this(), file, requests);
+  Lock lock(mutex_);
+  if (reads->has_more()) waiting_.push_back(reads.get());
+  // Whoever drives takes these up in the next turn.
+  if (!is_driven_ && has_room_to_fill()) drive(lock, 0);
+  return reads;
+}
+
+void Ring::wait(Reads& reads) {
+  Lock lock(mutex_);
+  while (reads.n_left() > 0) {
+    if (is_driven_)
+      driver_left_.wait(lock);
+    else
+      drive(lock, reads.n_left());
+  }
+  // The queue is left full for those who are decoding meanwhile.
+  if (!is_driven_ && has_room_to_fill()) drive(lock, 0);
+  if (reads.error) std::rethrow_exception(reads.error);
+}
+
+void Ring::abandon(Reads& reads) {
+  Lock lock(mutex_);
+  std::erase(waiting_, &reads);
+  reads.next = reads.requests.size();
+  if (reads.n_running > 0 && !reads.error)
+    reads.error = std::make_exception_ptr(Error(ErrorKind::kCancelled, "reading was stopped"));
+  while (reads.n_running > 0) {
+    if (is_driven_)
+      driver_left_.wait(lock);
+    else
+      drive(lock, reads.n_running);
+  }
+}
+
+// One turn. Waits until n_wanted reads have come or a quarter of those in flight, whichever is
+// less: few system calls, and the device never runs dry. REQUIRES: nobody drives.
+void Ring::drive(Lock& lock, std::size_t n_wanted) {
+  is_driven_ = true;
+  fill();
+  const std::size_t total = prepared_.size() + n_in_flight_;
+  const std::size_t n = std::min(n_wanted, std::max<std::size_t>(1, total / 4));
+  if (total > 0) {
+    lock.unlock();
+    const int status = submit(static_cast<unsigned>(n));
+    lock.lock();
+    note_submitted(status);
+    reap();
+  }
+  is_driven_ = false;
+  driver_left_.notify_all();
+}
+
+bool Ring::has_room_to_fill() const {
+  return !again_.empty() || (!waiting_.empty() && !free_slots_.empty());
+}
+
+void Ring::fill() {
+  for (const std::size_t slot : std::exchange(again_, {})) start_read(slot);
+  while (!waiting_.empty() && !free_slots_.empty()) {
+    Reads& reads = *waiting_.front();
+    if (!reads.has_more()) {
+      waiting_.pop_front();
+      continue;
+    }
+    const std::size_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[slot].reads = &reads;
+    slots_[slot].rest = reads.requests[reads.next++];
+    ++reads.n_running;
+    start_read(slot);
+  }
+}
+
+void Ring::start_read(std::size_t slot) {
+  if (slots_[slot].reads->error) return free_slot(slot);
+  try {
+    if (!is_usable_) throw_errno(EIO, slots_[slot].reads->file.path(), "submit reads to io_uring");
+    prepare_read(slots_[slot], slot);
+  } catch (...) {
+    fail(slot, std::current_exception());
+  }
+}
+
+// There is always an entry: the queue holds as many as there are slots.
+void Ring::prepare_read(Slot& slot, std::size_t number) {
+  const OpenFile& file = slot.reads->file;
+  const std::int64_t wanted = std::ssize(slot.rest.out);
+  std::byte* target = slot.rest.out.data();
+  slot.is_bounced = file.is_direct() && !is_aligned(slot.rest, file.alignment());
+  if (slot.is_bounced) {
+    if (!slot.bounce) slot.bounce = allocate_direct_buffer(kBounceBytes);
+    slot.span = direct_span(slot.rest.offset, wanted, kBounceBytes);
+    target = slot.bounce.get();
   } else {
     const std::int64_t length = std::min(wanted, kMaxReadBytes);
-    span = {.start = rest.offset, .length = length, .skip = 0, .useful = length};
+    slot.span = {.start = slot.rest.offset, .length = length, .skip = 0, .useful = length};
   }
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-  ::io_uring_prep_read(entry, file.fd(), target, static_cast<unsigned>(span.length),
-                       static_cast<std::uint64_t>(span.start));
-  ::io_uring_sqe_set_data64(entry, slot);
-  ++n_prepared_;
+  ::io_uring_prep_read(entry, file.fd(), target, static_cast<unsigned>(slot.span.length),
+                       static_cast<std::uint64_t>(slot.span.start));
+  ::io_uring_sqe_set_data64(entry, number);
+  prepared_.push_back(number);
 }
 
-// Waits for a quarter of what is in flight: fewer system calls, and the device never runs dry.
-void Ring::submit_and_wait(const OpenFile& file) {
-  const unsigned total = n_prepared_ + n_in_flight_;
+// Returns the entries taken, or a negative error number. Without the lock: the driver alone.
+int Ring::submit(unsigned n_wanted) {
   int status = 0;
   if (is_usable_) {
-    status = ::io_uring_submit_and_wait(&ring_, std::max(1u, total / 4));
-    if (status >= 0) {
-      n_prepared_ -= static_cast<unsigned>(status);
-      n_in_flight_ += static_cast<unsigned>(status);
-      return;
-    }
-  }
-  if (status == -EINTR) return;
-  if ((status == -EAGAIN || status == -EBUSY) && n_in_flight_ > 0) status = 0;
-  if (status < 0) {
-    // What the kernel has not taken it never will: this ring is not used again.
-    is_usable_ = false;
-    n_prepared_ = 0;
-    try {
-      throw_errno(-status, file.path(), "submit reads to io_uring");
-    } catch (...) {
-      fail(std::current_exception());
-    }
+    status = ::io_uring_submit_and_wait(&ring_, n_wanted);
+    const bool is_full = status == -EAGAIN || status == -EBUSY;
+    if (!is_full || n_in_flight_ == 0) return status;
+    status = 0;
   }
   io_uring_cqe* ready = nullptr;
   if (n_in_flight_ > 0) ::io_uring_wait_cqe(&ring_, &ready);
+  return status;
 }
 
-void Ring::reap(const OpenFile& file) {
+void Ring::note_submitted(int status) {
+  if (status == -EINTR) return;
+  if (status < 0) return give_up(-status);
+  prepared_.erase(prepared_.begin(), prepared_.begin() + status);
+  n_in_flight_ += static_cast<std::size_t>(status);
+}
+
+// What the kernel has not taken it never will: this ring is not used again.
+void Ring::give_up(int error_number) {
+  is_usable_ = false;
+  for (const std::size_t slot : std::exchange(prepared_, {})) {
+    try {
+      throw_errno(error_number, slots_[slot].reads->file.path(), "submit reads to io_uring");
+    } catch (...) {
+      fail(slot, std::current_exception());
+    }
+  }
+}
+
+void Ring::reap() {
   io_uring_cqe* ready = nullptr;
   while (::io_uring_peek_cqe(&ring_, &ready) == 0 && ready != nullptr) {
     const auto slot = static_cast<std::size_t>(::io_uring_cqe_get_data64(ready));
@@ -143,71 +237,67 @@ void Ring::reap(const OpenFile& file) {
     ::io_uring_cqe_seen(&ring_, ready);
     --n_in_flight_;
     try {
-      finish_read(file, slot, result);
+      finish_read(slot, result);
     } catch (...) {
-      fail(std::current_exception());
-      free_slots_.push_back(slot);
+      fail(slot, std::current_exception());
     }
   }
 }
 
-void Ring::finish_read(const OpenFile& file, std::size_t slot, int result) {
-  auto& [rest, span, bounce, is_bounced] = slots_[slot];
+void Ring::finish_read(std::size_t number, int result) {
+  Slot& slot = slots_[number];
+  const OpenFile& file = slot.reads->file;
   if (result == -EAGAIN || result == -EINTR) {
-    again_.push_back(slot);
+    again_.push_back(number);
     return;
   }
   if (result < 0) {
     throw_errno(-result, file.path(),
-                fmt::format("read {} bytes at offset {}", span.length, span.start));
+                fmt::format("read {} bytes at offset {}", slot.span.length, slot.span.start));
   }
-  const std::int64_t got = std::min<std::int64_t>(result - span.skip, span.useful);
-  if (got <= 0) throw_shrunken(file.path(), rest.offset, std::ssize(rest.out), file.size());
-  if (is_bounced) {
-    std::memcpy(rest.out.data(), bounce.get() + span.skip, static_cast<std::size_t>(got));
+  const std::int64_t got = std::min<std::int64_t>(result - slot.span.skip, slot.span.useful);
+  if (got <= 0)
+    throw_shrunken(file.path(), slot.rest.offset, std::ssize(slot.rest.out), file.size());
+  if (slot.is_bounced) {
+    std::memcpy(slot.rest.out.data(), slot.bounce.get() + slot.span.skip,
+                static_cast<std::size_t>(got));
   }
-  rest.out = rest.out.subspan(static_cast<std::size_t>(got));
-  rest.offset += got;
-  (rest.out.empty() ? free_slots_ : again_).push_back(slot);
+  slot.rest.out = slot.rest.out.subspan(static_cast<std::size_t>(got));
+  slot.rest.offset += got;
+  if (slot.rest.out.empty())
+    free_slot(number);
+  else
+    again_.push_back(number);
 }
 
-void Ring::fail(const std::exception_ptr& error) {
-  if (!error_) error_ = error;
+// The first error of some reads ends them: those in flight are waited for, no more begin.
+void Ring::fail(std::size_t slot, const std::exception_ptr& error) {
+  if (!slots_[slot].reads->error) slots_[slot].reads->error = error;
+  free_slot(slot);
+}
+
+void Ring::free_slot(std::size_t slot) {
+  --std::exchange(slots_[slot].reads, nullptr)->n_running;
+  free_slots_.push_back(slot);
 }
 
 namespace {
 
-struct RingPool {
+struct Rings {
   std::mutex mutex;
-  std::map<int, std::vector<std::unique_ptr<Ring>>> idle;  // by queue depth
+  std::map<int, std::shared_ptr<Ring>> by_depth;
 };
-
-// As many rings as threads ever read at once. Never destroyed: reads may happen until the very end.
-RingPool& ring_pool() {
-  static auto& pools = *new exec::PerProcess<std::unique_ptr<RingPool>>();
-  return *pools.get([] { return std::make_unique<RingPool>(); });
-}
 
 }  // namespace
 
-RingLease::RingLease(int queue_depth) {
-  {
-    RingPool& pool = ring_pool();
-    std::lock_guard lock(pool.mutex);
-    auto& idle = pool.idle[queue_depth];
-    if (!idle.empty()) {
-      ring_ = std::move(idle.back());
-      idle.pop_back();
-    }
-  }
-  if (!ring_) ring_ = std::make_unique<Ring>(queue_depth);
-}
-
-RingLease::~RingLease() {
-  if (!ring_->is_usable()) return;
-  RingPool& pool = ring_pool();
-  std::lock_guard lock(pool.mutex);
-  pool.idle[ring_->queue_depth()].push_back(std::move(ring_));
+std::shared_ptr<Ring> process_ring(int queue_depth) {
+  // Never destroyed: reads may happen until the very end.
+  static auto& all = *new exec::PerProcess<std::unique_ptr<Rings>>();
+  Rings& rings = *all.get([] { return std::make_unique<Rings>(); });
+  const std::lock_guard lock(rings.mutex);
+  std::shared_ptr<Ring>& ring = rings.by_depth[queue_depth];
+  if (!ring || !ring->is_usable()) ring = std::make_shared<Ring>(queue_depth);
+  return ring;
 }
 
 }  // namespace cellfeed::io

@@ -1,11 +1,15 @@
-// Ring: one io_uring with a queue of reads; rings are pooled per process. Internal to io.
+// Ring: one io_uring whose queue all reads of a process share, so that reads of many files are in
+// flight together. Internal to io.
 #pragma once
 
 #include <liburing.h>
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -14,58 +18,62 @@
 
 namespace cellfeed::io {
 
-// Not thread-safe: one thread uses a ring at a time.
-class Ring {
+// Thread-safe. One thread at a time drives it: submits for all, and takes what has come for all.
+// Whoever waits for reads drives it, or waits for the one who does.
+class Ring : public std::enable_shared_from_this<Ring> {
  public:
   explicit Ring(int queue_depth);  // throws kUnsupported where the kernel refuses io_uring, or kIo
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  int queue_depth() const { return queue_depth_; }
   // False after the kernel failed to take reads; the ring is then of no more use.
-  bool is_usable() const { return is_usable_; }
+  bool is_usable() const;
 
-  // Returns, or throws, only when no read is in flight. REQUIRES: requests are inside the file.
-  void read_all(const OpenFile& file, std::span<const ReadRequest> requests);
+  // Begins as many reads as there is room for in the queue; the rest follow while anybody waits.
+  // REQUIRES: requests are inside the file. Lifetime: the file and the buffers outlive the result.
+  std::unique_ptr<PendingReads> begin(const OpenFile& file, std::span<const ReadRequest> requests);
 
  private:
+  class Reads;
   struct Slot {
+    Reads* reads = nullptr;
     ReadRequest rest;     // what is still to be read
     DirectSpan span;      // of the read in flight
     AlignedBytes bounce;  // for direct reads that are not aligned
     bool is_bounced = false;
   };
+  using Lock = std::unique_lock<std::mutex>;
 
-  void start_read(const OpenFile& file, std::size_t slot);
-  void submit_and_wait(const OpenFile& file);
-  void reap(const OpenFile& file);
-  void finish_read(const OpenFile& file, std::size_t slot, int result);
-  void fail(const std::exception_ptr& error);
+  void wait(Reads& reads);
+  void abandon(Reads& reads);
+  void drive(Lock& lock, std::size_t n_wanted);
+  void fill();
+  bool has_room_to_fill() const;
+  void start_read(std::size_t slot);
+  void prepare_read(Slot& slot, std::size_t number);
+  int submit(unsigned n_wanted);
+  void note_submitted(int status);
+  void give_up(int error_number);
+  void reap();
+  void finish_read(std::size_t slot, int result);
+  void fail(std::size_t slot, const std::exception_ptr& error);
+  void free_slot(std::size_t slot);
 
-  int queue_depth_;
+  mutable std::mutex mutex_;  // guards all below; the driver alone touches ring_, without it
+  std::condition_variable driver_left_;
+  bool is_driven_ = false;
   bool is_usable_ = true;
   io_uring ring_{};
   std::vector<Slot> slots_;
   std::vector<std::size_t> free_slots_;
-  std::vector<std::size_t> again_;  // slots whose rest is to be read in another round
-  unsigned n_prepared_ = 0;         // in the submission queue
-  unsigned n_in_flight_ = 0;        // taken by the kernel
-  std::exception_ptr error_;
+  std::vector<std::size_t> again_;     // slots whose rest is to be read in another round
+  std::vector<std::size_t> prepared_;  // slots in the submission queue, in its order
+  std::size_t n_in_flight_ = 0;        // taken by the kernel
+  std::deque<Reads*> waiting_;         // with requests that have no slot yet
 };
 
-// Borrows a ring from this process's pool for the life of the lease.
-class RingLease {
- public:
-  explicit RingLease(int queue_depth);
-  ~RingLease();
-  RingLease(const RingLease&) = delete;
-  RingLease& operator=(const RingLease&) = delete;
-
-  Ring& ring() { return *ring_; }
-
- private:
-  std::unique_ptr<Ring> ring_;
-};
+// This process's ring of that depth, made on demand. Throws what Ring throws.
+std::shared_ptr<Ring> process_ring(int queue_depth);
 
 }  // namespace cellfeed::io

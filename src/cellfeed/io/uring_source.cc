@@ -30,8 +30,13 @@ class UringSource final : public ByteSource {
   void read_many(std::span<const ReadRequest> requests) const override {
     check_requests(*this, requests);
     if (requests.size() == 1) return file_.read(requests[0].offset, requests[0].out);
-    RingLease lease(queue_depth_);
-    lease.ring().read_all(file_, requests);
+    process_ring(queue_depth_)->begin(file_, requests)->wait();
+  }
+
+  std::unique_ptr<PendingReads> begin_read_many(
+      std::span<const ReadRequest> requests) const override {
+    check_requests(*this, requests);
+    return process_ring(queue_depth_)->begin(file_, requests);
   }
 
  private:
@@ -47,7 +52,7 @@ std::unique_ptr<ByteSource> make_uring_source(OpenFile file, const LocalFileOpti
 
 bool is_uring_allowed(int queue_depth) {
   try {
-    const RingLease lease(queue_depth);
+    process_ring(queue_depth);
     return true;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUnsupported) return false;

@@ -21,6 +21,9 @@ namespace cellfeed::loader {
 namespace {
 
 constexpr std::size_t kMaxWindowBatches = 256;
+// Small windows are read several ahead, so that a disk always has as much to do.
+constexpr std::int64_t kReadAheadBytes = std::int64_t{48} << 20;
+constexpr std::int64_t kMaxWindowsAhead = 64;
 
 // A batch on its way: decoded by several threads, then waiting for its turn.
 struct PendingBatch {
@@ -50,8 +53,13 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   void begin_batches();
   void read_windows();
   std::shared_ptr<Window> take_window();
-  std::shared_ptr<Window> read_window(std::int64_t next, std::size_t* n);
+  std::shared_ptr<Window> plan_window(std::int64_t next, std::size_t* n);
+  bool has_room_ahead(bool waits);
+  bool admit_window(Window& window, bool waits);
+  void begin_window(Window& window);
+  void hand_over(std::shared_ptr<Window> window);
   std::size_t window_batches(std::int64_t next, std::vector<sampling::BatchPlan>& plans);
+  bool is_over();
   bool is_reading_over() const { return stop.stop_requested() || is_abandoned; }
   exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes, bool is_window);
   std::shared_ptr<PendingBatch> begin_batch(const std::shared_ptr<Window>& window, std::size_t b);
@@ -72,8 +80,10 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<PendingBatch>> queue;
-  std::shared_ptr<Window> next_window;  // read, and not yet taken by the driver
-  std::exception_ptr read_error;        // comes after next_window
+  std::deque<std::shared_ptr<Window>> next_windows;  // read, and not yet taken by the driver
+  std::exception_ptr read_error;                     // comes after next_windows
+  std::int64_t windows_ahead = 0;                    // begun, and not yet taken; bytes as stored
+  std::int64_t bytes_ahead = 0;
   std::int64_t live_windows = 0;
   bool is_read_out = false;   // there will be no more windows
   bool is_abandoned = false;  // nobody wants more windows
@@ -121,6 +131,10 @@ void BatchIterator::State::drive() {
     changed.notify_all();
   }
   if (reader.joinable()) reader.join();
+  // A window is destroyed without the lock, because that takes it.
+  std::deque<std::shared_ptr<Window>> unwanted;
+  const std::lock_guard lock(mutex);
+  unwanted.swap(next_windows);
 }
 
 void BatchIterator::State::begin_batches() {
@@ -138,40 +152,118 @@ void BatchIterator::State::begin_batches() {
 
 std::shared_ptr<Window> BatchIterator::State::take_window() {
   std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return stop.stop_requested() || next_window || is_read_out; });
+  changed.wait(lock, [&] { return stop.stop_requested() || !next_windows.empty() || is_read_out; });
   if (stop.stop_requested()) return nullptr;
-  if (!next_window && read_error) std::rethrow_exception(std::exchange(read_error, nullptr));
+  if (next_windows.empty()) {
+    if (read_error) std::rethrow_exception(std::exchange(read_error, nullptr));
+    return nullptr;
+  }
+  std::shared_ptr<Window> window = std::move(next_windows.front());
+  next_windows.pop_front();
+  --windows_ahead;
+  bytes_ahead -= window->bytes_used();
   changed.notify_all();
-  return std::move(next_window);
+  return window;
 }
 
-// ---- the reader, one window ahead of the driver
+// ---- the reader, a window or more ahead of the driver
 // -----------------------------------------------------------------
 
+// Windows are begun ahead of the one that is waited for, so that a disk has its next reads while it
+// does the last of these. The first is waited for alone: nothing delays the first batch.
 void BatchIterator::State::read_windows() {
+  std::deque<std::shared_ptr<Window>> begun;
+  std::shared_ptr<Window> planned;
   std::exception_ptr error;
-  try {
-    std::int64_t next = 0;
-    while (next < n_batches()) {
-      std::size_t n = 0;
-      std::shared_ptr<Window> window = read_window(next, &n);
-      std::unique_lock lock(mutex);
-      if (is_reading_over()) break;
-      next_window = std::move(window);
-      changed.notify_all();
-      changed.wait(lock, [&] { return is_reading_over() || !next_window; });
-      if (is_reading_over()) break;
+  std::int64_t next = 0;
+  std::size_t n = 0;
+  const auto begin_more = [&] {
+    while (next < n_batches() && !error && has_room_ahead(begun.empty())) {
+      if (!planned) planned = plan_window(next, &n);
+      if (!admit_window(*planned, begun.empty())) return;
+      const bool is_first = next == 0;
+      begin_window(*planned);
+      begun.push_back(std::move(planned));
       next += static_cast<std::int64_t>(n);
+      if (is_first) return;
+    }
+  };
+  try {
+    for (;;) {
+      try {
+        begin_more();
+      } catch (...) {
+        error = std::current_exception();  // comes after the windows that are begun
+      }
+      if (begun.empty() || is_over()) break;
+      begun.front()->wait(*core->counters);
+      hand_over(std::move(begun.front()));
+      begun.pop_front();
     }
   } catch (...) {
     error = std::current_exception();
   }
-  // A window is destroyed without the lock, because that takes it.
-  std::shared_ptr<Window> unwanted;
+  planned.reset();
+  begun.clear();
   const std::lock_guard lock(mutex);
-  if (is_reading_over()) unwanted.swap(next_window);
   read_error = std::move(error);
   is_read_out = true;
+  changed.notify_all();
+}
+
+bool BatchIterator::State::is_over() {
+  const std::lock_guard lock(mutex);
+  return is_reading_over();
+}
+
+// What is compressed fills the budget with one window.
+bool BatchIterator::State::has_room_ahead(bool waits) {
+  const bool is_compressed = core->collection->inflated_bytes() > 0;
+  std::unique_lock lock(mutex);
+  const auto has_room = [&] {
+    return windows_ahead == 0 ||
+           (!is_compressed && windows_ahead < kMaxWindowsAhead && bytes_ahead < kReadAheadBytes);
+  };
+  if (waits) changed.wait(lock, [&] { return is_reading_over() || has_room(); });
+  return !is_reading_over() && has_room();
+}
+
+// Takes what the window needs from the budget. Windows further ahead leave half of it to others.
+bool BatchIterator::State::admit_window(Window& window, bool waits) {
+  const std::int64_t bytes = window.plan_fetch_bytes();
+  if (bytes == 0) return true;
+  if (waits) {
+    window.lease = wait_for_bytes(bytes, true);
+    return true;
+  }
+  if (budget.used() + bytes > budget.limit() / 2) return false;
+  auto lease = budget.try_acquire(bytes);
+  if (!lease) return false;
+  window.lease = std::move(*lease);
+  return true;
+}
+
+void BatchIterator::State::begin_window(Window& window) {
+  window.fetch(
+      [&](std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
+        pool->parallel_for(tasks, [&](std::int64_t i) {
+          if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "loading was stopped");
+          task(i);
+        });
+      },
+      *core->counters);
+  // What was planned is what scattered rows need at most.
+  if (core->collection->inflated_bytes() == 0)
+    window.lease.shrink(std::min(window.lease.bytes(), window.bytes_held()));
+  const std::lock_guard lock(mutex);
+  ++windows_ahead;
+  bytes_ahead += window.bytes_used();
+  changed.notify_all();
+}
+
+void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
+  const std::lock_guard lock(mutex);
+  next_windows.push_back(std::move(window));
   changed.notify_all();
 }
 
@@ -205,7 +297,7 @@ std::size_t BatchIterator::State::window_batches(std::int64_t next,
   return n;
 }
 
-std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std::size_t* n) {
+std::shared_ptr<Window> BatchIterator::State::plan_window(std::int64_t next, std::size_t* n) {
   std::vector<sampling::BatchPlan> plans;
   *n = window_batches(next, plans);
   const auto self = shared_from_this();
@@ -214,20 +306,8 @@ std::shared_ptr<Window> BatchIterator::State::read_window(std::int64_t next, std
                                    delete done;
                                    self->forget_window();
                                  });
-  {
-    const std::lock_guard lock(mutex);
-    ++live_windows;
-  }
-  const std::int64_t bytes = window->plan_fetch_bytes();
-  if (bytes > 0) window->lease = wait_for_bytes(bytes, true);
-  window->fetch(
-      [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
-        pool->parallel_for(n, [&](std::int64_t i) {
-          if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "loading was stopped");
-          task(i);
-        });
-      },
-      *core->counters);
+  const std::lock_guard lock(mutex);
+  ++live_windows;
   return window;
 }
 

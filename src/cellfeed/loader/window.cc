@@ -118,6 +118,24 @@ void Window::fetch(const collection::ParallelFor& parallel, Counters& counters) 
   counters.fetch_ns += now_ns() - start;
 }
 
+void Window::wait(Counters& counters) const {
+  const std::int64_t start = now_ns();
+  for (const auto& request : requests_) request.fetched->wait();
+  counters.fetch_ns += now_ns() - start;
+}
+
+std::int64_t Window::bytes_used() const {
+  std::int64_t bytes = 0;
+  for (const auto& request : requests_) bytes += request.fetched->bytes_used();
+  return bytes;
+}
+
+std::int64_t Window::bytes_held() const {
+  std::int64_t bytes = 0;
+  for (const auto& request : requests_) bytes += request.fetched->bytes_held();
+  return bytes;
+}
+
 void Window::place_rows(std::size_t b, std::span<std::int64_t> indptr) {
   const WindowBatch& batch = batches_[b];
   indptr[0] = 0;

@@ -56,7 +56,12 @@ class Window {
 
   // Memory that reading these rows will hold.
   std::int64_t plan_fetch_bytes() const;
+  // Begins to read all stores, and to inflate; reads may be under way when this returns.
   void fetch(const collection::ParallelFor& parallel, Counters& counters);
+  // Returns when every byte is there. Throws what reading threw, as decoding then does.
+  void wait(Counters& counters) const;
+  std::int64_t bytes_used() const;  // as stored. REQUIRES: fetched
+  std::int64_t bytes_held() const;  // in memory. REQUIRES: fetched
 
   std::size_t n_batches() const { return batches_.size(); }
   WindowBatch& batch(std::size_t b) { return batches_[b]; }

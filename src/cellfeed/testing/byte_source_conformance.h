@@ -195,6 +195,72 @@ TYPED_TEST_P(ByteSourceConformance, ReadManyChecksAllRequestsBeforeReading) {
   EXPECT_TRUE(reads.all_untouched());
 }
 
+TYPED_TEST_P(ByteSourceConformance, ReadsBegunTogetherAllArrive) {
+  const auto content = random_bytes(300000, 11);
+  const auto source = this->open(content);
+  if (!source) return;
+  std::vector<std::unique_ptr<PlannedReads>> reads;
+  std::vector<std::unique_ptr<io::PendingReads>> pending;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    reads.push_back(std::make_unique<PlannedReads>(content));
+    reads.back()->add_random(static_cast<int>(i * 3 % 25), 3000, i);
+    pending.push_back(source->begin_read_many(reads.back()->requests()));
+  }
+  // Some are waited for, in any order, twice or not at all; those then leave no read behind.
+  for (const std::size_t i : {39, 0, 17, 17, 5, 38, 6}) {
+    if (pending[i]) pending[i]->wait();
+    EXPECT_TRUE(reads[i]->all_equal_content()) << i;
+  }
+  for (const std::size_t i : {1, 20, 37}) {
+    pending[i].reset();
+    reads[i].reset();
+  }
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (pending[i]) pending[i]->wait();
+    EXPECT_TRUE(!reads[i] || reads[i]->all_equal_content()) << i;
+  }
+}
+
+TYPED_TEST_P(ByteSourceConformance, BeginReadManyChecksAllRequestsBeforeReading) {
+  const auto content = random_bytes(100, 8);
+  const auto source = this->open(content);
+  if (!source) return;
+  PlannedReads reads(content);
+  reads.add(0, 50);
+  reads.add(90, 11);
+  EXPECT_THROW(source->begin_read_many(reads.requests()), Error);
+  EXPECT_TRUE(reads.all_untouched());
+}
+
+TYPED_TEST_P(ByteSourceConformance, ThreadsThatBeginAndWaitShareTheQueue) {
+  const auto content = random_bytes(100000, 12);
+  const auto source = this->open(content);
+  if (!source) return;
+  std::vector<int> is_right(4, 0);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t t = 0; t < is_right.size(); ++t) {
+      threads.emplace_back([&, t] {
+        bool right = true;
+        for (std::uint32_t round = 0; round < 10; ++round) {
+          PlannedReads first(content), second(content), dropped(content);
+          first.add_random(50, 700, 10 * t + round);
+          second.add_random(200, 300, 10 * t + round + 1000);
+          dropped.add_random(100, 300, 10 * t + round + 2000);
+          const auto first_pending = source->begin_read_many(first.requests());
+          source->begin_read_many(dropped.requests());
+          const auto second_pending = source->begin_read_many(second.requests());
+          if (second_pending) second_pending->wait();
+          if (first_pending) first_pending->wait();
+          right &= first.all_equal_content() && second.all_equal_content();
+        }
+        is_right[t] = right ? 1 : 0;
+      });
+    }
+  }
+  for (const int right : is_right) EXPECT_EQ(right, 1);
+}
+
 TYPED_TEST_P(ByteSourceConformance, MapIsTheWholeOrNothing) {
   const auto content = random_bytes(5000, 9);
   const auto source = this->open(content);
@@ -229,6 +295,9 @@ REGISTER_TYPED_TEST_SUITE_P(ByteSourceConformance, KnowsItsPathSizeAndBackend, R
                             ReadsOutsideAreTruncatedErrors, EmptySourceIsLegal,
                             ReadManyFillsRepeatedOverlappingUnsortedAndEmptyRequests,
                             ReadManyOfLargeRequests, ReadManyChecksAllRequestsBeforeReading,
-                            MapIsTheWholeOrNothing, ServesManyThreadsAtOnce);
+                            ReadsBegunTogetherAllArrive,
+                            BeginReadManyChecksAllRequestsBeforeReading,
+                            ThreadsThatBeginAndWaitShareTheQueue, MapIsTheWholeOrNothing,
+                            ServesManyThreadsAtOnce);
 
 }  // namespace cellfeed::testing

@@ -52,6 +52,7 @@ class ForwardingRows : public format::FetchedRows {
  public:
   explicit ForwardingRows(std::unique_ptr<format::FetchedRows> rows) : rows_(std::move(rows)) {}
   std::int64_t n_rows() const override { return rows_->n_rows(); }
+  void wait() const override { rows_->wait(); }
   void sizes(std::span<std::int64_t> nnz) const override { rows_->sizes(nnz); }
   void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
     rows_->decode(begin, end, sink);

@@ -1,12 +1,14 @@
 #include "cellfeed/format/shard/packed_rows.h"
 
 #include <algorithm>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/range_coalescing.h"
+#include "cellfeed/io/read_buffer.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -40,11 +42,12 @@ class PackedRows final : public FetchedRows {
       if (file_->reads()) ranges[i] = {place.offset, place.length};
     }
     bytes_read_ = bytes_used_;
-    if (file_->reads()) read(std::move(ranges));
+    if (file_->reads()) begin_reads(std::move(ranges));
     if (file_->records_ahead()) read_ahead();
   }
 
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
+  void wait() const override;
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < records_.size(); ++i) nnz[i] = records_[i].nnz;
   }
@@ -56,7 +59,7 @@ class PackedRows final : public FetchedRows {
   }
 
  private:
-  void read(std::vector<io::ByteRange> ranges);
+  void begin_reads(std::vector<io::ByteRange> ranges);
   void read_ahead();
   void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
   std::string first_inexact_value(const RecordView& record, DType out) const;
@@ -64,14 +67,16 @@ class PackedRows final : public FetchedRows {
   std::shared_ptr<const CellsFile> file_;
   std::vector<std::int64_t> rows_;
   std::vector<RecordView> records_;
-  matrix::Buffer<std::uint8_t>
-      buffer_;  // of the reads, back to back; its padding is what the last record may over-read
+  io::ReadBuffer buffer_;  // of the reads, back to back; the last record may over-read its padding
+  mutable std::mutex mutex_;
+  mutable std::atomic<bool> is_waiting_for_reads_{false};
+  std::unique_ptr<io::PendingReads> reads_;  // guarded by mutex_; goes before the buffer
   std::int64_t bytes_read_ = 0;
   std::int64_t bytes_used_ = 0;
 };
 
 // Whole blocks of the source, so that they are read where they are decoded.
-void PackedRows::read(std::vector<io::ByteRange> ranges) {
+void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
   const std::int64_t block = file_->reads()->alignment();
   for (io::ByteRange& range : ranges) {
     if (range.length == 0) continue;
@@ -88,22 +93,29 @@ void PackedRows::read(std::vector<io::ByteRange> ranges) {
     total += round_up(range.length, block);
     bytes_read_ += range.length;
   }
-  buffer_.reset(static_cast<std::size_t>(total + block));
-  const auto address = reinterpret_cast<std::uintptr_t>(buffer_.data());
-  std::uint8_t* base = buffer_.data() + (round_up(static_cast<std::int64_t>(address), block) -
-                                         static_cast<std::int64_t>(address));
+  buffer_ = io::ReadBuffer(static_cast<std::size_t>(total));
   std::vector<io::ReadRequest> requests;
   for (std::size_t i = 0; i < plan.reads.size(); ++i)
-    requests.push_back({plan.reads[i].offset,
-                        {reinterpret_cast<std::byte*>(base) + begins[i],
-                         static_cast<std::size_t>(plan.reads[i].length)}});
-  file_->reads()->read_many(requests);
+    requests.push_back(
+        {plan.reads[i].offset,
+         {buffer_.data() + begins[i], static_cast<std::size_t>(plan.reads[i].length)}});
+  const auto* base = reinterpret_cast<const std::uint8_t*>(buffer_.data());
   for (std::size_t i = 0; i < records_.size(); ++i) {
     if (records_[i].length == 0) continue;
     const std::int64_t in_file = records_[i].bytes - file_->mapped_bytes();
     const std::int64_t skipped = in_file - ranges[i].offset;
     records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
   }
+  reads_ = file_->reads()->begin_read_many(requests);
+  is_waiting_for_reads_ = reads_ != nullptr;
+}
+
+void PackedRows::wait() const {
+  if (!is_waiting_for_reads_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  if (!is_waiting_for_reads_.load(std::memory_order_relaxed)) return;
+  reads_->wait();
+  is_waiting_for_reads_.store(false, std::memory_order_release);
 }
 
 void PackedRows::read_ahead() {
@@ -164,6 +176,7 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom roo
 
 void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   if (begin == end) return;
+  wait();
   // A row may write over what follows it only where later rows of this very call lie.
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
@@ -184,10 +197,8 @@ void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
 CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
                      bool reads_ahead)
     : mapped_(std::move(mapped)), reads_(std::move(reads)) {
-  if (reads_ahead) {
-    entries_ahead_.emplace(*mapped_);
-    records_ahead_.emplace(*mapped_);
-  }
+  if (reads_ahead) entries_ahead_.emplace(*mapped_);
+  if (reads_ahead && !reads_) records_ahead_.emplace(*mapped_);
   const auto all = mapped_->map();
   header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
                          mapped_->size(), path());
@@ -226,12 +237,15 @@ std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
 
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {
   if (!file.reads()) return 0;
-  // Of each read the blocks at both ends, and the gap before it; once more for the buffer's start.
+  file.read_entries_ahead(rows);
+  // Of each read the blocks at both ends, and the gap before it.
   const std::int64_t block = file.reads()->alignment();
-  std::int64_t bytes = block;
+  std::int64_t bytes = 0;
   for (const std::int64_t row : rows) bytes += file.locate(row).length + kMaxGapBytes + 2 * block;
   // Reads never overlap.
-  return std::min(bytes, file.header().records_bytes + 4 * block);
+  bytes = std::min(bytes, file.header().records_bytes + 4 * block);
+  return static_cast<std::int64_t>(
+      io::ReadBuffer::planned_capacity(static_cast<std::size_t>(bytes)));
 }
 
 }  // namespace cellfeed::format::shard

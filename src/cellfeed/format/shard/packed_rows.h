@@ -22,7 +22,8 @@ namespace cellfeed::format::shard {
 class CellsFile {
  public:
   // mapped serves the tables and, unless reads is set, the records; reads serves records with
-  // read_many. reads_ahead: fetched records that are not in memory are asked for at once.
+  // begin_read_many. reads_ahead: what is fetched through mapped and not in memory is asked for at
+  // once.
   CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
             bool reads_ahead = false);
 

@@ -145,7 +145,7 @@ std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardE
                                      const OpenOptions& options) {
   const std::string path = directory->path_of(shard.matrix);
   // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
-  const bool reads_ahead = options.access == "auto";
+  const bool reads_ahead = options.access != "map";
   auto mapped =
       io::open_local_file(path, {.access = io::FileAccess::kMap, .random_access = reads_ahead});
   if (directory->manifest().layout == Layout::kDense)

@@ -1,0 +1,147 @@
+#include "cellfeed/io/read_buffer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "cellfeed/exec/fork_guard.h"
+
+namespace cellfeed::io {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kSlabBytes = 4 * kHugePageBytes;
+// Kept for the next buffers when nobody uses them.
+constexpr std::size_t kMaxIdleBytes = std::size_t{64} << 20;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+struct Memory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+// REQUIRES: bytes is a multiple of huge pages.
+Memory map_memory(std::size_t bytes) {
+  void* mapped = ::mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* begin = static_cast<std::byte*>(mapped);
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t skip = round_up(address, kHugePageBytes) - address;
+  if (skip > 0) ::munmap(begin, skip);
+  if (skip < kHugePageBytes) ::munmap(begin + skip + bytes, kHugePageBytes - skip);
+  ::madvise(begin + skip, bytes, MADV_HUGEPAGE);  // advice: without huge pages all is well too
+  return {begin + skip, bytes};
+}
+
+void unmap(const Memory& memory) { ::munmap(memory.data, memory.bytes); }
+
+// What no buffer uses. Slabs come back from any thread, and after a fork to nobody.
+class IdleMemory {
+ public:
+  Memory take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto fits = std::ranges::find_if(idle_, [bytes](const Memory& memory) {
+        return memory.bytes >= bytes && memory.bytes <= 2 * bytes;
+      });
+      if (fits != idle_.end()) {
+        const Memory memory = *fits;
+        idle_.erase(fits);
+        idle_bytes_ -= memory.bytes;
+        return memory;
+      }
+    }
+    return map_memory(bytes);
+  }
+
+  void give_back(const Memory& memory) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_bytes_ + memory.bytes <= kMaxIdleBytes && idle_.size() < idle_.capacity()) {
+        idle_.push_back(memory);
+        idle_bytes_ += memory.bytes;
+        return;
+      }
+    }
+    unmap(memory);
+  }
+
+  IdleMemory() { idle_.reserve(kMaxIdleBytes / kHugePageBytes); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Memory> idle_;
+  std::size_t idle_bytes_ = 0;
+};
+
+// Cut from front to back; goes back to the idle ones when its last buffer goes.
+class Slab {
+ public:
+  Slab(const std::shared_ptr<IdleMemory>& idle, std::size_t bytes)
+      : idle_(idle), memory_(idle->take(bytes)) {}
+  ~Slab() {
+    if (exec::fork_generation() == generation_)
+      idle_->give_back(memory_);
+    else
+      unmap(memory_);  // the parent's lock may be held for ever
+  }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  // Null where there is no room.
+  std::byte* cut(std::size_t bytes) {
+    if (bytes > memory_.bytes - used_) return nullptr;
+    std::byte* data = memory_.data + used_;
+    used_ += bytes;
+    return data;
+  }
+
+ private:
+  const std::shared_ptr<IdleMemory> idle_;
+  const Memory memory_;
+  const std::uint64_t generation_ = exec::fork_generation();
+  std::size_t used_ = 0;
+};
+
+struct Slabs {
+  std::mutex mutex;
+  std::shared_ptr<IdleMemory> idle = std::make_shared<IdleMemory>();
+  std::weak_ptr<Slab> current;
+};
+
+Slabs& slabs() {
+  // Never destroyed: buffers may go at the very end.
+  static auto& all = *new exec::PerProcess<std::unique_ptr<Slabs>>();
+  return *all.get([] { return std::make_unique<Slabs>(); });
+}
+
+}  // namespace
+
+std::size_t ReadBuffer::planned_capacity(std::size_t bytes) {
+  return round_up(bytes + kReadPaddingBytes, kPageBytes);
+}
+
+ReadBuffer::ReadBuffer(std::size_t bytes) : capacity_(planned_capacity(bytes)) {
+  Slabs& all = slabs();
+  const std::lock_guard lock(all.mutex);
+  std::shared_ptr<Slab> slab = all.current.lock();
+  data_ = slab ? slab->cut(capacity_) : nullptr;
+  if (data_ == nullptr) {
+    const std::size_t wanted = std::max(round_up(capacity_, kHugePageBytes), kSlabBytes);
+    slab = std::make_shared<Slab>(all.idle, wanted);
+    data_ = slab->cut(capacity_);
+    all.current = slab;
+  }
+  slab_ = std::move(slab);
+}
+
+}  // namespace cellfeed::io

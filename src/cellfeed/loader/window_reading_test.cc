@@ -1,0 +1,227 @@
+// How windows are read ahead: with a store whose reads are under way until the test lets them end.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/loader/batch_iterator.h"
+#include "cellfeed/sampling/streaming.h"
+#include "cellfeed/testing/random_csr.h"
+#include "cellfeed/testing/slow_row_store.h"
+
+namespace cellfeed::loader {
+namespace {
+
+constexpr std::int64_t kRows = 640;
+constexpr std::int64_t kBatch = 16;
+
+// What the store's reads share with the test.
+struct Reads {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int begun = 0;
+  int live = 0;
+  int most_unfinished = 0;
+  int unfinished = 0;
+  int may_end = 1 << 30;       // reads with a smaller number
+  std::set<int> failing{};     // numbers of reads
+  std::int64_t row_bytes = 0;  // of memory, as planned and as held
+  std::int64_t row_bytes_used = 100;
+  std::int64_t inflated_bytes = 0;
+
+  bool wait_until_begun(int n) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, std::chrono::seconds(10), [&] { return begun >= n; });
+  }
+  void let_end(int n) {
+    const std::lock_guard lock(mutex);
+    may_end = n;
+    changed.notify_all();
+  }
+};
+
+class PendingRows final : public testing::ForwardingRows {
+ public:
+  PendingRows(std::unique_ptr<format::FetchedRows> rows, Reads& reads)
+      : ForwardingRows(std::move(rows)), reads_(reads) {
+    const std::lock_guard lock(reads_.mutex);
+    number_ = reads_.begun++;
+    ++reads_.live;
+    reads_.most_unfinished = std::max(reads_.most_unfinished, ++reads_.unfinished);
+    reads_.changed.notify_all();
+  }
+  ~PendingRows() override {
+    const std::lock_guard lock(reads_.mutex);
+    if (!is_finished_) --reads_.unfinished;
+    --reads_.live;
+  }
+  void wait() const override {
+    std::unique_lock lock(reads_.mutex);
+    reads_.changed.wait_for(lock, std::chrono::seconds(10),
+                            [this] { return number_ < reads_.may_end; });
+    if (!is_finished_) --reads_.unfinished;
+    is_finished_ = true;
+    if (reads_.failing.contains(number_)) throw Error(ErrorKind::kIo, "planted fault", "pending");
+  }
+  std::int64_t bytes_used() const override { return n_rows() * reads_.row_bytes_used; }
+  std::int64_t bytes_held() const override { return n_rows() * reads_.row_bytes; }
+
+ private:
+  Reads& reads_;
+  int number_ = 0;
+  mutable bool is_finished_ = false;
+};
+
+class PendingStore final : public testing::ForwardingRowStore {
+ public:
+  PendingStore(std::shared_ptr<const format::RowStore> store, Reads& reads)
+      : ForwardingRowStore(std::move(store)), reads_(reads), info_(store_->info()) {
+    info_.inflated_bytes = reads.inflated_bytes;
+  }
+  const format::StoreInfo& info() const override { return info_; }
+  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                             const format::ParallelFor& parallel) const override {
+    return std::make_unique<PendingRows>(store_->fetch(rows, parallel), reads_);
+  }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
+    return std::ssize(rows) * reads_.row_bytes;
+  }
+
+ private:
+  Reads& reads_;
+  format::StoreInfo info_;
+};
+
+class WindowReading : public ::testing::Test {
+ protected:
+  BatchIterator& start(std::int64_t memory_budget = std::int64_t{1} << 30) {
+    std::vector<std::unique_ptr<format::RowStore>> stores;
+    const std::shared_ptr<const format::RowStore> memory =
+        format::memory::make_memory_store(format::memory::make_stored_csr(
+            testing::random_csr({.n_rows = kRows, .n_cols = 30, .density = 0.3})));
+    stores.push_back(std::make_unique<PendingStore>(memory, reads_));
+    const auto cells = std::make_shared<const collection::Collection>(
+        std::move(stores), collection::CollectionOptions{});
+    core_ = make_loader_core(cells, {.memory_budget = memory_budget, .threads = 2});
+    const sampling::Plan plan(std::make_shared<sampling::Streaming>(kRows),
+                              {.batch_size = kBatch, .fetch_factor = 1}, 0, 0);
+    iterator_ = std::make_unique<BatchIterator>(core_, plan);
+    return *iterator_;
+  }
+
+  // Batches until the end; the error, if there is one, is thrown.
+  std::int64_t drain(std::int64_t* n_batches) {
+    std::int64_t rows = 0;
+    for (*n_batches = 0;;) {
+      std::shared_ptr<LoadedBatch> batch;
+      const auto status = iterator_->next(10'000, &batch);
+      if (status != BatchIterator::Status::kReady) return rows;
+      ++*n_batches;
+      rows += batch->batch().n_rows();
+    }
+  }
+  // Starts the threads. Rows of a batch that is there already.
+  std::int64_t poll() {
+    std::shared_ptr<LoadedBatch> batch;
+    const auto status = iterator_->next(1, &batch);
+    return status == BatchIterator::Status::kReady ? batch->batch().n_rows() : 0;
+  }
+
+  Reads reads_;
+  std::shared_ptr<const LoaderCore> core_;
+  std::unique_ptr<BatchIterator> iterator_;
+};
+
+TEST_F(WindowReading, SmallWindowsAreBegunManyAhead) {
+  reads_.may_end = 1;
+  start();
+  const std::int64_t rows = poll();
+  EXPECT_TRUE(reads_.wait_until_begun(20));
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  EXPECT_EQ(rows + drain(&n), kRows);
+}
+
+TEST_F(WindowReading, TheFirstWindowIsReadAlone) {
+  reads_.may_end = 0;
+  start();
+  poll();
+  EXPECT_TRUE(reads_.wait_until_begun(1));
+  EXPECT_FALSE(reads_.begun > 1);
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  drain(&n);
+}
+
+TEST_F(WindowReading, LargeWindowsAreBegunFewAhead) {
+  reads_.may_end = 1;
+  reads_.row_bytes_used = (20 << 20) / kBatch;
+  start();
+  const std::int64_t rows = poll();
+  EXPECT_TRUE(reads_.wait_until_begun(3));
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  EXPECT_EQ(rows + drain(&n), kRows);
+  EXPECT_LE(reads_.most_unfinished, 3);
+}
+
+TEST_F(WindowReading, WindowsAheadLeaveHalfOfTheBudget) {
+  reads_.row_bytes = 100;
+  start(10 * kBatch * 100);
+  std::int64_t n = 0;
+  EXPECT_EQ(drain(&n), kRows);
+  EXPECT_LE(reads_.most_unfinished, 6);
+  EXPECT_LE(core_->counters->peak_bytes.load(), 10 * kBatch * 100);
+}
+
+TEST_F(WindowReading, ABudgetOfLessThanAWindowReadsOneAtATime) {
+  reads_.row_bytes = 100;
+  start(kBatch * 100 / 2);
+  std::int64_t n = 0;
+  EXPECT_EQ(drain(&n), kRows);
+  EXPECT_EQ(reads_.most_unfinished, 1);
+}
+
+TEST_F(WindowReading, CompressedFilesAreReadOneWindowAhead) {
+  reads_.inflated_bytes = std::int64_t{1} << 40;
+  reads_.row_bytes = 100;
+  start(6 * kBatch * 100);
+  std::int64_t n = 0;
+  EXPECT_EQ(drain(&n), kRows);
+  EXPECT_EQ(reads_.most_unfinished, 1);
+}
+
+TEST_F(WindowReading, AFailedReadComesAfterTheBatchesBeforeIt) {
+  reads_.failing = {5};
+  start();
+  std::int64_t n = 0;
+  EXPECT_THROW(drain(&n), Error);
+  EXPECT_LE(n, 5);
+  iterator_.reset();
+  EXPECT_EQ(reads_.live, 0);
+}
+
+TEST_F(WindowReading, AbandonedReadsAreAllTakenBack) {
+  for (int round = 0; round < 10; ++round) {
+    start();
+    for (int i = 0; i < round; ++i) poll();
+    iterator_.reset();
+    // The pool's threads may hold the last window a moment longer.
+    for (int i = 0; i < 1000; ++i) {
+      {
+        const std::lock_guard lock(reads_.mutex);
+        if (reads_.live == 0) break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(reads_.live, 0);
+  }
+}
+
+}  // namespace
+}  // namespace cellfeed::loader
