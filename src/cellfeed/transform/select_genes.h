@@ -24,6 +24,8 @@ class SelectGenes final : public Transform {
   void apply(Row& row) const override { remap_row(row, map_); }
   std::shared_ptr<const Transform> bind(const matrix::GeneAxis& input) const override;
   matrix::GeneAxis output_genes(const matrix::GeneAxis&) const override { return {genes_}; }
+  // Column of the input -> column of the output, -1 = dropped. Empty until bound.
+  std::span<const std::int32_t> map() const { return map_; }
 
  private:
   std::vector<std::string> genes_;
