@@ -48,6 +48,18 @@ TEST(Coalesce, RefusesWhatCannotBe) {
 }
 
 // What must hold whatever the input, checked one range at a time.
+TEST(Coalesce, OrdersOffsetsOfAnySize) {
+  std::vector<ByteRange> ranges;
+  for (int bit = 0; bit < 62; ++bit)
+    for (const std::int64_t more : {0, 1, 3})
+      ranges.insert(bit % 2 ? ranges.begin() : ranges.end(), {(std::int64_t{1} << bit) + more, 1});
+  const CoalescedReads plan = coalesce(ranges, 0, 1);
+  for (std::size_t i = 1; i < plan.reads.size(); ++i)
+    EXPECT_LT(plan.reads[i - 1].offset, plan.reads[i].offset);
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    EXPECT_EQ(plan.reads[static_cast<std::size_t>(plan.places[i].read)].offset, ranges[i].offset);
+}
+
 TEST(Coalesce, PropertiesHoldForRandomInputs) {
   std::mt19937 engine(7);
   const auto random = [&engine] { return static_cast<std::int64_t>(engine()); };
