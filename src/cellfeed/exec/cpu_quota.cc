@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "cellfeed/exec/group_limits.h"
+
 namespace cellfeed::exec {
 namespace {
 
@@ -32,45 +34,11 @@ double read_v1_limit(const std::string& directory) {
   return has_limit ? quota / period : kNoLimit;
 }
 
-// The strictest limit of the group and of all groups above it. In a container the path may name
-// groups that are not mounted; those have no file and set no limit.
-double strictest(const std::string& mount, std::string group, double (*read)(const std::string&)) {
-  double limit = read(mount);
-  while (!group.empty() && group != "/") {
-    limit = std::min(limit, read(mount + group));
-    group.resize(group.find_last_of('/') == std::string::npos ? 0 : group.find_last_of('/'));
-  }
-  return limit;
-}
-
-bool lists_cpu(const std::string& controllers) {
-  std::istringstream in(controllers);
-  for (std::string name; std::getline(in, name, ',');) {
-    if (name == "cpu") return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 double cpu_quota(const std::string& group_root, const std::string& membership) {
-  double limit = kNoLimit;
-  std::ifstream in(membership);
-  // Lines read "number:controllers:/path"; version 2 has no controllers.
-  for (std::string line; std::getline(in, line);) {
-    const auto first = line.find(':');
-    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) {
-      limit = std::min(limit, strictest(group_root, group, read_v2_limit));
-    } else if (lists_cpu(controllers)) {
-      limit = std::min(limit, strictest(group_root + "/" + controllers, group, read_v1_limit));
-      limit = std::min(limit, strictest(group_root + "/cpu", group, read_v1_limit));
-    }
-  }
-  return limit;
+  return std::min(
+      kNoLimit, strictest_group_limit(group_root, membership, "cpu", read_v1_limit, read_v2_limit));
 }
 
 int affinity_cpu_count() {

@@ -1,6 +1,7 @@
 #include "cellfeed/io/read_ahead.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cellfeed/io/range_coalescing.h"
 
@@ -16,10 +17,27 @@ constexpr std::int32_t kCallsWithoutLooking = 15;
 // Disks move this much in the time of one more read.
 constexpr std::int64_t kMaxGapBytes = 8 << 10;
 constexpr std::int64_t kMaxReadBytes = 8 << 20;
+// What is asked for once, or not at all, where ranges are widened; and how wide they become. The
+// first calls are narrow, so that the first batch does not wait for what it does not need.
+constexpr std::int64_t kUnitBytes = 8 << 10;
+constexpr std::int32_t kMostDoublings = 3;
+
+// Of all sources that are read ahead.
+std::atomic<std::int64_t> total_bytes{0};
 
 }  // namespace
 
-bool ReadAhead::is_sample_cached(std::int64_t n_items, const AppendRanges& append) const {
+ReadAhead::ReadAhead(const ByteSource& source, ReadAheadOptions options)
+    : source_(source),
+      options_(std::move(options)),
+      bytes_(options_.bytes < 0 ? source.size() : options_.bytes) {
+  total_bytes += bytes_;
+}
+
+ReadAhead::~ReadAhead() { total_bytes -= bytes_; }
+
+std::vector<std::int64_t> ReadAhead::sample(std::int64_t n_items,
+                                            const AppendRanges& append) const {
   const std::int64_t every =
       std::clamp(n_items / kWantedSamples, kSampleEveryAtLeast, kSampleEvery);
   std::vector<ByteRange> ranges;
@@ -27,24 +45,74 @@ bool ReadAhead::is_sample_cached(std::int64_t n_items, const AppendRanges& appen
   std::vector<std::int64_t> offsets;
   for (const ByteRange& range : ranges)
     if (range.length > 0) offsets.push_back(range.offset + range.length / 2);
-  return source_.is_cached(offsets);
+  return offsets;
 }
 
 std::int64_t ReadAhead::ask(std::int64_t n_items, const AppendRanges& append) const {
   // Threads that meet here may look once more or less often.
-  if (const auto left = calls_without_looking_.load(std::memory_order_relaxed); left > 0)
+  if (const auto left = calls_without_looking_.load(std::memory_order_relaxed); left > 0) {
     calls_without_looking_.store(left - 1, std::memory_order_relaxed);
-  else if (is_sample_cached(n_items, append))
-    return 0;
-  else
+  } else {
+    std::vector<std::int64_t> offsets = sample(n_items, append);
+    if (source_.is_cached(offsets)) return 0;
     calls_without_looking_.store(kCallsWithoutLooking, std::memory_order_relaxed);
+    choose_width(std::move(offsets));
+  }
   std::vector<ByteRange> ranges;
   for (std::int64_t item = 0; item < n_items; ++item) append(item, ranges);
-  const CoalescedReads plan = coalesce(ranges, kMaxGapBytes, kMaxReadBytes);
+  const bool widens = is_widening_.load(std::memory_order_relaxed);
+  if (widens) ranges = widen(ranges);
+  const CoalescedReads plan = coalesce(ranges, widens ? 0 : kMaxGapBytes, kMaxReadBytes);
   source_.will_read(plan.reads);
   std::int64_t bytes = 0;
   for (const ByteRange& read : plan.reads) bytes += read.length;
   return bytes;
+}
+
+// What was asked for and is not there has gone again, or is on its way: it may be asked for again.
+void ReadAhead::choose_width(std::vector<std::int64_t> sampled) const {
+  const bool widens = total_bytes.load() <= options_.available_memory() / 2;
+  if (widens) {
+    std::call_once(has_asked_, [this] {
+      asked_ = std::vector<std::atomic<std::uint8_t>>(
+          static_cast<std::size_t>(source_.size() / (8 * kUnitBytes) + 1));
+    });
+    std::erase_if(sampled, [this](std::int64_t offset) { return !is_asked(offset / kUnitBytes); });
+    if (!source_.is_cached(sampled))
+      for (auto& bits : asked_) bits.store(0, std::memory_order_relaxed);
+  }
+  is_widening_.store(widens, std::memory_order_release);
+}
+
+bool ReadAhead::is_asked(std::int64_t unit) const {
+  const int bits = asked_[static_cast<std::size_t>(unit / 8)].load(std::memory_order_relaxed);
+  return ((bits >> (unit % 8)) & 1) != 0;
+}
+
+std::vector<ByteRange> ReadAhead::widen(const std::vector<ByteRange>& ranges) const {
+  const std::int32_t doublings =
+      std::min(n_widened_.load(std::memory_order_relaxed), kMostDoublings);
+  if (doublings < kMostDoublings) ++n_widened_;
+  const std::int64_t width = kUnitBytes << doublings;
+  std::vector<ByteRange> wider;
+  for (const ByteRange& range : ranges) {
+    if (range.length == 0) continue;
+    const std::int64_t begin = range.offset / width * width;
+    const std::int64_t end =
+        std::min((range.offset + range.length + width - 1) / width * width, source_.size());
+    for (std::int64_t at = begin; at < end; at += kUnitBytes) {
+      const std::int64_t unit = at / kUnitBytes;
+      if (is_asked(unit)) continue;
+      asked_[static_cast<std::size_t>(unit / 8)].fetch_or(
+          static_cast<std::uint8_t>(1 << (unit % 8)), std::memory_order_relaxed);
+      const std::int64_t length = std::min(kUnitBytes, end - at);
+      if (!wider.empty() && wider.back().offset + wider.back().length == at)
+        wider.back().length += length;
+      else
+        wider.push_back({at, length});
+    }
+  }
+  return wider;
 }
 
 }  // namespace cellfeed::io

@@ -23,7 +23,7 @@ using testing::TempDir;
 class RecordingSource final : public ByteSource {
  public:
   const std::string& path() const override { return path_; }
-  std::int64_t size() const override { return std::int64_t{1} << 40; }
+  std::int64_t size() const override { return bytes; }
   std::string_view backend_name() const override { return "recording"; }
   void read(std::int64_t, std::span<std::byte>) const override {}
   bool is_cached(std::span<const std::int64_t> offsets) const override {
@@ -34,6 +34,7 @@ class RecordingSource final : public ByteSource {
     asked.insert(asked.end(), ranges.begin(), ranges.end());
   }
 
+  std::int64_t bytes = std::int64_t{1} << 40;  // more than any memory
   std::int64_t cold_from = 0;
   mutable std::int64_t looks = 0;
   mutable std::vector<ByteRange> asked;
@@ -93,6 +94,98 @@ TEST(ReadAhead, OnceSomethingWasMissingAsksWithoutLookingForAWhile) {
   }
   EXPECT_GT(asked, 0);
   EXPECT_EQ(ask(ahead, 64), 0);
+}
+
+// A file of which so much memory is available.
+struct Fitting {
+  explicit Fitting(std::int64_t available) { memory = available; }
+  std::int64_t ask_at(std::vector<std::int64_t> offsets) {
+    return ahead.ask(std::ssize(offsets), [&](std::int64_t item, std::vector<ByteRange>& ranges) {
+      ranges.push_back({offsets[static_cast<std::size_t>(item)], 1000});
+    });
+  }
+  // Offset and length of what was asked for since the last call.
+  std::vector<std::pair<std::int64_t, std::int64_t>> take_asked() {
+    std::vector<std::pair<std::int64_t, std::int64_t>> asked;
+    for (const ByteRange& range : source.asked) asked.emplace_back(range.offset, range.length);
+    source.asked.clear();
+    return asked;
+  }
+
+  static RecordingSource make_source() {
+    RecordingSource source;
+    source.bytes = kBytes;
+    return source;
+  }
+  static constexpr std::int64_t kBytes = (10 << 20) + 100;
+  std::int64_t memory = 0;
+  RecordingSource source = make_source();
+  ReadAhead ahead{source, {.available_memory = [this] { return memory; }}};
+};
+
+using Asked = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+TEST(ReadAhead, WidensCallByCallWhereEverythingFits) {
+  Fitting file(2 * Fitting::kBytes);
+  const std::int64_t widths[] = {8 << 10, 16 << 10, 32 << 10, 64 << 10, 64 << 10};
+  std::int64_t at = 0;
+  for (const std::int64_t width : widths) {
+    at += 1 << 20;
+    EXPECT_EQ(file.ask_at({at + 70'000}), width);
+    EXPECT_EQ(file.take_asked(), (Asked{{at + 70'000 / width * width, width}}));
+  }
+}
+
+TEST(ReadAhead, AsksForNothingTwiceWhereEverythingFits) {
+  Fitting file(2 * Fitting::kBytes);
+  for (int i = 0; i < 4; ++i) file.ask_at({5 << 20});
+  file.take_asked();
+  EXPECT_EQ(file.ask_at({(1 << 20) + 5000, 1 << 20, (1 << 20) + 60'000}), 64 << 10);
+  EXPECT_EQ(file.ask_at({(1 << 20) + 30'000}), 0);
+  EXPECT_EQ(file.take_asked(), (Asked{{1 << 20, 64 << 10}}));
+  EXPECT_EQ(file.ask_at({(1 << 20) + 65'000}), 64 << 10);  // across into the next
+  EXPECT_EQ(file.take_asked(), (Asked{{(1 << 20) + (64 << 10), 64 << 10}}));
+}
+
+TEST(ReadAhead, AskedForInPartIsAskedForTheRest) {
+  Fitting file(2 * Fitting::kBytes);
+  file.ask_at({(1 << 20) + 20'000});  // 8 KiB, the third of its 64
+  for (int i = 0; i < 3; ++i) file.ask_at({5 << 20});
+  file.take_asked();
+  file.ask_at({1 << 20});
+  EXPECT_EQ(file.take_asked(), (Asked{{1 << 20, 16 << 10}, {(1 << 20) + (24 << 10), 40 << 10}}));
+}
+
+TEST(ReadAhead, StaysInsideTheFile) {
+  Fitting file(2 * Fitting::kBytes);
+  for (int i = 0; i < 4; ++i) file.ask_at({0});
+  file.take_asked();
+  file.ask_at({Fitting::kBytes - 1000});
+  EXPECT_EQ(file.take_asked(), (Asked{{(10 << 20) - (64 << 10), (64 << 10) + 100}}));
+}
+
+TEST(ReadAhead, OfMoreThanHalfTheMemoryAsksForNoMoreThanNeeded) {
+  Fitting file(2 * Fitting::kBytes - 1);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(file.ask_at({1 << 20}), 1000);
+}
+
+TEST(ReadAhead, CountsAllThatTheProcessReadsAhead) {
+  Fitting first(2 * Fitting::kBytes);
+  EXPECT_EQ(first.ask_at({1 << 20}), 8 << 10);
+  Fitting second(2 * Fitting::kBytes);
+  EXPECT_EQ(second.ask_at({1 << 20}), 1000);
+  Fitting third(8 * Fitting::kBytes);
+  EXPECT_EQ(third.ask_at({1 << 20}), 8 << 10);
+}
+
+TEST(ReadAhead, AsksAgainForWhatHasGone) {
+  Fitting file(2 * Fitting::kBytes);
+  file.ask_at({1 << 20});
+  file.source.cold_from = Fitting::kBytes;
+  for (int i = 0; i < 16; ++i) file.ask_at({1 << 20});  // until it looks
+  file.take_asked();
+  file.source.cold_from = 0;
+  EXPECT_EQ(file.ask_at({1 << 20}), 64 << 10);
 }
 
 TEST(ReadAhead, TakesItemsWithoutBytes) {

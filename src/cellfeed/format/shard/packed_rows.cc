@@ -197,13 +197,15 @@ void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
 CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
                      bool reads_ahead)
     : mapped_(std::move(mapped)), reads_(std::move(reads)) {
-  if (reads_ahead) entries_ahead_.emplace(*mapped_);
-  if (reads_ahead && !reads_) records_ahead_.emplace(*mapped_);
   const auto all = mapped_->map();
   header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
                          mapped_->size(), path());
   bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
   row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
+  if (!reads_ahead) return;
+  entries_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = 8 * header_.n_cells});
+  if (!reads_)
+    records_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = header_.records_bytes});
 }
 
 void CellsFile::read_entries_ahead(std::span<const std::int64_t> rows) const {

@@ -1,0 +1,17 @@
+// available_memory: what this process may still use before something else has to go.
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cellfeed::exec {
+
+// Bytes: what the system calls available (its page cache can be given back, so that counts), and
+// the limits of the control groups, versions 1 and 2, whichever is less. 0 where the system does
+// not say.
+std::int64_t available_memory(const std::string& meminfo = "/proc/meminfo",
+                              const std::string& group_root = "/sys/fs/cgroup",
+                              const std::string& membership = "/proc/self/cgroup");
+
+}  // namespace cellfeed::exec
