@@ -11,7 +11,7 @@ namespace cellfeed::format::h5ad {
 namespace {
 
 constexpr std::int64_t kPrefetchRows = 2;  // rows whose first lines are asked for ahead of decoding
-constexpr std::int64_t kPrefetchBytes = 8 * 64;  // per piece; the hardware streams the rest
+constexpr std::int64_t kPrefetchBytes = 4096;  // per piece; the hardware streams the rest
 
 // The chunks that hold any of the ranges, ascending, each once.
 std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const EntryRange> ranges) {
@@ -237,12 +237,14 @@ void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
 }
 
 void CsrRows::prefetch(std::int64_t row, std::vector<RowPiece>& pieces) const {
-  pieces.clear();
-  indices_.append_pieces(row, pieces);
-  values_.append_pieces(row, pieces);
-  for (const RowPiece& piece : pieces)
-    for (std::int64_t at = 0; at < std::min(kPrefetchBytes, piece.length * 4); at += 64)
-      __builtin_prefetch(piece.data + at);
+  for (const ArrayRows* array : {&indices_, &values_}) {
+    pieces.clear();
+    array->append_pieces(row, pieces);
+    for (const RowPiece& piece : pieces)
+      for (std::int64_t at = 0; at < std::min(kPrefetchBytes, piece.length * array->width());
+           at += 64)
+        __builtin_prefetch(piece.data + at);
+  }
 }
 
 void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
@@ -250,8 +252,10 @@ void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) 
   std::vector<RowPiece> indices;
   std::vector<RowPiece> values;
   std::vector<RowPiece> ahead;
+  const std::int64_t n_rows = static_cast<std::int64_t>(rows_.size());
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchRows < end) prefetch(i + kPrefetchRows, ahead);
+    // Past the end too: whoever decodes these rows decodes the next ones soon.
+    if (i + kPrefetchRows < n_rows) prefetch(i + kPrefetchRows, ahead);
     indices.clear();
     values.clear();
     indices_.append_pieces(i, indices);
