@@ -1,17 +1,20 @@
-// Rates of packed records: decode to CSR and encode, with the bytes moved a second beside those of
-// memcpy.
+// Rates of packed records: decode to CSR and to dense rows, and encode, with the bytes moved a
+// second beside those of memcpy.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "cellfeed/format/shard/record.h"
+#include "cellfeed/matrix/buffer.h"
+#include "cellfeed/transform/select_genes.h"
+#include "cellfeed/transform/simd/row_kernels.h"
+#include "roofline.h"
 
 namespace {
 
@@ -22,11 +25,11 @@ using cellfeed::format::shard::encode_record;
 using cellfeed::format::shard::kRecordPaddingBytes;
 using cellfeed::format::shard::OverrunRoom;
 using cellfeed::format::shard::RecordView;
+using cellfeed::micro::kPoolBytes;
+using cellfeed::micro::report;
 
 constexpr std::int64_t kGenes = 20000;
 constexpr std::size_t kBatchRows = 1024;
-// Larger than the caches, so that a record comes from memory.
-constexpr std::size_t kPoolBytes = std::size_t{192} << 20;
 
 struct Rows {
   std::vector<std::vector<std::int32_t>> indices;
@@ -104,32 +107,12 @@ Pool make_pool(std::int64_t nnz, bool normalised = false) {
   return pool;
 }
 
-// Measured once, larger than the caches: what memory allows.
-double memcpy_bytes_per_second() {
-  constexpr std::size_t kBytes = std::size_t{128} << 20;
-  static const double best = [] {
-    std::vector<std::uint8_t> from(kBytes, 1), to(kBytes, 2);
-    double most = 0;
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      const auto start = std::chrono::steady_clock::now();
-      std::memcpy(to.data(), from.data(), kBytes);
-      benchmark::DoNotOptimize(to.data());
-      benchmark::ClobberMemory();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      most = std::max(most, static_cast<double>(kBytes) / taken.count());
-    }
-    return most;
-  }();
-  return best;
-}
-
-// Bytes moved count what is read and what is written, for memcpy (twice its size) too.
-void report(benchmark::State& state, std::size_t cells, std::size_t entries, std::size_t bytes) {
-  using benchmark::Counter;
-  state.counters["cells/s"] = Counter(static_cast<double>(cells), Counter::kIsRate);
-  state.counters["nnz/s"] = Counter(static_cast<double>(entries), Counter::kIsRate);
-  state.counters["moved B/s"] = Counter(static_cast<double>(bytes), Counter::kIsRate);
-  state.counters["memcpy B/s"] = 2 * memcpy_bytes_per_second();
+void report_entries(benchmark::State& state, std::size_t rows, std::size_t entries,
+                    std::size_t moved_bytes, std::size_t read_bytes, std::size_t write_bytes) {
+  const std::size_t piece = moved_bytes / std::max<std::size_t>(rows, 1) / 2;
+  report(state, rows, moved_bytes, {read_bytes, piece, write_bytes});
+  state.counters["nnz/s"] =
+      benchmark::Counter(static_cast<double>(entries), benchmark::Counter::kIsRate);
 }
 
 void decode(benchmark::State& state, DType out, OverrunRoom room, bool normalised) {
@@ -151,7 +134,8 @@ void decode(benchmark::State& state, DType out, OverrunRoom room, bool normalise
           record.length + static_cast<std::size_t>(record.nnz) * (4 + cellfeed::dtype_bytes(out));
     }
   }
-  report(state, cells, entries, bytes);
+  report_entries(state, cells, entries, bytes, kPoolBytes,
+                 indices.size() * (4 + cellfeed::dtype_bytes(out)));
   state.counters["bits/nnz"] = pool.bits_per_entry;
 }
 
@@ -165,6 +149,57 @@ void decode_i32(benchmark::State& state) { decode(state, DType::kI32, OverrunRoo
 void decode_f64(benchmark::State& state) { decode(state, DType::kF64, OverrunRoom::kNone, false); }
 void decode_log_normalised(benchmark::State& state) {
   decode(state, DType::kF32, OverrunRoom::kNone, true);
+}
+
+// Every so-many-th gene, in their order.
+std::vector<std::int32_t> keep_genes(std::size_t n_kept) {
+  std::vector<std::int32_t> map(kGenes, -1);
+  for (std::size_t i = 0; i < n_kept; ++i) map[i * kGenes / n_kept] = static_cast<std::int32_t>(i);
+  return map;
+}
+
+// Arguments: entries of a row, columns of the batch (fewer than the genes: a selection of them). As
+// the loader does: some records into the nearest cache, and from there to their dense rows.
+void decode_dense(benchmark::State& state) {
+  constexpr std::size_t kRowsAtOnce = 8;
+  const Pool pool = make_pool(state.range(0));
+  const auto n_cols = static_cast<std::size_t>(state.range(1));
+  const auto map = keep_genes(n_cols);
+  const auto stores = cellfeed::transform::choose_row_stores(
+      kBatchRows, static_cast<std::int64_t>(n_cols * sizeof(float)));
+  cellfeed::matrix::Buffer<std::int32_t> indices(kRowsAtOnce *
+                                                 static_cast<std::size_t>(pool.largest_nnz));
+  cellfeed::matrix::Buffer<float> values(indices.size()), batch(kBatchRows * n_cols);
+  std::fill(batch.begin(), batch.end(), 0.0f);
+  std::size_t next = 0, cells = 0, entries = 0, bytes = 0;
+  for (auto _ : state) {
+    if (next + kBatchRows > pool.records.size()) next = 0;
+    for (std::size_t begin = 0; begin < kBatchRows; begin += kRowsAtOnce) {
+      const std::span some(pool.records.data() + next + begin, kRowsAtOnce);
+      decode_records(some, kGenes, DType::kF32, DType::kF32, Casting::kExact, indices.data(),
+                     values.data(), OverrunRoom::k64Bytes);
+      std::int64_t place = 0;
+      for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
+        cellfeed::transform::Row row{indices.data() + place,
+                                     values.data() + place,
+                                     DType::kF32,
+                                     static_cast<std::int32_t>(some[r].nnz),
+                                     0,
+                                     0};
+        place += some[r].nnz;
+        if (n_cols != kGenes) cellfeed::transform::remap_row(row, map);
+        cellfeed::transform::scatter_row({row.indices, static_cast<std::size_t>(row.size)},
+                                         row.values, sizeof(float),
+                                         batch.data() + (begin + r) * n_cols, n_cols, stores);
+        entries += static_cast<std::size_t>(some[r].nnz);
+        bytes += some[r].length + n_cols * sizeof(float);
+      }
+    }
+    benchmark::ClobberMemory();
+    next += kBatchRows;
+    cells += kBatchRows;
+  }
+  report_entries(state, cells, entries, bytes, kPoolBytes, kBatchRows * n_cols * sizeof(float));
 }
 
 void encode(benchmark::State& state, bool normalised) {
@@ -181,7 +216,7 @@ void encode(benchmark::State& state, bool normalised) {
     ++cells;
     ++row;
   }
-  report(state, cells, entries, bytes);
+  report_entries(state, cells, entries, bytes, bytes / cells * rows.indices.size(), out.size());
 }
 
 void encode_counts(benchmark::State& state) { encode(state, false); }
@@ -194,6 +229,12 @@ BENCHMARK(decode_f32_exact_ends)->Arg(300)->Arg(1000)->Arg(1500)->Arg(6000);
 BENCHMARK(decode_i32)->Arg(1000);
 BENCHMARK(decode_f64)->Arg(1000);
 BENCHMARK(decode_log_normalised)->Arg(1000);
+BENCHMARK(decode_dense)
+    ->ArgNames({"nnz", "cols"})
+    ->Args({300, kGenes})
+    ->Args({1000, kGenes})
+    ->Args({6000, kGenes})
+    ->Args({1000, 2048});
 BENCHMARK(encode_counts)->Arg(300)->Arg(1000)->Arg(6000);
 BENCHMARK(encode_log_normalised)->Arg(1000);
 BENCHMARK_MAIN();

@@ -2,7 +2,6 @@
 // memcpy. Rows come from the nearer caches, as they do in the loader, which transforms a row when
 // it has just been decoded.
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,49 +18,22 @@
 #include "cellfeed/transform/select_genes.h"
 #include "cellfeed/transform/simd/row_kernels.h"
 #include "cellfeed/transform/simd/value_kernels.h"
+#include "roofline.h"
 
 namespace {
 
 using namespace cellfeed;  // NOLINT: a program of one file
+using micro::Clock;
+using micro::report;
+using micro::WorkingSet;
 using transform::Row;
 using transform::RowStores;
-
-// This thread's own time, so that a busy machine does not count.
-struct Clock {
-  static std::chrono::nanoseconds now() {
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-  }
-};
 
 constexpr std::size_t kGenes = 18'708;
 constexpr std::size_t kRows = 64;
 
-// Bytes read and written by memcpy of `bytes` at a time, a second.
-double memcpy_bytes_per_second(std::size_t bytes) {
-  std::vector<char> from(bytes, 1), to(bytes, 2);
-  const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{64} << 20) / bytes);
-  double best = 0;
-  for (int round = 0; round < 5; ++round) {
-    const auto start = Clock::now();
-    for (std::size_t i = 0; i < repeats; ++i) {
-      std::memcpy(to.data(), from.data(), bytes);
-      benchmark::DoNotOptimize(to.data());
-      benchmark::ClobberMemory();
-    }
-    const std::chrono::duration<double> taken = Clock::now() - start;
-    best = std::max(best, 2.0 * static_cast<double>(bytes * repeats) / taken.count());
-  }
-  return best;
-}
-
-void report(benchmark::State& state, std::size_t rows, std::size_t bytes, double memcpy_rate) {
-  using benchmark::Counter;
-  state.counters["rows/s"] = Counter(static_cast<double>(rows), Counter::kIsRate);
-  state.counters["moved B/s"] = Counter(static_cast<double>(bytes), Counter::kIsRate);
-  state.counters["memcpy B/s"] = memcpy_rate;
-}
+// Rows that stay in the caches: read and written where they lie.
+WorkingSet in_place(std::size_t bytes) { return {bytes, bytes, bytes}; }
 
 template <typename T>
 struct Cells {
@@ -114,8 +86,7 @@ void change_rows(benchmark::State& state, const Cells<T>& cells, std::size_t byt
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
   }
   const std::size_t rows = state.iterations() * kRows;
-  report(state, rows, rows * cells.nnz * bytes_per_entry,
-         memcpy_bytes_per_second(kRows * cells.nnz * 4));
+  report(state, rows, rows * cells.nnz * bytes_per_entry, in_place(kRows * cells.nnz * 4));
 }
 
 std::vector<std::int32_t> make_map(std::size_t n_kept, bool is_shuffled) {
@@ -205,8 +176,7 @@ void scatter(benchmark::State& state, RowStores stores) {
     state.SetIterationTime(std::chrono::duration<double>(written - start).count());
   }
   const std::size_t rows = state.iterations() * n_rows;
-  report(state, rows, rows * n_cols * sizeof(T),
-         memcpy_bytes_per_second(n_rows * n_cols * sizeof(T)));
+  report(state, rows, rows * n_cols * sizeof(T), in_place(n_rows * n_cols * sizeof(T)));
   state.counters["read us/row"] = 1e6 * read_seconds / static_cast<double>(rows);
 }
 
