@@ -16,11 +16,11 @@
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/window.h"
+#include "cellfeed/loader/window_size.h"
 
 namespace cellfeed::loader {
 namespace {
 
-constexpr std::size_t kMaxWindowBatches = 256;
 // Small windows are read several ahead, so that a disk always has as much to do.
 constexpr std::int64_t kReadAheadBytes = std::int64_t{48} << 20;
 constexpr std::int64_t kMaxWindowsAhead = 64;
@@ -58,7 +58,6 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   bool admit_window(Window& window, bool waits);
   void begin_window(Window& window);
   void hand_over(std::shared_ptr<Window> window);
-  std::size_t window_batches(std::int64_t next, std::vector<sampling::BatchPlan>& plans);
   bool is_over();
   bool is_reading_over() const { return stop.stop_requested() || is_abandoned; }
   exec::ByteBudget::Lease wait_for_bytes(std::int64_t bytes, bool is_window);
@@ -267,39 +266,10 @@ void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
   changed.notify_all();
 }
 
-// Compressed files gain from reading many batches at once: as many as leave room to read the next
-// ones meanwhile.
-std::size_t BatchIterator::State::window_batches(std::int64_t next,
-                                                 std::vector<sampling::BatchPlan>& plans) {
-  const auto fetch_factor = static_cast<std::size_t>(plan.options().fetch_factor);
-  const auto left = static_cast<std::size_t>(n_batches() - next);
-  std::size_t n = std::min({std::max<std::size_t>(fetch_factor, 1), left, kMaxWindowBatches});
-  const auto extend = [&](std::size_t to) {
-    while (plans.size() < to) {
-      const std::int64_t k = next + static_cast<std::int64_t>(plans.size());
-      plan.batch(first + k * step, plans.emplace_back());
-    }
-  };
-  extend(n);
-  if (core->collection->inflated_bytes() == 0) return n;
-  const auto bytes_of = [&](std::size_t batches) {
-    extend(batches);
-    plans.resize(batches);
-    return Window(*core->collection, plans).plan_fetch_bytes();
-  };
-  while (n > 1 && bytes_of(n) > budget.limit() / 2) n /= 2;
-  while (n < left && n < kMaxWindowBatches) {
-    const std::size_t more = std::min({2 * n, left, kMaxWindowBatches});
-    if (core->caches_everything || bytes_of(more) > budget.limit() * 2 / 5) break;
-    n = more;
-  }
-  plans.resize(n);
-  return n;
-}
-
 std::shared_ptr<Window> BatchIterator::State::plan_window(std::int64_t next, std::size_t* n) {
-  std::vector<sampling::BatchPlan> plans;
-  *n = window_batches(next, plans);
+  auto plans = plan_window_batches(*core->collection, {plan, first, step, n_batches()}, next,
+                                   {budget.limit(), core->caches_everything});
+  *n = plans.size();
   const auto self = shared_from_this();
   std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)),
                                  [self](Window* done) {

@@ -15,7 +15,7 @@ void split_budget(LoaderCore& core) {
   // Chunks are whole, at the ends of arrays too.
   const std::int64_t everything = inflated + inflated / 32 + (std::int64_t{1} << 20);
   core.caches_everything = inflated > 0 && everything <= budget / 10 * 9;
-  core.cache_bytes = inflated == 0 ? 0 : core.caches_everything ? everything : budget / 8;
+  core.cache_bytes = inflated == 0 ? 0 : core.caches_everything ? everything : budget / 16;
   core.queue_bytes = budget - core.cache_bytes;
 }
 

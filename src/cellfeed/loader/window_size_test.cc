@@ -1,0 +1,118 @@
+// Windows of compressed files: within the room there is, never a few batches of a group.
+#include "cellfeed/loader/window_size.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+#include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/sampling/block_shuffling.h"
+#include "cellfeed/sampling/streaming.h"
+#include "cellfeed/testing/random_csr.h"
+#include "cellfeed/testing/slow_row_store.h"
+
+namespace cellfeed::loader {
+namespace {
+
+constexpr std::int64_t kRows = 4096;
+constexpr std::int64_t kBatch = 32;
+constexpr std::int64_t kChunkRows = 8;
+constexpr std::int64_t kRowBytes = 1000;
+
+// Says that its rows come in compressed chunks, and what memory they take.
+class ChunkedStore final : public testing::ForwardingRowStore {
+ public:
+  explicit ChunkedStore(bool is_compressed)
+      : ForwardingRowStore(format::memory::make_memory_store(format::memory::make_stored_csr(
+            testing::random_csr({.n_rows = kRows, .n_cols = 4, .density = 0.3})))),
+        info_(store_->info()) {
+    info_.rows_per_chunk = is_compressed ? kChunkRows : 1;
+    info_.inflated_bytes = is_compressed ? kRows * kRowBytes : 0;
+  }
+  const format::StoreInfo& info() const override { return info_; }
+  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
+    return kRowBytes * static_cast<std::int64_t>(rows.size());
+  }
+
+ private:
+  format::StoreInfo info_;
+};
+
+std::shared_ptr<const collection::Collection> cells(bool is_compressed = true) {
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(std::make_unique<ChunkedStore>(is_compressed));
+  return std::make_shared<const collection::Collection>(std::move(stores),
+                                                        collection::CollectionOptions{});
+}
+
+sampling::Plan plan_of(std::int64_t block, std::int64_t fetch) {
+  std::shared_ptr<const sampling::Strategy> strategy;
+  if (block == 0)
+    strategy = std::make_shared<sampling::Streaming>(kRows);
+  else
+    strategy = std::make_shared<sampling::BlockShuffling>(kRows, block);
+  return {strategy, {.batch_size = kBatch, .fetch_factor = fetch}, 1, 0};
+}
+
+// Batches of each window of an epoch, taken by this step.
+std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom room,
+                                       bool is_compressed = true, std::int64_t step = 1) {
+  const auto collection = cells(is_compressed);
+  const BatchSequence batches{plan, 0, step, (plan.n_batches() + step - 1) / step};
+  std::vector<std::int64_t> sizes;
+  sampling::BatchPlan expected;
+  for (std::int64_t next = 0; next < batches.size; next += sizes.back()) {
+    const auto window = plan_window_batches(*collection, batches, next, room);
+    sizes.push_back(std::ssize(window));
+    for (std::int64_t i = 0; i < std::ssize(window); ++i) {
+      plan.batch((next + i) * step, expected);
+      EXPECT_EQ(window[i].rows, expected.rows);
+    }
+  }
+  EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), batches.size);
+  return sizes;
+}
+
+WindowRoom room_for(std::int64_t n_batches) { return {n_batches * kBatch * kRowBytes}; }
+
+TEST(WindowSizeTest, FetchGroupsWhereNothingIsInflated) {
+  EXPECT_EQ(window_sizes(plan_of(8, 16), {1}, false), std::vector<std::int64_t>(8, 16));
+}
+
+TEST(WindowSizeTest, ChunksThatAreKeptNeedNoLargeWindows) {
+  const WindowRoom room{.bytes = 1, .keeps_chunks = true};
+  EXPECT_EQ(window_sizes(plan_of(8, 8), room), std::vector<std::int64_t>(16, 8));
+  EXPECT_EQ(window_sizes(plan_of(8, 64), room), std::vector<std::int64_t>(8, 16));
+}
+
+TEST(WindowSizeTest, OneBatchWhereThereIsRoomForNone) {
+  EXPECT_EQ(window_sizes(plan_of(1, 16), {1}), std::vector<std::int64_t>(128, 1));
+}
+
+TEST(WindowSizeTest, InStorageOrderTwoWindowsFit) {
+  for (const std::int64_t n : window_sizes(plan_of(0, 16), room_for(20))) EXPECT_LE(n, 8);
+  // Room that is left is used.
+  for (const std::int64_t n : window_sizes(plan_of(0, 4), room_for(80))) EXPECT_EQ(n, 32);
+}
+
+TEST(WindowSizeTest, AGroupThatFitsIsNotCut) {
+  // Half a group would inflate its chunks twice.
+  EXPECT_EQ(window_sizes(plan_of(16, 32), room_for(41)), std::vector<std::int64_t>(4, 32));
+}
+
+TEST(WindowSizeTest, AGroupThatDoesNotFitIsCutIntoEqualParts) {
+  EXPECT_EQ(window_sizes(plan_of(16, 32), room_for(15)),
+            (std::vector<std::int64_t>{11, 11, 10, 11, 11, 10, 11, 11, 10, 11, 11, 10}));
+}
+
+TEST(WindowSizeTest, TrueRandomOrderFillsTheRoom) {
+  EXPECT_EQ(window_sizes(plan_of(1, 4), room_for(60)), std::vector<std::int64_t>(4, 32));
+}
+
+TEST(WindowSizeTest, ABatchInFourOfAWorker) {
+  window_sizes(plan_of(16, 32), room_for(15), true, 4);
+}
+
+}  // namespace
+}  // namespace cellfeed::loader
