@@ -95,7 +95,7 @@ std::unique_ptr<PendingReads> Ring::begin(const OpenFile& file,
   Lock lock(mutex_);
   if (reads->has_more()) waiting_.push_back(reads.get());
   // Whoever drives takes these up in the next turn.
-  if (!is_driven_ && has_room_to_fill()) drive(lock, 0);
+  if (!is_driven_ && !waiting_.empty()) drive(lock, 0);
   return reads;
 }
 
@@ -107,8 +107,8 @@ void Ring::wait(Reads& reads) {
     else
       drive(lock, reads.n_left());
   }
-  // The queue is left full for those who are decoding meanwhile.
-  if (!is_driven_ && has_room_to_fill()) drive(lock, 0);
+  // The queue is left full, for reads that were begun and nobody waits for yet.
+  if (!is_driven_ && (!waiting_.empty() || !again_.empty())) drive(lock, 0);
   if (reads.error) std::rethrow_exception(reads.error);
 }
 
@@ -130,6 +130,7 @@ void Ring::abandon(Reads& reads) {
 // less: few system calls, and the device never runs dry. REQUIRES: nobody drives.
 void Ring::drive(Lock& lock, std::size_t n_wanted) {
   is_driven_ = true;
+  reap();
   fill();
   const std::size_t total = prepared_.size() + n_in_flight_;
   const std::size_t n = std::min(n_wanted, std::max<std::size_t>(1, total / 4));
@@ -142,10 +143,6 @@ void Ring::drive(Lock& lock, std::size_t n_wanted) {
   }
   is_driven_ = false;
   driver_left_.notify_all();
-}
-
-bool Ring::has_room_to_fill() const {
-  return !again_.empty() || (!waiting_.empty() && !free_slots_.empty());
 }
 
 void Ring::fill() {

@@ -49,7 +49,6 @@ class Ring : public std::enable_shared_from_this<Ring> {
   void abandon(Reads& reads);
   void drive(Lock& lock, std::size_t n_wanted);
   void fill();
-  bool has_room_to_fill() const;
   void start_read(std::size_t slot);
   void prepare_read(Slot& slot, std::size_t number);
   int submit(unsigned n_wanted);

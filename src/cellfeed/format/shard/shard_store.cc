@@ -18,7 +18,7 @@ namespace cellfeed::format::shard {
 namespace {
 
 // What keeps NVMe disks busy.
-constexpr int kQueueDepth = 128;
+constexpr int kQueueDepth = 256;
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
