@@ -44,9 +44,10 @@ rm -f "$out"/*/*.o
 build transform src/cellfeed/base/{dtype,error}.cc src/cellfeed/matrix/{buffer,csr}.cc \
   src/cellfeed/transform/*.cc src/cellfeed/transform/simd/*.cc
 build record src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/shard/record*.cc
+build csr_row src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/csr_row_kernels*.cc
 
 for cpu in cortex-a72 max,sve256=off max,sve512=off max,sve512=on,sve-default-vector-length=64; do
-  for name in transform record; do
+  for name in transform record csr_row; do
     echo "$name on $cpu"
     qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$libraries" \
       "$out/${name}_test" --gtest_brief=1

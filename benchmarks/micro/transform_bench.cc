@@ -107,6 +107,20 @@ void remap(benchmark::State& state) {
               [&](Row& row) { transform::remap_row(row, map); });
 }
 
+// A gene join and a selection one after the other, against the one map that the loader makes of
+// them. Argument: whether composed.
+void join_and_select(benchmark::State& state) {
+  const auto join = make_map(18'000, true);
+  const auto selection = make_map(2048, false);
+  std::vector<std::int32_t> composed = join;
+  for (auto& column : composed) column = column < 0 ? -1 : selection[column];
+  const bool is_composed = state.range(0) != 0;
+  change_rows(state, make_cells<float>(1000), 8, [&](Row& row) {
+    transform::remap_row(row, is_composed ? composed : join);
+    if (!is_composed) transform::remap_row(row, selection);
+  });
+}
+
 template <typename T>
 void library_size(benchmark::State& state) {
   change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), sizeof(T),
@@ -198,6 +212,7 @@ void scatter_arguments(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(remap<float>)->Apply(remap_arguments);
 BENCHMARK(remap<double>)->Apply(remap_arguments);
+BENCHMARK(join_and_select)->ArgName("composed")->Arg(0)->Arg(1)->UseManualTime();
 BENCHMARK(library_size<float>)->Arg(300)->Arg(1000)->Arg(6000)->UseManualTime();
 BENCHMARK(normalize_then_log1p<float>)->Arg(1000)->UseManualTime();
 BENCHMARK(normalized_log1p<float>)->Arg(300)->Arg(1000)->Arg(6000)->UseManualTime();

@@ -12,6 +12,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/csr_row_kernels.h"
 
 namespace cellfeed::format {
 namespace {
@@ -45,21 +46,15 @@ constexpr std::int64_t kNoPosition = -1;
 // Copies indices; true when they ascend strictly from *previous on. *bad_position: the first index
 // out of range.
 template <typename T>
-bool copy_indices(const RowPiece& piece, std::int64_t* previous, std::int32_t* out,
-                  std::int64_t n_cols, std::int64_t* bad_position) {
+bool copy_piece(const RowPiece& piece, std::int64_t* previous, std::int32_t* out,
+                std::int64_t n_cols, std::int64_t* bad_position) {
   const std::int64_t n = piece.length;
   unsigned bad = 0;
-  unsigned descents = 0;
-  out[0] = static_cast<std::int32_t>(load<T>(piece.data, 0));
-  for (std::int64_t i = 1; i < n; ++i) {
-    const T index = load<T>(piece.data, i);
-    out[i] = static_cast<std::int32_t>(index);
-    descents |= static_cast<unsigned>(index <= load<T>(piece.data, i - 1));
-  }
+  const bool is_sorted = copy_indices(piece.data, sizeof(T), static_cast<std::size_t>(n), out);
   const T first = load<T>(piece.data, 0);
   const T last = load<T>(piece.data, n - 1);
-  if (descents == 0) {
-    // Ascending: the ends bound the rest.
+  if (is_sorted) {
+    // Ascending: the ends bound the rest. Unsigned ones beyond the signed are out of range anyway.
     bad = static_cast<unsigned>(is_out_of_range(first, n_cols) || is_out_of_range(last, n_cols));
   } else {
     for (std::int64_t i = 0; i < n; ++i)
@@ -71,9 +66,25 @@ bool copy_indices(const RowPiece& piece, std::int64_t* previous, std::int32_t* o
     *bad_position = i;
     return false;
   }
-  const bool ascends = descents == 0 && static_cast<std::int64_t>(first) > *previous;
+  const bool ascends = is_sorted && static_cast<std::int64_t>(first) > *previous;
   *previous = static_cast<std::int64_t>(last);
   return ascends;
+}
+
+// Converts n values where a kernel does that exactly.
+template <typename From, typename To>
+bool has_converted(const std::byte* data, std::int64_t n, To* out) {
+  const auto count = static_cast<std::size_t>(n);
+  if constexpr (!std::is_same_v<To, float>)
+    return false;
+  else if constexpr (std::is_same_v<From, double>)
+    return convert_f64_to_f32(data, count, out);
+  else if constexpr (std::is_same_v<From, std::int32_t>)
+    return convert_i32_to_f32(data, count, out);
+  else if constexpr (std::is_same_v<From, std::int64_t>)
+    return convert_i64_to_f32(data, count, out);
+  else
+    return false;
 }
 
 // Converts n values; the position of the first that does not fit, or kNoPosition.
@@ -83,6 +94,7 @@ std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out) {
     std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(To));
     return kNoPosition;
   } else {
+    if (has_converted<From>(data, n, out)) return kNoPosition;
     bool exact = true;
     for (std::int64_t i = 0; i < n; ++i)
       out[i] = convert_value<To>(load_value<From>(data, i), &exact);
@@ -182,16 +194,16 @@ RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols,
       value_dtype_(value_dtype) {
   switch (index_dtype) {
     case DType::kI32:
-      index_kernel_ = copy_indices<std::int32_t>;
+      index_kernel_ = copy_piece<std::int32_t>;
       break;
     case DType::kI64:
-      index_kernel_ = copy_indices<std::int64_t>;
+      index_kernel_ = copy_piece<std::int64_t>;
       break;
     case DType::kU32:
-      index_kernel_ = copy_indices<std::uint32_t>;
+      index_kernel_ = copy_piece<std::uint32_t>;
       break;
     case DType::kU64:
-      index_kernel_ = copy_indices<std::uint64_t>;
+      index_kernel_ = copy_piece<std::uint64_t>;
       break;
     default:
       throw_error(ErrorKind::kUnsupported, path_,
