@@ -41,11 +41,37 @@ format::h5ad::Compression compression_of(const std::string& name) {
       {{"none", format::h5ad::Compression::kNone}, {"gzip", format::h5ad::Compression::kGzip}});
 }
 
+// Runs `work` on options that every long operation has.
+template <typename Options, typename Work>
+auto run_with(Options& options, int threads, std::int64_t memory_budget, const nb::object& progress,
+              Work work) {
+  options.threads = threads;
+  options.memory_budget = memory_budget;
+  return run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return work(options);
+  });
+}
+
+// What every result has.
+template <typename Result>
+nb::dict figures_of(const Result& r) {
+  nb::dict out;
+  out["n_cells"] = r.n_cells;
+  out["n_genes"] = r.n_genes;
+  out["nnz"] = r.nnz;
+  out["bytes"] = r.bytes;
+  out["seconds"] = r.seconds;
+  out["cells_per_second"] = r.cells_per_second;
+  return out;
+}
+
 nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
-                           std::string join, bool make_unique, int threads,
-                           std::int64_t memory_budget, const std::string& existing,
+                           std::string join, bool shuffle, std::uint64_t seed, bool make_unique,
+                           int threads, std::int64_t memory_budget, const std::string& existing,
                            const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
@@ -61,29 +87,20 @@ nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_d
       "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
   options.genes = std::move(genes);
   options.join = std::move(join);
+  options.shuffle = shuffle;
+  options.seed = seed;
   options.make_unique = make_unique;
-  options.threads = threads;
-  options.memory_budget = memory_budget;
   options.existing = choose<ExistingTarget>("existing", existing,
                                             {{"refuse", ExistingTarget::kRefuse},
                                              {"resume", ExistingTarget::kResume},
                                              {"overwrite", ExistingTarget::kOverwrite}});
-  const convert::ConvertResult r = run_watched(progress, [&](auto report, auto stop) {
-    options.progress = std::move(report);
-    options.stop = std::move(stop);
-    return convert::convert_to_shards(options);
-  });
-  nb::dict out;
-  out["n_cells"] = r.n_cells;
-  out["n_genes"] = r.n_genes;
-  out["nnz"] = r.nnz;
+  const convert::ConvertResult r =
+      run_with(options, threads, memory_budget, progress, convert::convert_to_shards);
+  nb::dict out = figures_of(r);
   out["n_shards"] = r.n_shards;
   out["n_shards_resumed"] = r.n_shards_resumed;
   out["not_finite"] = r.not_finite;
   out["n_absent_genes"] = r.n_absent_genes;
-  out["bytes"] = r.bytes;
-  out["seconds"] = r.seconds;
-  out["cells_per_second"] = r.cells_per_second;
   return out;
 }
 
@@ -100,22 +117,10 @@ nb::dict export_h5ad(std::vector<std::string> inputs, std::string output, std::s
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
   options.compression = compression_of(compression);
-  options.threads = threads;
-  options.memory_budget = memory_budget;
   options.overwrite = overwrite;
-  const convert::ExportResult r = run_watched(progress, [&](auto report, auto stop) {
-    options.progress = std::move(report);
-    options.stop = std::move(stop);
-    return convert::export_h5ad(options);
-  });
-  nb::dict out;
-  out["n_cells"] = r.n_cells;
-  out["n_genes"] = r.n_genes;
-  out["nnz"] = r.nnz;
-  out["bytes"] = r.bytes;
-  out["seconds"] = r.seconds;
-  out["cells_per_second"] = r.cells_per_second;
-  return out;
+  const convert::ExportResult r =
+      run_with(options, threads, memory_budget, progress, convert::export_h5ad);
+  return figures_of(r);
 }
 
 nb::dict simulate(std::string like, std::string layer, std::int64_t n_cells, std::string output,
@@ -132,24 +137,13 @@ nb::dict simulate(std::string like, std::string layer, std::int64_t n_cells, std
   options.order = std::move(order);
   options.thin = thin;
   options.compression = compression_of(compression);
-  options.threads = threads;
-  options.memory_budget = memory_budget;
   options.overwrite = overwrite;
-  const convert::SimulateResult r = run_watched(progress, [&](auto report, auto stop) {
-    options.progress = std::move(report);
-    options.stop = std::move(stop);
-    return convert::simulate(options);
-  });
-  nb::dict out;
-  out["n_cells"] = r.n_cells;
-  out["n_genes"] = r.n_genes;
-  out["nnz"] = r.nnz;
+  const convert::SimulateResult r =
+      run_with(options, threads, memory_budget, progress, convert::simulate);
+  nb::dict out = figures_of(r);
   out["n_real_cells"] = r.n_real_cells;
   out["has_counts"] = r.has_counts;
   out["files"] = r.files;
-  out["bytes"] = r.bytes;
-  out["seconds"] = r.seconds;
-  out["cells_per_second"] = r.cells_per_second;
   return out;
 }
 
@@ -199,8 +193,8 @@ std::string describe(const std::string& path, const std::string& layer) {
 
 void bind_convert(nb::module_& module) {
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
-             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "join"_a, "make_unique"_a,
-             "threads"_a, "memory_budget"_a, "existing"_a, "progress"_a.none());
+             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "join"_a, "shuffle"_a, "seed"_a,
+             "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
              "threads"_a, "memory_budget"_a, "overwrite"_a, "progress"_a.none());

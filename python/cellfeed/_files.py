@@ -26,7 +26,7 @@ def simulate(
     layer: str = "X",
     compression: str = "none",
     threads: int = 0,
-    memory_budget: int | str = "512MiB",
+    memory_budget: int | str = "512MB",
     overwrite: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def export_h5ad(
     keep_source_columns: bool = False,
     compression: str = "none",
     threads: int = 0,
-    memory_budget: int | str = "512MiB",
+    memory_budget: int | str = "512MB",
     overwrite: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:

@@ -65,9 +65,11 @@ def convert_to_shards(
     layer: str = "X",
     gene_order: str = "source",
     join: str | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
     make_unique: bool = False,
     threads: int | None = None,
-    memory_budget: int | str = "512MiB",
+    memory_budget: int | str = "512MB",
     resume: bool = False,
     overwrite: bool = False,
     progress: Any = None,
@@ -101,12 +103,20 @@ def convert_to_shards(
         expression, 20 to 25 % smaller; the inputs are read twice.
     join
         ``"inner"`` or ``"outer"``, for inputs with different genes.
+    shuffle
+        Write the cells of all inputs in one random order, every order equally likely, so that even
+        blocks of neighbouring cells are random samples. Takes two passes, and as much temporary
+        space in ``output_dir`` as the shards. The obs columns ``_source_file`` and ``_source_row``
+        say where each cell came from.
+    seed
+        Of the shuffle: the same inputs and seed give the same shards, whatever the threads and the
+        budget (docs/sampling.md, "Shuffled shards").
     make_unique
         Number repeated gene names instead of refusing them.
     threads
         Threads that read, decode and encode; all the machine allows by default.
     memory_budget
-        Bytes held by work under way and by caches, at least 32 MiB.
+        Bytes held by work under way and by caches, at least 32 MB.
     resume
         Continue an interrupted conversion; start where there is none.
     overwrite
@@ -140,6 +150,8 @@ def convert_to_shards(
             gene_order=gene_order,
             genes=_gene_names(gene_vocab),
             join=join or "",
+            shuffle=bool(shuffle),
+            seed=_as_seed(seed),
             make_unique=make_unique,
             threads=0 if threads is None else _as_count("threads", threads),
             memory_budget=parse_bytes(memory_budget),
@@ -240,6 +252,14 @@ def _gene_names(gene_vocab: Any) -> list[str]:
     if not names:
         raise InvalidArgumentError("gene_vocab holds no genes")
     return names
+
+
+def _as_seed(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidTypeError(f"seed must be an integer: {value!r}")
+    if not 0 <= value.__index__() < 2**64:
+        raise InvalidArgumentError(f"seed must be at least 0 and below 2^64: {value}")
+    return value.__index__()
 
 
 def _as_count(name: str, value: Any) -> int:

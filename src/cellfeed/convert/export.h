@@ -26,7 +26,7 @@ struct ExportOptions {
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
   int threads = 0;  // 0: what the machine allows
   std::int64_t memory_budget =
-      512 << 20;  // bytes held by pieces under way and caches of compressed inputs
+      512'000'000;  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
   ProgressCallback progress;
   std::stop_token stop;

@@ -126,21 +126,6 @@ void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
   });
 }
 
-std::int64_t count_not_finite(const RowPiece& piece) {
-  if (!is_float(piece.dtype)) return 0;
-  return dispatch_dtype(piece.dtype, [&](auto zero) -> std::int64_t {
-    using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T>) {
-      const T* values = reinterpret_cast<const T*>(piece.values.data());
-      std::int64_t count = 0;
-      // Only NaN and infinities differ from themselves after taking them away.
-      for (std::int64_t i = 0; i < piece.nnz(); ++i) count += values[i] - values[i] != T{} ? 1 : 0;
-      return count;
-    }
-    return 0;
-  });
-}
-
 PiecePool::Lease PiecePool::acquire() {
   std::lock_guard lock(mutex_);
   if (free_.empty()) return Lease(*this, std::make_unique<RowPiece>());

@@ -40,9 +40,6 @@ void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t e
 void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
                       std::int64_t n_columns);
 
-// NaN and infinite values of a piece.
-std::int64_t count_not_finite(const RowPiece& piece);
-
 // Pieces whose buffers are used again, so that large pages are not asked for and given back all the
 // time. Thread-safe.
 class PiecePool {

@@ -89,15 +89,6 @@ TEST(RowReader, RenumbersDropsAndSortsColumns) {
   EXPECT_THAT(values_of<float>(piece), ElementsAre(2, 3, 1, 5));
 }
 
-TEST(RowReader, CountsValuesThatAreNotFinite) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const auto store =
-      store_of<double>({0, 5}, {0, 1, 2, 3, 4}, {1, std::nan(""), infinity, -infinity, 1e308}, 5);
-  RowPiece piece;
-  read_rows(*store, 0, 1, piece);
-  EXPECT_EQ(count_not_finite(piece), 3);
-}
-
 TEST(PromoteDtypes, HoldsBothExactly) {
   EXPECT_EQ(promote_dtypes(DType::kF32, DType::kF32), DType::kF32);
   EXPECT_EQ(promote_dtypes(DType::kU16, DType::kF32), DType::kF32);

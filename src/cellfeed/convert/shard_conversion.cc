@@ -9,14 +9,15 @@
 #include <optional>
 #include <variant>
 
+#include "cellfeed/convert/cell_shuffle.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/gene_order.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/shard_sequence.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs_schema.h"
-#include "cellfeed/format/shard/shard_writer.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -30,11 +31,8 @@ struct Task {
   CellTask cells;
 };
 
-struct EncodedPiece {
-  shard::EncodedRows rows;
-  std::int64_t not_finite = 0;
-};
-using TaskResult = std::variant<EncodedPiece, std::shared_ptr<arrow::Table>>;
+using TaskResult = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
+using ScatterResult = std::variant<shard::EncodedRows, std::vector<ObsScatter::Piece>>;
 
 class Conversion {
  public:
@@ -47,10 +45,15 @@ class Conversion {
   shard::Manifest make_manifest(shard::FileEntry genes) const;
   shard::FileEntry write_genes() const;
   void write_shards(shard::PartialManifest& journal);
+  void write_in_order(shard::PartialManifest& journal);
+  void write_shuffled(shard::PartialManifest& journal);
+  CellTaskSizes task_sizes() const;
   std::vector<Task> make_tasks(const std::map<std::int64_t, shard::ShardEntry>& finished) const;
-  std::int64_t plan_bytes(const Task& task) const;
+  std::int64_t plan_bytes(const CellTask& task) const;
+  shard::EncodedRows encode(std::int64_t source, std::span<const std::int64_t> rows);
   TaskResult produce(const Task& task);
-  void consume(const Task& task, TaskResult&& result, shard::PartialManifest& journal);
+  void scatter(CellShuffle& shuffle, std::int64_t cells_before);
+  ShardSequence make_writer(shard::PartialManifest& journal) const;
   void require_same_conversion(const shard::Manifest& manifest) const;
   ConvertResult result_of(const shard::Manifest& manifest, std::int64_t resumed) const;
   std::int64_t n_shards() const {
@@ -79,9 +82,6 @@ class Conversion {
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> positions_;
   exec::ThreadPool pool_;
   PiecePool pieces_;
-  std::optional<shard::ShardWriter> writer_;
-  std::int64_t writer_shard_ = -1;
-  std::int64_t not_finite_ = 0;  // of the shard being written
   std::optional<PassedPages> pages_;
   std::optional<ProgressMeter> meter_;
 };
@@ -137,6 +137,7 @@ std::string Conversion::plan() const {
       {"join", options_.join},
       {"obs", obs_schema_->ToString()},
   };
+  if (options_.shuffle) plan["shuffle_seed"] = options_.seed;
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     const auto& store = sources_.store(s);
     plan["sources"].push_back({{"path", store.info().path},
@@ -204,40 +205,39 @@ shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
   return manifest;
 }
 
-std::vector<Task> Conversion::make_tasks(
-    const std::map<std::int64_t, shard::ShardEntry>& finished) const {
+CellTaskSizes Conversion::task_sizes() const {
   CellTaskSizes sizes;
   if (options_.layout == shard::Layout::kDense)
     sizes.piece_cells =
         std::clamp<std::int64_t>(sizes.piece_bytes / dense_bytes(1), 1, sizes.piece_cells);
+  return sizes;
+}
+
+std::vector<Task> Conversion::make_tasks(
+    const std::map<std::int64_t, shard::ShardEntry>& finished) const {
   std::vector<Task> tasks;
   for (std::int64_t k = 0; k < n_shards(); ++k) {
     if (finished.contains(k)) continue;
-    for (const CellTask& cells : make_cell_tasks(sources_, shard_begin(k), shard_end(k), sizes))
+    for (const CellTask& cells :
+         make_cell_tasks(sources_, shard_begin(k), shard_end(k), task_sizes()))
       tasks.push_back({k, cells});
   }
   return tasks;
 }
 
-std::int64_t Conversion::plan_bytes(const Task& task) const {
-  const SourceRange& range = task.cells.range;
-  if (task.cells.is_obs) return plan_obs_bytes(sources_, range);
+std::int64_t Conversion::plan_bytes(const CellTask& task) const {
+  const SourceRange& range = task.range;
+  if (task.is_obs) return plan_obs_bytes(sources_, range);
   const std::int64_t decoded = sources_.plan_bytes(range);
   return decoded +
          (options_.layout == shard::Layout::kDense ? dense_bytes(range.n_cells()) : decoded / 4);
 }
 
-TaskResult Conversion::produce(const Task& task) {
-  const SourceRange& range = task.cells.range;
-  const auto& store = sources_.store(range.source);
-  if (task.cells.is_obs) {
-    std::vector<std::int64_t> rows(range.n_cells());
-    std::iota(rows.begin(), rows.end(), range.begin);
-    return shard::conform_obs(sources_.read_obs(range), obs_schema_, store.info().path, rows);
-  }
+shard::EncodedRows Conversion::encode(std::int64_t source, std::span<const std::int64_t> rows) {
+  const auto& store = sources_.store(source);
   const auto piece = pieces_.acquire();
-  read_rows(store, range.begin, range.end, *piece);
-  if (const auto position = gene_position(range.source); !position.empty())
+  read_rows(store, rows, *piece);
+  if (const auto position = gene_position(source); !position.empty())
     renumber_columns(*piece, position, sources_.genes().size());
   shard::CsrSlice slice;
   slice.indptr = piece->indptr;
@@ -249,65 +249,123 @@ TaskResult Conversion::produce(const Task& task) {
   encoding.n_genes = sources_.genes().size();
   encoding.value_dtype = value_dtype_;
   try {
-    return EncodedPiece{shard::encode_rows(slice, encoding), count_not_finite(*piece)};
+    return shard::encode_rows(slice, encoding);
   } catch (const Error& error) {
     throw Error(error.kind(),
-                fmt::format("in the piece that begins with row {}: {}", range.begin, error.what()),
+                fmt::format("in the piece that begins with row {}: {}", rows.front(), error.what()),
                 store.info().path);
   }
 }
 
-void Conversion::consume(const Task& task, TaskResult&& result, shard::PartialManifest& journal) {
-  if (task.shard != writer_shard_) {
-    shard::ShardSpec spec;
-    spec.dir = options_.output_dir;
-    spec.layout = options_.layout;
-    spec.cells.shard = task.shard;
-    spec.cells.n_genes = sources_.genes().size();
-    spec.cells.value_dtype = value_dtype_;
-    spec.cells.gene_order = options_.gene_order;
-    spec.first_cell = shard_begin(task.shard);
-    spec.obs_schema = obs_schema_;
-    writer_.emplace(std::move(spec));
-    writer_shard_ = task.shard;
-    not_finite_ = 0;
-  }
-  if (auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
-    writer_->append_obs(*obs);
-    return;
-  }
-  auto& piece = std::get<EncodedPiece>(result);
-  writer_->append(piece.rows);
-  not_finite_ += piece.not_finite;
-  if (writer_->n_cells() == shard_end(task.shard) - shard_begin(task.shard)) {
-    shard::ShardEntry entry = writer_->finish();
-    entry.not_finite = not_finite_;
-    journal.add(entry);
-    writer_.reset();
-    writer_shard_ = -1;
-  }
-  pages_->passed(task.cells.range);
-  meter_->advance(task.cells.range.n_cells());
+TaskResult Conversion::produce(const Task& task) {
+  const SourceRange& range = task.cells.range;
+  std::vector<std::int64_t> rows(range.n_cells());
+  std::iota(rows.begin(), rows.end(), range.begin);
+  if (task.cells.is_obs)
+    return shard::conform_obs(sources_.read_obs(range), obs_schema_,
+                              sources_.store(range.source).info().path, rows);
+  return encode(range.source, rows);
 }
 
-void Conversion::write_shards(shard::PartialManifest& journal) {
+ShardSequence Conversion::make_writer(shard::PartialManifest& journal) const {
+  shard::ShardSpec spec;
+  spec.dir = options_.output_dir;
+  spec.layout = options_.layout;
+  spec.cells.n_genes = sources_.genes().size();
+  spec.cells.value_dtype = value_dtype_;
+  spec.cells.gene_order = options_.gene_order;
+  spec.obs_schema = obs_schema_;
+  return {std::move(spec), options_.shard_size, sources_.n_cells(), journal};
+}
+
+void Conversion::write_in_order(shard::PartialManifest& journal) {
   const auto finished = journal.finished();
   std::int64_t cells_before = 0;
   for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
   meter_.emplace(options_.progress, "writing shards", sources_.n_cells(), cells_before);
-  pages_.emplace(sources_, options_.memory_budget / 8);
   const std::vector<Task> tasks = make_tasks(finished);
+  ShardSequence writer = make_writer(journal);
+  run_in_order<TaskResult>(
+      pool_, std::ssize(tasks), limits_, [&](std::int64_t i) { return plan_bytes(tasks[i].cells); },
+      [&](std::int64_t i) { return produce(tasks[i]); },
+      [&](std::int64_t i, TaskResult&& result) {
+        if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
+          return writer.append_obs(tasks[i].shard, *obs);
+        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(result));
+        pages_->passed(tasks[i].cells.range);
+        meter_->advance(tasks[i].cells.range.n_cells());
+      },
+      options_.stop);
+}
+
+// The first pass of a shuffle.
+void Conversion::scatter(CellShuffle& shuffle, std::int64_t cells_before) {
+  ProgressMeter meter(options_.progress, "shuffling cells", sources_.n_cells(), cells_before);
+  const std::vector<CellTask> tasks =
+      make_cell_tasks(sources_, 0, sources_.n_cells(), task_sizes());
+  run_in_order<ScatterResult>(
+      pool_, std::ssize(tasks), limits_, [&](std::int64_t i) { return plan_bytes(tasks[i]); },
+      [&](std::int64_t i) -> ScatterResult {
+        const SourceRange& range = tasks[i].range;
+        if (tasks[i].is_obs) return shuffle.scatter_obs(range);
+        const std::vector<std::int64_t> rows = shuffle.wanted_rows(range);
+        return rows.empty() ? shard::EncodedRows() : encode(range.source, rows);
+      },
+      [&](std::int64_t i, ScatterResult&& result) {
+        if (auto* obs = std::get_if<std::vector<ObsScatter::Piece>>(&result))
+          return shuffle.add_obs(*obs);
+        const auto& rows = std::get<shard::EncodedRows>(result);
+        shuffle.add_rows(tasks[i].range, rows);
+        pages_->passed(tasks[i].range);
+        meter.advance(rows.n_rows());
+      },
+      options_.stop);
+}
+
+void Conversion::write_shuffled(shard::PartialManifest& journal) {
+  CellShuffleSpec spec;
+  spec.dir = options_.output_dir;
+  spec.seed = options_.seed;
+  spec.shard_size = options_.shard_size;
+  spec.is_finished.resize(static_cast<std::size_t>(n_shards()));
+  std::int64_t cells_before = 0;
+  for (const auto& [number, entry] : journal.finished()) {
+    spec.is_finished[number] = true;
+    cells_before += entry.n_cells;
+  }
+  spec.cell_bytes = options_.layout == shard::Layout::kDense ? dense_bytes(1) : 0;
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
+    spec.cell_bytes = std::max(spec.cell_bytes, static_cast<std::int64_t>(sources_.row_bytes(s)));
+  spec.memory_bytes = options_.memory_budget / 4;
+  meter_.emplace(options_.progress, "writing shards", sources_.n_cells(), cells_before);
+  if (cells_before == sources_.n_cells()) return;
+  CellShuffle shuffle(sources_, obs_schema_, spec);
+  scatter(shuffle, cells_before);
+  ShardSequence writer = make_writer(journal);
+  run_in_order<std::vector<CellShuffle::Part>>(
+      pool_, shuffle.n_buckets(), limits_,
+      [&](std::int64_t bucket) { return shuffle.plan_take_bytes(bucket); },
+      [&](std::int64_t bucket) { return shuffle.take(bucket); },
+      [&](std::int64_t, std::vector<CellShuffle::Part>&& parts) {
+        for (const CellShuffle::Part& part : parts) {
+          writer.append_obs(part.shard, part.obs);
+          writer.append(part.shard, part.rows);
+          meter_->advance(part.rows.n_rows());
+          if (options_.stop.stop_requested())
+            throw Error(ErrorKind::kCancelled, "stopped before the end");
+        }
+      },
+      options_.stop);
+}
+
+void Conversion::write_shards(shard::PartialManifest& journal) {
+  pages_.emplace(sources_, options_.memory_budget / 8);
   try {
-    run_in_order<TaskResult>(
-        pool_, std::ssize(tasks), limits_, [&](std::int64_t i) { return plan_bytes(tasks[i]); },
-        [&](std::int64_t i) { return produce(tasks[i]); },
-        [&](std::int64_t i, TaskResult&& result) { consume(tasks[i], std::move(result), journal); },
-        options_.stop);
+    options_.shuffle ? write_shuffled(journal) : write_in_order(journal);
   } catch (const Error& error) {
     const auto kind = error.kind();
     if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled)
       throw;
-    writer_.reset();
     throw Error(kind,
                 fmt::format("{}; {} of {} shards are finished and stay: continue with --resume",
                             error.what(), journal.finished().size(), n_shards()));
@@ -315,18 +373,11 @@ void Conversion::write_shards(shard::PartialManifest& journal) {
 }
 
 void Conversion::require_same_conversion(const shard::Manifest& manifest) const {
-  bool same = manifest.shard_size == options_.shard_size && manifest.layout == options_.layout &&
-              manifest.gene_order == options_.gene_order &&
-              manifest.n_cells == sources_.n_cells() &&
-              std::ssize(manifest.sources) == sources_.n_sources();
-  for (std::int64_t s = 0; same && s < sources_.n_sources(); ++s)
-    same = manifest.sources[s].fingerprint == sources_.store(s).fingerprint() &&
-           manifest.sources[s].layer == sources_.store(s).info().layer;
-  if (!same)
-    throw Error(ErrorKind::kAlreadyExists,
-                "holds finished shards of other inputs or options; choose another directory, or "
-                "overwrite them (--overwrite)",
-                options_.output_dir);
+  if (manifest.plan_fingerprint == shard::plan_fingerprint(plan())) return;
+  throw Error(ErrorKind::kAlreadyExists,
+              "holds finished shards of other inputs or options; choose another directory, or "
+              "overwrite them (--overwrite)",
+              options_.output_dir);
 }
 
 ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_t resumed) const {

@@ -27,10 +27,12 @@ struct ConvertOptions {
       format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
   std::vector<std::string> genes;  // exactly this axis, in this order; empty: the inputs' own
   std::string join;                // "", "inner" or "outer": see SourceOptions
-  bool make_unique = false;        // number repeated gene names instead of refusing them
-  int threads = 0;                 // 0: what the machine allows
+  bool shuffle = false;      // all cells of all inputs in one random order, by seed: see CellOrder
+  std::uint64_t seed = 0;    // of the shuffle
+  bool make_unique = false;  // number repeated gene names instead of refusing them
+  int threads = 0;           // 0: what the machine allows
   std::int64_t memory_budget =
-      512 << 20;  // bytes held by pieces under way and caches of compressed inputs
+      512'000'000;  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed

@@ -7,6 +7,7 @@
 // Thread-safe: immutable once made.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,19 @@ class Permutation {
     return static_cast<std::int64_t>(x);
   }
 
+  // The i that (*this)(i) == value. Up to kExplicitSize elements it searches: make a table instead.
+  // REQUIRES: value in [0, n).
+  std::int64_t preimage(std::int64_t value) const {
+    if (!table_.empty())
+      return std::find(table_.begin(), table_.end(), static_cast<std::uint16_t>(value)) -
+             table_.begin();
+    auto x = static_cast<std::uint64_t>(value);
+    do {
+      x = decrypt(x);
+    } while (x >= size_);
+    return static_cast<std::int64_t>(x);
+  }
+
  private:
   static constexpr int kRounds = 8;
 
@@ -52,6 +66,16 @@ class Permutation {
       left = (left + (round_bits(keys_[r], right) >> (64 - left_bits_))) & left_mask_;
       right += scale_bits(round_bits(keys_[r + 1], left), right_size_);
       if (right >= right_size_) right -= right_size_;
+    }
+    return right << left_bits_ | left;
+  }
+  std::uint64_t decrypt(std::uint64_t x) const {
+    std::uint64_t left = x & left_mask_;
+    std::uint64_t right = x >> left_bits_;
+    for (std::size_t r = kRounds; r > 0; r -= 2) {
+      const std::uint64_t shift = scale_bits(round_bits(keys_[r - 1], left), right_size_);
+      right = right >= shift ? right - shift : right + right_size_ - shift;
+      left = (left - (round_bits(keys_[r - 2], right) >> (64 - left_bits_))) & left_mask_;
     }
     return right << left_bits_ | left;
   }

@@ -41,6 +41,18 @@ TEST(Permutation, IsABijectionAtEverySize) {
   }
 }
 
+TEST(Permutation, ThePreimageIsTheInverse) {
+  for (const std::int64_t n : {1, 2, 3, 1000, 65536, 65537, 131073, 999983}) {
+    const Permutation p = make(7, n);
+    const std::int64_t step = n <= 65536 ? n / 50 + 1 : 1;
+    for (std::int64_t i = 0; i < n; i += step) ASSERT_EQ(p.preimage(p(i)), i) << n;
+  }
+  for (const std::int64_t n : {std::int64_t{10'000'000'019}, Permutation::kMaxSize}) {
+    const Permutation p = make(8, n);
+    for (std::int64_t i = 0; i < n; i += n / 1000) ASSERT_EQ(p.preimage(p(i)), i) << n;
+  }
+}
+
 TEST(Permutation, MembersOfAGroupAreABijectionAboveTheirOwnLimit) {
   for (std::int64_t n = 4090; n < 4110; ++n) {
     const Permutation p(RandomStream(1, 0, Purpose::kGroupMember), 3, n,

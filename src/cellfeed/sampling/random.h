@@ -24,6 +24,7 @@ enum class Purpose : std::uint32_t {
   kStatistics = 9,          // estimates about a plan; no order depends on it
   kSimulatedCell = 64,      // convert: the real cell behind a simulated one
   kSimulatedThinning = 65,  // convert: which of its counts are lost (substream = cell)
+  kShuffledCell = 66,       // convert: the cell at each position of shuffled shards
 };
 
 // 128 random bits.

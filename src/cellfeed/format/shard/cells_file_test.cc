@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
@@ -174,6 +176,20 @@ TEST(EncodeRows, RefusesWhatItCannotStore) {
               HasSubstr("unique"));
   error_of([&] { encode({0, 1}, {.n_genes = 5, .value_dtype = DType::kI32}); },
            ErrorKind::kPrecision);
+}
+
+TEST(EncodedRows, CountsValuesThatAreNotFinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::int64_t> indptr = {0, 5, 7, 7};
+  const std::vector<std::int32_t> indices = {0, 1, 2, 3, 4, 0, 2};
+  const std::vector<double> values = {1, std::nan(""), infinity, -infinity, 1e308, 3, 4};
+  CsrSlice slice;
+  slice.indptr = indptr;
+  slice.indices = indices.data();
+  slice.values = values.data();
+  slice.dtype = DType::kF64;
+  const auto rows = encode_rows(slice, {.n_genes = 5, .value_dtype = DType::kF64});
+  EXPECT_EQ(rows.not_finite, (std::vector<std::uint32_t>{3, 0, 0}));
 }
 
 }  // namespace

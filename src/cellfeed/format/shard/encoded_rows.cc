@@ -8,6 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record_layout.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -118,6 +119,29 @@ std::uint32_t count_nonzero(const std::byte* values, std::size_t n) {
   return count;
 }
 
+std::uint32_t count_not_finite(const std::byte* values, std::size_t n, DType dtype) {
+  if (!is_float(dtype)) return 0;
+  return dispatch_dtype(dtype, [&](auto zero) -> std::uint32_t {
+    using T = decltype(zero);
+    std::uint32_t count = 0;
+    if constexpr (std::is_floating_point_v<T>) {
+      for (std::size_t i = 0; i < n; ++i) {
+        T value;
+        std::memcpy(&value, values + i * sizeof(T), sizeof(T));
+        // Only NaN and infinities differ from themselves after taking them away.
+        count += value - value != T{};
+      }
+    }
+    return count;
+  });
+}
+
+// Counts, scaled or not, are finite.
+bool holds_counts(std::uint8_t first_byte_of_record) {
+  const auto kind = static_cast<record::ValueKind>(first_byte_of_record & record::kKindMask);
+  return kind <= record::ValueKind::kDivided;
+}
+
 }  // namespace
 
 EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
@@ -131,6 +155,7 @@ EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
   const auto n_rows = static_cast<std::size_t>(rows.n_rows());
   encoded.lengths.reserve(n_rows);
   encoded.nnz.reserve(n_rows);
+  encoded.not_finite.reserve(n_rows);
   for (std::size_t i = 0; i < n_rows; ++i) {
     const std::int64_t begin = rows.indptr[i];
     const auto n = static_cast<std::size_t>(rows.indptr[i + 1] - begin);
@@ -152,6 +177,9 @@ EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
     encoded.lengths.push_back(static_cast<std::uint32_t>(encoded.bytes.size() - size_before));
     encoded.nnz.push_back(dense ? count_nonzero(stored, row.indices.size())
                                 : static_cast<std::uint32_t>(row.indices.size()));
+    const bool is_finite = !dense && holds_counts(encoded.bytes[size_before]);
+    encoded.not_finite.push_back(
+        is_finite ? 0 : count_not_finite(stored, row.indices.size(), encoding.value_dtype));
   }
   return encoded;
 }

@@ -1,0 +1,118 @@
+#include "cellfeed/convert/bucket_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/atomic_file.h"
+
+namespace cellfeed::convert {
+namespace {
+
+constexpr std::int64_t kSmallestBlock = 4 << 10;
+constexpr std::int64_t kLargestBlock = 256 << 10;
+
+}  // namespace
+
+BucketStore::BucketStore(std::string dir, std::int64_t n_buckets, std::int64_t memory_bytes)
+    : dir_(std::move(dir)), buckets_(static_cast<std::size_t>(n_buckets)) {
+  // Half of the memory for open blocks, the other half for those that are full.
+  block_bytes_ = std::clamp(memory_bytes / 2 / n_buckets, kSmallestBlock, kLargestBlock) /
+                 kSmallestBlock * kSmallestBlock;
+  free_blocks_ = std::max<std::int64_t>(0, memory_bytes / block_bytes_ - n_buckets);
+}
+
+BucketStore::~BucketStore() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void BucketStore::open_file() {
+  const std::string path =
+      io::make_temp_path((std::filesystem::path(dir_) / "shuffled_cells").string());
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd_ < 0) throw_errno(errno, dir_, "make a temporary file for shuffling");
+  if (::unlink(path.c_str()) != 0)
+    throw_errno(errno, dir_, "unlink the temporary file for shuffling");
+}
+
+void BucketStore::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), file_bytes_);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw_errno(errno, dir_,
+                  fmt::format("write to the temporary file for shuffling, {} bytes long so far",
+                              file_bytes_));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    file_bytes_ += written;
+  }
+}
+
+void BucketStore::read(std::int64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      throw_errno(n < 0 ? errno : EIO, dir_, "read the temporary file for shuffling back");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += n;
+  }
+}
+
+void BucketStore::close_block(Bucket& bucket) {
+  bucket.filled = 0;
+  if (free_blocks_ > 0) {
+    --free_blocks_;
+    bucket.full.push_back({std::move(bucket.open), 0});
+    return;
+  }
+  if (fd_ < 0) open_file();
+  bucket.full.push_back({nullptr, file_bytes_});
+  write({bucket.open.get(), static_cast<std::size_t>(block_bytes_)});
+}
+
+void BucketStore::append(std::int64_t number, std::span<const std::byte> bytes) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+  while (!bytes.empty()) {
+    if (!bucket.open)
+      bucket.open =
+          std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(block_bytes_));
+    const auto n =
+        std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(block_bytes_ - bucket.filled));
+    std::memcpy(bucket.open.get() + bucket.filled, bytes.data(), n);
+    bucket.filled += static_cast<std::int64_t>(n);
+    bytes = bytes.subspan(n);
+    if (bucket.filled == block_bytes_) close_block(bucket);
+  }
+}
+
+std::int64_t BucketStore::bytes(std::int64_t bucket) const {
+  const Bucket& b = buckets_[static_cast<std::size_t>(bucket)];
+  return std::ssize(b.full) * block_bytes_ + b.filled;
+}
+
+std::vector<std::byte> BucketStore::take(std::int64_t number) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(this->bytes(number)));
+  Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+  std::byte* to = bytes.data();
+  for (const Block& block : bucket.full) {
+    if (block.memory)
+      std::memcpy(to, block.memory.get(), static_cast<std::size_t>(block_bytes_));
+    else
+      read(block.offset, {to, static_cast<std::size_t>(block_bytes_)});
+    to += block_bytes_;
+  }
+  if (bucket.filled > 0)
+    std::memcpy(to, bucket.open.get(), static_cast<std::size_t>(bucket.filled));
+  bucket = Bucket{};
+  return bytes;
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,39 @@
+#include "cellfeed/convert/shard_sequence.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cellfeed::convert {
+
+std::int64_t ShardSequence::size_of(std::int64_t shard) const {
+  return std::min(shard_size_, n_cells_ - shard * shard_size_);
+}
+
+void ShardSequence::open(std::int64_t shard) {
+  if (shard == number_) return;
+  format::shard::ShardSpec spec = spec_;
+  spec.cells.shard = shard;
+  spec.first_cell = shard * shard_size_;
+  writer_.emplace(std::move(spec));
+  number_ = shard;
+  not_finite_ = 0;
+}
+
+void ShardSequence::append_obs(std::int64_t shard, const std::shared_ptr<arrow::Table>& obs) {
+  open(shard);
+  writer_->append_obs(obs);
+}
+
+void ShardSequence::append(std::int64_t shard, const format::shard::EncodedRows& rows) {
+  open(shard);
+  writer_->append(rows);
+  not_finite_ = std::accumulate(rows.not_finite.begin(), rows.not_finite.end(), not_finite_);
+  if (writer_->n_cells() < size_of(shard)) return;
+  format::shard::ShardEntry entry = writer_->finish();
+  entry.not_finite = not_finite_;
+  journal_.add(entry);
+  writer_.reset();
+  number_ = -1;
+}
+
+}  // namespace cellfeed::convert
