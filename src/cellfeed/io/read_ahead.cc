@@ -60,12 +60,11 @@ std::int64_t ReadAhead::ask(std::int64_t n_items, const AppendRanges& append) co
   }
   std::vector<ByteRange> ranges;
   for (std::int64_t item = 0; item < n_items; ++item) append(item, ranges);
-  const bool widens = is_widening_.load(std::memory_order_relaxed);
-  if (widens) ranges = widen(ranges);
-  const CoalescedReads plan = coalesce(ranges, widens ? 0 : kMaxGapBytes, kMaxReadBytes);
-  source_.will_read(plan.reads);
+  std::vector<ByteRange> reads = coalesce(ranges, kMaxGapBytes, kMaxReadBytes).reads;
+  if (is_widening_.load(std::memory_order_acquire)) reads = widen(reads);
+  source_.will_read(reads);
   std::int64_t bytes = 0;
-  for (const ByteRange& read : plan.reads) bytes += read.length;
+  for (const ByteRange& read : reads) bytes += read.length;
   return bytes;
 }
 
@@ -89,17 +88,18 @@ bool ReadAhead::is_asked(std::int64_t unit) const {
   return ((bits >> (unit % 8)) & 1) != 0;
 }
 
-std::vector<ByteRange> ReadAhead::widen(const std::vector<ByteRange>& ranges) const {
+// Long reads stay as they are: they keep the disk as busy, and what they need comes first.
+std::vector<ByteRange> ReadAhead::widen(const std::vector<ByteRange>& reads) const {
   const std::int32_t doublings =
       std::min(n_widened_.load(std::memory_order_relaxed), kMostDoublings);
   if (doublings < kMostDoublings) ++n_widened_;
   const std::int64_t width = kUnitBytes << doublings;
   std::vector<ByteRange> wider;
-  for (const ByteRange& range : ranges) {
-    if (range.length == 0) continue;
-    const std::int64_t begin = range.offset / width * width;
+  for (const ByteRange& read : reads) {
+    const std::int64_t block = read.length < width ? width : kUnitBytes;
+    const std::int64_t begin = read.offset / block * block;
     const std::int64_t end =
-        std::min((range.offset + range.length + width - 1) / width * width, source_.size());
+        std::min((read.offset + read.length + block - 1) / block * block, source_.size());
     for (std::int64_t at = begin; at < end; at += kUnitBytes) {
       const std::int64_t unit = at / kUnitBytes;
       if (is_asked(unit)) continue;

@@ -25,9 +25,9 @@ struct ReadAheadOptions {
 // ranges of all of them, joined and by offset, and for all of the next few calls too: of what is
 // mostly in memory, a sample alone would miss the rest.
 //
-// Where all that this process reads ahead fits in half of the available memory, ranges are widened,
-// call by call up to 64 KiB, and nothing is asked for twice: whoever reads most of a file in random
-// order then needs a tenth of the reads. Thread-safe. Lifetime: the source outlives it.
+// Where all that this process reads ahead fits in half of the available memory, short reads are
+// widened, call by call up to 64 KiB, and nothing is asked for twice: whoever reads most of a file
+// in random order then needs a tenth of the reads. Thread-safe. Lifetime: the source outlives it.
 class ReadAhead {
  public:
   explicit ReadAhead(const ByteSource& source, ReadAheadOptions options = {});
@@ -42,7 +42,7 @@ class ReadAhead {
  private:
   std::vector<std::int64_t> sample(std::int64_t n_items, const AppendRanges& append) const;
   void choose_width(std::vector<std::int64_t> missing) const;
-  std::vector<ByteRange> widen(const std::vector<ByteRange>& ranges) const;
+  std::vector<ByteRange> widen(const std::vector<ByteRange>& reads) const;
   bool is_asked(std::int64_t unit) const;
 
   const ByteSource& source_;

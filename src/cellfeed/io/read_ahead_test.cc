@@ -147,6 +147,16 @@ TEST(ReadAhead, AsksForNothingTwiceWhereEverythingFits) {
   EXPECT_EQ(file.take_asked(), (Asked{{(1 << 20) + (64 << 10), 64 << 10}}));
 }
 
+TEST(ReadAhead, LongReadsAreNotWidened) {
+  Fitting file(2 * Fitting::kBytes);
+  for (int i = 0; i < 4; ++i) file.ask_at({5 << 20});
+  file.take_asked();
+  std::vector<std::int64_t> rows;
+  for (int i = 0; i < 100; ++i) rows.push_back((1 << 20) + 20'000 + i * 1000);
+  EXPECT_EQ(file.ask_at(rows), 104 << 10);
+  EXPECT_EQ(file.take_asked(), (Asked{{(1 << 20) + (16 << 10), 104 << 10}}));
+}
+
 TEST(ReadAhead, AskedForInPartIsAskedForTheRest) {
   Fitting file(2 * Fitting::kBytes);
   file.ask_at({(1 << 20) + 20'000});  // 8 KiB, the third of its 64

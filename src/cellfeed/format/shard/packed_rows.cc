@@ -210,6 +210,12 @@ CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io:
 
 void CellsFile::read_entries_ahead(std::span<const std::int64_t> rows) const {
   if (!entries_ahead_ || has_entries_.load(std::memory_order_relaxed)) return;
+  if (has_asked_for_entries_.exchange(true)) {
+    const io::ByteRange table{header_.row_table_offset(), 8 * (header_.n_cells + 1)};
+    mapped_->will_read({&table, 1});
+    has_entries_.store(true, std::memory_order_relaxed);
+    return;
+  }
   const std::int64_t bytes = entries_ahead_->ask(
       std::ssize(rows), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
         if (rows[i] >= 0 && rows[i] < header_.n_cells)

@@ -32,8 +32,8 @@ class CellsFile {
   const io::ByteSource* reads() const { return reads_.get(); }
   // Null unless it reads ahead.
   const io::ReadAhead* records_ahead() const { return records_ahead_ ? &*records_ahead_ : nullptr; }
-  // Has the entries read that locate will look at, unless they are in memory. Rows outside are left
-  // out.
+  // Has the entries read that locate will look at, unless they are in memory; the second time, all
+  // of them. Rows outside are left out.
   void read_entries_ahead(std::span<const std::int64_t> rows) const;
 
   struct Place {
@@ -56,6 +56,7 @@ class CellsFile {
   std::optional<io::ReadAhead> records_ahead_;
   // Entries are read again and again, so that once there they stay.
   mutable std::atomic<bool> has_entries_{false};
+  mutable std::atomic<bool> has_asked_for_entries_{false};
   CellsHeader header_;
   const std::uint8_t* bytes_ = nullptr;
   const std::uint64_t* row_table_ = nullptr;
