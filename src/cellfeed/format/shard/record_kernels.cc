@@ -1,5 +1,7 @@
 // Record kernels by SIMD: 16 numbers a step, chosen at run time.
 #define HWY_WANT_AVX3_DL
+// Vectors of known length are needed: machines with SVE have NEON too.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE_256 | HWY_SVE2 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cellfeed/format/shard/record_kernels.cc"
 #include <hwy/foreach_target.h>  // includes this file once a target
