@@ -44,6 +44,8 @@ def blocks(size: int, fetch_factor: int = 16) -> dict:
     return {"access": "block", "block_size": size, "fetch_factor": fetch_factor}
 
 
+DIRECT = (("opened_for", "direct"),)  # past the page cache
+
 GZIP_64 = gzip(options=OPEN_EACH_EPOCH, **blocks(64, 64))
 H5PY_DATASET = Task("h5py_dataset")
 H5PY_ROWS = Task("h5py_rows")
@@ -101,10 +103,14 @@ SPEED = [
     Check("packed, true random, cells/s", packed(), 1e6),
     Check("packed, true random, cold / device at the same request size, depth 64",
           packed(is_cold=True, atlas="large"), 0.9, DEVICE_RANDOM),
+    Check("packed, true random, cold, direct / device, reads of one or two pages, depth 64",
+          packed(is_cold=True, atlas="large", options=DIRECT), 0.9, DEVICE_RANDOM),
     Check("packed, block 64 / annbatch chunk 256", packed(**blocks(64)), 7, ANNBATCH_256),
     Check("packed, block 256 / annbatch chunk 256", packed(**blocks(256)), 7, ANNBATCH_256),
     Check("packed, block 256, cold / device bandwidth",
           packed(is_cold=True, atlas="large", **blocks(256)), 0.9, DEVICE_STREAM),
+    Check("packed, block 256, cold, direct / device bandwidth",
+          packed(is_cold=True, atlas="large", options=DIRECT, **blocks(256)), 0.9, DEVICE_STREAM),
     Check("plain .h5ad, true random / AnnCollection", plain(), 50, ANN_COLLECTION),
     Check("plain .h5ad, true random / h5py rows in a Dataset", plain(), 400, H5PY_DATASET),
     Check("plain .h5ad, true random / h5py rows, handles kept", plain(), None, H5PY_ROWS),

@@ -51,6 +51,8 @@ class Task:
             parts.append(f"batch {self.batch_size}")
         if self.memory_budget != "2GB":
             parts.append(f"budget {self.memory_budget}")
+        if self.option("opened_for"):
+            parts.append(self.option("opened_for"))
         if self.option("is_opened_each_epoch"):
             parts.append("opened each epoch")
         if self.is_cold:

@@ -21,7 +21,8 @@ def open_batches(task: Any, atlas: Atlas) -> Iterator[Delivered]:
 
 def open_loader(task: Any, atlas: Atlas) -> cf.Loader:
     is_h5ad = task.data in ("plain", "gzip")
-    cells = cf.open(atlas.files(task.data) if is_h5ad else atlas.path(task.data))
+    paths = atlas.files(task.data) if is_h5ad else atlas.path(task.data)
+    cells = cf.open(paths, access=task.option("opened_for", "auto"))
     return make_loader(task, cells)
 
 

@@ -1,10 +1,15 @@
 #include "cellfeed/exec/cpu_quota.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "cellfeed/exec/group_limits.h"
@@ -39,6 +44,23 @@ double read_v1_limit(const std::string& directory) {
 double cpu_quota(const std::string& group_root, const std::string& membership) {
   return std::min(
       kNoLimit, strictest_group_limit(group_root, membership, "cpu", read_v1_limit, read_v2_limit));
+}
+
+int online_cpu_count() { return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+int thread_count_of(const CpuShare& share) {
+  const double quota = std::ceil(std::max(share.quota, 1.0));
+  const int threads = static_cast<int>(std::min<double>(quota, std::max(share.allowed, 1)));
+  const bool is_bound = share.allowed < share.online;
+  return is_bound ? threads : std::max(1, threads / std::max(share.local_ranks, 1));
+}
+
+int local_rank_count(const char* local_world_size) {
+  const std::string_view text = local_world_size == nullptr ? "" : local_world_size;
+  int ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number && ranks > 0 ? ranks : 1;
 }
 
 int affinity_cpu_count() {

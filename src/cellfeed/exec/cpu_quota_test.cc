@@ -47,6 +47,27 @@ TEST_F(CpuQuota, IsLargeWithoutALimitOrWithDamagedFiles) {
   EXPECT_GT(quota("0::/\n"), 1000);
 }
 
+TEST(ThreadCount, IsTheLeastOfAffinityAndQuota) {
+  EXPECT_EQ(thread_count_of({.allowed = 8, .online = 64}), 8);
+  EXPECT_EQ(thread_count_of({.allowed = 8, .online = 64, .quota = 2.5}), 3);
+  EXPECT_EQ(thread_count_of({.allowed = 8, .online = 64, .quota = 0.1}), 1);
+  EXPECT_EQ(thread_count_of({.allowed = 0, .online = 64, .quota = 0}), 1);
+}
+
+TEST(ThreadCount, RanksShareWhatNoneHasForItself) {
+  EXPECT_EQ(thread_count_of({.allowed = 64, .online = 64, .local_ranks = 8}), 8);
+  EXPECT_EQ(thread_count_of({.allowed = 8, .online = 64, .local_ranks = 8}), 8);  // bound
+  EXPECT_EQ(thread_count_of({.allowed = 64, .online = 64, .quota = 16, .local_ranks = 8}), 2);
+  EXPECT_EQ(thread_count_of({.allowed = 4, .online = 4, .local_ranks = 8}), 1);
+}
+
+TEST(ThreadCount, LocalRanksAreReadWithCare) {
+  EXPECT_EQ(local_rank_count("8"), 8);
+  for (const char* text :
+       {static_cast<const char*>(nullptr), "", "0", "-2", "8x", "many", "99999999999999999999"})
+    EXPECT_EQ(local_rank_count(text), 1);
+}
+
 TEST(AffinityCpuCount, IsAtLeastOne) { EXPECT_GE(affinity_cpu_count(), 1); }
 
 }  // namespace

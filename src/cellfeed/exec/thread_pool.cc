@@ -5,8 +5,8 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -220,9 +220,10 @@ std::shared_ptr<ThreadPool> shared_pool(int n_threads) {
 }
 
 int default_thread_count() {
-  const double quota = cpu_quota();
-  const int allowed = affinity_cpu_count();
-  return std::clamp(static_cast<int>(std::ceil(quota)), 1, std::max(allowed, 1));
+  return thread_count_of({.allowed = affinity_cpu_count(),
+                          .online = online_cpu_count(),
+                          .quota = cpu_quota(),
+                          .local_ranks = local_rank_count(std::getenv("LOCAL_WORLD_SIZE"))});
 }
 
 }  // namespace cellfeed::exec

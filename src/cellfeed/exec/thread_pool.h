@@ -47,7 +47,8 @@ class ThreadPool {
 // The process-wide pool of that size; it lives while someone holds it. A forked child gets its own.
 std::shared_ptr<ThreadPool> shared_pool(int n_threads);
 
-// What the affinity mask and the control group's CPU quota leave to this process; at least 1.
+// What the affinity mask and the control group's CPU quota leave to this process; at least 1. Ranks
+// of one machine (LOCAL_WORLD_SIZE) that are not bound to processors of their own share them.
 int default_thread_count();
 
 }  // namespace cellfeed::exec
