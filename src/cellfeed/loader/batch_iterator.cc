@@ -53,7 +53,7 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   void begin_batches();
   void read_windows();
   std::shared_ptr<Window> take_window();
-  std::shared_ptr<Window> plan_window(std::int64_t next, std::size_t* n);
+  std::shared_ptr<Window> make_window(std::vector<sampling::BatchPlan> plans);
   bool has_room_ahead(bool waits);
   bool admit_window(Window& window, bool waits);
   void begin_window(Window& window);
@@ -174,17 +174,20 @@ void BatchIterator::State::read_windows() {
   std::deque<std::shared_ptr<Window>> begun;
   std::shared_ptr<Window> planned;
   std::exception_ptr error;
-  std::int64_t next = 0;
-  std::size_t n = 0;
+  WindowSizer sizer(*core->collection, {plan, first, step, n_batches()},
+                    {budget.limit(), core->caches_everything});
+  bool is_first = true;
   const auto begin_more = [&] {
-    while (next < n_batches() && !error && has_room_ahead(begun.empty())) {
-      if (!planned) planned = plan_window(next, &n);
+    while (!error && has_room_ahead(begun.empty())) {
+      if (!planned) {
+        auto plans = sizer.next_window();
+        if (plans.empty()) return;
+        planned = make_window(std::move(plans));
+      }
       if (!admit_window(*planned, begun.empty())) return;
-      const bool is_first = next == 0;
       begin_window(*planned);
       begun.push_back(std::move(planned));
-      next += static_cast<std::int64_t>(n);
-      if (is_first) return;
+      if (std::exchange(is_first, false)) return;
     }
   };
   try {
@@ -266,10 +269,7 @@ void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
   changed.notify_all();
 }
 
-std::shared_ptr<Window> BatchIterator::State::plan_window(std::int64_t next, std::size_t* n) {
-  auto plans = plan_window_batches(*core->collection, {plan, first, step, n_batches()}, next,
-                                   {budget.limit(), core->caches_everything});
-  *n = plans.size();
+std::shared_ptr<Window> BatchIterator::State::make_window(std::vector<sampling::BatchPlan> plans) {
   const auto self = shared_from_this();
   std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)),
                                  [self](Window* done) {

@@ -62,14 +62,17 @@ std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom ro
   const BatchSequence batches{plan, 0, step, (plan.n_batches() + step - 1) / step};
   std::vector<std::int64_t> sizes;
   sampling::BatchPlan expected;
+  WindowSizer sizer(*collection, batches, room);
   for (std::int64_t next = 0; next < batches.size; next += sizes.back()) {
-    const auto window = plan_window_batches(*collection, batches, next, room);
+    const auto window = sizer.next_window();
+    if (window.empty()) break;
     sizes.push_back(std::ssize(window));
     for (std::int64_t i = 0; i < std::ssize(window); ++i) {
       plan.batch((next + i) * step, expected);
       EXPECT_EQ(window[i].rows, expected.rows);
     }
   }
+  EXPECT_TRUE(sizer.next_window().empty());
   EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), batches.size);
   return sizes;
 }
