@@ -30,7 +30,7 @@ struct SimulateOptions {
                                  // labels (runs of one label)
   bool thin = true;
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
-  int threads = 0;                         // 0: what the machine allows
+  int threads = 0;                           // 0: what the machine allows
   std::int64_t memory_budget = 512'000'000;  // bytes; half of it may hold the real cells
   bool overwrite = false;
   ProgressCallback progress;

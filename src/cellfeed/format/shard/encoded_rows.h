@@ -28,7 +28,7 @@ struct EncodedRows {
   std::vector<std::uint32_t> lengths;  // bytes of each row
   std::vector<std::uint32_t> nnz;      // non-zeros of each row
   // NaN and infinite values of each row; empty where they are not counted.
-  std::vector<std::uint32_t> not_finite;
+  std::vector<std::uint32_t> not_finite = {};
   std::int64_t n_rows() const { return static_cast<std::int64_t>(lengths.size()); }
 };
 

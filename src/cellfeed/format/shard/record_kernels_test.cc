@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record_counts.h"
 #include "cellfeed/format/shard/record_pack.h"
 #include "cellfeed/format/shard/record_parts.h"
 #include "cellfeed/testing/each_target.h"
@@ -191,6 +193,117 @@ TEST(RecordKernels, NoOtherWidthsTakeFewerBytes) {
         ASSERT_LE(plan.widths.bytes(kBlockEntries), other.bytes(kBlockEntries));
       }
     }
+  }
+}
+
+TEST(RecordKernels, EveryTargetTellsCountsFromOtherValues) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float others[] = {-0.0F,          -1.0F,         0.5F,     1.0F + 0x1p-23F, 2147483648.0F,
+                          -2147483648.0F, 4294967296.0F, infinity, -infinity,       std::nanf("")};
+  std::mt19937_64 random(5);
+  for (const std::size_t n : {1, 5, 16, 17, 100, 255, 256, 257, 700}) {
+    std::vector<float> values(n);
+    for (float& value : values) value = static_cast<float>(1 + random() % 300);
+    values[random() % n] = 2147483520.0F;
+    const auto expect = [&](bool all, std::uint32_t smallest) {
+      for_each_target([&] {
+        std::vector<std::uint32_t> counts(n);
+        const CountedValues found = count_values(values.data(), n, counts.data());
+        ASSERT_EQ(found.all, all) << n;
+        if (!all) return;
+        ASSERT_EQ(found.smallest, smallest) << n;
+        for (std::size_t i = 0; i < n; ++i)
+          ASSERT_EQ(static_cast<float>(counts[i]), values[i]) << i;
+      });
+    };
+    expect(true, 1);
+    const std::size_t at = random() % n;
+    for (const float other : others) {
+      values[at] = other;
+      expect(false, 0);
+    }
+    values[at] = 0.0F;
+    expect(true, 0);
+  }
+}
+
+// As docs/format/record.md says, bit by bit.
+void append_block(const std::uint32_t* numbers, int entries, StreamWidths widths,
+                  std::vector<std::uint8_t>& words, std::vector<std::uint8_t>& blocks) {
+  words.push_back(static_cast<std::uint8_t>(widths.word()));
+  words.push_back(static_cast<std::uint8_t>(widths.word() >> 8));
+  int used = 8;  // bits of the last byte
+  const auto append_bits = [&](std::uint64_t field, int bits) {
+    for (int bit = 0; bit < bits; ++bit) {
+      if (used == 8) {
+        blocks.push_back(0);
+        used = 0;
+      }
+      blocks.back() = static_cast<std::uint8_t>(blocks.back() | (field >> bit & 1) << used++);
+    }
+  };
+  for (int i = 0; i < entries; ++i) append_bits(numbers[i], widths.base_bits);
+  used = 8;
+  for (int i = 0; i < entries; ++i) {
+    const std::uint32_t high = numbers[i] >> widths.base_bits;
+    if (high == 0) continue;
+    append_bits(static_cast<std::uint64_t>(i), kPositionBits);
+    append_bits(high - 1, widths.high_bits);
+  }
+}
+
+// Whole rows against one block at a time by the reference: every length, and gaps and codes that
+// are small, large and mixed.
+TEST(RecordKernels, EveryTargetPacksRowsAsTheReference) {
+  std::mt19937_64 random(6);
+  for (int trial = 0; trial < 400; ++trial) {
+    const std::size_t n = 1 + random() % 2300;
+    std::vector<std::int32_t> indices(n);
+    std::vector<std::uint32_t> codes(n);
+    const int bits = static_cast<int>(random() % 18);
+    std::int64_t index = -1;
+    for (std::size_t i = 0; i < n; ++i) {
+      index +=
+          1 + static_cast<std::int64_t>(random() % (random() % 9 == 0 ? 900'000 : 1 + (1 << bits)));
+      indices[i] = static_cast<std::int32_t>(index);
+      codes[i] = static_cast<std::uint32_t>(random() % (random() % 9 == 0 ? 1u << 31 : 1u << bits));
+    }
+    ASSERT_LT(index, std::int64_t{1} << 31);
+    const std::size_t n_blocks = (n + kBlockEntries - 1) / kBlockEntries;
+    for (const bool has_codes : {false, true}) {
+      std::vector<std::uint8_t> words, blocks;
+      for (std::size_t first = 0; first < n; first += kBlockEntries) {
+        const std::size_t entries = std::min<std::size_t>(kBlockEntries, n - first);
+        for (int stream = 0; stream < (has_codes ? 2 : 1); ++stream) {
+          std::uint32_t numbers[kBlockEntries] = {};
+          for (std::size_t i = 0; i < entries; ++i) {
+            const std::int32_t previous = first + i == 0 ? -1 : indices[first + i - 1];
+            numbers[i] = stream == 1
+                             ? codes[first + i]
+                             : static_cast<std::uint32_t>(indices[first + i] - previous - 1);
+          }
+          const int count = static_cast<int>(entries);
+          const StreamWidths widths = plan_stream_scalar(numbers, count).widths;
+          append_block(numbers, count, widths, words, blocks);
+        }
+      }
+      for_each_target([&] {
+        std::vector<std::uint8_t> own_words(words.size()),
+            own_blocks(n_blocks * 2 * kMaxStreamBytes + kPackRoomBytes);
+        const std::uint8_t* end = pack_blocks(indices, has_codes ? codes.data() : nullptr,
+                                              own_words.data(), own_blocks.data());
+        own_blocks.resize(static_cast<std::size_t>(end - own_blocks.data()));
+        ASSERT_EQ(own_words, words);
+        ASSERT_EQ(own_blocks, blocks);
+      });
+      if (HasFatalFailure()) return;
+    }
+    const std::size_t at = random() % n;
+    indices[at] = at == 0 ? -1 : indices[at - 1];
+    for_each_target([&] {
+      std::vector<std::uint8_t> words(n_blocks * 2), blocks(n_blocks * kMaxStreamBytes + 64);
+      ASSERT_EQ(pack_blocks(indices, nullptr, words.data(), blocks.data()), nullptr);
+    });
   }
 }
 

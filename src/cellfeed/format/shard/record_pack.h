@@ -1,8 +1,9 @@
-// Packs one block of one stream of numbers in the fewest bytes.
+// Packs streams of numbers, block by block, in the fewest bytes.
 // Thread-safe: no state is shared.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "cellfeed/format/shard/record_layout.h"
 
@@ -26,5 +27,11 @@ StreamPlan plan_stream_scalar(const std::uint32_t* numbers, int entries);  // th
 // Writes the block and returns its end.
 std::uint8_t* pack_stream(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
                           std::uint8_t* to);
+
+// All blocks of a row: the widths at `words`, the blocks themselves at `blocks`. codes: one an
+// index, or null for gaps alone. Returns the end of the last block, or null when indices are
+// negative or do not rise. May write kPackRoomBytes behind the last block.
+std::uint8_t* pack_blocks(std::span<const std::int32_t> indices, const std::uint32_t* codes,
+                          std::uint8_t* words, std::uint8_t* blocks);
 
 }  // namespace cellfeed::format::shard::record

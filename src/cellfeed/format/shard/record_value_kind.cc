@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "cellfeed/format/shard/record_counts.h"
+
 namespace cellfeed::format::shard::record {
 namespace {
 
@@ -44,15 +46,21 @@ bool code_counts(const T* values, std::size_t nnz, ValueCoding& coding) {
   bool all = true;
   std::uint32_t smallest = 1;
   coding.codes.resize(nnz);
-  // Stops early between pieces only, so that a piece is a loop without branches.
-  constexpr std::size_t kPiece = 256;
-  for (std::size_t start = 0; start < nnz && all; start += kPiece) {
-    const std::size_t end = std::min(nnz, start + kPiece);
-    for (std::size_t i = start; i < end; ++i) {
-      std::int32_t count = 0;
-      all &= is_count(values[i], &count);
-      coding.codes[i] = static_cast<std::uint32_t>(count);
-      smallest = std::min(smallest, coding.codes[i]);
+  if constexpr (std::is_same_v<T, float>) {
+    const CountedValues found = count_values(values, nnz, coding.codes.data());
+    all = found.all;
+    smallest = found.smallest;
+  } else {
+    // Stops early between pieces only, so that a piece is a loop without branches.
+    constexpr std::size_t kPiece = 256;
+    for (std::size_t start = 0; start < nnz && all; start += kPiece) {
+      const std::size_t end = std::min(nnz, start + kPiece);
+      for (std::size_t i = start; i < end; ++i) {
+        std::int32_t count = 0;
+        all &= is_count(values[i], &count);
+        coding.codes[i] = static_cast<std::uint32_t>(count);
+        smallest = std::min(smallest, coding.codes[i]);
+      }
     }
   }
   if (!all) return false;
