@@ -13,6 +13,7 @@
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/csr_row_kernels.h"
+#include "cellfeed/format/row_copy.h"
 
 namespace cellfeed::format {
 namespace {
@@ -43,14 +44,25 @@ bool is_out_of_range(T index, std::int64_t n_cols) {
 
 constexpr std::int64_t kNoPosition = -1;
 
+// Copies the indices of one piece; true when each is larger than the one before.
+template <typename T>
+bool copy_in_order(const RowPiece& piece, std::int32_t* out, UpcomingBytes upcoming,
+                   bool past_caches) {
+  if constexpr (sizeof(T) == sizeof(std::int32_t))
+    return copy_ascending(piece.data, piece.length, out, upcoming, past_caches);
+  ask_for(upcoming);
+  return narrow_indices(piece.data, static_cast<std::size_t>(piece.length), out);
+}
+
 // Copies indices; true when they ascend strictly from *previous on. *bad_position: the first index
 // out of range.
 template <typename T>
 bool copy_piece(const RowPiece& piece, std::int64_t* previous, std::int32_t* out,
-                std::int64_t n_cols, std::int64_t* bad_position) {
+                std::int64_t n_cols, std::int64_t* bad_position, UpcomingBytes upcoming,
+                bool past_caches) {
   const std::int64_t n = piece.length;
   unsigned bad = 0;
-  const bool is_sorted = copy_indices(piece.data, sizeof(T), static_cast<std::size_t>(n), out);
+  const bool is_sorted = copy_in_order<T>(piece, out, upcoming, past_caches);
   const T first = load<T>(piece.data, 0);
   const T last = load<T>(piece.data, n - 1);
   if (is_sorted) {
@@ -89,11 +101,14 @@ bool has_converted(const std::byte* data, std::int64_t n, To* out) {
 
 // Converts n values; the position of the first that does not fit, or kNoPosition.
 template <typename From, typename To>
-std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out) {
+std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out, UpcomingBytes upcoming,
+                         bool past_caches) {
   if constexpr (std::is_same_v<From, To>) {
-    std::memcpy(out, data, static_cast<std::size_t>(n) * sizeof(To));
+    copy_bytes(data, n * static_cast<std::int64_t>(sizeof(To)), reinterpret_cast<std::byte*>(out),
+               upcoming, past_caches);
     return kNoPosition;
   } else {
+    ask_for(upcoming);
     if (has_converted<From>(data, n, out)) return kNoPosition;
     bool exact = true;
     for (std::int64_t i = 0; i < n; ++i)
@@ -178,6 +193,12 @@ MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> o
   return merged;
 }
 
+// Rows rarely have more than one piece.
+UpcomingBytes first_piece(std::span<const RowPiece> pieces, DType dtype) {
+  if (pieces.empty()) return {};
+  return {pieces[0].data, pieces[0].length * static_cast<std::int64_t>(dtype_bytes(dtype))};
+}
+
 bool is_lossy_forgiven(Casting casting, DType stored, DType out) {
   // same_kind in numpy's sense: float to float, integer to integer, integer to float.
   return casting == Casting::kSameKind && (is_float(out) || !is_float(stored));
@@ -217,14 +238,18 @@ RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols,
 
 std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indices,
                                 std::span<const RowPiece> values, DType out, Casting casting,
-                                std::int32_t* out_indices, void* out_values) const {
+                                std::int32_t* out_indices, void* out_values,
+                                const Surroundings& around) const {
+  const UpcomingBytes next_indices = first_piece(around.next_indices, index_dtype_);
+  const UpcomingBytes next_values = first_piece(around.next_values, value_dtype_);
   std::int64_t n = 0;
   std::int64_t previous = -1;
   bool ascends = true;
   for (const RowPiece& piece : indices) {
     if (piece.length == 0) continue;
     std::int64_t bad_position = kNoPosition;
-    if (!index_kernel_(piece, &previous, out_indices + n, n_cols_, &bad_position)) {
+    if (!index_kernel_(piece, &previous, out_indices + n, n_cols_, &bad_position, next_indices,
+                       around.past_caches)) {
       if (bad_position != kNoPosition) throw_bad_index(row, indices, n + bad_position);
       ascends = false;
     }
@@ -235,7 +260,8 @@ std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indi
   dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
     auto* target = static_cast<decltype(to)*>(out_values);
     for (const RowPiece& piece : values) {
-      const std::int64_t misfit = copy_values<decltype(stored)>(piece.data, piece.length, target);
+      const std::int64_t misfit = copy_values<decltype(stored)>(piece.data, piece.length, target,
+                                                                next_values, around.past_caches);
       if (misfit != kNoPosition && !forgiven)
         throw_precision(row, value_text(value_dtype_, piece.data, misfit), out);
       target += piece.length;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format {
@@ -24,16 +25,25 @@ class RowDecoder {
   RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
              DType value_dtype);
 
+  // What decode does beside one row.
+  struct Surroundings {
+    std::span<const RowPiece> next_indices = {};  // of the row decoded next, asked for meanwhile
+    std::span<const RowPiece> next_values = {};
+    bool past_caches = false;  // rows go to memory by non-temporal stores, where they are copied
+  };
+
   // Writes the entries of one row; returns how many (fewer than stored when duplicates were
   // summed). Throws kCorruptData or kPrecision naming the row and the entry. REQUIRES: both piece
   // lists hold the same number of elements, and there is room for them.
   std::int32_t decode(std::int64_t row, std::span<const RowPiece> indices,
                       std::span<const RowPiece> values, DType out, Casting casting,
-                      std::int32_t* out_indices, void* out_values) const;
+                      std::int32_t* out_indices, void* out_values,
+                      const Surroundings& around) const;
 
  private:
   using IndexKernel = bool (*)(const RowPiece&, std::int64_t* previous, std::int32_t* out,
-                               std::int64_t n_cols, std::int64_t* bad_position);
+                               std::int64_t n_cols, std::int64_t* bad_position,
+                               UpcomingBytes upcoming, bool past_caches);
   [[noreturn]] void throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
                                     std::int64_t position) const;
   [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, DType out) const;

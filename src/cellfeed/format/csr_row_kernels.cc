@@ -45,26 +45,7 @@ HWY_INLINE bool is_within_limit(D d, V least, V most) {
   return hn::AllFalse(d, hn::Gt(most, limit)) && hn::AllFalse(d, hn::Lt(least, hn::Neg(limit)));
 }
 
-bool copy_indices_4(const std::byte* from, std::size_t n, std::int32_t* out) {
-  const hn::ScalableTag<std::int32_t> d;
-  const std::size_t lanes = hn::Lanes(d);
-  out[0] = load_one<std::int32_t>(from, 0);
-  auto ascents = hn::Set(d, -1);  // all bits of a lane: it has only seen ascents
-  std::size_t i = 1;
-  for (; i + lanes <= n; i += lanes) {
-    const auto index = load(d, from, i);
-    ascents = hn::And(ascents, hn::VecFromMask(d, hn::Gt(index, load(d, from, i - 1))));
-    hn::StoreU(index, d, out + i);
-  }
-  bool ascends = is_zero(d, hn::Not(ascents));
-  for (; i < n; ++i) {
-    out[i] = load_one<std::int32_t>(from, i);
-    ascends &= out[i] > load_one<std::int32_t>(from, i - 1);
-  }
-  return ascends;
-}
-
-bool copy_indices_8(const std::byte* from, std::size_t n, std::int32_t* out) {
+bool narrow(const std::byte* from, std::size_t n, std::int32_t* out) {
   const hn::ScalableTag<std::int64_t> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<std::uint32_t, decltype(d)> half;
@@ -166,16 +147,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cellfeed::format {
 
-HWY_EXPORT(copy_indices_4);
-HWY_EXPORT(copy_indices_8);
+HWY_EXPORT(narrow);
 HWY_EXPORT(f64_to_f32);
 HWY_EXPORT(i32_to_f32);
 HWY_EXPORT(i64_to_f32);
 
-bool copy_indices(const std::byte* from, std::size_t index_bytes, std::size_t n,
-                  std::int32_t* out) {
-  if (index_bytes == 4) return HWY_DYNAMIC_DISPATCH(copy_indices_4)(from, n, out);
-  return HWY_DYNAMIC_DISPATCH(copy_indices_8)(from, n, out);
+bool narrow_indices(const std::byte* from, std::size_t n, std::int32_t* out) {
+  return HWY_DYNAMIC_DISPATCH(narrow)(from, n, out);
 }
 bool convert_f64_to_f32(const std::byte* from, std::size_t n, float* out) {
   return HWY_DYNAMIC_DISPATCH(f64_to_f32)(from, n, out);

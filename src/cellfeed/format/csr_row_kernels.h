@@ -1,4 +1,4 @@
-// Kernels that copy the entries of one plain CSR row; the best instruction set of the machine is
+// Kernels that convert the entries of one plain CSR row; the best instruction set of the machine is
 // chosen at run time (Highway). What is read need not be aligned. Thread-safe: pure functions.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace cellfeed::format {
 
-// Copies n >= 1 column indices of index_bytes (4 or 8) each, of which the low 32 bits are kept.
-// True when each is larger than the one before, taken as signed numbers.
-bool copy_indices(const std::byte* from, std::size_t index_bytes, std::size_t n, std::int32_t* out);
+// Copies the low halves of n >= 1 column indices of 8 bytes. True when each is larger than the one
+// before, taken as signed numbers.
+bool narrow_indices(const std::byte* from, std::size_t n, std::int32_t* out);
 
 // Converts n values. False, leaving garbage, where one may not be exact: a float64 that rounds, an
 // integer beyond 2^24 in magnitude.

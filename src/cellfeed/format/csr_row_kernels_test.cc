@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cellfeed/base/convert_value.h"
+#include "cellfeed/format/row_copy.h"
 #include "cellfeed/testing/each_target.h"
 
 namespace cellfeed::format {
@@ -38,6 +39,13 @@ class CsrRowIndices : public ::testing::Test {};
 using IndexTypes = ::testing::Types<std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(CsrRowIndices, IndexTypes);
 
+bool copy(const Unaligned<std::int32_t>& indices, std::size_t n, std::int32_t* out) {
+  return copy_ascending(indices.data(), static_cast<std::int64_t>(n), out, {}, false);
+}
+bool copy(const Unaligned<std::int64_t>& indices, std::size_t n, std::int32_t* out) {
+  return narrow_indices(indices.data(), n, out);
+}
+
 template <typename T>
 void expect_copied(const std::vector<T>& indices) {
   bool ascends = true;
@@ -47,8 +55,7 @@ void expect_copied(const std::vector<T>& indices) {
     ascends &= i == 0 || indices[i] > indices[i - 1];
   }
   expected.push_back(-9);
-  EXPECT_EQ(copy_indices(Unaligned(indices).data(), sizeof(T), indices.size(), out.data()),
-            ascends);
+  EXPECT_EQ(copy(Unaligned(indices), indices.size(), out.data()), ascends);
   EXPECT_EQ(out, expected);
 }
 

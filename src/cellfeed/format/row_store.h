@@ -47,6 +47,9 @@ struct CsrSink {
   // Entries really written per row: fewer than sized when duplicates were summed. One per row of
   // the request.
   std::int32_t* counts = nullptr;
+  // The rows are not read again soon: where they are only copied, the caches are left to others
+  // (non-temporal stores). They are visible to other threads when decode returns, as always.
+  bool past_caches = false;
 };
 
 // The bytes of some rows, ready to be sized and decoded. Thread-safe: decode may run on disjoint

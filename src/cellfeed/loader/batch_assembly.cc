@@ -25,6 +25,11 @@ double entropy_bits(std::span<const std::int64_t> codes, std::size_t n_categorie
   return bits;
 }
 
+// The batches on their way take more than this: in the caches they would push out one another, and
+// what is being read. Half the last cache of most machines; smaller ones gain from being in it
+// (measured at 0.5, 1, 2, 4 and 8 MB a batch).
+constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
+
 }  // namespace
 
 std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
@@ -48,6 +53,8 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
           "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
           planned.max_nnz);
     const auto nnz = static_cast<std::size_t>(planned.max_nnz);
+    planned.past_caches =
+        plan_batch_bytes(core, planned) > kCachedBytes / core.options.prefetch_batches;
     matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
     window.place_rows(b, indptr.span());
     batch.x = matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),

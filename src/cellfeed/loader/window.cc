@@ -181,7 +181,8 @@ void Window::decode_csr(StoreRequest& request, std::int64_t begin, std::int64_t 
                                  matrix::value_buffer_data(block.values),
                                  dtype,
                                  casting,
-                                 request.counts.data()};
+                                 request.counts.data(),
+                                 batches_[b].past_caches && pipeline.is_identity(request.store)};
   request.fetched->decode(begin, end, sink);
   const std::int64_t decoded = now_ns();
   counters.decode_ns += decoded - start;

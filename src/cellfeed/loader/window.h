@@ -48,6 +48,7 @@ struct WindowBatch {
   std::vector<Piece> pieces;
   std::vector<Slice> slices;
   std::int64_t max_nnz = 0;  // the sum of the sizes
+  bool past_caches = false;  // its rows are not read again soon
 };
 
 class Window {

@@ -39,7 +39,8 @@ struct DecodedRows {
 // All rows of a fetch, decoded in pieces of `step`, as doubles. place[] leaves a gap after each
 // row, which must stay untouched.
 inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype = DType::kF64,
-                               Casting casting = Casting::kExact, std::int64_t step = 7) {
+                               Casting casting = Casting::kExact, std::int64_t step = 7,
+                               bool past_caches = false) {
   constexpr std::int64_t kGap = 3;
   constexpr std::int32_t kUntouched = -77;
   const std::int64_t n = fetched.n_rows();
@@ -57,7 +58,8 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
                                .values = values.data(),
                                .dtype = dtype,
                                .casting = casting,
-                               .counts = counts.data()};
+                               .counts = counts.data(),
+                               .past_caches = past_caches};
     for (std::int64_t begin = 0; begin < n; begin += step)
       fetched.decode(begin, std::min(n, begin + step), sink);
     for (std::int64_t i = 0; i < n; ++i) {
@@ -103,7 +105,9 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
                         const std::vector<std::int64_t>& rows, DType dtype = DType::kF64) {
   const auto fetched = store.fetch(rows, format::run_serially);
   ASSERT_EQ(fetched->n_rows(), std::ssize(rows));
-  EXPECT_EQ(decode_rows(*fetched, dtype), expected_rows(block, rows));
+  const DecodedRows expected = expected_rows(block, rows);
+  EXPECT_EQ(decode_rows(*fetched, dtype), expected);
+  EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
   EXPECT_LE(fetched->bytes_held(), store.plan_fetch_bytes(rows));
   EXPECT_GE(fetched->bytes_read(), 0);
 }
@@ -263,7 +267,7 @@ inline void serves_many_threads(const RowStoreFactory& make) {
     });
 }
 
-inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make) {
+inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make, bool past_caches) {
   const auto block = random_csr({.n_rows = 200, .seed = 6});
   const auto store = make(block, DType::kF32);
   const auto rows = random_rows(200, 128, 7);
@@ -278,7 +282,8 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make) {
                              .values = values.data(),
                              .dtype = DType::kF32,
                              .casting = Casting::kExact,
-                             .counts = counts.data()};
+                             .counts = counts.data(),
+                             .past_caches = past_caches};
   {
     // Backwards, so that a row that writes past its end is caught by the next.
     std::vector<std::jthread> threads;
@@ -293,6 +298,10 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make) {
       ASSERT_EQ(values[place[i] + k], expected.values[i][k]);
     }
   }
+}
+
+inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make) {
+  for (const bool past_caches : {false, true}) decodes_disjoint_ranges_at_once(make, past_caches);
 }
 
 inline void keeps_fetched_rows_apart(const RowStoreFactory& make) {

@@ -10,9 +10,6 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-constexpr std::int64_t kPrefetchRows = 2;  // rows whose first lines are asked for ahead of decoding
-constexpr std::int64_t kPrefetchBytes = 4096;  // per piece; the hardware streams the rest
-
 // The chunks that hold any of the ranges, ascending, each once.
 std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const EntryRange> ranges) {
   std::vector<std::int64_t> chunks;
@@ -187,7 +184,6 @@ class CsrRows final : public FetchedRows {
   std::int64_t bytes_of(const StoredArray& array) const {
     return n_entries_ * static_cast<std::int64_t>(dtype_bytes(array.dtype()));
   }
-  void prefetch(std::int64_t row, std::vector<RowPiece>& pieces) const;
 
   const CsrMatrix& matrix_;
   std::vector<std::int64_t> rows_;
@@ -236,34 +232,28 @@ void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
   bytes_inflated_ = bytes.load();
 }
 
-void CsrRows::prefetch(std::int64_t row, std::vector<RowPiece>& pieces) const {
-  for (const ArrayRows* array : {&indices_, &values_}) {
-    pieces.clear();
-    array->append_pieces(row, pieces);
-    for (const RowPiece& piece : pieces)
-      for (std::int64_t at = 0; at < std::min(kPrefetchBytes, piece.length * array->width());
-           at += 64)
-        __builtin_prefetch(piece.data + at);
-  }
-}
-
 void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  std::vector<RowPiece> indices;
-  std::vector<RowPiece> values;
-  std::vector<RowPiece> ahead;
-  const std::int64_t n_rows = static_cast<std::int64_t>(rows_.size());
+  std::vector<RowPiece> indices, values, next_indices, next_values;
+  const auto find_pieces = [&](std::int64_t i) {
+    next_indices.clear();
+    next_values.clear();
+    if (i == n_rows()) return;
+    indices_.append_pieces(i, next_indices);
+    values_.append_pieces(i, next_values);
+  };
+  find_pieces(begin);
   for (std::int64_t i = begin; i < end; ++i) {
+    indices.swap(next_indices);
+    values.swap(next_values);
     // Past the end too: whoever decodes these rows decodes the next ones soon.
-    if (i + kPrefetchRows < n_rows) prefetch(i + kPrefetchRows, ahead);
-    indices.clear();
-    values.clear();
-    indices_.append_pieces(i, indices);
-    values_.append_pieces(i, values);
+    find_pieces(i + 1);
     sink.counts[i] = matrix_.decoder().decode(
         rows_[i], indices, values, sink.dtype, sink.casting, sink.indices + sink.place[i],
-        static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes);
+        static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
+        {next_indices, next_values, sink.past_caches});
   }
+  publish_row_copies(sink.past_caches);
 }
 
 std::vector<EntryRange> ranges_of(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {

@@ -171,8 +171,10 @@ void MemoryRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
     sink.counts[i] =
         store_.decoder_->decode(rows_[i], {&indices, 1}, {&values, 1}, sink.dtype, sink.casting,
                                 sink.indices + sink.place[i],
-                                static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes);
+                                static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
+                                {.past_caches = sink.past_caches});
   }
+  publish_row_copies(sink.past_caches);
 }
 
 std::int64_t MemoryRows::bytes_used() const {

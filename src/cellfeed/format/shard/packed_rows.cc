@@ -7,6 +7,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/row_copy.h"
 #include "cellfeed/io/range_coalescing.h"
 #include "cellfeed/io/read_buffer.h"
 
@@ -61,7 +62,11 @@ class PackedRows final : public FetchedRows {
  private:
   void begin_reads(std::vector<io::ByteRange> ranges);
   void read_ahead();
-  void decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const;
+  void decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices, void* values,
+                  OverrunRoom room) const;
+  void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
+                          const CsrSink& sink) const;
+  void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink) const;
   std::string first_inexact_value(const RecordView& record, DType out) const;
 
   std::shared_ptr<const CellsFile> file_;
@@ -156,14 +161,12 @@ std::string PackedRows::first_inexact_value(const RecordView& record, DType out)
   return text;
 }
 
-void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom room) const {
+void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
+                            void* values, OverrunRoom room) const {
   const RecordView& record = records_[i];
-  auto* values = static_cast<std::byte*>(sink.values) +
-                 sink.place[i] * static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   try {
     decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes,
-                  file_->header().value_dtype, sink.dtype, sink.casting,
-                  sink.indices + sink.place[i], values, room);
+                  file_->header().value_dtype, sink.dtype, sink.casting, indices, values, room);
   } catch (const Error& error) {
     const std::string where = error.kind() == ErrorKind::kPrecision
                                   ? first_inexact_value(record, sink.dtype)
@@ -177,19 +180,55 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, OverrunRoom roo
 void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   if (begin == end) return;
   wait();
-  // A row may write over what follows it only where later rows of this very call lie.
+  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i)
+    prefetch_record(records_[i].bytes, records_[i].length);
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
     in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
+  // The hardware has the lines behind the last row ready by itself.
+  if (sink.past_caches && !in_order)
+    decode_past_caches(begin, end, sink);
+  else
+    decode_into_caches(begin, end, in_order, sink);
+}
+
+void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
+                                    const CsrSink& sink) const {
+  // A row may write over what follows it only where later rows of this very call lie.
   const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
-  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i)
-    prefetch_record(records_[i].bytes, records_[i].length);
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRecordsAhead < end)
       prefetch_record(records_[i + kRecordsAhead].bytes, records_[i + kRecordsAhead].length);
     const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
-    decode_row(i, sink, roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
+    decode_row(i, sink, sink.indices + sink.place[i],
+               static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
+               roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
   }
+}
+
+// Rows are made in a scratch that stays in the nearest caches, and go to memory from there in whole
+// lines: a store of a line that is in no cache has it read first.
+void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
+                                    const CsrSink& sink) const {
+  static thread_local matrix::Buffer<std::int32_t> indices;
+  static thread_local matrix::Buffer<std::byte> values;
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t nnz = records_[i].nnz;
+    indices.reset(static_cast<std::size_t>(nnz));
+    values.reset(static_cast<std::size_t>(nnz * value_bytes));
+    decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
+    UpcomingBytes upcoming;
+    if (i + kRecordsAhead < end)
+      upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRecordsAhead].bytes),
+                  static_cast<std::int64_t>(records_[i + kRecordsAhead].length)};
+    copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
+               reinterpret_cast<std::byte*>(sink.indices + sink.place[i]), upcoming, true);
+    copy_bytes(values.data(), nnz * value_bytes,
+               static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes, {}, true);
+  }
+  publish_row_copies(true);
 }
 
 }  // namespace

@@ -74,6 +74,57 @@ class Unpacker {
   V32 mask_;
 };
 
+HWY_INLINE V32 BroadcastLast(V32 v) {
+  if constexpr (kLanes == 4) return hn::Broadcast<3>(v);
+  alignas(64) static constexpr std::uint32_t kLast[16] = {
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
+      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1};
+  return hn::TableLookupLanes(v, hn::SetTableIndices(D32(), kLast));
+}
+
+// Exceptions are patched this many at a time: loops that end after few different counts are
+// predicted better than exact ones.
+constexpr std::size_t kPatchStep = 8;
+// Room behind a block's numbers for exceptions that are not there.
+constexpr std::size_t kPatchRoom = kTableLanes;
+
+// As patch_exceptions, for numbers with kPatchRoom more behind them.
+HWY_INLINE bool PatchExceptions(const std::uint8_t* packed, StreamWidths widths, int entries,
+                                std::uint32_t* HWY_RESTRICT numbers) {
+  if (kPositionBits + widths.high_bits > kMaxTableBits)
+    return patch_exceptions(packed, widths, entries, numbers);
+  const DI32 d;
+  const auto count = static_cast<std::size_t>(widths.exceptions);
+  const Unpacker unpacker(kPositionBits + widths.high_bits);
+  HWY_ALIGN std::int32_t positions[kMaxExceptions + kTableLanes];
+  HWY_ALIGN std::uint32_t highs[kMaxExceptions + kTableLanes];
+  alignas(64) static constexpr std::int32_t kBefore[16] = {0, 0, 1, 2,  3,  4,  5,  6,
+                                                           7, 8, 9, 10, 11, 12, 13, 14};
+  auto last = hn::Set(d, -1);
+  auto valid = hn::Eq(last, last);
+  const std::size_t padded = (count + kPatchStep - 1) / kPatchStep * kPatchStep;
+  for (std::size_t i = 0; i < padded; i += kLanes) {
+    const V32 fields = unpacker.At(packed, i);
+    const auto live = hn::FirstN(d, count - std::min(count, i));
+    const auto position = hn::BitCast(d, hn::And(fields, hn::Set(D32(), kBlockEntries - 1)));
+    const auto before = hn::IfThenElse(
+        hn::FirstN(d, 1), last, hn::TableLookupLanes(position, hn::SetTableIndices(d, kBefore)));
+    const auto rises = hn::And(hn::Gt(position, before), hn::Lt(position, hn::Set(d, entries)));
+    valid = hn::And(valid, hn::Or(rises, hn::Not(live)));
+    last = hn::BitCast(d, BroadcastLast(hn::BitCast(D32(), position)));
+    hn::Store(hn::IfThenElse(live, position, hn::Iota(d, kBlockEntries)), d, positions + i);
+    hn::Store(hn::ShiftLeftSame(hn::Add(hn::ShiftRight<kPositionBits>(fields), hn::Set(D32(), 1)),
+                                widths.base_bits),
+              D32(), highs + i);
+  }
+  for (std::size_t i = 0; i < padded; i += kPatchStep) {
+#pragma GCC unroll 8
+    for (std::size_t j = i; j < i + kPatchStep; ++j) numbers[positions[j]] |= highs[j];
+  }
+  return hn::AllTrue(d, valid);
+}
+
 HWY_INLINE bool UnpackStream(const std::uint8_t* packed, StreamWidths widths, int entries,
                              std::uint32_t* HWY_RESTRICT numbers) {
   const Unpacker unpacker(widths.base_bits);
@@ -87,7 +138,7 @@ HWY_INLINE bool UnpackStream(const std::uint8_t* packed, StreamWidths widths, in
       hn::Store(unpacker.At(packed, i), D32(), numbers + i);
     }
   }
-  return patch_exceptions(packed + widths.base_bytes(entries), widths, entries, numbers);
+  return PatchExceptions(packed + widths.base_bytes(entries), widths, entries, numbers);
 }
 
 // Sums of the lanes up to and with each lane.
@@ -112,15 +163,6 @@ HWY_INLINE V32 PrefixSum(V32 v) {
                 hn::IfThenZeroElse(first, hn::TableLookupLanes(v, hn::SetTableIndices(d, kTwo))));
   }
   return v;
-}
-
-HWY_INLINE V32 BroadcastLast(V32 v) {
-  if constexpr (kLanes == 4) return hn::Broadcast<3>(v);
-  alignas(64) static constexpr std::uint32_t kLast[16] = {
-      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
-      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1,
-      kLanes - 1, kLanes - 1, kLanes - 1, kLanes - 1};
-  return hn::TableLookupLanes(v, hn::SetTableIndices(D32(), kLast));
 }
 
 // Turns codes into the bits of values.
@@ -155,8 +197,8 @@ HWY_INLINE void StoreSome(V32 v, std::size_t count, std::uint32_t* to) {
 
 // The numbers of one block, both streams.
 struct BlockNumbers {
-  HWY_ALIGN std::uint32_t gaps[kBlockEntries];
-  HWY_ALIGN std::uint32_t codes[kBlockEntries];
+  HWY_ALIGN std::uint32_t gaps[kBlockEntries + kPatchRoom];
+  HWY_ALIGN std::uint32_t codes[kBlockEntries + kPatchRoom];
 };
 
 // Reads blocks one behind the other.
@@ -245,19 +287,30 @@ class BlockWriter {
   V32 next_;  // lane i: the index it has when all gaps up to it are 0
 };
 
+// Blocks taken apart before they are written: by then their numbers have reached the nearest cache,
+// from where vectors over single patches are loaded without waiting.
+constexpr std::int64_t kGroupBlocks = 4;
+
 template <CodeOutput kOutput>
 BlockResult UnpackAs(const BlockRequest& request) {
   BlockReader<kOutput != CodeOutput::kNone> reader(request);
   BlockWriter<kOutput> writer(request);
-  BlockNumbers numbers;
-  for (std::int64_t left = request.nnz; left > 0; left -= kBlockEntries) {
-    const int entries = static_cast<int>(std::min<std::int64_t>(left, kBlockEntries));
-    if (!reader.Read(entries, numbers)) return {BlockStatus::kBadBlock, reader.data()};
-    const bool inside =
-        entries == kBlockEntries
-            ? writer.WriteFull(numbers)
-            : writer.WriteLast(numbers, static_cast<std::size_t>(entries), request.may_overrun);
-    if (!inside) return {BlockStatus::kBadIndex, reader.data()};
+  BlockNumbers blocks[kGroupBlocks];
+  for (std::int64_t left = request.nnz; left > 0; left -= kGroupBlocks * kBlockEntries) {
+    const std::int64_t in_group = std::min(left, kGroupBlocks * kBlockEntries);
+    const auto entries_of = [&](std::int64_t b) {
+      return static_cast<int>(std::min<std::int64_t>(in_group - b * kBlockEntries, kBlockEntries));
+    };
+    for (std::int64_t b = 0; b * kBlockEntries < in_group; ++b)
+      if (!reader.Read(entries_of(b), blocks[b])) return {BlockStatus::kBadBlock, reader.data()};
+    for (std::int64_t b = 0; b * kBlockEntries < in_group; ++b) {
+      const int entries = entries_of(b);
+      const bool inside =
+          entries == kBlockEntries
+              ? writer.WriteFull(blocks[b])
+              : writer.WriteLast(blocks[b], static_cast<std::size_t>(entries), request.may_overrun);
+      if (!inside) return {BlockStatus::kBadIndex, reader.data()};
+    }
   }
   return {BlockStatus::kDone, reader.data()};
 }

@@ -1,0 +1,148 @@
+#include "cellfeed/format/row_copy.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cellfeed/format/row_copy.cc"
+#include <hwy/foreach_target.h>  // includes this file once a target
+//
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace cellfeed::format {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Words = hn::ScalableTag<std::int32_t>;
+constexpr std::int64_t kLineBytes = 64;
+constexpr std::int64_t kLineWords = kLineBytes / 4;
+
+HWY_INLINE std::int32_t word_at(const std::byte* from, std::int64_t i) {
+  std::int32_t word;
+  std::memcpy(&word, from + 4 * i, sizeof(word));
+  return word;
+}
+
+HWY_INLINE hn::Vec<Words> words_at(const std::byte* from, std::int64_t i) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(Words(), word_at(from, i));
+#else
+  const hn::Repartition<std::uint8_t, Words> bytes;
+  return hn::BitCast(Words(),
+                     hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(from) + 4 * i));
+#endif
+}
+
+// One line of what comes next for each line copied.
+class Asker {
+ public:
+  explicit Asker(UpcomingBytes upcoming)
+      : next_(upcoming.data), end_(upcoming.data + upcoming.size) {}
+  HWY_INLINE void Ask() {
+    if (next_ < end_) hwy::Prefetch(next_);
+    next_ += kLineBytes;
+  }
+  HWY_INLINE void AskRest() {
+    for (; next_ < end_; next_ += kLineBytes) hwy::Prefetch(next_);
+  }
+
+ private:
+  const std::byte* next_;
+  const std::byte* end_;
+};
+
+// Words before the first whole line of `to`.
+HWY_INLINE std::int64_t words_to_line(const void* to) {
+  return static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % kLineBytes / 4);
+}
+
+template <bool kPastCaches>
+HWY_INLINE void store_words(hn::Vec<Words> v, std::int32_t* to) {
+  if constexpr (kPastCaches)
+    hn::Stream(v, Words(), to);
+  else
+    hn::StoreU(v, Words(), to);
+}
+
+// kAscends: whether the order of the words is of interest.
+template <bool kAscends, bool kPastCaches>
+HWY_INLINE bool copy_words(const std::byte* HWY_RESTRICT from, std::int64_t n,
+                           std::int32_t* HWY_RESTRICT to, UpcomingBytes upcoming) {
+  const Words d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  Asker asker(upcoming);
+  bool ascends = true;
+  std::int64_t i = 0;
+  const auto copy_one = [&] {
+    to[i] = word_at(from, i);
+    if constexpr (kAscends) ascends &= i + 1 == n || word_at(from, i) < word_at(from, i + 1);
+    ++i;
+  };
+  if constexpr (kPastCaches)
+    for (const std::int64_t head = std::min(n, words_to_line(to)); i < head;) copy_one();
+  auto rises = hn::Eq(hn::Zero(d), hn::Zero(d));
+  // The word behind a line is looked at too.
+  for (; i + kLineWords < n; i += kLineWords) {
+    asker.Ask();
+    for (std::int64_t j = i; j < i + kLineWords; j += lanes) {
+      const auto words = words_at(from, j);
+      if constexpr (kAscends) rises = hn::And(rises, hn::Lt(words, words_at(from, j + 1)));
+      store_words<kPastCaches>(words, to + j);
+    }
+  }
+  while (i < n) copy_one();
+  asker.AskRest();
+  return ascends && hn::AllTrue(d, rises);
+}
+
+bool CopyAscending(const std::byte* from, std::int64_t n, std::int32_t* to, UpcomingBytes upcoming,
+                   bool past_caches) {
+  return past_caches ? copy_words<true, true>(from, n, to, upcoming)
+                     : copy_words<true, false>(from, n, to, upcoming);
+}
+
+void CopyWords(const std::byte* from, std::int64_t n, std::int32_t* to, UpcomingBytes upcoming,
+               bool past_caches) {
+  if (past_caches)
+    copy_words<false, true>(from, n, to, upcoming);
+  else
+    copy_words<false, false>(from, n, to, upcoming);
+}
+
+void Publish() { hwy::FlushStream(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace cellfeed::format
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cellfeed::format {
+namespace {
+
+HWY_EXPORT(CopyAscending);
+HWY_EXPORT(CopyWords);
+HWY_EXPORT(Publish);
+
+}  // namespace
+
+bool copy_ascending(const std::byte* from, std::int64_t n, std::int32_t* to, UpcomingBytes upcoming,
+                    bool past_caches) {
+  return HWY_DYNAMIC_DISPATCH(CopyAscending)(from, n, to, upcoming, past_caches);
+}
+
+void copy_bytes(const std::byte* from, std::int64_t size, std::byte* to, UpcomingBytes upcoming,
+                bool past_caches) {
+  const std::int64_t words = size / 4;
+  HWY_DYNAMIC_DISPATCH(CopyWords)
+  (from, words, reinterpret_cast<std::int32_t*>(to), upcoming, past_caches);
+  std::memcpy(to + words * 4, from + words * 4, static_cast<std::size_t>(size - words * 4));
+}
+
+void publish_row_copies(bool past_caches) {
+  if (past_caches) HWY_DYNAMIC_DISPATCH(Publish)();
+}
+
+}  // namespace cellfeed::format
+#endif
