@@ -1,6 +1,8 @@
 #include "cellfeed/io/read_buffer.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -47,6 +49,24 @@ TEST(ReadBuffer, MovingKeepsTheBytes) {
   ReadBuffer third(5);
   third = std::move(second);
   EXPECT_TRUE(holds(third, 1000, 7));
+}
+
+TEST(ReadBuffer, AForkedChildHasSlabsOfItsOwn) {
+  ReadBuffer inherited(100'000);
+  std::memset(inherited.data(), 1, 100'000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ReadBuffer own(100'000);
+    std::memset(own.data(), 2, 100'000);
+    const bool is_right = holds(inherited, 100'000, 1) && holds(own, 100'000, 2);
+    inherited = ReadBuffer();
+    ::_exit(is_right ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(holds(inherited, 100'000, 1));
 }
 
 TEST(ReadBuffer, ThreadsShareSlabsWithoutMeeting) {

@@ -241,6 +241,7 @@ bool BatchIterator::State::admit_window(Window& window, bool waits) {
   if (budget.used() + bytes > budget.limit() / 2) return false;
   auto lease = budget.try_acquire(bytes);
   if (!lease) return false;
+  core->counters->peak_bytes = std::max(core->counters->peak_bytes.load(), budget.used());
   window.lease = std::move(*lease);
   return true;
 }
