@@ -23,8 +23,8 @@ struct LocalFileOptions {
   // Past the page cache (O_DIRECT), for a file read once that would evict everything else. Costs a
   // copy and 4 KiB granularity. Not with kMap.
   bool direct = false;
-  // kUring: reads in flight, 1 to 4096. More keeps deep devices busy; with direct each costs a
-  // buffer of 128 KiB per thread that reads at the same time.
+  // kUring: reads in flight, 1 to 4096, of all files of this process with that depth. More keeps
+  // deep devices busy; direct reads that are not aligned cost a buffer of 128 KiB each.
   int queue_depth = 64;
   // kPread: threads that share a read_many, the caller among them.
   int threads = 4;
