@@ -198,7 +198,8 @@ void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool i
   const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
-    if (i + kRecordsAhead < end)
+    // Past the end too: whoever decodes these rows decodes the next ones soon.
+    if (i + kRecordsAhead < n_rows())
       prefetch_record(records_[i + kRecordsAhead].bytes, records_[i + kRecordsAhead].length);
     const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
     decode_row(i, sink, sink.indices + sink.place[i],
@@ -220,7 +221,7 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
     values.reset(static_cast<std::size_t>(nnz * value_bytes));
     decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
     UpcomingBytes upcoming;
-    if (i + kRecordsAhead < end)
+    if (i + kRecordsAhead < n_rows())
       upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRecordsAhead].bytes),
                   static_cast<std::int64_t>(records_[i + kRecordsAhead].length)};
     copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
