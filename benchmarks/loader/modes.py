@@ -64,6 +64,8 @@ CONVERT = plain(kind="convert")
 DEVICE_RANDOM = Task("device", kind="device", data="packed", atlas="large")
 DEVICE_STREAM = Task("device", kind="device", data="packed", access="stream", atlas="large")
 
+DEVICE_BLOCKS = Task("device", kind="device", data="packed", atlas="large", **blocks(256))
+
 # "What it must reach" of the issue on the main job.
 MAIN_JOB = [
     Check("packed, true random, CSR / h5py rows in a Dataset", packed(), 200, H5PY_DATASET),
@@ -107,10 +109,10 @@ SPEED = [
           packed(is_cold=True, atlas="large", options=DIRECT), 0.9, DEVICE_RANDOM),
     Check("packed, block 64 / annbatch chunk 256", packed(**blocks(64)), 7, ANNBATCH_256),
     Check("packed, block 256 / annbatch chunk 256", packed(**blocks(256)), 7, ANNBATCH_256),
-    Check("packed, block 256, cold / device bandwidth",
-          packed(is_cold=True, atlas="large", **blocks(256)), 0.9, DEVICE_STREAM),
-    Check("packed, block 256, cold, direct / device bandwidth",
-          packed(is_cold=True, atlas="large", options=DIRECT, **blocks(256)), 0.9, DEVICE_STREAM),
+    Check("packed, block 256, cold / device bandwidth, blocks of that size, depth 64",
+          packed(is_cold=True, atlas="large", **blocks(256)), 0.9, DEVICE_BLOCKS),
+    Check("packed, block 256, cold, direct / device bandwidth, blocks of that size, depth 64",
+          packed(is_cold=True, atlas="large", options=DIRECT, **blocks(256)), 0.9, DEVICE_BLOCKS),
     Check("plain .h5ad, true random / AnnCollection", plain(), 50, ANN_COLLECTION),
     Check("plain .h5ad, true random / h5py rows in a Dataset", plain(), 400, H5PY_DATASET),
     Check("plain .h5ad, true random / h5py rows, handles kept", plain(), None, H5PY_ROWS),

@@ -100,13 +100,17 @@ class Runner:
                 shutil.rmtree(os.path.dirname(target), ignore_errors=True)
 
     def _measure_device(self, task: Task, atlas: Atlas) -> dict[str, Any]:
-        paths = atlas.paths(task.data)
-        largest = max(paths, key=os.path.getsize)
+        paths = [str(path) for path in atlas.paths(task.data)]
         cell_bytes = sum(os.path.getsize(path) for path in paths) / atlas.n_cells
-        if task.access == "stream":
-            rate, program = device.sequential_bytes_per_second(largest, self.seconds)
+        paths = [path for path in paths if path.endswith(".cells")] or paths
+        if task.access != "random":
+            if task.access == "stream":
+                rate, program = device.sequential_bytes_per_second(paths, self.seconds)
+            else:
+                block = task.block_size * cell_bytes
+                rate, program = device.blocks_bytes_per_second(paths, block, self.seconds)
             return {"rates": [rate / cell_bytes], "bytes_per_second": rate, "program": program}
-        rate, program = device.random_reads_per_second(largest, cell_bytes, self.seconds)
+        rate, program = device.random_reads_per_second(paths, cell_bytes, self.seconds)
         return {"rates": [rate], "program": program}
 
 
