@@ -208,8 +208,7 @@ inline void refuses_to_lose_precision(const RowStoreFactory& make) {
   const auto store = make(block, DType::kI64);
   const std::vector<std::int64_t> rows{0, 1};
   const auto fetched = store->fetch(rows, format::run_serially);
-  expect_error(
-      ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF32); }, "row 0");
+  expect_error(ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF32); }, "row 0");
   expect_error(
       ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF64); }, "9007199254740993");
   EXPECT_EQ(decode_rows(*fetched, DType::kF64, Casting::kSameKind).values[0][0],
