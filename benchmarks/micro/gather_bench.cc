@@ -20,13 +20,6 @@ using format::RowPiece;
 
 constexpr std::int64_t kGenes = 18'708;
 constexpr std::size_t kBatchRows = 1024;
-constexpr std::int64_t kRowsAhead = 2;  // as the reader of .h5ad files asks memory for
-constexpr std::int64_t kBytesAhead = 4096;
-
-void prefetch(const std::byte* data, std::int64_t bytes) {
-  for (std::int64_t at = 0; at < std::min(bytes, kBytesAhead); at += 64)
-    __builtin_prefetch(data + at);
-}
 
 // Rows of nnz entries each, as a file holds them.
 template <typename Index, typename Value>
@@ -66,26 +59,28 @@ struct Rows {
   }
 };
 
-// Arguments: entries of a row.
+// Arguments: entries of a row, whether rows go past the caches.
 template <typename Index, typename Value>
 void gather(benchmark::State& state) {
   const auto nnz = static_cast<std::size_t>(state.range(0));
+  const bool past_caches = state.range(1) != 0;
   const Rows<Index, Value> rows(nnz);
   const RowDecoder decoder("file", "X", kGenes, dtype_of<Index>(), dtype_of<Value>());
   std::vector<std::int32_t> indices(kBatchRows * nnz);
   std::vector<float> values(indices.size());
   std::size_t next = 0, n = 0;
   for (auto _ : state) {
-    if (next + kBatchRows + kRowsAhead > rows.order.size()) next = 0;
+    if (next + kBatchRows + 1 > rows.order.size()) next = 0;
     for (std::size_t i = 0; i < kBatchRows; ++i) {
-      const std::size_t ahead = rows.order[next + i + kRowsAhead];
-      prefetch(rows.index_piece(ahead).data, static_cast<std::int64_t>(nnz * sizeof(Index)));
-      prefetch(rows.value_piece(ahead).data, static_cast<std::int64_t>(nnz * sizeof(Value)));
       const RowPiece index = rows.index_piece(rows.order[next + i]);
       const RowPiece value = rows.value_piece(rows.order[next + i]);
+      const RowPiece next_index = rows.index_piece(rows.order[next + i + 1]);
+      const RowPiece next_value = rows.value_piece(rows.order[next + i + 1]);
       decoder.decode(0, {&index, 1}, {&value, 1}, DType::kF32, Casting::kExact,
-                     indices.data() + i * nnz, values.data() + i * nnz);
+                     indices.data() + i * nnz, values.data() + i * nnz,
+                     {{&next_index, 1}, {&next_value, 1}, past_caches});
     }
+    format::publish_row_copies(past_caches);
     benchmark::ClobberMemory();
     next += kBatchRows;
     n += kBatchRows;
@@ -96,8 +91,10 @@ void gather(benchmark::State& state) {
 
 }  // namespace
 
-BENCHMARK(gather<std::int32_t, float>)->ArgName("nnz")->Arg(300)->Arg(1000)->Arg(6000);
-BENCHMARK(gather<std::int64_t, float>)->ArgName("nnz")->Arg(1000);
-BENCHMARK(gather<std::int32_t, double>)->ArgName("nnz")->Arg(1000);
-BENCHMARK(gather<std::int32_t, std::int64_t>)->ArgName("nnz")->Arg(1000);
+BENCHMARK(gather<std::int32_t, float>)
+    ->ArgNames({"nnz", "past_caches"})
+    ->ArgsProduct({{300, 1000, 6000}, {0, 1}});
+BENCHMARK(gather<std::int64_t, float>)->ArgNames({"nnz", "past_caches"})->Args({1000, 0});
+BENCHMARK(gather<std::int32_t, double>)->ArgNames({"nnz", "past_caches"})->Args({1000, 0});
+BENCHMARK(gather<std::int32_t, std::int64_t>)->ArgNames({"nnz", "past_caches"})->Args({1000, 0});
 BENCHMARK_MAIN();
