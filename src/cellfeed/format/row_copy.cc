@@ -137,7 +137,8 @@ void copy_bytes(const std::byte* from, std::int64_t size, std::byte* to, Upcomin
   const std::int64_t words = size / 4;
   HWY_DYNAMIC_DISPATCH(CopyWords)
   (from, words, reinterpret_cast<std::int32_t*>(to), upcoming, past_caches);
-  std::memcpy(to + words * 4, from + words * 4, static_cast<std::size_t>(size - words * 4));
+  if (size > words * 4)
+    std::memcpy(to + words * 4, from + words * 4, static_cast<std::size_t>(size - words * 4));
 }
 
 void publish_row_copies(bool past_caches) {

@@ -28,7 +28,7 @@ struct Copy {
         n(std::ssize(words)),
         skipped_bytes(byte),
         skipped_words(word) {
-    std::memcpy(source(), words.data(), words.size() * 4);
+    if (n > 0) std::memcpy(source(), words.data(), words.size() * 4);
   }
   std::byte* source() { return from.data() + skipped_bytes; }
   std::int32_t* target() { return to.data() + skipped_words; }
