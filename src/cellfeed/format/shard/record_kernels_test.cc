@@ -172,6 +172,26 @@ TEST(RecordKernels, EveryTargetPlansAsTheReference) {
   }
 }
 
+// Narrowing to bytes must saturate at the borders of every width on the way.
+TEST(RecordKernels, EveryTargetSeesSingleExceptionsOfEverySize) {
+  for (int bits = 1; bits < 31; ++bits)
+    for (const std::int64_t offset : {-1, 0, 1, 100, 255}) {
+      const std::int64_t value = (std::int64_t{1} << bits) + offset;
+      if (value < 2 || value > 0x7fffffff) continue;
+      std::uint32_t numbers[kBlockEntries] = {};
+      for (int i = 0; i < kBlockEntries; ++i) numbers[i] = static_cast<std::uint32_t>(i % 2);
+      numbers[37] = numbers[101] = static_cast<std::uint32_t>(value);
+      const StreamPlan expected = plan_stream_scalar(numbers, kBlockEntries);
+      for_each_target([&] {
+        const StreamPlan plan = plan_stream(numbers, kBlockEntries);
+        ASSERT_EQ(plan.widths.word(), expected.widths.word()) << value;
+        ASSERT_EQ(plan.has_high[0], expected.has_high[0]) << value;
+        ASSERT_EQ(plan.has_high[1], expected.has_high[1]) << value;
+      });
+      if (HasFatalFailure()) return;
+    }
+}
+
 TEST(RecordKernels, NoOtherWidthsTakeFewerBytes) {
   std::mt19937_64 random(4);
   for (int trial = 0; trial < 300; ++trial) {

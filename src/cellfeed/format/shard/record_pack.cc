@@ -173,8 +173,10 @@ void Narrow(const std::uint32_t* numbers, Narrowed& narrowed) {
   const DI32 d;
   const hn::Rebind<std::uint8_t, DI32> d8;
   const auto* from = reinterpret_cast<const std::int32_t*>(numbers);
+  // Highway 1.0 narrows 0x8000 to 0x80ff as if their upper byte were not there.
+  const auto most = hn::Set(d, 255);
   for (std::size_t i = 0; i < kBlock; i += kLanes)
-    hn::StoreU(hn::DemoteTo(d8, hn::LoadU(d, from + i)), d8, narrowed.bytes + i);
+    hn::StoreU(hn::DemoteTo(d8, hn::Min(hn::LoadU(d, from + i), most)), d8, narrowed.bytes + i);
 }
 
 std::uint32_t Largest(const std::uint32_t* numbers) {
