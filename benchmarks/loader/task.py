@@ -55,6 +55,8 @@ class Task:
             parts.append(self.option("opened_for"))
         if self.option("is_opened_each_epoch"):
             parts.append("opened each epoch")
+        if self.option("is_shuffled"):
+            parts.append("shuffled")
         if self.is_cold:
             parts.append("cold")
         if self.is_training:

@@ -55,7 +55,10 @@ def _read(task: Any, atlas: Atlas, loader: cf.Loader) -> Iterator[Delivered]:
 
 def convert(task: Any, atlas: Atlas, target: str) -> None:
     cf.convert_to_shards(
-        atlas.files(task.data), output_dir=target, gene_order=task.option("gene_order", "source")
+        atlas.files(task.data),
+        output_dir=target,
+        gene_order=task.option("gene_order", "source"),
+        shuffle=task.option("is_shuffled", False),
     )
 
 
