@@ -109,7 +109,6 @@ void add_shard(CLI::App& program, Session& session) {
   verb.add_option("--seed", options.seed,
                   "Of the shuffle: the same seed, the same order [default: 0]")
       ->needs("--shuffle")
-      ->check(CLI::NonNegativeNumber)
       ->type_name("N");
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
