@@ -168,6 +168,20 @@ TEST_F(Program, SimulateMakesACellPerRequestAndSaysWhatItDid) {
               HasSubstr("copies"));
 }
 
+TEST_F(Program, AWrongSeedIsRefusedAsItWasGiven) {
+  for (const std::string seed : {"x", "-1", "1.5", "18446744073709551616", ""}) {
+    const Outcome outcome =
+        run({"shard", "--shuffle", "--seed", seed, "--output-dir", dir_.file("out"), input_});
+    EXPECT_EQ(outcome.code, 2) << seed;
+    EXPECT_THAT(outcome.err, HasSubstr("'" + seed + "'"));
+    EXPECT_FALSE(std::filesystem::exists(dir_.file("out"))) << seed;
+  }
+  EXPECT_EQ(run({"shard", "--shuffle", "--seed", "18446744073709551615", "--output-dir",
+                 dir_.file("out"), input_})
+                .code,
+            0);
+}
+
 TEST_F(Program, CtrlCLeavesNoTemporaryFilesAndExits130) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "TSan does not follow threads of a forked child";

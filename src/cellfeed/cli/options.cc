@@ -1,5 +1,7 @@
 #include "cellfeed/cli/options.h"
 
+#include <charconv>
+
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 
@@ -44,6 +46,23 @@ void add_join_option(CLI::App& verb, std::string& join) {
 void add_layer_option(CLI::App& verb, std::string& layer) {
   verb.add_option("--layer", layer, "Which matrix: X, raw/X, or the name of a layer [default: X]")
       ->type_name("NAME");
+}
+
+CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help) {
+  // CLI11 takes -1 and 2^64 as 2^64 - 1.
+  return verb
+      .add_option_function<std::string>(
+          "--seed",
+          [&seed](const std::string& text) {
+            const char* end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data(), end, seed);
+            if (error != std::errc() || stop != end)
+              throw CLI::ValidationError(
+                  "--seed",
+                  fmt::format("must be a whole number from 0 to 2^64 - 1, is '{}'", text));
+          },
+          help + " [default: 0]")
+      ->type_name("N");
 }
 
 void add_compression_option(CLI::App& verb, format::h5ad::Compression& compression) {

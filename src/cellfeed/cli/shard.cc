@@ -106,10 +106,8 @@ void add_shard(CLI::App& program, Session& session) {
   verb.add_flag("--shuffle", options.shuffle,
                 "Write the cells of all inputs in one random order, in two passes; needs the space "
                 "of the shards once more while it runs");
-  verb.add_option("--seed", options.seed,
-                  "Of the shuffle: the same seed, the same order [default: 0]")
-      ->needs("--shuffle")
-      ->type_name("N");
+  add_seed_option(verb, options.seed, "Of the shuffle: the same seed, the same order")
+      ->needs("--shuffle");
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--resume", arguments->resume, "Continue a conversion that was interrupted");

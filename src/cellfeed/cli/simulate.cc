@@ -77,8 +77,7 @@ void add_simulate(CLI::App& program, Session& session) {
                   "Split over K files: atlas_0.h5ad, atlas_1.h5ad, ... [default: 1]")
       ->check(CLI::PositiveNumber)
       ->type_name("K");
-  verb.add_option("--seed", options->seed, "The same seed gives the same cells [default: 0]")
-      ->type_name("N");
+  add_seed_option(verb, options->seed, "The same seed gives the same cells");
   verb.add_option("--order", options->order,
                   "random; source: copies of a cell side by side; or an obs column: runs of one "
                   "label, as in an atlas "
