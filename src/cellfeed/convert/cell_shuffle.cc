@@ -90,12 +90,17 @@ BucketSlot CellShuffle::slot_of(std::int64_t source, std::int64_t row) const {
   return {bucket, position - begin_of(bucket)};
 }
 
-std::vector<std::int64_t> CellShuffle::wanted_rows(const SourceRange& range) const {
-  std::vector<std::int64_t> rows;
-  rows.reserve(static_cast<std::size_t>(range.n_cells()));
-  for (std::int64_t row = range.begin; row < range.end; ++row)
-    if (slot_of(range.source, row).bucket >= 0) rows.push_back(row);
-  return rows;
+CellShuffle::WantedRows CellShuffle::wanted_rows(const SourceRange& range) const {
+  WantedRows wanted;
+  wanted.rows.reserve(static_cast<std::size_t>(range.n_cells()));
+  wanted.slots.reserve(wanted.rows.capacity());
+  for (std::int64_t row = range.begin; row < range.end; ++row) {
+    const BucketSlot slot = slot_of(range.source, row);
+    if (slot.bucket < 0) continue;
+    wanted.rows.push_back(row);
+    wanted.slots.push_back(slot);
+  }
+  return wanted;
 }
 
 std::vector<ObsScatter::Piece> CellShuffle::scatter_obs(const SourceRange& range) {
@@ -112,18 +117,14 @@ void CellShuffle::add_obs(const std::vector<ObsScatter::Piece>& pieces) {
                          static_cast<std::size_t>(bytes->size())});
 }
 
-void CellShuffle::add_rows(const SourceRange& range, const shard::EncodedRows& rows) {
+void CellShuffle::add_rows(std::span<const BucketSlot> slots, const shard::EncodedRows& rows) {
   const auto* bytes = reinterpret_cast<const std::byte*>(rows.bytes.data());
-  std::size_t i = 0;
-  for (std::int64_t row = range.begin; row < range.end; ++row) {
-    const BucketSlot place = slot_of(range.source, row);
-    if (place.bucket < 0) continue;
-    const RowHeader header{static_cast<std::uint32_t>(place.slot), rows.lengths[i], rows.nnz[i],
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const RowHeader header{static_cast<std::uint32_t>(slots[i].slot), rows.lengths[i], rows.nnz[i],
                            rows.not_finite.empty() ? 0 : rows.not_finite[i]};
-    rows_.append(place.bucket, std::as_bytes(std::span(&header, 1)));
-    rows_.append(place.bucket, {bytes, header.length});
+    rows_.append(slots[i].bucket, std::as_bytes(std::span(&header, 1)));
+    rows_.append(slots[i].bucket, {bytes, header.length});
     bytes += header.length;
-    ++i;
   }
 }
 

@@ -45,13 +45,17 @@ class CellShuffle {
               const CellShuffleSpec& spec);
 
   std::int64_t n_buckets() const { return n_buckets_; }
-  // Rows of the source that are to be written, in order.
-  std::vector<std::int64_t> wanted_rows(const SourceRange& range) const;
+  // Rows of the source that are to be written, in order, and where each goes.
+  struct WantedRows {
+    std::vector<std::int64_t> rows;
+    std::vector<BucketSlot> slots;
+  };
+  WantedRows wanted_rows(const SourceRange& range) const;
 
   std::vector<ObsScatter::Piece> scatter_obs(const SourceRange& range);
   void add_obs(const std::vector<ObsScatter::Piece>& pieces);
-  // rows: those of wanted_rows(range).
-  void add_rows(const SourceRange& range, const format::shard::EncodedRows& rows);
+  // Slots and rows of one wanted_rows().
+  void add_rows(std::span<const BucketSlot> slots, const format::shard::EncodedRows& rows);
 
   // What take() of the bucket will hold, about.
   std::int64_t plan_take_bytes(std::int64_t bucket) const;

@@ -32,7 +32,11 @@ struct Task {
 };
 
 using TaskResult = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
-using ScatterResult = std::variant<shard::EncodedRows, std::vector<ObsScatter::Piece>>;
+struct ScatteredRows {
+  std::vector<BucketSlot> slots;
+  shard::EncodedRows rows;
+};
+using ScatterResult = std::variant<ScatteredRows, std::vector<ObsScatter::Piece>>;
 
 class Conversion {
  public:
@@ -308,16 +312,18 @@ void Conversion::scatter(CellShuffle& shuffle, std::int64_t cells_before) {
       [&](std::int64_t i) -> ScatterResult {
         const SourceRange& range = tasks[i].range;
         if (tasks[i].is_obs) return shuffle.scatter_obs(range);
-        const std::vector<std::int64_t> rows = shuffle.wanted_rows(range);
-        return rows.empty() ? shard::EncodedRows() : encode(range.source, rows);
+        CellShuffle::WantedRows wanted = shuffle.wanted_rows(range);
+        shard::EncodedRows rows;
+        if (!wanted.rows.empty()) rows = encode(range.source, wanted.rows);
+        return ScatteredRows{std::move(wanted.slots), std::move(rows)};
       },
       [&](std::int64_t i, ScatterResult&& result) {
         if (auto* obs = std::get_if<std::vector<ObsScatter::Piece>>(&result))
           return shuffle.add_obs(*obs);
-        const auto& rows = std::get<shard::EncodedRows>(result);
-        shuffle.add_rows(tasks[i].range, rows);
+        const auto& scattered = std::get<ScatteredRows>(result);
+        shuffle.add_rows(scattered.slots, scattered.rows);
         pages_->passed(tasks[i].range);
-        meter.advance(rows.n_rows());
+        meter.advance(scattered.rows.n_rows());
       },
       options_.stop);
 }

@@ -15,9 +15,9 @@ namespace cellfeed::format {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Words = hn::ScalableTag<std::int32_t>;
 constexpr std::int64_t kLineBytes = 64;
 constexpr std::int64_t kLineWords = kLineBytes / 4;
+using Words = hn::CappedTag<std::int32_t, kLineWords>;  // a line is a whole number of vectors
 
 HWY_INLINE std::int32_t word_at(const std::byte* from, std::int64_t i) {
   std::int32_t word;
