@@ -15,6 +15,7 @@
 #include "cellfeed/convert/export.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/testing/chi_square.h"
+#include "cellfeed/testing/conversion_error.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 using testing::column_texts;
 using testing::directory_bytes;
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::read_back;
 using testing::ReadBack;
@@ -57,17 +59,6 @@ class Shuffle : public ::testing::Test {
   std::map<std::string, std::vector<std::byte>> bytes_of(const ConvertOptions& options) const {
     convert_to_shards(options);
     return directory_bytes(options.output_dir);
-  }
-
-  static std::string error_of(const ConvertOptions& options, ErrorKind kind) {
-    try {
-      convert_to_shards(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "was accepted";
-    return {};
   }
 
   TempDir dir_;

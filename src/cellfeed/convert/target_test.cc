@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/testing/conversion_error.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -18,6 +19,7 @@ namespace cellfeed::convert {
 namespace {
 
 using testing::directory_bytes;
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::SmallAtlas;
 using testing::TempDir;
@@ -37,17 +39,6 @@ class Target : public ::testing::Test {
     options.threads = 2;
     options.existing = existing;
     return options;
-  }
-
-  static std::string error_of(const ConvertOptions& options, ErrorKind kind) {
-    try {
-      convert_to_shards(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "was accepted";
-    return {};
   }
 
   TempDir dir_;

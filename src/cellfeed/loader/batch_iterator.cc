@@ -107,7 +107,6 @@ Registry& registry() {
 }  // namespace
 
 // ---- the driver
-// -------------------------------------------------------------------------------------------------
 
 // Batches are begun here while the next window is read by a thread of its own: a disk that is
 // waited for is always busy.
@@ -166,7 +165,6 @@ std::shared_ptr<Window> BatchIterator::State::take_window() {
 }
 
 // ---- the reader, a window or more ahead of the driver
-// -----------------------------------------------------------------
 
 // Windows are begun ahead of the one that is waited for, so that a disk has its next reads while it
 // does the last of these. The first is waited for alone: nothing delays the first batch.
@@ -320,7 +318,6 @@ std::shared_ptr<PendingBatch> BatchIterator::State::begin_batch(
 }
 
 // ---- the pool's threads
-// -----------------------------------------------------------------------------------------
 
 void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice& slice,
                                      PendingBatch& pending) {
@@ -351,7 +348,6 @@ void BatchIterator::State::fail(PendingBatch& pending) noexcept {
 }
 
 // ---- the consumer
-// -----------------------------------------------------------------------------------------------
 
 BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan,
                              std::int64_t first, std::int64_t step)

@@ -12,6 +12,7 @@
 #include "cellfeed/loader/batch_iterator.h"
 #include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/sampling/streaming.h"
+#include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/random_csr.h"
 #include "cellfeed/transform/normalize.h"
 #include "cellfeed/transform/select_genes.h"
@@ -19,6 +20,7 @@
 namespace cellfeed::loader {
 namespace {
 
+using testing::drain;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kRows = 500;
@@ -85,16 +87,6 @@ sampling::Plan plan_of(std::int64_t batch_size, std::int64_t block_size = 1,
                        std::uint64_t epoch = 0) {
   return sampling::Plan(std::make_shared<sampling::BlockShuffling>(2 * kRows, block_size),
                         {.batch_size = batch_size, .fetch_factor = 4}, 11, epoch);
-}
-
-std::vector<std::shared_ptr<LoadedBatch>> drain(BatchIterator& iterator) {
-  std::vector<std::shared_ptr<LoadedBatch>> batches;
-  for (;;) {
-    std::shared_ptr<LoadedBatch> batch;
-    const auto status = iterator.next(1000, &batch);
-    if (status == BatchIterator::Status::kEnd) return batches;
-    if (status == BatchIterator::Status::kReady) batches.push_back(std::move(batch));
-  }
 }
 
 std::map<std::int32_t, float> row_of(const matrix::CsrBlock& block, std::int64_t row) {

@@ -16,6 +16,7 @@
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/loader/batch_iterator.h"
 #include "cellfeed/sampling/block_shuffling.h"
+#include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/random_csr.h"
 
 namespace cellfeed::loader {
@@ -99,13 +100,7 @@ std::vector<std::shared_ptr<LoadedBatch>> load(std::shared_ptr<const LoaderCore>
   const sampling::Plan plan(std::make_shared<sampling::BlockShuffling>(kRows, 1),
                             {.batch_size = 32, .fetch_factor = 2}, 5, 0);
   BatchIterator iterator(std::move(core), plan);
-  std::vector<std::shared_ptr<LoadedBatch>> batches;
-  for (;;) {
-    std::shared_ptr<LoadedBatch> batch;
-    const auto status = iterator.next(1000, &batch);
-    if (status == BatchIterator::Status::kEnd) return batches;
-    if (status == BatchIterator::Status::kReady) batches.push_back(std::move(batch));
-  }
+  return testing::drain(iterator);
 }
 
 const matrix::ValueBuffer& values_of(const matrix::Batch& batch) {
