@@ -15,9 +15,11 @@ SHORT ?=
 # Seconds that each fuzzer runs in `make fuzz` and `make test`.
 FUZZ_SECONDS ?= $(if $(FUZZ_LONG),600,5)
 
+ATTACK_SECONDS ?= 3600
+
 READY := .venv/.ready
 BUILT := .venv/.built
-SOURCES := $(shell find CMakeLists.txt cmake src bindings python -not -name '*.pyc' -not -name __pycache__ 2>/dev/null)
+SOURCES := $(shell find CMakeLists.txt cmake src bindings python tests/faults -not -name '*.pyc' -not -name __pycache__ 2>/dev/null)
 CPP_FILES = $$(find src bindings benchmarks fuzz tests -name '*.h' -o -name '*.cc')
 
 .PHONY: help
@@ -51,7 +53,7 @@ build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
 	cmake --build $(BUILD) -j $(JOBS)
 
 .PHONY: test
-test: lint test-layers build-all test-cpp test-python examples fuzz bench-short ## install, build and run all tests
+test: lint test-layers build-all test-types test-cpp test-python examples fuzz bench-short ## install, build and run all tests
 	@printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
 
 .PHONY: test-cpp
@@ -68,6 +70,10 @@ test-python: build ## the Python tests
 test-layers: $(READY) ## no include and no import against the layers
 	python tools/check_layers.py
 
+.PHONY: test-types
+test-types: build ## mypy and pyright over examples, documents and what users' checkers should see
+	python tools/check_types.py
+
 .PHONY: examples
 examples: build ## every script of examples/, in its short form
 	@tools/run_each.sh examples
@@ -75,6 +81,10 @@ examples: build ## every script of examples/, in its short form
 .PHONY: fuzz
 fuzz: build-all ## every fuzzer for FUZZ_SECONDS
 	@tools/run_each.sh fuzz $(BUILD) $(FUZZ_SECONDS)
+
+.PHONY: attack
+attack: build ## fail or kill the writers at each of their system calls for an hour; ATTACK_SECONDS for less
+	.venv/bin/python tests/python/attack.py --seconds $(ATTACK_SECONDS) --table docs/reliability.md
 
 .PHONY: bench-short
 bench-short: build-all ## every benchmark, only long enough to see that it runs

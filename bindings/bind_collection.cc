@@ -2,9 +2,12 @@
 #include <arrow/api.h>
 #include <arrow/c/bridge.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -14,7 +17,10 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/matrix/gene_names.h"
+#include "cellfeed/matrix/obs.h"
 #include "gil.h"
+#include "paths.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -59,6 +65,18 @@ std::shared_ptr<arrow::Table> import_table(nb::handle arrow_object) {
 using Int32Array = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ValueArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// Column -> its labels in the order of their codes, and the label that means missing.
+using GivenLabels =
+    std::map<std::string,
+             std::pair<std::optional<matrix::Categories>, std::optional<matrix::Category>>>;
+
+std::shared_ptr<const Collection> with_labels(const Collection& self, GivenLabels given) {
+  std::map<std::string, collection::LabelMap> maps;
+  for (auto& [name, labels] : given)
+    maps.emplace(name, collection::LabelMap{std::move(labels.first), std::move(labels.second)});
+  return self.with_labels(std::move(maps));
+}
+
 // A collection of one store that holds copies of the arrays: what is in memory, served as files
 // are.
 std::shared_ptr<const Collection> collection_from_memory(
@@ -92,18 +110,18 @@ std::shared_ptr<const Collection> collection_from_memory(
   return std::make_shared<Collection>(std::move(stores), options);
 }
 
-std::shared_ptr<const Collection> open_collection(const std::vector<std::string>& paths,
-                                                  const std::optional<std::string>& join,
-                                                  std::optional<std::vector<std::string>> genes,
-                                                  bool make_unique, const std::string& layer,
-                                                  std::int64_t cache_bytes,
-                                                  const std::string& access) {
+std::shared_ptr<const Collection> open_collection(
+    std::vector<FilePath> paths, const std::optional<std::string>& join,
+    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
+    std::int64_t cache_bytes, const std::string& access, const std::string& verify) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
+  options.open.verify = verify;
   options.make_unique = make_unique;
   if (genes) {
+    if (join) throw_invalid("genes fixes the gene axis: give either genes or join, not both");
     options.join = collection::Join::kFixed;
     options.genes = std::move(*genes);
   } else if (join) {
@@ -112,15 +130,20 @@ std::shared_ptr<const Collection> open_collection(const std::vector<std::string>
     options.join = *join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
   }
   const ReleasedGil released;
-  return Collection::open(paths, options);
+  return Collection::open(path_bytes(std::move(paths)), options);
+}
+
+const format::RowStore& checked_store(const Collection& self, std::int64_t s) {
+  if (s < 0 || s >= self.n_stores())
+    throw Error(ErrorKind::kOutOfRange,
+                fmt::format("file must be in [0, {}): {}", self.n_stores(), s));
+  return self.store(s);
 }
 
 nb::dict store_info(const Collection& self, std::int64_t s) {
-  if (s < 0 || s >= self.n_stores())
-    throw Error(ErrorKind::kOutOfRange, fmt::format("no such store: {} of {}", s, self.n_stores()));
-  const format::StoreInfo& info = self.store(s).info();
+  const format::StoreInfo& info = checked_store(self, s).info();
   nb::dict out;
-  out["path"] = info.path;
+  out["path"] = as_path(info.path);
   out["format"] = info.format;
   out["layer"] = info.layer;
   out["n_cells"] = info.n_rows;
@@ -132,6 +155,30 @@ nb::dict store_info(const Collection& self, std::int64_t s) {
   out["rows_per_chunk"] = info.rows_per_chunk;
   out["bytes_on_disk"] = info.bytes_on_disk;
   return out;
+}
+
+// Names of the cells of one store, in its order; O(cells) memory.
+ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
+  const format::RowStore& store = checked_store(self, s);
+  const matrix::FixedColumn column = store.obs_column("_index");
+  if (!column.is_categorical)
+    throw Error(ErrorKind::kUnsupported, "the cells are not named by text", store.info().path);
+  const std::vector<std::string> texts = matrix::category_texts(column);
+  arrow::LargeStringBuilder builder;
+  arrow::Status status;
+  dispatch_dtype(column.dtype, [&](auto zero) {
+    const auto* codes = static_cast<const decltype(zero)*>(column.values);
+    for (std::int64_t i = 0; i < column.length && status.ok(); ++i) {
+      const auto code = static_cast<std::int64_t>(codes[i]);
+      status =
+          code < 0 ? builder.AppendNull() : builder.Append(texts[static_cast<std::size_t>(code)]);
+    }
+  });
+  std::shared_ptr<arrow::Array> names;
+  if (status.ok()) status = builder.Finish(&names);
+  if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString());
+  return {
+      arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::large_utf8())}), {names})};
 }
 
 nb::object gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
@@ -153,6 +200,14 @@ nb::object gather(const Collection& self, const JoinedColumn& column, const Int6
 }  // namespace
 
 void bind_collection(nb::module_& module) {
+  module.def(
+      "explain_missing_genes",
+      [](const std::vector<std::string>& missing, std::vector<std::string> names) {
+        const matrix::GeneAxis axis{std::move(names)};
+        const matrix::GeneAxis* axes[] = {&axis};
+        return matrix::explain_missing_genes(missing, axes);
+      },
+      "missing"_a, "names"_a);
   nb::class_<ArrowStream>(module, "ArrowStream")
       .def("__arrow_c_stream__", &ArrowStream::export_stream, "requested_schema"_a = nb::none());
   nb::class_<JoinedColumn>(module, "ObsColumn")
@@ -164,7 +219,7 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
-                  "layer"_a, "cache_bytes"_a, "access"_a)
+                  "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none())
@@ -172,8 +227,12 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("n_stores", &Collection::n_stores)
       .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })
       .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
-      .def_prop_ro("obs_names", &Collection::obs_names)
-      .def_prop_ro("fingerprint", &Collection::fingerprint)
+      .def("with_labels", &with_labels, "labels"_a)
+      .def_prop_ro("missing_genes", &Collection::missing_genes)
+      .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
+      .def_prop_ro("missing_genes_text", &Collection::missing_genes_text)
+      .def_prop_ro("obs_names", &Collection::obs_names, nb::call_guard<ReleasedGil>())
+      .def_prop_ro("fingerprint", &Collection::fingerprint, nb::call_guard<ReleasedGil>())
       .def_prop_ro("offsets",
                    [](const Collection& self) {
                      return std::vector<std::int64_t>(self.offsets().begin(), self.offsets().end());
@@ -181,11 +240,14 @@ void bind_collection(nb::module_& module) {
       .def("store_info", &store_info, "store"_a)
       .def(
           "store_genes",
-          [](const Collection& self, std::int64_t s) { return self.store(s).genes().names; },
+          [](const Collection& self, std::int64_t s) {
+            return checked_store(self, s).genes().names;
+          },
           "store"_a)
       .def(
           "gene_map",
           [](const Collection& self, std::int64_t s) -> nb::object {
+            checked_store(self, s);
             const auto map = self.gene_map(s);
             if (map.empty()) return nb::none();
             return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
@@ -203,14 +265,21 @@ void bind_collection(nb::module_& module) {
           "read_obs",
           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
             const ReleasedGil released;
-            return ArrowStream{self.store(s).read_obs(begin, end)};
+            return ArrowStream{checked_store(self, s).read_obs(begin, end)};
           },
           "store"_a, "begin"_a, "end"_a)
+      .def(
+          "read_obs_names",
+          [](const Collection& self, std::int64_t s) {
+            const ReleasedGil released;
+            return read_obs_names(self, s);
+          },
+          "store"_a)
       .def(
           "read_var",
           [](const Collection& self, std::int64_t s) {
             const ReleasedGil released;
-            return ArrowStream{self.store(s).read_var()};
+            return ArrowStream{checked_store(self, s).read_var()};
           },
           "store"_a);
 }

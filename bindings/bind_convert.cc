@@ -14,7 +14,9 @@
 #include "cellfeed/convert/simulate.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/verify.h"
+#include "cellfeed/io/atomic_file.h"
 #include "gil.h"
+#include "paths.h"
 #include "watched_work.h"
 
 namespace nb = nanobind;
@@ -41,12 +43,12 @@ format::h5ad::Compression compression_of(const std::string& name) {
       {{"none", format::h5ad::Compression::kNone}, {"gzip", format::h5ad::Compression::kGzip}});
 }
 
-// Runs `work` on options that every long operation has.
+// Runs `work` on options that every long operation has. memory_budget: 0 for the default.
 template <typename Options, typename Work>
 auto run_with(Options& options, int threads, std::int64_t memory_budget, const nb::object& progress,
               Work work) {
   options.threads = threads;
-  options.memory_budget = memory_budget;
+  if (memory_budget > 0) options.memory_budget = memory_budget;
   return run_watched(progress, [&](auto report, auto stop) {
     options.progress = std::move(report);
     options.stop = std::move(stop);
@@ -67,18 +69,19 @@ nb::dict figures_of(const Result& r) {
   return out;
 }
 
-nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_dir,
+nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
-                           std::string join, bool shuffle, std::uint64_t seed, bool make_unique,
-                           int threads, std::int64_t memory_budget, const std::string& existing,
+                           bool refuse_absent_genes, std::string join, bool shuffle,
+                           std::uint64_t seed, bool make_unique, int threads,
+                           std::int64_t memory_budget, const std::string& existing,
                            const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
   using format::shard::Layout;
   convert::ConvertOptions options;
-  options.inputs = std::move(inputs);
-  options.output_dir = std::move(output_dir);
+  options.inputs = path_bytes(std::move(inputs));
+  options.output_dir = std::move(output_dir.bytes);
   options.shard_size = shard_size;
   options.layout =
       choose<Layout>("layout", layout, {{"packed", Layout::kPacked}, {"dense", Layout::kDense}});
@@ -86,6 +89,7 @@ nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_d
   options.gene_order = choose<GeneOrder>(
       "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
   options.genes = std::move(genes);
+  options.refuse_absent_genes = refuse_absent_genes;
   options.join = std::move(join);
   options.shuffle = shuffle;
   options.seed = seed;
@@ -101,16 +105,18 @@ nb::dict convert_to_shards(std::vector<std::string> inputs, std::string output_d
   out["n_shards_resumed"] = r.n_shards_resumed;
   out["not_finite"] = r.not_finite;
   out["n_absent_genes"] = r.n_absent_genes;
+  out["n_genes_left_out"] = r.n_genes_left_out;
+  out["absent_genes_text"] = r.absent_genes_text;
   return out;
 }
 
-nb::dict export_h5ad(std::vector<std::string> inputs, std::string output, std::string layer,
+nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string layer,
                      std::string join, bool make_unique, bool keep_stored_gene_order,
                      bool keep_source_columns, const std::string& compression, int threads,
                      std::int64_t memory_budget, bool overwrite, const nb::object& progress) {
   convert::ExportOptions options;
-  options.inputs = std::move(inputs);
-  options.output = std::move(output);
+  options.inputs = path_bytes(std::move(inputs));
+  options.output = std::move(output.bytes);
   options.layer = std::move(layer);
   options.join = std::move(join);
   options.make_unique = make_unique;
@@ -123,15 +129,15 @@ nb::dict export_h5ad(std::vector<std::string> inputs, std::string output, std::s
   return figures_of(r);
 }
 
-nb::dict simulate(std::string like, std::string layer, std::int64_t n_cells, std::string output,
+nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePath output,
                   std::int64_t n_files, std::uint64_t seed, std::string order, bool thin,
                   const std::string& compression, int threads, std::int64_t memory_budget,
                   bool overwrite, const nb::object& progress) {
   convert::SimulateOptions options;
-  options.like = std::move(like);
+  options.like = std::move(like.bytes);
   options.layer = std::move(layer);
   options.n_cells = n_cells;
-  options.output = std::move(output);
+  options.output = std::move(output.bytes);
   options.n_files = n_files;
   options.seed = seed;
   options.order = std::move(order);
@@ -143,14 +149,16 @@ nb::dict simulate(std::string like, std::string layer, std::int64_t n_cells, std
   nb::dict out = figures_of(r);
   out["n_real_cells"] = r.n_real_cells;
   out["has_counts"] = r.has_counts;
-  out["files"] = r.files;
+  nb::list files;
+  for (const std::string& file : r.files) files.append(as_path(file));
+  out["files"] = files;
   return out;
 }
 
 std::vector<format::shard::Damage> find_damage(const std::string& dir, int threads,
                                                const convert::ProgressCallback& report,
                                                const std::stop_token& stop) {
-  exec::ThreadPool pool(threads > 0 ? threads : exec::default_thread_count());
+  exec::ThreadPool pool(exec::checked_thread_count(threads));
   const convert::ProgressMeter clock({}, "verifying", 0);
   return format::shard::verify_shard_dir(
       dir,
@@ -165,10 +173,10 @@ std::vector<format::shard::Damage> find_damage(const std::string& dir, int threa
       });
 }
 
-nb::list verify(const std::string& dir, int threads, const nb::object& progress) {
-  if (threads < 0) throw_invalid("threads cannot be negative: {}", threads);
+nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
+  exec::checked_thread_count(threads);
   const auto damages = run_watched(progress, [&](const auto& report, const auto& stop) {
-    return find_damage(dir, threads, report, stop);
+    return find_damage(dir.bytes, threads, report, stop);
   });
   nb::list out;
   for (const auto& d : damages) {
@@ -184,17 +192,26 @@ nb::list verify(const std::string& dir, int threads, const nb::object& progress)
   return out;
 }
 
-std::string describe(const std::string& path, const std::string& layer) {
+std::string describe(const FilePath& path, const std::string& layer) {
   const ReleasedGil released;
-  return convert::description_json(convert::describe_path(path, layer));
+  return convert::description_json(convert::describe_path(path.bytes, layer));
+}
+
+void write_file(const std::string& path, const nb::bytes& content) {
+  const std::string_view bytes(content.c_str(), content.size());
+  const ReleasedGil released;
+  io::write_small_file(path, bytes);
 }
 
 }  // namespace
 
 void bind_convert(nb::module_& module) {
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(stop_watched_work));
+  module.def("write_file", &write_file, "path"_a, "content"_a);
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
-             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "join"_a, "shuffle"_a, "seed"_a,
-             "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a, "progress"_a.none());
+             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
+             "shuffle"_a, "seed"_a, "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a,
+             "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
              "threads"_a, "memory_budget"_a, "overwrite"_a, "progress"_a.none());

@@ -1,12 +1,19 @@
 // Error -> the class of cellfeed.errors that is also the native type.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "bindings.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+#include "cellfeed/base/path_text.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace cellfeed::bindings {
 namespace {
@@ -49,16 +56,61 @@ nb::object as_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
+// The core names options as the program spells them; Python's are arguments.
+std::string in_words_of_python(std::string message) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"--overwrite", "overwrite=True"},
+      {"--resume", "resume=True"},
+      {"--make-unique", "make_unique=True"},
+      {"--memory-budget", "memory_budget"},
+      {"--threads", "threads"},
+  };
+  for (const auto& [flag, argument] : kWords)
+    for (auto at = message.find(flag); at != std::string::npos; at = message.find(flag, at + 1))
+      message.replace(at, flag.size(), argument);
+  return message;
+}
+
 void set_python_error(const Error& error) {
   nb::object type = nb::module_::import_("cellfeed.errors").attr(class_of(error.kind()));
-  nb::object instance = type(as_text(error.what()));
-  if (!error.path().empty()) instance.attr("path") = as_text(error.path());
+  // The path comes first and stays as it is.
+  const std::string what = error.what();
+  const std::size_t path_end = what.starts_with(error.path()) ? error.path().size() : 0;
+  nb::object instance = type(as_text(
+      mask_credentials(what.substr(0, path_end) + in_words_of_python(what.substr(path_end)))));
+  if (!error.path().empty()) instance.attr("path") = as_text(mask_credentials(error.path()));
   PyErr_SetObject(type.ptr(), instance.ptr());
+}
+
+// Names come from files too, so they need not be Unicode that UTF-8 can hold.
+std::string as_bytes(nb::handle text) {
+  const nb::object encoded =
+      nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
+  if (!encoded.is_valid()) throw nb::python_error();
+  return {PyBytes_AS_STRING(encoded.ptr()),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr()))};
+}
+
+std::vector<std::string> as_bytes_of(const nb::list& known) {
+  std::vector<std::string> names;
+  for (const nb::handle name : known) names.push_back(as_bytes(name));
+  return names;
+}
+
+nb::object nearest_name_of(const nb::str& name, const nb::list& known) {
+  return as_text(nearest_name(as_bytes(name), as_bytes_of(known)));
+}
+
+nb::object suggestion_of(const nb::str& name, const nb::list& known) {
+  return as_text(suggestion(as_bytes(name), as_bytes_of(known)));
 }
 
 }  // namespace
 
-void bind_errors(nb::module_&) {
+void bind_errors(nb::module_& module) {
+  module.def("mask_credentials", &mask_credentials, "text"_a);
+  module.def("nearest_name", &nearest_name_of, "name"_a, "known"_a);
+  module.def("suggestion", &suggestion_of, "name"_a, "known"_a);
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);

@@ -7,8 +7,11 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/batch_iterator.h"
+#include "cellfeed/loader/first_values.h"
 #include "gil.h"
 
 namespace nb = nanobind;
@@ -23,6 +26,22 @@ using loader::LoaderCore;
 
 // How long a wait for a batch goes on before Ctrl-C is looked for.
 constexpr std::int64_t kSignalCheckMs = 50;
+
+// Its end joins threads, which may be in the middle of a long read: Python's go on meanwhile.
+class PyIterator {
+ public:
+  explicit PyIterator(std::unique_ptr<BatchIterator> iterator) : iterator_(std::move(iterator)) {}
+  PyIterator(const PyIterator&) = delete;
+  PyIterator& operator=(const PyIterator&) = delete;
+  ~PyIterator() {
+    const ReleasedGil released;
+    iterator_.reset();
+  }
+  BatchIterator& get() { return *iterator_; }
+
+ private:
+  std::unique_ptr<BatchIterator> iterator_;
+};
 
 // A loaded batch with the arrays that Python has asked for.
 struct PyBatch {
@@ -43,11 +62,9 @@ std::shared_ptr<const LoaderCore> make_core(
   loader::LoaderOptions options;
   if (output != "csr" && output != "dense")
     throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", output);
-  if (casting != "exact" && casting != "same_kind")
-    throw_invalid("casting must be \"exact\" or \"same_kind\": '{}'", casting);
   options.output = output == "csr" ? loader::Output::kCsr : loader::Output::kDense;
   options.dtype = dtype_from_name(dtype);
-  options.casting = casting == "exact" ? Casting::kExact : Casting::kSameKind;
+  options.casting = casting_from_name(casting);
   options.obs = std::move(obs);
   options.transforms.assign(transforms.begin(), transforms.end());
   options.memory_budget = memory_budget;
@@ -56,10 +73,12 @@ std::shared_ptr<const LoaderCore> make_core(
   if (torch_library)
     options.pinned =
         std::make_shared<loader::PinnedMemory>(loader::load_torch_functions(*torch_library));
+  const ReleasedGil released;  // labels are read here
   return loader::make_loader_core(std::move(cells), std::move(options));
 }
 
-PyBatch next_batch(BatchIterator& iterator) {
+PyBatch next_batch(PyIterator& self) {
+  BatchIterator& iterator = self.get();
   for (;;) {
     std::shared_ptr<LoadedBatch> loaded;
     BatchIterator::Status status;
@@ -184,10 +203,10 @@ void bind_batch(nb::module_& module) {
 
 void bind_loader(nb::module_& module) {
   bind_batch(module);
-  nb::class_<BatchIterator>(module, "BatchIterator")
+  nb::class_<PyIterator>(module, "BatchIterator")
       .def("__iter__", [](nb::handle self) { return self; })
       .def("__next__", &next_batch)
-      .def("stop", &BatchIterator::stop, nb::call_guard<ReleasedGil>());
+      .def("stop", [](PyIterator& self) { self.get().stop(); }, nb::call_guard<ReleasedGil>());
   nb::class_<LoaderCore>(module, "LoaderCore")
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
                   "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a,
@@ -199,7 +218,10 @@ void bind_loader(nb::module_& module) {
       .def(
           "iterate",
           [](std::shared_ptr<const LoaderCore> self, const sampling::Plan& plan, std::int64_t first,
-             std::int64_t step) { return new BatchIterator(std::move(self), plan, first, step); },
+             std::int64_t step) {
+            return new PyIterator(
+                std::make_unique<BatchIterator>(std::move(self), plan, first, step));
+          },
           nb::rv_policy::take_ownership, "plan"_a, "first"_a = 0, "step"_a = 1)
       .def(
           "read_rows",
@@ -208,7 +230,22 @@ void bind_loader(nb::module_& module) {
             return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
           },
           "rows"_a)
+      .def_prop_ro("values_are_in_question",
+                   [](const LoaderCore& self) {
+                     return loader::is_in_question(*self.collection, self.options.dtype,
+                                                   self.options.casting);
+                   })
+      .def(
+          "check_values",
+          [](const LoaderCore& self, const Int64Array& rows) {
+            const ReleasedGil released;
+            loader::check_first_values(*self.collection, {rows.data(), rows.size()},
+                                       self.options.dtype, self.options.casting);
+          },
+          "rows"_a)
       .def("stats", &stats_of);
+  module.attr("MAX_THREADS") = exec::kMaxThreads;
+  module.attr("MIN_MEMORY_BUDGET") = exec::kMinMemoryBudget;
   module.def("stop_all_iterators", &loader::stop_all_iterators, nb::call_guard<ReleasedGil>());
 }
 

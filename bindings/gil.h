@@ -7,6 +7,10 @@
 
 namespace cellfeed::bindings {
 
+[[noreturn]] inline void sleep_until_the_process_ends() {
+  for (;;) ::pause();
+}
+
 // As nanobind's gil_scoped_release, but safe in threads that outlive the interpreter: there Python
 // ends a thread that wants the GIL back by unwinding it, which no destructor and no caller in C++
 // survives. Such a thread sleeps instead, until the process ends.
@@ -19,7 +23,7 @@ class ReleasedGil {
     try {
       PyEval_RestoreThread(state_);
     } catch (abi::__forced_unwind&) {
-      for (;;) ::pause();
+      sleep_until_the_process_ends();
     }
   }
 

@@ -9,11 +9,15 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/exec/thread_start.h"
 #include "gil.h"
 
 namespace cellfeed::bindings {
@@ -56,8 +60,70 @@ class ProgressBoard {
 
 inline void show_progress(ProgressBoard& board, const nanobind::object& callback) {
   if (callback.is_none()) return;
-  if (const auto report = board.take())
+  const auto report = board.take();
+  if (!report) return;
+  try {
     callback(report->phase, report->done, report->total, report->rate);
+  } catch (abi::__forced_unwind&) {
+    // See ReleasedGil: the interpreter ended while this thread was in the callback.
+    sleep_until_the_process_ends();
+  }
+}
+
+// The work under way in all threads, for the end of the process. Thread-safe.
+class WatchedWork {
+ public:
+  static WatchedWork& instance() {
+    static auto* all = new WatchedWork;  // never destroyed: daemon threads outlive everything
+    return *all;
+  }
+
+  // Takes part from construction to destruction.
+  class Entry {
+   public:
+    explicit Entry(std::stop_source stop) : stop_(std::move(stop)) {
+      WatchedWork& all = instance();
+      const std::lock_guard lock(all.mutex_);
+      all.entries_.insert(this);
+    }
+    ~Entry() {
+      WatchedWork& all = instance();
+      const std::lock_guard lock(all.mutex_);
+      all.entries_.erase(this);
+      all.changed_.notify_all();
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    friend class WatchedWork;
+    std::stop_source stop_;
+  };
+
+  // Returns once no work goes on; what comes later is stopped as soon as it begins.
+  void stop_all() {
+    std::unique_lock lock(mutex_);
+    is_ending_ = true;
+    for (Entry* entry : entries_) entry->stop_.request_stop();
+    changed_.wait(lock, [this] { return entries_.empty(); });
+  }
+  bool is_ending() {
+    const std::lock_guard lock(mutex_);
+    return is_ending_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<Entry*> entries_;
+  bool is_ending_ = false;
+};
+
+// At the end of the interpreter: files that are being written by daemon threads are given up, and
+// nothing is torn down under the feet of the threads that write them.
+inline void stop_watched_work() {
+  const ReleasedGil released;
+  WatchedWork::instance().stop_all();
 }
 
 // work(ProgressCallback, stop_token) -> result. callback: None, or f(phase, done, total, rate),
@@ -70,17 +136,26 @@ auto run_watched(const nanobind::object& callback, Work work) {
   ProgressBoard board;
   std::optional<Result> result;
   std::exception_ptr failure;
-  std::jthread worker([&](const std::stop_token& stop) {
-    try {
-      result.emplace(work([&board](const convert::Progress& p) { board.post(p); }, stop));
-    } catch (...) {
-      failure = std::current_exception();
+  std::stop_source stop;
+  const auto run = [&](const std::stop_token&) {
+    {
+      const WatchedWork::Entry entry(stop);
+      try {
+        result.emplace(
+            work([&board](const convert::Progress& p) { board.post(p); }, stop.get_token()));
+      } catch (...) {
+        failure = std::current_exception();
+      }
     }
     board.finish();
-  });
+  };
+  std::jthread worker = exec::start_thread(run);
   const auto wait = [&] {
     const ReleasedGil released;
-    return board.wait(kLookInterval);
+    const bool is_over = board.wait(kLookInterval);
+    // A daemon thread has nobody to report to any more.
+    if (is_over && WatchedWork::instance().is_ending()) sleep_until_the_process_ends();
+    return is_over;
   };
   try {
     while (!wait()) {
@@ -89,7 +164,7 @@ auto run_watched(const nanobind::object& callback, Work work) {
     }
   } catch (...) {
     const ReleasedGil released;
-    worker.request_stop();
+    stop.request_stop();
     worker.join();
     throw;
   }

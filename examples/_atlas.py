@@ -11,9 +11,9 @@ import pandas as pd
 import scipy.sparse
 
 
-def parse_output_dir(description: str) -> pathlib.Path:
+def parse_output_dir(description: str | None) -> pathlib.Path:
     """Parse `--output-dir`, the folder an example writes to, and make it."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--output-dir", type=pathlib.Path, default="build/examples")
     parser.add_argument("--short", action="store_true", help="for tests; these examples are short")
     folder = parser.parse_args().output_dir

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -200,7 +201,7 @@ def compare_loaders(atlas: pathlib.Path, shards: pathlib.Path, seconds: float) -
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=pathlib.Path, help="your .h5ad file; 700 PBMC by default")
     parser.add_argument("--layer", default="X", help='"X", "raw/X", or the name of a layer')
     parser.add_argument("--label", help="obs column to learn")
@@ -217,20 +218,22 @@ def learn(
 ) -> None:
     is_training, is_held_out = split_by_source(cells, label)
     classes = cells.categories(label)
-    transforms = [cf.NormalizeTotal(1e4), cf.Log1p()] if has_counts else []
+    transforms: list[Any] = [cf.NormalizeTotal(1e4), cf.Log1p()] if has_counts else []
     if cells.n_vars > MAX_GENES:
         vocab = GeneVocab.from_adata(real, n_genes=MAX_GENES, layer=arguments.layer)
         transforms.append(cf.SelectGenes(vocab.genes))
-    options = {
-        "batch_size": BATCH_SIZE, "output": "dense", "obs": [label], "transforms": transforms,
-        "casting": "same_kind",
-    }  # fmt: skip
-    training = cf.Loader(cells, cf.BlockShuffling(1, indices=is_training), **options)
-    held_out = cf.Loader(cells, cf.Streaming(indices=is_held_out), **options)
+
+    def load(strategy: cf.SamplingStrategy) -> cf.Loader[cf.Batch[np.ndarray]]:
+        return cf.Loader(
+            cells, strategy, BATCH_SIZE, output="dense", obs=[label], transforms=transforms
+        )
+
+    training = load(cf.BlockShuffling(1, indices=is_training))
+    held_out = load(cf.Streaming(indices=is_held_out))
     say(f"      {is_training.sum():,} cells to train on, {is_held_out.sum():,} held out,")
-    say(f"      {len(training.gene_names):,} genes, {len(classes)} labels of {label!r}")
+    say(f"      {len(training.var_names):,} genes, {len(classes)} labels of {label!r}")
     start = time.perf_counter()
-    model = train(training, label, len(training.gene_names), len(classes))
+    model = train(training, label, len(training.var_names), len(classes))
     say(f"      epoch: {time.perf_counter() - start:.1f} s, of which "
         f"{training.stats()['wait_seconds']:.1f} s were waits for batches")  # fmt: skip
     truth, predicted = predict(model, held_out, label)

@@ -46,7 +46,7 @@ void read_cells(Bytes bytes) {
   const auto data = std::as_bytes(std::span<const std::uint8_t>(bytes));
   const auto file = std::make_shared<const shard::CellsFile>(
       cellfeed::io::make_memory_source("cells", std::vector<std::byte>(data.begin(), data.end())),
-      nullptr);
+      nullptr, shard::CellsFileOptions{.verifies = false});
   for (std::int64_t row = 0; row < std::min(kMaxRows, file->header().n_cells); ++row) {
     try {
       const auto fetched = shard::fetch_packed(file, {&row, 1});
@@ -122,7 +122,9 @@ void touch(const cellfeed::matrix::FixedColumn& column) {
 
 void read_fixed_obs(const Bytes& bytes) {
   write_bytes(directory().finished() + "/shard_000000.arrow", bytes);
-  const auto stores = shard::open_shards(directory().finished(), {});
+  cellfeed::format::OpenOptions options;
+  options.verify = "never";  // so that what lies behind that check is tried
+  const auto stores = shard::open_shards(directory().finished(), options);
   for (const char* name : {"type", "depth", "score", "is_doublet", "_source_file"}) {
     try {
       touch(stores[0]->obs_column(name));

@@ -1,4 +1,4 @@
-"""What is compared with what, and the factor to reach: the tables of the issues as data."""
+"""What is compared with what, and the factor to reach: the tables as data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ DEVICE_STREAM = Task("device", kind="device", data="packed", access="stream", at
 
 DEVICE_BLOCKS = Task("device", kind="device", data="packed", atlas="large", **blocks(256))
 
-# "What it must reach" of the issue on the main job.
+# Loading, converting, sizes and memory.
 MAIN_JOB = [
     Check("packed, true random, CSR / h5py rows in a Dataset", packed(), 200, H5PY_DATASET),
     Check("packed, true random, CSR / h5py rows, handles kept", packed(), None, H5PY_ROWS),
@@ -100,7 +100,7 @@ MAIN_JOB = [
           gzip(memory_budget="256MB", **blocks(64)), 456, figure="anonymous_mb", is_at_most=True),
 ]  # fmt: skip
 
-# The table of the issue on speed.
+# Rates alone, beside the fastest way of each rival and beside the disk.
 SPEED = [
     Check("packed, true random / annbatch chunk 1", packed(), 150, ANNBATCH_1),
     Check("packed, true random / MappedCollection, 2 workers", packed(), 350, MAPPED_2),
@@ -190,8 +190,8 @@ SHORT = [
 ]  # fmt: skip
 
 SETS: dict[str, tuple[str, list[Check]]] = {
-    "issue3": ("The main job", MAIN_JOB),
-    "issue5": ("Speed beside rivals", SPEED),
+    "main": ("The main job", MAIN_JOB),
+    "speed": ("Speed beside rivals", SPEED),
     "rivals": ("Other rivals", OTHER_RIVALS),
     "shapes": ("Other shapes of data", shape_checks()),
     "short": ("Short run", SHORT),

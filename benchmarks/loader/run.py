@@ -1,6 +1,6 @@
 """Measures cellfeed beside its rivals, both in the same rounds, and writes the tables.
 
-usage: run.py [--modes issue3,issue5,rivals,shapes,figures,short | all] [--write RESULTS.md]
+usage: run.py [--modes main,speed,rivals,shapes,figures,short | all] [--write RESULTS.md]
 Rivals that are not installed are skipped and named. ../README.md says what is measured how.
 """
 

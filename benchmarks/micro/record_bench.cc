@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/matrix/buffer.h"
 #include "cellfeed/transform/select_genes.h"
 #include "cellfeed/transform/simd/row_kernels.h"
@@ -211,25 +212,60 @@ void decode_dense(benchmark::State& state) {
   report_entries(state, cells, entries, bytes, kPoolBytes, kBatchRows * n_cols * sizeof(float));
 }
 
+template <typename Value>
 void encode(benchmark::State& state, bool normalised) {
   const Rows& rows = rows_of(state.range(0), 256, normalised);
+  std::vector<std::vector<Value>> values;
+  for (const auto& row : rows.values) values.emplace_back(row.begin(), row.end());
   std::vector<std::uint8_t> out;
   std::size_t row = 0, cells = 0, entries = 0, bytes = 0;
   for (auto _ : state) {
     if (row == rows.indices.size()) row = 0;
     out.clear();
-    encode_record(rows.indices[row], rows.values[row].data(), DType::kF32, out);
+    encode_record(rows.indices[row], values[row].data(), cellfeed::dtype_of<Value>(), out);
     benchmark::DoNotOptimize(out.data());
     entries += rows.indices[row].size();
-    bytes += rows.indices[row].size() * 8 + out.size();
+    bytes += rows.indices[row].size() * (4 + sizeof(Value)) + out.size();
     ++cells;
     ++row;
   }
   report_entries(state, cells, entries, bytes, bytes / cells * rows.indices.size(), out.size());
 }
 
-void encode_counts(benchmark::State& state) { encode(state, false); }
-void encode_log_normalised(benchmark::State& state) { encode(state, true); }
+void encode_counts(benchmark::State& state) { encode<float>(state, false); }
+void encode_log_normalised(benchmark::State& state) { encode<float>(state, true); }
+// The same values as float64, whose bits end with 29 zeros.
+void encode_widened(benchmark::State& state) { encode<double>(state, true); }
+
+// With the checksum that a shard's reader compares: the difference from decode_f32 is its cost.
+void decode_f32_checked(benchmark::State& state) {
+  const Pool pool = make_pool(state.range(0));
+  std::vector<std::int32_t> indices(static_cast<std::size_t>(pool.largest_nnz) + 16);
+  std::vector<float> values(indices.size());
+  constexpr std::size_t kAhead = 4;
+  std::size_t next = 0, cells = 0, entries = 0, bytes = 0;
+  std::uint32_t hashes = 0;
+  const bool checks = state.range(1) != 0;
+  for (auto _ : state) {
+    if (next + kBatchRows + kAhead > pool.records.size()) next = 0;
+    for (std::size_t i = next; i < next + kBatchRows; ++i) {
+      const RecordView& record = pool.records[i];
+      const RecordView& ahead = pool.records[i + kAhead];
+      cellfeed::format::shard::prefetch_record(ahead.bytes, ahead.length);
+      if (checks) hashes ^= cellfeed::format::shard::hash_record({record.bytes, record.length});
+      cellfeed::format::shard::decode_record({record.bytes, record.length}, record.nnz, kGenes,
+                                             DType::kF32, DType::kF32, Casting::kExact,
+                                             indices.data(), values.data(), OverrunRoom::k64Bytes);
+      entries += static_cast<std::size_t>(record.nnz);
+      bytes += record.length + static_cast<std::size_t>(record.nnz) * 8;
+    }
+    benchmark::DoNotOptimize(hashes);
+    benchmark::ClobberMemory();
+    next += kBatchRows;
+    cells += kBatchRows;
+  }
+  report_entries(state, cells, entries, bytes, kPoolBytes, indices.size() * 8);
+}
 
 }  // namespace
 
@@ -246,4 +282,8 @@ BENCHMARK(decode_dense)
     ->Args({1000, 2048});
 BENCHMARK(encode_counts)->Arg(300)->Arg(1000)->Arg(6000);
 BENCHMARK(encode_log_normalised)->Arg(1000);
+BENCHMARK(encode_widened)->Arg(1000);
+BENCHMARK(decode_f32_checked)
+    ->ArgNames({"nnz", "checks"})
+    ->ArgsProduct({{300, 1000, 6000}, {0, 1}});
 BENCHMARK_MAIN();

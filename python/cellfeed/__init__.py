@@ -26,6 +26,7 @@ _LAZY = {
     "CellCollection": "_collection",
     "CellfeedError": "errors",
     "ClassBalancedSampling": "_strategies",
+    "Encoders": "_encoders",
     "GroupSampling": "_strategies",
     "Loader": "_loader",
     "Log1p": "_transforms",
@@ -38,20 +39,24 @@ _LAZY = {
     "convert_to_shards": "data.sharding",
     "export_h5ad": "_files",
     "info": "_files",
+    "load_encoders": "_encoders",
     "open": "_collection",
     "scDataset": "_scdataset",
     "simulate": "_files",
 }
 
-_SUBMODULES = ("data", "errors", "torch", "transforms")
+_SUBMODULES = ("data", "errors", "torch", "training", "transforms")
 
-__all__ = [*_LAZY, "__version__", "errors"]
+# Not open: `from cellfeed import *` leaves Python's own alone.
+__all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 
 if TYPE_CHECKING:
     from . import errors as errors
     from ._batch import Batch as Batch
     from ._collection import CellCollection as CellCollection
     from ._collection import open as open
+    from ._encoders import Encoders as Encoders
+    from ._encoders import load_encoders as load_encoders
     from ._files import export_h5ad as export_h5ad
     from ._files import info as info
     from ._files import simulate as simulate
@@ -63,11 +68,11 @@ if TYPE_CHECKING:
     from ._strategies import GroupSampling as GroupSampling
     from ._strategies import SamplingStrategy as SamplingStrategy
     from ._strategies import Streaming as Streaming
-    from ._strategies import WeightedCellSampler as WeightedCellSampler
     from ._transforms import Log1p as Log1p
     from ._transforms import NormalizeTotal as NormalizeTotal
     from ._transforms import SelectGenes as SelectGenes
     from .data.sharding import convert_to_shards as convert_to_shards
+    from .torch import WeightedCellSampler as WeightedCellSampler
     from .torch import scDataset as scDataset
 
 
@@ -78,8 +83,13 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    near = ""
+    if not name.startswith("_"):
+        from ._checks import did_you_mean
+
+        near = did_you_mean(name, __dir__())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY, *_SUBMODULES])
+    return sorted({*__all__, "open"})

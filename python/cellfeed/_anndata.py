@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from ._checks import suggestion
 from .errors import InvalidTypeError, NoSuchKeyError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:
         return adata.raw.X, adata.raw.var
     name = layer.removeprefix("layers/")
     if name not in adata.layers:
-        raise NoSuchKeyError(f"no layer {name!r}; there are: {', '.join(adata.layers) or 'none'}")
+        raise NoSuchKeyError(f"no layer {name!r}{suggestion(name, adata.layers)}")
     return adata.layers[name], adata.var
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
 from . import _core
+from ._checks import as_row_numbers, as_text, suggestion
 from ._epochs import this_worker
-from .errors import InvalidTypeError, NoSuchKeyError, OutOfRangeError
+from .errors import InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
     import anndata
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse
     import torch
+
+    from ._names import Names
+    from .torch import TensorBatch
+
+# Of x: scipy.sparse.csr_matrix or numpy.ndarray.
+X = TypeVar("X")
 
 
 class BatchSource:
@@ -33,21 +40,33 @@ class BatchSource:
 
     _alive: ClassVar[weakref.WeakValueDictionary[str, BatchSource]] = weakref.WeakValueDictionary()
 
-    def __init__(self, columns: dict[str, Any], core: Any, key: str | None = None) -> None:
+    def __init__(
+        self, columns: dict[str, Any], core: Any, key: str | None = None, names: Names | None = None
+    ) -> None:
         self.columns = columns
         self._core = core
+        self._names = names
         self.key = uuid.uuid4().hex if key is None else key
         self._alive.setdefault(self.key, self)
 
     @cached_property
-    def gene_names(self) -> list[str]:
-        return self._core.gene_names
+    def var_names(self) -> np.ndarray:
+        return np.array(self._core.gene_names, dtype=object)
+
+    @property
+    def names(self) -> Names:
+        if self._names is None:
+            raise NoSuchKeyError(
+                "the names of cells and genes' columns are in the files of the loader, which are "
+                "not open in this process: ask for obs_names or to_anndata() where the loader is"
+            )
+        return self._names
 
     def __reduce__(self) -> tuple[Any, ...]:
         if this_worker().is_process:
             return _find_source, (self.key,)
         columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
-        return BatchSource, (columns, _GeneNames(self.gene_names), self.key)
+        return _restore_source, (columns, _GeneNames(self.var_names.tolist()), self.key)
 
 
 def _find_source(key: str) -> BatchSource:
@@ -57,6 +76,10 @@ def _find_source(key: str) -> BatchSource:
             "the loader of this batch is gone: keep it as long as its batches are used"
         )
     return source
+
+
+def _restore_source(columns: dict[str, Any], genes: _GeneNames, key: str) -> BatchSource:
+    return BatchSource._alive.get(key) or BatchSource(columns, genes, key)
 
 
 @dataclass(frozen=True)
@@ -72,7 +95,7 @@ class ColumnInfo:
     is_categorical: bool
     ordered: bool
     dtype: str
-    categories: list[str]
+    categories: list[Any]
 
     @classmethod
     def of(cls, column: Any) -> ColumnInfo:
@@ -147,7 +170,7 @@ class BatchObs(Mapping[str, np.ndarray]):
     """obs columns of a batch by name.
 
     ``obs["cell_type"]`` is int64 codes for a categorical (-1 = missing), numbers otherwise (NaN =
-    missing); :meth:`labels` gives the texts behind the codes.
+    missing); :meth:`labels` gives the labels behind the codes.
     """
 
     def __init__(self, core: _core.Batch | BatchArrays, columns: dict[str, Any]) -> None:
@@ -157,11 +180,11 @@ class BatchObs(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         try:
-            return self._core.obs(self._places[name])
+            return self._core.obs(self._places[as_text("name", name)])
         except KeyError:
             raise NoSuchKeyError(
-                f"this batch was loaded without obs column {name!r}; it has: "
-                f"{', '.join(self._columns) or 'none'}; pass obs=[...] to the loader"
+                f"this batch was loaded without obs column {name!r}, pass obs=[...] to the loader"
+                f"{suggestion(name, self._columns)}"
             ) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -173,15 +196,33 @@ class BatchObs(Mapping[str, np.ndarray]):
     def __repr__(self) -> str:
         return f"BatchObs({', '.join(self._columns) or 'empty'})"
 
-    def categories(self, name: str) -> list[str]:
-        """Texts of the codes 0, 1, ... of a categorical column."""
+    def categories(self, name: str) -> list[Any]:
+        """Labels of the codes 0, 1, ... of a categorical column: text, numbers or booleans.
+
+        Raises
+        ------
+        NoSuchKeyError
+            The column holds numbers, which need no codes: ``obs[name]`` has them.
+        """
         self[name]
-        return self._columns[name].categories
+        column = self._columns[name]
+        if not column.is_categorical:
+            raise NoSuchKeyError(
+                f"obs column {name!r} holds {column.dtype}, not labels, so it has no categories; "
+                f"its values are obs[{name!r}]"
+            )
+        return column.categories
 
     def labels(self, name: str) -> np.ndarray:
-        """Texts of a categorical column as an object array; ``None`` where missing."""
+        """Labels of a categorical column as an object array; ``None`` where missing.
+
+        Raises
+        ------
+        NoSuchKeyError
+            The column holds numbers: ``obs[name]`` has them.
+        """
         names = np.array([*self.categories(name), None], dtype=object)
-        return names[self[name]]
+        return names[_as_numpy(self[name])]
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame; categoricals stay categorical."""
@@ -189,7 +230,7 @@ class BatchObs(Mapping[str, np.ndarray]):
 
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
-            values = self[name]
+            values = _as_numpy(self[name])
             columns[name] = (
                 pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
                 if column.is_categorical
@@ -203,18 +244,28 @@ class BatchObs(Mapping[str, np.ndarray]):
 
         columns = {}
         for name, column in self._columns.items():
-            values = self[name]
+            values = _as_numpy(self[name])
             if column.is_categorical:
                 codes = pa.array(values, mask=values < 0)
                 columns[name] = pa.DictionaryArray.from_arrays(
-                    codes, pa.array(column.categories, pa.string()), ordered=column.ordered
+                    codes, _category_array(column.categories), ordered=column.ordered
                 )
             else:
                 columns[name] = pa.array(values)
         return pa.table(columns)
 
 
-class Batch:
+def _category_array(categories: list[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(categories) if categories else pa.array([], pa.string())
+
+
+def _as_numpy(values: Any) -> np.ndarray:
+    return values.cpu().numpy() if hasattr(values, "cpu") else values
+
+
+class Batch(Generic[X]):
     """Expression of some cells, their obs values and where they came from.
 
     Arrays are views of the loader's memory: nothing is copied, and the memory is reused once the
@@ -238,23 +289,34 @@ class Batch:
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (BatchArrays.of(self._core, len(self._source.columns)), self._source)
 
-    def __getitem__(self, rows: Any) -> Batch:
-        """Some of the cells, copied: a slice, a boolean mask or positions in any order."""
-        if isinstance(rows, slice):
-            positions = np.arange(len(self))[rows]
-        else:
-            positions = np.asarray(rows)
-            if positions.dtype == bool and positions.shape == (len(self),):
-                positions = np.flatnonzero(positions)
-        if positions.ndim != 1 or (
-            positions.size and not np.issubdtype(positions.dtype, np.integer)
-        ):
+    def keys(self) -> list[str]:
+        """``"X"`` and the names of the obs columns: what ``batch[name]`` takes."""
+        return ["X", *self.obs]
+
+    @overload
+    def __getitem__(self, rows: Literal["X"]) -> X: ...
+
+    @overload
+    def __getitem__(self, rows: str) -> Any: ...
+
+    @overload
+    def __getitem__(self, rows: Any) -> Batch[X]: ...
+
+    def __getitem__(self, rows: Any) -> Any:
+        """``batch["X"]``, ``batch["cell_type"]`` (as in ``obs``), or some of the cells, copied.
+
+        Parameters
+        ----------
+        rows
+            ``"X"`` or an obs column; or a slice, a boolean mask or positions in any order.
+        """
+        if isinstance(rows, str):
+            return self.x if rows == "X" else self.obs[rows]
+        if isinstance(rows, (int, np.integer)):
             raise InvalidTypeError(
-                f"a batch takes a slice, a mask or a list of positions, not {rows!r:.80}"
+                f"rows of a batch are a slice, a mask or a list, not {rows}; write [{rows}]"
             )
-        positions = positions.astype(np.int64)
-        if positions.size and not (-len(self) <= positions.min() and positions.max() < len(self)):
-            raise OutOfRangeError(f"positions must be in [0, {len(self)}): {rows!r:.80}")
+        positions = as_row_numbers(rows, len(self))
         arrays = BatchArrays.of(self._core, len(self._source.columns))
         return Batch(arrays.take(positions), self._source)
 
@@ -281,15 +343,29 @@ class Batch:
         padding = self._core.is_padding
         return np.zeros(len(self), dtype=bool) if padding is None else padding
 
+    def with_padding(self, is_padding: np.ndarray) -> Batch:
+        """The same cells with other marks of padding, one bool a cell."""
+        arrays = BatchArrays.of(self._core, len(self._source.columns))
+        return Batch(replace(arrays, is_padding=is_padding), self._source)
+
     @cached_property
     def obs(self) -> BatchObs:
         """Obs columns by name."""
         return BatchObs(self._core, self._source.columns)
 
     @property
-    def gene_names(self) -> list[str]:
-        """Names of the columns of ``x``."""
-        return self._source.gene_names
+    def var_names(self) -> np.ndarray:
+        """Names of the columns of ``x``, an object array of ``str``."""
+        return self._source.var_names
+
+    @cached_property
+    def obs_names(self) -> np.ndarray:
+        """Names of the cells, an object array of ``str``.
+
+        Read from the files when first asked for. The names of each file that the batch has cells
+        of then stay in memory, some 100 bytes a cell.
+        """
+        return self._source.names.obs_names(self.index)
 
     @property
     def data(self) -> np.ndarray:
@@ -307,9 +383,10 @@ class Batch:
         return self._core.indptr.astype(np.int32)
 
     @cached_property
-    def x(self) -> scipy.sparse.csr_matrix | np.ndarray:
+    def x(self) -> X:
         """The expression, cells x genes."""
-        return self.to_scipy() if self._core.is_sparse else self._core.values
+        x: Any = self.to_scipy() if self._core.is_sparse else self._core.values
+        return x
 
     def to_scipy(self) -> scipy.sparse.csr_matrix:
         """``scipy.sparse.csr_matrix``; no copy of a sparse batch."""
@@ -345,10 +422,41 @@ class Batch:
         return batch_to_tensor(self, dense=dense)
 
     def to_anndata(self) -> anndata.AnnData:
-        """An :class:`anndata.AnnData` with ``obs`` and gene names; cells are named by ``index``."""
-        import anndata
-        import pandas as pd
+        """An :class:`anndata.AnnData` with ``obs``, ``var``, and the names of both.
 
-        obs = self.obs.to_pandas()
-        obs.index = pd.Index(self.index.astype(str))
-        return anndata.AnnData(X=self.x, obs=obs, var=pd.DataFrame(index=pd.Index(self.gene_names)))
+        A column of ``var`` is that of the first file that has the gene.
+        """
+        import anndata
+
+        obs = self.obs.to_pandas().set_axis(self.obs_names)
+        return anndata.AnnData(X=self.x, obs=obs, var=self._source.names.var().loc[self.var_names])
+
+    def to(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> TensorBatch:
+        """The batch as tensors on a device: ``x``, every obs column, ``index``, ``is_padding``.
+
+        Parameters
+        ----------
+        device
+            Where to; the CPU by default, which copies nothing.
+        non_blocking
+            Do not wait for copies out of page-locked memory, as of ``Loader(pin_memory=True)``.
+        """
+        from .torch import TensorBatch
+
+        return TensorBatch.of(self).to(device, non_blocking=non_blocking)
+
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> TensorBatch:
+        """As :meth:`to`, on a GPU: the current one by default."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self) -> TensorBatch:
+        """The batch as page-locked tensors; a ``DataLoader`` with ``pin_memory`` calls this.
+
+        A copy, but for what is page-locked already: ``Loader(pin_memory=True)`` decodes into
+        such memory.
+        """
+        return self.to().pin_memory()

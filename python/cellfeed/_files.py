@@ -8,10 +8,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
+from ._checks import as_bool, as_choice, as_int, as_path, as_paths, as_text
+from ._options import Compression, Join
 from ._progress import as_progress_callback
-from ._sizes import parse_bytes
+from ._sizes import parse_memory_budget, parse_threads
 
 Path = str | os.PathLike[str]
+
+COMPRESSIONS = ("none", "gzip")
+JOINS = ("inner", "outer")
 
 
 def simulate(
@@ -24,9 +29,9 @@ def simulate(
     order: str = "random",
     thin: bool = True,
     layer: str = "X",
-    compression: str = "none",
-    threads: int = 0,
-    memory_budget: int | str = "512MB",
+    compression: Compression = "none",
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
     overwrite: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
@@ -55,9 +60,10 @@ def simulate(
     compression
         ``"none"`` or ``"gzip"``.
     threads
-        All the machine allows when 0.
+        All the machine allows by default.
     memory_budget
-        Bytes; half of it may hold the real cells.
+        Bytes, 32 MB at least; half of it may hold the real cells. Default: 512 MB, or a quarter of
+        what the machine or the control group has left where that is less.
     overwrite
         Replace files that are there.
     progress
@@ -71,18 +77,18 @@ def simulate(
         ``seconds``, ``cells_per_second``.
     """
     return _core.simulate(
-        os.fspath(like),
-        layer=layer,
-        n_cells=n_cells,
-        output=os.fspath(output),
-        n_files=n_files,
-        seed=seed,
-        order=order,
-        thin=thin,
-        compression=compression,
-        threads=threads,
-        memory_budget=parse_bytes(memory_budget),
-        overwrite=overwrite,
+        as_path("like", like),
+        layer=as_text("layer", layer),
+        n_cells=as_int("n_cells", n_cells, 1),
+        output=as_path("output", output),
+        n_files=as_int("n_files", n_files, 1),
+        seed=as_int("seed", seed, 0, 2**64 - 1),
+        order=as_text("order", order),
+        thin=as_bool("thin", thin),
+        compression=as_choice("compression", compression, COMPRESSIONS),
+        threads=parse_threads(threads),
+        memory_budget=0 if memory_budget is None else parse_memory_budget(memory_budget),
+        overwrite=as_bool("overwrite", overwrite),
         progress=as_progress_callback(progress, "cells"),
     )
 
@@ -92,13 +98,13 @@ def export_h5ad(
     output: Path,
     *,
     layer: str = "X",
-    join: str | None = None,
+    join: Join | None = None,
     make_unique: bool = False,
     keep_stored_gene_order: bool = False,
     keep_source_columns: bool = False,
-    compression: str = "none",
-    threads: int = 0,
-    memory_budget: int | str = "512MB",
+    compression: Compression = "none",
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
     overwrite: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
@@ -126,19 +132,18 @@ def export_h5ad(
     dict
         ``n_cells``, ``n_genes``, ``nnz``, ``bytes``, ``seconds``, ``cells_per_second``.
     """
-    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     return _core.export_h5ad(
-        [os.fspath(name) for name in names],
-        os.fspath(output),
-        layer=layer,
-        join=join or "",
-        make_unique=make_unique,
-        keep_stored_gene_order=keep_stored_gene_order,
-        keep_source_columns=keep_source_columns,
-        compression=compression,
-        threads=threads,
-        memory_budget=parse_bytes(memory_budget),
-        overwrite=overwrite,
+        as_paths("paths", paths),
+        as_path("output", output),
+        layer=as_text("layer", layer),
+        join="" if join is None else as_choice("join", join, JOINS),
+        make_unique=as_bool("make_unique", make_unique),
+        keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
+        keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
+        compression=as_choice("compression", compression, COMPRESSIONS),
+        threads=parse_threads(threads),
+        memory_budget=0 if memory_budget is None else parse_memory_budget(memory_budget),
+        overwrite=as_bool("overwrite", overwrite),
         progress=as_progress_callback(progress, "cells"),
     )
 
@@ -158,4 +163,4 @@ def info(path: Path, *, layer: str = "X") -> dict[str, Any]:
     dict
         What ``cellfeed info --json`` prints.
     """
-    return json.loads(_core.describe(os.fspath(path), layer))
+    return json.loads(_core.describe(as_path("path", path), as_text("layer", layer)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._checks import shown, suggestion
 from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 _ROWS_AT_ONCE = 1 << 22
@@ -25,12 +26,17 @@ def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
     if hasattr(values, "codes") and hasattr(values, "categories"):
         return _fit(np.asarray(values.codes)), list(values.categories)
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, np.ndarray)):
-        raise InvalidTypeError(f"labels must be one value a sample, not {labels!r:.80}")
+        raise InvalidTypeError(f"labels must be one value a sample, not {shown(labels)}")
     # numpy would turn NaN among texts into the text "nan".
     is_mixed = isinstance(values, (list, tuple)) and not all(isinstance(v, str) for v in values)
-    array = (
-        np.asarray(values, dtype=object) if is_mixed and _has_text(values) else np.asarray(values)
-    )
+    try:
+        array = (
+            np.asarray(values, dtype=object)
+            if is_mixed and _has_text(values)
+            else np.asarray(values)
+        )
+    except ValueError as error:
+        raise InvalidTypeError(f"labels must be one value a sample, not {shown(values)}") from error
     if array.ndim != 1:
         raise InvalidArgumentError(f"labels must be one-dimensional, not of shape {array.shape}")
     if array.dtype.kind in "biuSU":
@@ -95,8 +101,7 @@ def look_up_labels(collection: Any, key: str) -> tuple[np.ndarray, list[Any]]:
     get, known = _column_getter(collection)
     if key not in known:
         raise NoSuchKeyError(
-            f"no label column {key!r} in {type(collection).__name__}; it has: "
-            f"{', '.join(known) or 'none'}"
+            f"no label column {key!r} in {type(collection).__name__}{suggestion(key, known)}"
         )
     return encode_labels(get(key))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ._checks import as_row_numbers, suggestion
 from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, OutOfRangeError
 
 
@@ -59,6 +60,7 @@ class MultiIndexable:
         self._members = list(indexables)
         self._names = None if names is None else list(names)
         self._unstructured = dict(unstructured or {})
+        self._is_padding: np.ndarray | None = None
         self._check_lengths()
 
     def _check_lengths(self) -> None:
@@ -101,20 +103,31 @@ class MultiIndexable:
         """Keys of ``unstructured``."""
         return list(self._unstructured)
 
+    @property
+    def is_padding(self) -> np.ndarray | None:
+        """True where a sample only fills up a batch; None outside of the batches of a data set."""
+        return self._is_padding
+
+    def with_padding(self, is_padding: np.ndarray) -> MultiIndexable:
+        """The same members with marks of padding, one bool a sample."""
+        new = self._with(self._members)
+        new._is_padding = np.asarray(is_padding, dtype=bool)
+        return new
+
     def _by_name(self) -> dict[Any, Any]:
         return dict(zip(self._names or range(self.count), self._members, strict=True))
 
-    def keys(self) -> KeysView[Any]:
+    def keys(self) -> list[Any]:
         """Names of the members; their places where they have none."""
-        return self._by_name().keys()
+        return list(self._by_name())
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> list[Any]:
         """The members."""
-        return self._by_name().values()
+        return list(self._members)
 
-    def items(self) -> ItemsView[Any, Any]:
+    def items(self) -> Iterator[tuple[Any, Any]]:
         """Names and members."""
-        return self._by_name().items()
+        return iter(self._by_name().items())
 
     def __len__(self) -> int:
         return self._length
@@ -133,16 +146,18 @@ class MultiIndexable:
         if isinstance(key, str):
             if key not in (self._names or ()):
                 raise NoSuchKeyError(
-                    f"no member {key!r}; there are: "
-                    f"{', '.join(self._names or []) or 'none with a name'}"
+                    f"no member {key!r} with a name{suggestion(key, self._names or [])}"
                 )
             return self._by_name()[key]
         if isinstance(key, int) and not isinstance(key, bool):
             if not -self.count <= key < self.count:
                 raise OutOfRangeError(f"no member {key}: there are {self.count}")
             return self._members[key]
-        rows = key if isinstance(key, slice) else np.atleast_1d(np.asarray(key))
-        return self._with([take(member, rows) for member in self._members])
+        rows = as_row_numbers(key, len(self))
+        new = self._with([take(member, rows) for member in self._members])
+        if self._is_padding is not None:
+            new._is_padding = self._is_padding[rows]
+        return new
 
     def _with(self, members: list[Any]) -> MultiIndexable:
         new = MultiIndexable(*members, names=self._names)
@@ -158,7 +173,11 @@ class MultiIndexable:
         from .torch import as_tensor
 
         moved = [as_tensor(m, *args, **kwargs) if _is_numeric(m) else m for m in self._members]
-        return moved[0] if self.names == ["X"] else self._with(moved)
+        if self.names == ["X"]:
+            return moved[0]
+        new = self._with(moved)
+        new._is_padding = self._is_padding
+        return new
 
 
 def _is_numeric(member: Any) -> bool:

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from ._checks import shown
 from .errors import InvalidTypeError
 
 ProgressCallback = Callable[[str, int, int, float], None]
 
 _BAR_CELLS = 30
-_LOG_SECONDS = 10.0
+_LOG_SECONDS = 5.0
 
 
 class ProgressLine:
     """Shows ``phase, done, total, rate`` on a stream.
 
-    On a terminal one line is drawn again and again; elsewhere a line is written every ten seconds
+    On a terminal one line is drawn again and again; elsewhere a line is written every five seconds
     and at the end of a phase.
 
     Parameters
@@ -75,7 +76,7 @@ def as_progress_callback(progress: object, unit: str) -> ProgressCallback | None
         return None
     if not callable(progress):
         raise InvalidTypeError(
-            "progress must be True, False, None or a function f(phase, done, total, rate): "
-            f"{progress!r}"
+            "progress must be True, False, None or a function f(phase, done, total, rate), not "
+            f"{shown(progress)}"
         )
     return progress

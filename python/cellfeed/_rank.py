@@ -5,57 +5,114 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from multiprocessing import context
 from typing import Any
 
-from ._schedule import as_int
+from ._checks import as_int, shown
+from ._epochs import this_worker
 from .errors import InvalidArgumentError
 
 
-def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size.
+class Ranks:
+    """Rank and world size of this process, found out when they are asked for.
 
-    Explicit arguments win; else an initialised ``torch.distributed`` group; else ``RANK`` and
-    ``WORLD_SIZE`` of the environment (as torchrun sets them); else ``(0, 1)``. torch is never
-    imported for this.
+    Process groups come late: data sets are often made before, or in another process. So only what
+    was given explicitly is fixed. Else an initialised ``torch.distributed`` group counts; else
+    ``RANK`` and ``WORLD_SIZE`` of the environment (as torchrun sets them); else ``(0, 1)``. A
+    worker process of a DataLoader is of its parent's rank. torch is never imported for this.
+
+    Parameters
+    ----------
+    rank, world_size
+        Both, or neither.
     """
-    if (rank is None) != (world_size is None):
+
+    def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
+        if (rank is None) != (world_size is None):
+            raise InvalidArgumentError(
+                "pass rank and world_size together, or neither: "
+                f"rank={shown(rank)}, world_size={shown(world_size)}"
+            )
+        self._given = None if rank is None else _checked(rank, world_size)
+        self._of_parent: tuple[tuple[int, int], bool] | None = None
+        self._pid = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A started worker has no group, nor does it inherit one as a forked worker does.
+        is_started = context.get_spawning_popen() is not None
+        of_parent = (self.now(), self.are_grouped()) if is_started else None
+        return {"_given": self._given, "_of_parent": of_parent}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._pid = os.getpid()
+
+    @property
+    def is_given(self) -> bool:
+        """True where the ranks were passed explicitly."""
+        return self._given is not None
+
+    def now(self) -> tuple[int, int]:
+        """Rank and world size."""
+        if self._given is not None:
+            return self._given
+        of_parent = self._told_by_parent()
+        return _detect() if of_parent is None else of_parent[0]
+
+    def require_same(self, before: tuple[int, int]) -> None:
+        """Refuse to go on with an epoch that began with other ranks."""
+        now = self.now()
+        if now != before:
+            raise InvalidArgumentError(
+                f"this epoch began on rank {before[0]} of {before[1]}, which now is rank {now[0]} "
+                f"of {now[1]}: what was handed out belongs to another deal; start or end the "
+                "process group between epochs, or pass rank and world_size"
+            )
+
+    def are_grouped(self) -> bool:
+        """True where an initialised ``torch.distributed`` group has all ranks, and no others."""
+        of_parent = self._told_by_parent()
+        if of_parent is not None:
+            return of_parent[1]
+        group = _initialised_group()
+        return group is not None and group.get_world_size() == self.now()[1]
+
+    def _told_by_parent(self) -> tuple[tuple[int, int], bool] | None:
+        # The process that was started with this object may be a worker, or a rank that has workers.
+        is_started = self._of_parent is not None and self._pid == os.getpid()
+        return self._of_parent if is_started and this_worker().is_process else None
+
+
+def agree_on_seed(seed: int | None, ranks: Ranks) -> int:
+    """A seed that every rank shares.
+
+    On one rank it is ``seed``, or drawn. On several ranks it is that of rank 0 of their initialised
+    ``torch.distributed`` group, and every rank must come here; where there is no such group, it is
+    0.
+    """
+    if seed is None:
+        seed = secrets.randbits(31)
+    if ranks.now()[1] == 1:
+        return seed
+    if not ranks.are_grouped():
+        return 0
+    if this_worker().is_process:
         raise InvalidArgumentError(
-            f"pass rank and world_size together, or neither: rank={rank}, world_size={world_size}"
+            "no seed was given, and the worker processes of a rank cannot agree on one with other "
+            "ranks: pass seed=..., or make the data set after the process group is initialised, or "
+            "ask for its .seed on every rank before it is iterated"
         )
-    if rank is None or world_size is None:
-        rank, world_size = _detect()
+    from .torch import broadcast_seed
+
+    return broadcast_seed(seed)
+
+
+def _checked(rank: Any, world_size: Any) -> tuple[int, int]:
     rank = as_int("rank", rank, 0)
     world_size = as_int("world_size", world_size, 1)
     if rank >= world_size:
         raise InvalidArgumentError(f"rank must be in [0, world_size): rank {rank} of {world_size}")
     return rank, world_size
-
-
-def resolve_seed(seed: int | None, world_size: int) -> int:
-    """The seed given, or one that every rank shares.
-
-    ``None`` on one rank is drawn at random. On several ranks it is drawn by rank 0 of the
-    initialised ``torch.distributed`` group of that size, and every rank must come here; where there
-    is no such group, it is 0.
-    """
-    if seed is not None:
-        return as_int("seed", seed, 0, 2**63 - 1)
-    if world_size == 1:
-        return secrets.randbits(31)
-    group = _initialised_group()
-    if group is None or group.get_world_size() != world_size:
-        return 0
-    from .torch import broadcast_seed
-
-    return broadcast_seed(secrets.randbits(31))
-
-
-def register_iterable(kind: type) -> None:
-    """Let a torch ``DataLoader`` iterate objects of this class, where torch is in use."""
-    if "torch.utils.data" in sys.modules:
-        from .torch import register_iterable_dataset
-
-        register_iterable_dataset(kind)
 
 
 def _initialised_group() -> Any:
@@ -71,11 +128,12 @@ def _detect() -> tuple[int, int]:
     if distributed is not None:
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is not None and world_size is not None:
-        try:
-            return int(rank), int(world_size)
-        except ValueError as error:
-            raise InvalidArgumentError(
-                f"RANK and WORLD_SIZE of the environment must be integers: {rank!r}, {world_size!r}"
-            ) from error
-    return 0, 1
+    if rank is None or world_size is None:
+        return 0, 1
+    try:
+        return _checked(int(rank), int(world_size))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"RANK and WORLD_SIZE of the environment must be integers, RANK in [0, WORLD_SIZE): "
+            f"{rank!r}, {world_size!r}"
+        ) from error

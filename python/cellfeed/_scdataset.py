@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
+from ._batch import Batch
+from ._checks import as_bool, as_choice, as_int, check_options, shown
 from ._collection import CellCollection
-from ._loader import Loader
-from ._multi_indexable import length_of, take
-from ._rank import resolve_rank, resolve_seed
-from ._schedule import Run, Schedule, Settings, as_int
-from ._strategies import SamplingStrategy
+from ._loader import PARTITIONS, REMAINDERS, Loader
+from ._multi_indexable import MultiIndexable, length_of, take
+from ._rank import Ranks
+from ._schedule import EpochSetter, Run, Schedule, Settings, as_epoch
+from ._strategies import SamplingStrategy, as_indices, as_strategy
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 
 Hook = Callable[..., Any]
+_LOADER_OPTIONS = (
+    "output", "dtype", "obs", "transforms", "memory_budget", "threads", "casting", "pin_memory",
+)  # fmt: skip
 _HOOKS = ("fetch_callback", "fetch_transform", "batch_callback", "batch_transform")
 
 
@@ -38,7 +44,8 @@ class Batches:
     data_collection
         What :func:`cellfeed.open` returned, or anything with ``len`` and ``[]``: numpy, scipy CSR,
         AnnData (also backed), AnnCollection, pandas, Hugging Face data sets,
-        :class:`~cellfeed.MultiIndexable`.
+        :class:`~cellfeed.MultiIndexable`. With ``fetch_callback`` it need not have ``[]``, and with
+        ``indices`` in the strategy no ``len`` either.
     strategy
         The order of an epoch.
     batch_size
@@ -60,12 +67,20 @@ class Batches:
         ``f(batch)`` changes a batch.
     rank, world_size
         This process among those that share each epoch: by default of the initialised
-        ``torch.distributed`` group, else of ``RANK`` and ``WORLD_SIZE`` in the environment.
+        ``torch.distributed`` group, else of ``RANK`` and ``WORLD_SIZE`` in the environment, else
+        0 of 1, found out when an iteration begins or a length or plan is asked for. A group that
+        begins, ends or changes during an epoch is an error.
     seed
-        Seed of every order. Drawn at random by default, the same on all ranks of an initialised
-        group; 0 on several ranks without a group.
+        Seed of every order. Drawn at random by default, and agreed on with rank 0 of the process
+        group (all ranks must come there: here, or at the first iteration where the group came
+        later); 0 on several ranks without a group.
     partition, remainder
         As in :class:`~cellfeed.Loader`.
+    with_padding
+        Yield pairs ``(batch, is_padding)``: ``is_padding``, one bool a sample of the plan, is True
+        where a sample only fills up the batch. Batches that are a :class:`~cellfeed.Batch` or a
+        :class:`~cellfeed.MultiIndexable` have it as ``batch.is_padding`` anyway, also where hooks
+        see them; this is for batches of other kinds.
     epoch
         Of the first iteration.
     **options
@@ -96,41 +111,62 @@ class Batches:
         partition: str = "auto",
         remainder: str = "pad",
         epoch: int = 0,
+        with_padding: bool = False,
         **options: Any,
     ) -> None:
-        if not isinstance(strategy, SamplingStrategy):
-            raise InvalidTypeError(f"not a sampling strategy: {strategy!r}")
+        strategy = as_strategy(strategy)
         self.collection = data_collection
         self.strategy = strategy
         self.batch_size = as_int("batch_size", batch_size, 1)
         self.fetch_factor = as_int("fetch_factor", fetch_factor, 1)
-        self.drop_last = bool(drop_last)
+        self.drop_last = as_bool("drop_last", drop_last)
         self.fetch_callback = fetch_callback
         self.fetch_transform = fetch_transform
         self.batch_callback = batch_callback
         self.batch_transform = batch_transform
+        self.with_padding = as_bool("with_padding", with_padding)
         self.sort_before_fetch = True
         for name in _HOOKS:
             if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise InvalidTypeError(f"{name} must be callable: {getattr(self, name)!r}")
-        self.rank, self.world_size = resolve_rank(rank, world_size)
-        self._loader = self._make_loader(options, seed, partition, remainder, epoch)
+                raise InvalidTypeError(
+                    f"{name} must be a function, not {shown(getattr(self, name))}"
+                )
+        as_choice("partition", partition, PARTITIONS)
+        as_choice("remainder", remainder, REMAINDERS)
+        self._loader = self._make_loader(
+            options, seed, rank, world_size, partition, remainder, epoch
+        )
         if self._loader is not None:
             self._schedule = self._loader._schedule
             return
         settings = Settings(
-            self.batch_size, self.fetch_factor, self.rank, self.world_size,
-            "interleave" if partition == "auto" else partition, remainder, self.drop_last,
-            partition == "auto",
-        )  # fmt: skip
+            self.batch_size, self.fetch_factor, partition, remainder, self.drop_last
+        )
         self._schedule = Schedule(
-            strategy.bind(_checked(data_collection)), _fingerprint(data_collection), settings,
-            resolve_seed(seed, self.world_size), as_int("epoch", epoch, 0, 2**63 - 1),
-            is_seed_free=seed is None,
+            self._bind(), self._fingerprint(), settings, Ranks(rank, world_size), seed,
+            as_epoch(epoch),
         )  # fmt: skip
 
+    def _bind(self) -> _core.Strategy:
+        counted = _counted(self.collection, self.strategy, self.fetch_callback is not None)
+        return self.strategy.bind(counted)
+
+    def _fingerprint(self) -> str:
+        counted = _counted(self.collection, self.strategy, self.fetch_callback is not None)
+        kind, shape = type(self.collection), getattr(self.collection, "shape", None)
+        if not isinstance(shape, tuple):
+            shape = (length_of(counted),)
+        return f"{kind.__module__}.{kind.__qualname__}{[int(n) for n in shape]}"
+
     def _make_loader(
-        self, options: dict[str, Any], seed: int | None, partition: str, remainder: str, epoch: int
+        self,
+        options: dict[str, Any],
+        seed: int | None,
+        rank: int | None,
+        world_size: int | None,
+        partition: str,
+        remainder: str,
+        epoch: int,
     ) -> Loader | None:
         if not isinstance(self.collection, CellCollection):
             if options:
@@ -139,9 +175,10 @@ class Batches:
                     f"{type(self.collection).__name__}"
                 )
             return None
+        check_options("scDataset", options, _LOADER_OPTIONS)
         return Loader(
-            self.collection, self.strategy, self.batch_size, seed=seed, epoch=epoch, rank=self.rank,
-            world_size=self.world_size, partition=partition, remainder=remainder,
+            self.collection, self.strategy, self.batch_size, seed=seed, epoch=epoch, rank=rank,
+            world_size=world_size, partition=partition, remainder=remainder,
             fetch_factor=self.fetch_factor, drop_last=self.drop_last, **options,
         )  # fmt: skip
 
@@ -151,7 +188,7 @@ class Batches:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self._loader is None:
-            self._schedule.order = self.strategy.bind(self.collection)
+            self._schedule.bind(self._bind())
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world_size}" if self.world_size > 1 else ""
@@ -164,8 +201,32 @@ class Batches:
         return self.batch_size * self.fetch_factor
 
     @property
+    def rank(self) -> int:
+        """Number of this process among those that share each epoch, as of now."""
+        return self._schedule.ranks.now()[0]
+
+    @property
+    def world_size(self) -> int:
+        """Processes that share each epoch, as of now."""
+        return self._schedule.ranks.now()[1]
+
+    @property
+    def sampler(self) -> EpochSetter:
+        """What sets the epoch, where Lightning's ``Trainer`` looks for it."""
+        return EpochSetter(self)
+
+    @property
+    def batch_sampler(self) -> None:
+        """None, as batches come whole: Lightning asks for it beside ``sampler`` in validation."""
+        return None
+
+    @property
     def seed(self) -> int:
-        """Seed of every order, the one drawn where none was given."""
+        """Seed of every order, the one drawn where none was given.
+
+        Where the process group came after the data set, all ranks must ask for it, or iterate: they
+        agree on one then.
+        """
         return self._schedule.seed
 
     @property
@@ -182,7 +243,10 @@ class Batches:
         return self.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; otherwise each iteration advances by one."""
+        """Set the epoch of the next iteration; otherwise each iteration advances by one.
+
+        A state of that epoch that was loaded and not begun yet stays; of another, it is dropped.
+        """
         self._schedule.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -204,32 +268,39 @@ class Batches:
         self._schedule.load_state_dict(state_dict)
 
     def __len__(self) -> int:
-        """Batches of this rank in the next iteration: the same on every rank."""
-        plan, first = self._schedule.next_plan()
-        return plan.n_batches - first
+        """Batches of this rank in a whole epoch, also after resuming: the same on every rank."""
+        return self._schedule.n_batches
+
+    @property
+    def n_batches_left(self) -> int:
+        """Batches of this rank that are left of the epoch that :meth:`state_dict` tells of.
+
+        After :meth:`load_state_dict` what the next iteration yields; during an iteration what it
+        has not handed out; after it the whole next epoch.
+        """
+        return self._schedule.n_batches_left
 
     def plan(self, epoch: int | None = None) -> Iterator[np.ndarray]:
         """Row numbers of this rank's batches, without reading any data."""
-        if epoch is None:
-            plan, first = self._schedule.next_plan()
-        else:
-            plan, first = self._schedule.make_plan(as_int("epoch", epoch, 0, 2**63 - 1)), 0
-        for k in range(first, plan.n_batches):
-            yield plan.batch(k)[0]
+        return self._schedule.next_rows(epoch)
 
     def __iter__(self) -> Iterator[Any]:
-        if (
-            self._loader is None
-            or self.fetch_callback
-            or self.fetch_transform
-            or self.batch_callback
-        ):
-            return self._grouped(self._schedule.begin())
-        if self.batch_transform is None:
-            return iter(self._loader)
-        return map(self.batch_transform, self._loader)
+        loader = self._loader
+        if loader is None or self.fetch_callback or self.fetch_transform or self.batch_callback:
+            return self._finished(self._grouped(self._schedule.begin()))
+        if self.batch_transform is None and not self.with_padding:
+            return iter(loader)
+        return self._finished((batch, None) for batch in loader)
 
-    def _grouped(self, run: Run) -> Iterator[Any]:
+    def _finished(self, batches: Iterator[tuple[Any, np.ndarray | None]]) -> Iterator[Any]:
+        for batch, is_padding in batches:
+            if self.with_padding and is_padding is None:
+                is_padding = batch.is_padding
+            if self.batch_transform is not None:
+                batch = self.batch_transform(batch)
+            yield (batch, is_padding) if self.with_padding else batch
+
+    def _grouped(self, run: Run) -> Iterator[tuple[Any, np.ndarray]]:
         plan = run.start()
 
         def group_of(k: int) -> int:
@@ -238,13 +309,15 @@ class Batches:
             return plan.fetch_group(k) // run.step
 
         for _, numbers in itertools.groupby(run.numbers(), group_of):
-            for batch in self._read_group([plan.batch(k)[0] for k in numbers]):
+            for batch in self._read_group([plan.batch(k) for k in numbers]):
                 run.advance()
                 yield batch
         run.finish()
 
-    def _read_group(self, batches: list[np.ndarray]) -> Iterator[Any]:
-        wanted = np.concatenate(batches)
+    def _read_group(
+        self, plans: list[tuple[np.ndarray, np.ndarray | None]]
+    ) -> Iterator[tuple[Any, np.ndarray]]:
+        wanted = np.concatenate([rows for rows, _ in plans])
         if self.sort_before_fetch:
             wanted, places = np.unique(wanted, return_inverse=True)
         else:
@@ -254,10 +327,12 @@ class Batches:
             data = self.fetch_transform(data)
             if self.batch_callback is None:
                 self._check_length(data, wanted, "fetch_transform")
-        for positions in np.split(places, np.cumsum([len(batch) for batch in batches])[:-1]):
-            cut = take if self.batch_callback is None else self.batch_callback
-            batch = cut(data, positions)
-            yield batch if self.batch_transform is None else self.batch_transform(batch)
+        cut = take if self.batch_callback is None else self.batch_callback
+        ends = np.cumsum([len(rows) for rows, _ in plans])[:-1]
+        for positions, (rows, is_padding) in zip(np.split(places, ends), plans, strict=True):
+            if is_padding is None:
+                is_padding = np.zeros(len(rows), dtype=bool)
+            yield _marked(cut(data, positions), rows, is_padding), is_padding
 
     def _fetch(self, rows: np.ndarray) -> Any:
         name = type(self.collection).__name__
@@ -265,7 +340,7 @@ class Batches:
             if self.fetch_callback is not None:
                 data = self.fetch_callback(self.collection, rows)
             elif self._loader is not None:
-                data = self._loader.read_rows(rows)
+                data = self._loader._read_rows(rows)
             else:
                 data = take(self.collection, rows)
                 if self.fetch_transform is None:
@@ -300,12 +375,55 @@ class Batches:
             )
 
 
-def _checked(collection: Any) -> Any:
+def _marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
+    if isinstance(batch, Batch):
+        return batch.with_padding(_marks_of(batch.index, rows, is_padding))
+    if isinstance(batch, MultiIndexable) and len(batch) == len(rows):
+        return batch.with_padding(is_padding)
+    return batch
+
+
+def _marks_of(index: np.ndarray, rows: np.ndarray, is_padding: np.ndarray) -> np.ndarray:
+    """Marks of the samples that a hook made a batch of: some of ``rows``, in any order."""
+    if np.array_equal(index, rows):
+        return is_padding
+    marks: dict[int, list[bool]] = {}
+    for row, mark in sorted(zip(rows.tolist(), is_padding.tolist(), strict=True), reverse=True):
+        marks.setdefault(row, []).append(mark)
+    # A row may be there for itself and as padding: then it is itself that comes first.
+    return np.array([marks[row].pop() if marks.get(row) else False for row in index.tolist()], bool)
+
+
+class _Counted:
+    """A collection without ``len``, as long as its strategy's ``indices`` say."""
+
+    def __init__(self, collection: Any, n: int) -> None:
+        self._collection = collection
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._collection[key]
+
+
+def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool) -> Any:
+    """What the strategy is bound to: it needs a length."""
     try:
         n = length_of(collection)
     except TypeError as error:
+        indices = as_indices(getattr(strategy, "indices", None))
+        if is_read_by_hook and indices is not None and len(indices):
+            given = np.asarray(strategy.indices)
+            n = len(given) if given.dtype == bool else int(indices.max()) + 1
+            return _Counted(collection, n)
         raise InvalidTypeError(
-            f"a collection needs len and []: {type(collection).__name__} has no length"
+            f"a collection needs len and []: {type(collection).__name__} has no length; or pass "
+            "fetch_callback and a strategy with indices"
         ) from error
     if n == 0:
         raise InvalidArgumentError(f"the collection ({type(collection).__name__}) has no samples")
@@ -320,14 +438,6 @@ def _in_memory(data: Any) -> Any:
     if getattr(data, "isbacked", False):
         return data.to_memory()
     return data
-
-
-def _fingerprint(collection: Any) -> str:
-    kind = type(collection)
-    shape = getattr(collection, "shape", None)
-    if not isinstance(shape, tuple):
-        shape = (length_of(collection),)
-    return f"{kind.__module__}.{kind.__qualname__}{[int(n) for n in shape]}"
 
 
 def __getattr__(name: str) -> Any:

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._epochs import EpochCounter, Worker, this_worker
-from .errors import InvalidArgumentError, InvalidTypeError
+from ._checks import as_int
+from ._epochs import OF_A_STATE, EpochCounter, Position, this_worker
+from ._states import (
+    MAX_EPOCH,
+    make_position,
+    next_batch_of_worker,
+    parse_state,
+    partition_of,
+    plan_options,
+    to_state,
+)
+from .errors import InvalidArgumentError
 
-STATE_VERSION = 1
-_ORDER_KEYS = ("order_step_samples", "order_fetch_samples", "order_batch_size")
+if TYPE_CHECKING:
+    from ._rank import Ranks
+
+__all__ = ["EpochSetter", "Run", "Schedule", "Settings", "as_epoch"]
 
 
 @dataclass
 class Settings:
-    """What a plan depends on besides seed and epoch."""
+    """What a plan depends on besides seed, epoch and ranks.
+
+    Attributes
+    ----------
+    partition
+        ``"interleave"``, ``"group"`` or ``"auto"``.
+    shared_partition
+        What ``"auto"`` stands for on several ranks.
+    is_tuned
+        The order was measured by this process for itself.
+    """
 
     batch_size: int
     fetch_factor: int
-    rank: int
-    world_size: int
     partition: str
     remainder: str
     drop_last: bool
-    is_auto_partition: bool = False
+    shared_partition: str = "interleave"
+    is_tuned: bool = False
 
 
 class Run:
@@ -39,6 +57,7 @@ class Run:
     """
 
     plan: _core.Plan | None = None
+    seed: int
     epoch: int
     first: int
 
@@ -53,10 +72,16 @@ class Run:
             self.start()
 
     def start(self) -> _core.Plan:
-        """Take the epoch and make its plan."""
+        """Take the epoch and make its plan, for the rank of now."""
         if self.plan is None:
+            self.ranks = self._schedule.ranks.now()
             self._schedule._start(self, self._ordinal)
         return self.plan
+
+    @property
+    def n_batches_left(self) -> int:
+        """Batches that this process has not handed out."""
+        return len(range(self.first + self.n_yielded * self.step, self.plan.n_batches, self.step))
 
     def numbers(self) -> Iterator[int]:
         """Batches of the plan that this process yields."""
@@ -64,10 +89,12 @@ class Run:
 
     def advance(self) -> None:
         """Another batch is about to be handed out."""
+        self._schedule.ranks.require_same(self.ranks)
         self.n_yielded += 1
 
     def finish(self) -> None:
         """All batches were handed out, and the consumer asked for one more."""
+        self._schedule.ranks.require_same(self.ranks)
         self.is_exhausted = True
 
 
@@ -81,13 +108,13 @@ class Schedule:
     collection
         Fingerprint of the collection.
     settings
-        Sizes and ranks.
+        Sizes, and how samples are dealt.
+    ranks
+        Asked anew for each iteration.
     seed
-        Seed of every order.
+        Seed of every order; None is drawn at random, and that of a loaded state replaces it.
     epoch
         Of the first iteration.
-    is_seed_free
-        The seed was drawn at random: that of a loaded state replaces it.
     """
 
     def __init__(
@@ -95,53 +122,146 @@ class Schedule:
         order: _core.Strategy,
         collection: str,
         settings: Settings,
-        seed: int,
+        ranks: Ranks,
+        seed: int | None,
         epoch: int = 0,
-        *,
-        is_seed_free: bool = False,
     ) -> None:
         self.order = order
         self.collection = collection
         self.settings = settings
-        self.seed = seed
+        self.ranks = ranks
         self.epochs = EpochCounter(epoch)
-        self._is_seed_free = is_seed_free
+        self._seed = None if seed is None else as_int("seed", seed, 0, 2**63 - 1)
         self._n_begun = 0
         self._run: Run | None = None
-        self._resume: dict[str, Any] | None = None
-        self._resume_id = 0
-        self.make_plan(epoch)  # refuses bad settings before any reading
+        # Loaded by this worker process for itself: torch's workers load their states before any of
+        # them starts, each its own.
+        self._of_worker: tuple[Position, int | None, dict[str, Any]] | None = None
+        self._measure(epoch)  # refuses bad settings before any reading
+        self._agree_early()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "order": None, "_run": None, "_n_begun": 0}
+        # The order is bound anew; the fingerprint in its place tells whether it is the same.
+        order = self._strategy
+        return {**self.__dict__, "order": order, "_run": None, "_n_begun": 0, "_of_worker": None}
 
-    def make_plan(self, epoch: int, state: dict[str, Any] | None = None) -> _core.Plan:
-        """Plan of an epoch, or of what a state leaves of it."""
+    def bind(self, order: _core.Strategy) -> None:
+        """Set the order of an unpickled schedule."""
+        before, self.order = self.order, order
+        if self._strategy != before:
+            raise InvalidArgumentError(
+                "labels, weights or indices of the sampling strategy have changed since the data "
+                "set was made, so that a copy of it would have another order: make the data set "
+                "anew"
+            )
+
+    # Seeds and ranks -----------------------------------------------------------------------------
+
+    @property
+    def seed(self) -> int:
+        """Seed of every order; all ranks must ask for one that has to be agreed on."""
+        if self._seed is not None:
+            return self._seed
+        world_size = self.ranks.now()[1]
+        seed = self.epochs.agreed_seed(world_size)
+        return self._agree(world_size) if seed is None else seed
+
+    def _agree(self, world_size: int) -> int:
+        from ._rank import agree_on_seed
+
+        return self.epochs.agree(agree_on_seed(self.epochs.drawn_seed(), self.ranks), world_size)
+
+    def _agree_early(self) -> None:
+        # Workers cannot, and may be forked before anybody asks for the seed. But ranks that only
+        # the environment tells of may yet get a group.
+        world_size = self.ranks.now()[1]
+        if self._seed is None and (
+            world_size == 1 or self.ranks.is_given or self.ranks.are_grouped()
+        ):
+            self._agree(world_size)
+
+    @property
+    def partition(self) -> str:
+        """How samples are dealt to the ranks of now."""
         s = self.settings
-        partition, rest = s.partition, {}
-        if state is not None and 0 < state["consumed"] < self._length(state):
-            partition = state["partition"]
-            rest = {key: state[key] for key in ("consumed", *_ORDER_KEYS)}
+        if s.partition != "auto":
+            return s.partition
+        return s.shared_partition if self.ranks.now()[1] > 1 else "interleave"
+
+    # Plans ---------------------------------------------------------------------------------------
+
+    def make_plan(
+        self, epoch: int, position: Position | None = None, *, seed: int | None = None
+    ) -> _core.Plan:
+        """Plan of an epoch, or of what a position leaves of it."""
+        s, (rank, world_size) = self.settings, self.ranks.now()
+        if s.is_tuned and world_size > 1:
+            raise InvalidArgumentError(
+                "tune was asked for, and ranks that measure apart would disagree on the order: run "
+                "`cellfeed bench` once and pass its settings to every rank"
+            )
+        options = {"partition": self.partition}
+        if position is not None and position.consumed:
+            length = self._length(position)
+            if position.consumed > length:
+                raise InvalidArgumentError(
+                    f"the state has consumed {position.consumed} samples of an epoch of {length}"
+                )
+            if position.consumed < length:
+                options = plan_options(position)
         return _core.Plan.make(
-            self.order, self.seed, epoch, s.batch_size, s.fetch_factor, s.rank, s.world_size,
-            partition, s.remainder, s.drop_last, **rest,
+            self.order, self.seed if seed is None else seed, epoch, s.batch_size, s.fetch_factor,
+            rank, world_size, remainder=s.remainder, drop_last=s.drop_last, **options,
         )  # fmt: skip
 
-    def _length(self, state: dict[str, Any]) -> int:
-        return self.order.length(state["epoch"], state["order_step_samples"])
+    def _measure(self, epoch: int, position: Position | None = None) -> _core.Plan:
+        # Sizes do not depend on the seed, so that no rank waits for others here.
+        return self.make_plan(epoch, position, seed=0)
 
-    def next_plan(self) -> tuple[_core.Plan, int]:
-        """Plan of the next iteration, and its first batch."""
-        state = self._pending()
-        if state is None:
-            return self.make_plan(self.epochs.next_epoch()), 0
-        plan = self.make_plan(state["epoch"], state)
-        return plan, plan.n_batches if state["consumed"] >= self._length(state) else 0
+    def _length(self, position: Position) -> int:
+        return self.order.length(position.epoch, position.order_step_samples)
+
+    def _is_all(self, position: Position) -> bool:
+        return position.consumed >= self._length(position)
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of this rank in a whole epoch: the next iteration's."""
+        return self._measure(self.epochs.next_epoch()).n_batches
+
+    @property
+    def n_batches_left(self) -> int:
+        """Batches of this rank that :meth:`state_dict` leaves of its epoch."""
+        position = self.epochs.pending()
+        if position is not None:
+            is_all = self._is_all(position)
+            return 0 if is_all else self._measure(position.epoch, position).n_batches
+        run = self._current_run()
+        return self.n_batches if run is None else run.n_batches_left
+
+    def next_rows(self, epoch: int | None = None) -> Iterator[Any]:
+        """Rows of the batches of an epoch; those of the next iteration by default."""
+        position = self.epochs.pending() if epoch is None else None
+        if position is not None:
+            if self._is_all(position):
+                return
+            epoch = position.epoch
+        elif epoch is None:
+            epoch = self.epochs.next_epoch()
+        plan = self.make_plan(as_epoch(epoch), position)
+        for k in range(plan.n_batches):
+            yield plan.batch(k)[0]
+
+    # Iterations ----------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        self.epochs.set(as_int("epoch", epoch, 0, 2**63 - 1))
-        self._resume, self._resume_id, self._run = None, 0, None
+        """Set the epoch of the next iteration; a state of that epoch, just loaded, stays."""
+        epoch = as_epoch(epoch)
+        position = self.epochs.pending()
+        if position is not None and position.epoch == epoch:
+            return
+        self.epochs.set(epoch)
+        self._run = None
 
     def begin(self) -> Run:
         """An iteration of this process."""
@@ -149,150 +269,115 @@ class Schedule:
         return Run(self, self._n_begun - 1)
 
     def _start(self, run: Run, ordinal: int) -> None:
-        state, is_local = self._resume, self._resume_id < 0
-        if state is not None and is_local:  # loaded by this worker process for itself
-            run.epoch, is_resumed = state["epoch"], True
+        next_batch = None
+        seed = self.seed  # may be refused, before an epoch is taken
+        if self._of_worker is not None:
+            position, next_batch, _ = self._of_worker
+            self._of_worker = None
+            run.epoch = position.epoch
         else:
-            run.epoch, is_resumed = self.epochs.start(run.worker, ordinal, self._resume_id)
-        state = state if is_resumed else None
-        run.plan = self.make_plan(run.epoch, state)
+            run.epoch, position = self.epochs.start(run.worker, ordinal)
+        run.seed = seed
+        run.plan = self.make_plan(run.epoch, position, seed=seed)
         run.first = run.worker.index
-        if state is not None:
-            if "worker" in state:
-                run.first = state["worker"]["next_batch"]
-            elif state["consumed"] >= self._length(state):
-                run.first = run.plan.n_batches
-        self._resume, self._resume_id, self._run = None, 0, run
+        if next_batch is not None:
+            run.first = next_batch
+        elif position is not None and self._is_all(position):
+            run.first = run.plan.n_batches
+        self._run = run
 
-    def _pending(self) -> dict[str, Any] | None:
-        is_pending = self._resume_id < 0 or self.epochs.is_pending(self._resume_id)
-        return self._resume if is_pending else None
+    # States --------------------------------------------------------------------------------------
+
+    def _current_run(self) -> Run | None:
+        """The run whose epoch is under way."""
+        is_process, run = this_worker().is_process, self._run
+        if not is_process and self.epochs.is_counted_by_workers():
+            raise InvalidArgumentError(
+                "the batches come from worker processes of a DataLoader, which read ahead, so this "
+                "process cannot know which were used: use torchdata's StatefulDataLoader and its "
+                "state_dict(), or num_workers=0 (reading is multi-threaded without workers)"
+            )
+        return None if run is None or (run.is_exhausted and not is_process) else run
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration that began last stands, as small JSON-able data."""
-        worker, run = this_worker(), self._run
-        state = self._pending()
-        if state is not None:
-            return dict(state)
-        if not worker.is_process and self.epochs.is_counted_by_workers():
-            raise InvalidArgumentError(
-                "the batches come from worker processes of a DataLoader, which read ahead, so "
-                "this process cannot "
-                "know which were used: use torchdata's StatefulDataLoader and its state_dict(), "
-                "or num_workers=0 "
-                "(reading is multi-threaded without workers)"
-            )
-        if run is None or (run.is_exhausted and not worker.is_process):
-            return self._state(
-                self.make_plan(self.epochs.next_epoch()), self.epochs.next_epoch(), 0
-            )
-        if worker.is_process:
-            state = self._state(run.plan, run.epoch, run.plan.consumed_after(0))
-            done = run.first + run.n_yielded * run.step
-            state["worker"] = {
-                "index": worker.index,
-                "count": worker.count,
-                "next_batch": done,
-                "step_samples": self.settings.batch_size * self.settings.world_size,
+        if self._of_worker is not None:
+            return dict(self._of_worker[2])
+        position = self.epochs.pending()
+        if position is not None:
+            return self._state(position)
+        run = self._current_run()
+        if run is None:
+            epoch, seed = self.epochs.next_epoch(), self.seed
+            return self._state(make_position(self.make_plan(epoch, seed=seed), seed, epoch, 0))
+        n_done = run.first + run.n_yielded
+        position = make_position(run.plan, run.seed, run.epoch, 0)
+        if run.worker.is_process:
+            position = replace(position, consumed=run.plan.consumed_after(0))
+            worker = run.worker
+            return {
+                **self._state(position),
+                "worker": {
+                    "index": worker.index,
+                    "count": worker.count,
+                    "next_batch": run.first + run.n_yielded * run.step,
+                    "step_samples": self._step_samples(),
+                },
             }
-            return state
-        done = run.first + run.n_yielded
-        n = run.plan.n_batches
-        is_all = done >= n
-        return self._state(
-            run.plan, run.epoch, run.plan.order_length if is_all else run.plan.consumed_after(done)
-        )
+        is_all = n_done >= run.plan.n_batches
+        consumed = run.plan.order_length if is_all else run.plan.consumed_after(n_done)
+        return self._state(replace(position, consumed=consumed))
 
-    def _state(self, plan: _core.Plan, epoch: int, consumed: int) -> dict[str, Any]:
-        return {
-            "version": STATE_VERSION,
-            "seed": self.seed,
-            "epoch": epoch,
-            "consumed": consumed,
-            **{key: getattr(plan, key) for key in _ORDER_KEYS},
-            "partition": plan.partition,
-            "collection": self.collection,
-            "strategy": f"{self.order.fingerprint:016x}",
-        }
+    def _state(self, position: Position) -> dict[str, Any]:
+        return to_state(position, self.collection, self._strategy)
+
+    @property
+    def _strategy(self) -> str:
+        return f"{self.order.fingerprint:016x}"
+
+    def _step_samples(self) -> int:
+        return self.settings.batch_size * self.ranks.now()[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where ``state`` stands."""
         worker = this_worker()
-        self._check(state, worker)
-        if self._is_seed_free:
-            self.seed = state["seed"]
-        self._resume = dict(state)
+        position = parse_state(state, self.collection, self._strategy)
+        next_batch = next_batch_of_worker(state, worker, self._step_samples())
+        self._check(position)
+        if self._seed is None:
+            self.epochs.agree(position.seed, OF_A_STATE)
         self._run = None
         if worker.is_process:
-            # torch's workers load their states before any of them starts, each its own.
-            self._resume_id = -1
-            self.epochs.set(state["epoch"] + 1)
+            self._of_worker = position, next_batch, dict(state)
+            self.epochs.set(position.epoch + 1, by_workers=True)
         else:
-            self._resume_id = secrets.randbelow(2**62) + 1
-            self.epochs.set(state["epoch"], self._resume_id)
+            self.epochs.set(position.epoch, position)
 
-    def _check(self, state: Any, worker: Worker) -> None:
-        if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
-            raise InvalidArgumentError(f"not a state of this version of cellfeed: {state!r:.200}")
-        expected = (
-            "seed",
-            "epoch",
-            "consumed",
-            *_ORDER_KEYS,
-            "partition",
-            "collection",
-            "strategy",
-        )
-        missing = [key for key in expected if key not in state]
-        if missing:
-            raise InvalidArgumentError(f"the state lacks {', '.join(missing)}: {state!r:.200}")
-        if state["collection"] != self.collection:
-            raise InvalidArgumentError(
-                "the state belongs to another collection: its files, their order, content or "
-                "genes have changed"
-            )
-        if state["strategy"] != f"{self.order.fingerprint:016x}":
-            raise InvalidArgumentError(
-                "the state belongs to another sampling strategy, or one with other settings"
-            )
-        if state["seed"] != self.seed and not self._is_seed_free:
-            raise InvalidArgumentError(
-                f"the state was saved with seed {state['seed']}, not {self.seed}"
-            )
-        for key in ("epoch", "consumed", *_ORDER_KEYS):
-            as_int(f"{key} of the state", state[key], 0)
+    def _check(self, position: Position) -> None:
         s = self.settings
-        if state["consumed"] and state["partition"] != s.partition and not s.is_auto_partition:
+        if self._seed is not None and position.seed != self._seed:
             raise InvalidArgumentError(
-                f"the state was saved with partition {state['partition']!r}, not {s.partition!r}"
+                f"the state was saved with seed {position.seed}, not {self._seed}"
             )
-        self._check_worker(state, worker)
-
-    def _check_worker(self, state: dict[str, Any], worker: Worker) -> None:
-        saved = state.get("worker")
-        if saved is None:
-            return
-        if (saved["index"], saved["count"]) != (worker.index, worker.count):
+        if position.consumed and s.partition not in ("auto", partition_of(position)):
             raise InvalidArgumentError(
-                f"the state is that of worker {saved['index']} of {saved['count']} of a "
-                f"StatefulDataLoader: load the "
-                "whole state into a StatefulDataLoader with as many workers"
+                f"the state was saved with partition {partition_of(position)!r}, not "
+                f"{s.partition!r}"
             )
-        if saved["step_samples"] != self.settings.batch_size * self.settings.world_size:
-            raise InvalidArgumentError(
-                "the state of a StatefulDataLoader with workers continues with the same world "
-                "size and batch size "
-                f"only: {saved['step_samples']} samples a step then, "
-                f"{self.settings.batch_size * self.settings.world_size} now; num_workers=0 has no "
-                f"such limit"
-            )
+        self._measure(position.epoch, position)
 
 
-def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """An int in range, or an error that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InvalidTypeError(f"{name} must be an integer: {value!r}")
-    if value < low or (high is not None and value > high):
-        limits = f"at least {low}" if high is None else f"in [{low}, {high}]"
-        raise InvalidArgumentError(f"{name} must be {limits}: {value}")
-    return int(value)
+class EpochSetter:
+    """Sets the epoch of an owner: what training frameworks look for in a ``sampler``."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the owner's next iteration."""
+        self._owner.set_epoch(epoch)
+
+
+def as_epoch(epoch: Any) -> int:
+    """A number of an epoch."""
+    return as_int("epoch", epoch, 0, MAX_EPOCH)

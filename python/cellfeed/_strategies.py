@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._checks import as_bool, as_float, as_int, as_rows, did_you_mean, shown
+from ._collection import CellCollection
 from ._epochs import EpochCounter, this_worker
 from ._labels import encode_labels, look_up_labels
 from ._multi_indexable import length_of
-from ._schedule import as_int
+from ._rank import Ranks
+from ._schedule import as_epoch
 from .errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
@@ -23,7 +25,7 @@ __all__ = [
     "GroupSampling",
     "SamplingStrategy",
     "Streaming",
-    "WeightedCellSampler",
+    "WeightedCells",
 ]
 
 _POSITIONS_AT_ONCE = 1 << 16
@@ -33,7 +35,7 @@ def as_indices(indices: Any) -> np.ndarray | None:
     """int64 row numbers of a list, an array or a boolean mask; None stays None."""
     if indices is None:
         return None
-    array = np.atleast_1d(np.asarray(indices))
+    array = as_rows("indices", indices)
     if array.dtype == bool:
         array = np.flatnonzero(array)
     if array.ndim != 1:
@@ -41,6 +43,20 @@ def as_indices(indices: Any) -> np.ndarray | None:
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise InvalidTypeError(f"indices must be integers or a boolean mask, not {array.dtype}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_strategy(strategy: Any) -> SamplingStrategy:
+    """A strategy, or an error that says how to make one."""
+    if isinstance(strategy, SamplingStrategy):
+        return strategy
+    known = ", ".join(f"{name}(...)" for name in __all__ if name != "SamplingStrategy")
+    if isinstance(strategy, type) and issubclass(strategy, SamplingStrategy):
+        raise InvalidTypeError(
+            f"strategy must be an object, not the class {strategy.__name__}: write "
+            f"{strategy.__name__}(...)"
+        )
+    near = did_you_mean(strategy, __all__)
+    raise InvalidTypeError(f"strategy must be one of {known}, not {shown(strategy)}{near}")
 
 
 def _as_size(name: str, size: Any) -> int | None:
@@ -89,7 +105,7 @@ class SamplingStrategy:
 
 
 def _check_mask(indices: Any, n_rows: int) -> None:
-    array = None if indices is None else np.asarray(indices)
+    array = None if indices is None else as_rows("indices", indices)
     if array is not None and array.dtype == bool and array.shape != (n_rows,):
         raise InvalidArgumentError(
             f"a boolean mask needs one value a sample: {array.shape} for {n_rows} samples"
@@ -113,8 +129,8 @@ class Streaming(SamplingStrategy):
 
     def __init__(self, indices: Any = None, shuffle: bool = False, shuffle_buffer: int = 0) -> None:
         self.indices = indices
-        self.shuffle = bool(shuffle or shuffle_buffer)
         self.shuffle_buffer = as_int("shuffle_buffer", shuffle_buffer, 0, 2**62)
+        self.shuffle = as_bool("shuffle", shuffle) or self.shuffle_buffer > 0
         self._shuffle_before_yield = self.shuffle
 
     def __repr__(self) -> str:
@@ -146,7 +162,7 @@ class BlockShuffling(SamplingStrategy):
     def __init__(self, block_size: int = 8, indices: Any = None, drop_last: bool = False) -> None:
         self.block_size = as_int("block_size", block_size, 1, 2**62)
         self.indices = indices
-        self.drop_last = bool(drop_last)
+        self.drop_last = as_bool("drop_last", drop_last)
 
     def __repr__(self) -> str:
         return f"BlockShuffling(block_size={self.block_size})"
@@ -197,7 +213,7 @@ class BlockWeightedSampling(SamplingStrategy):
         self.indices = indices
         self.weights = weights
         self.total_size = _as_size("total_size", total_size)
-        self.replace = bool(replace)
+        self.replace = as_bool("replace", replace)
         self.sampling_size = _as_size("sampling_size", sampling_size)
 
     def __repr__(self) -> str:
@@ -219,7 +235,7 @@ def _as_weights(weights: Any) -> np.ndarray | None:
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"weights must be numbers: {weights!r:.80}") from error
+        raise InvalidTypeError(f"weights must be numbers, not {shown(weights)}") from error
     if array.ndim != 1:
         raise InvalidArgumentError(f"weights must be one-dimensional, not of shape {array.shape}")
     return np.ascontiguousarray(array)
@@ -237,7 +253,9 @@ class _LabelStrategy(SamplingStrategy):
         if (labels is None) == (label_key is None):
             raise InvalidArgumentError(f"{name} takes either labels, one a sample, or a label_key")
         if label_key is not None and not isinstance(label_key, str):
-            raise InvalidTypeError(f"label_key must be the name of a column: {label_key!r}")
+            raise InvalidTypeError(
+                f"label_key must be the name of a column, not {shown(label_key)}"
+            )
         self.label_key = label_key
         self.indices = indices
         self._encoded = None if labels is None else encode_labels(labels)
@@ -252,11 +270,13 @@ class _LabelStrategy(SamplingStrategy):
         _check_mask(self.indices, length_of(cells))
         if self._encoded is not None:
             return _core.make_labels(length_of(cells), self._encoded[0], as_indices(self.indices))
+        # A collection of cellfeed.open does not change; obs of others may.
+        is_fixed = isinstance(cells, CellCollection)
         if self._found is not None and self._found[0]() is cells:
             return self._found[1]
         codes, _ = look_up_labels(cells, str(self.label_key))
         index = _core.make_labels(length_of(cells), codes, as_indices(self.indices))
-        with suppress(TypeError):  # what takes no weak reference is looked up each time
+        if is_fixed:
             self._found = weakref.ref(cells), index
         return index
 
@@ -302,9 +322,9 @@ class ClassBalancedSampling(_LabelStrategy):
         super().__init__(labels, label_key, indices)
         self.block_size = as_int("block_size", block_size, 1, 2**62)
         self.total_size = _as_size("total_size", total_size)
-        self.replace = bool(replace)
+        self.replace = as_bool("replace", replace)
         self.sampling_size = _as_size("sampling_size", sampling_size)
-        self.smoothing = float(smoothing)
+        self.smoothing = as_float("smoothing", smoothing, 0)
 
     def __repr__(self) -> str:
         key = f"label_key={self.label_key!r}, " if self.label_key else ""
@@ -327,33 +347,25 @@ class GroupSampling(_LabelStrategy):
 
     Parameters
     ----------
-    key
+    label_key
         Column of the collection that holds the groups.
     labels
-        One group a sample instead of ``key``.
+        One group a sample instead of ``label_key``.
     indices
         Row numbers or a boolean mask; all rows when omitted.
     drop_last
         Leave out the members that fill no batch, others each epoch, instead of filling up.
-    label_key
-        The same as ``key``.
     """
 
     def __init__(
         self,
-        key: str | None = None,
+        label_key: str | None = None,
         labels: Any = None,
         indices: Any = None,
         drop_last: bool = False,
-        *,
-        label_key: str | None = None,
     ) -> None:
-        if key is not None and label_key is not None:
-            raise InvalidArgumentError(
-                "GroupSampling: key and label_key are the same; pass one of them"
-            )
-        super().__init__(labels, key if key is not None else label_key, indices)
-        self.drop_last = bool(drop_last)
+        super().__init__(labels, label_key, indices)
+        self.drop_last = as_bool("drop_last", drop_last)
 
     def __repr__(self) -> str:
         return f"GroupSampling({self.label_key!r})" if self.label_key else "GroupSampling(labels)"
@@ -363,7 +375,7 @@ class GroupSampling(_LabelStrategy):
         return _core.make_groups(self._labels(cells), self.drop_last)
 
 
-class WeightedCellSampler(_LabelStrategy):
+class WeightedCells(_LabelStrategy):
     """A curriculum from uniform draws to draws inverse to class frequency.
 
     In epoch e every draw has ``p = (1 - a) / N + a / (K * count of its class)`` with ``a = min(1, e
@@ -385,7 +397,8 @@ class WeightedCellSampler(_LabelStrategy):
         Column of the collection that holds the labels, instead of ``labels``; as a strategy only.
     num_replicas, rank
         As a sampler on several ranks: this rank gets every ``num_replicas``-th draw, equally many
-        on each.
+        on each. By default found out when an iteration begins or a length is asked for, as for
+        :class:`~cellfeed.Loader`.
     """
 
     def __init__(
@@ -398,18 +411,17 @@ class WeightedCellSampler(_LabelStrategy):
         label_key: str | None = None,
         indices: Any = None,
         total_size: int | None = None,
-        num_replicas: int = 1,
-        rank: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
     ) -> None:
         super().__init__(labels, label_key, indices)
-        self.replacement = bool(replacement)
+        self.replacement = as_bool("replacement", replacement)
         self.seed = as_int("seed", seed, 0, 2**63 - 1)
         self.curriculum_warmup_epochs = as_int(
             "curriculum_warmup_epochs", curriculum_warmup_epochs, 0
         )
         self.total_size = _as_size("total_size", total_size)
-        self.num_replicas = as_int("num_replicas", num_replicas, 1)
-        self.rank = as_int("rank", rank, 0, self.num_replicas - 1)
+        self._ranks = Ranks(rank, num_replicas)
         self._epochs = EpochCounter()
         self._own: _core.Strategy | None = None
 
@@ -426,6 +438,16 @@ class WeightedCellSampler(_LabelStrategy):
         )
 
     @property
+    def rank(self) -> int:
+        """Number of this process, as of now; as a sampler."""
+        return self._ranks.now()[0]
+
+    @property
+    def num_replicas(self) -> int:
+        """Processes that share the draws, as of now; as a sampler."""
+        return self._ranks.now()[1]
+
+    @property
     def class_weights(self) -> dict[Any, float]:
         """N / count of each class."""
         codes, names = self._own_labels()
@@ -434,7 +456,7 @@ class WeightedCellSampler(_LabelStrategy):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; otherwise each iteration advances by one."""
-        self._epochs.set(as_int("epoch", epoch, 0, 2**63 - 1))
+        self._epochs.set(as_epoch(epoch))
 
     def __len__(self) -> int:
         return -(-self._order().length() // self.num_replicas)
@@ -445,11 +467,13 @@ class WeightedCellSampler(_LabelStrategy):
         return self._draws(order, n, epoch)
 
     def _draws(self, order: _core.Strategy, n: int, epoch: int) -> Iterator[int]:
-        for begin in range(self.rank, n, self.num_replicas * _POSITIONS_AT_ONCE):
-            end = min(n, begin + self.num_replicas * _POSITIONS_AT_ONCE)
-            yield from order.order(self.seed, epoch, begin, end, self.num_replicas).tolist()
-        if n % self.num_replicas and self.rank >= n % self.num_replicas:
-            first = self.rank - n % self.num_replicas  # pads from the start of the order
+        ranks = rank, world_size = self._ranks.now()
+        for begin in range(rank, n, world_size * _POSITIONS_AT_ONCE):
+            end = min(n, begin + world_size * _POSITIONS_AT_ONCE)
+            yield from order.order(self.seed, epoch, begin, end, world_size).tolist()
+            self._ranks.require_same(ranks)
+        if n % world_size and rank >= n % world_size:
+            first = rank - n % world_size  # pads from the start of the order
             yield order.order(self.seed, epoch, first % n, first % n + 1).tolist()[0]
 
     def _own_labels(self) -> tuple[np.ndarray, list[Any]]:
@@ -465,3 +489,16 @@ class WeightedCellSampler(_LabelStrategy):
         if self._own is None:
             self._own = self.bind(range(len(self._own_labels()[0])))
         return self._own
+
+
+def __getattr__(name: str) -> Any:
+    if name != "WeightedCellSampler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from .torch import WeightedCellSampler
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] != "torch":
+            raise
+        WeightedCellSampler = type(name, (WeightedCells,), {"__module__": __name__})  # noqa: N806
+    globals()[name] = WeightedCellSampler
+    return WeightedCellSampler

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 
 from . import _core
-from .errors import InvalidTypeError
+from ._checks import as_float, shown
+from ._genes import gene_list
+from .errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = ["Log1p", "NormalizeTotal", "SelectGenes", "Transform"]
 
@@ -37,8 +40,8 @@ class NormalizeTotal(Transform):
     """Scale each cell to the same total, as ``scanpy.pp.normalize_total`` does.
 
     ``value * target_sum / library_size``; the library size is the sum over **all** genes of the
-    file, also those that a later selection or an inner join drops. Cells without counts stay as
-    they are.
+    file, also those that a selection (before or after it) or an inner join drops, of the values as
+    the transforms before this one left them. Cells without counts stay as they are.
 
     Parameters
     ----------
@@ -47,8 +50,15 @@ class NormalizeTotal(Transform):
     """
 
     def __init__(self, target_sum: float = 1e4) -> None:
+        if isinstance(target_sum, bool) or not isinstance(target_sum, Real):
+            raise InvalidTypeError(
+                "NormalizeTotal: target_sum must be a number, such as 1e4 (scanpy's default, the "
+                f"median over all cells, is not known to a stream of batches), not "
+                f"{shown(target_sum)}"
+            )
+        target_sum = as_float("NormalizeTotal: target_sum", target_sum)
         super().__init__(target_sum=target_sum)
-        self._core = _core.NormalizeTotal(float(target_sum))
+        self._core = _core.NormalizeTotal(target_sum)
 
 
 class Log1p(Transform):
@@ -61,8 +71,11 @@ class Log1p(Transform):
     """
 
     def __init__(self, base: float | None = None) -> None:
+        base = None if base is None else as_float("base", base)
+        if base == 0:  # which is the natural logarithm's name in the core
+            raise InvalidArgumentError("base must be positive and not 1, not 0")
         super().__init__(base=base)
-        self._core = _core.Log1p(0.0 if base is None else float(base))
+        self._core = _core.Log1p(0.0 if base is None else base)
 
 
 class SelectGenes(Transform):
@@ -71,16 +84,12 @@ class SelectGenes(Transform):
     Parameters
     ----------
     genes
-        Gene names, each once. Names that the data lacks raise ``NoSuchKeyError`` when the loader is
-        made.
+        Gene names, each once, in the wanted order; a ``str`` is one gene. Names that the data lacks
+        raise ``NoSuchKeyError`` when the loader is made.
     """
 
     def __init__(self, genes: Iterable[str]) -> None:
-        if isinstance(genes, str):
-            raise InvalidTypeError(
-                f"SelectGenes takes a list of gene names, not one str: {genes!r}"
-            )
-        names = [str(g) for g in genes]
+        names = gene_list(genes)
         super().__init__(genes=names)
         self._core = _core.SelectGenes(names)
 

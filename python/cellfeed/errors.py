@@ -12,6 +12,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "MissingGenesWarning",
     "NoSpaceError",
     "NoSuchKeyError",
     "NotFoundError",
@@ -32,8 +33,19 @@ class CellfeedError(Exception):
 
     path: str = ""
 
+    def __init__(self, *args: object) -> None:
+        if args and isinstance(args[0], str) and "://" in args[0]:
+            from . import _core
+
+            args = (_core.mask_credentials(args[0]), *args[1:])
+        super().__init__(*args)
+
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class MissingGenesWarning(UserWarning):
+    """Genes that were asked for are in no file and read as 0, or a file has none of them."""
 
 
 class InvalidArgumentError(CellfeedError, ValueError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._checks import as_names, suggestion
 from ._multi_indexable import MultiIndexable
 from ._transforms import Log1p, NormalizeTotal, SelectGenes, Transform
 from .errors import InvalidTypeError, NoSuchKeyError, OutOfRangeError, UnsupportedError
@@ -32,7 +33,8 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
     Parameters
     ----------
     batch
-        An AnnData, a view of a backed one, or a view of an AnnCollection; read into memory here.
+        An AnnData, a view of a backed one, or a view of an AnnCollection, read into memory here; or
+        anything with ``X`` and ``obs[name].values``.
     columns
         obs columns to take along, as their pandas values (categoricals stay categorical).
 
@@ -42,14 +44,18 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
         Members ``"X"``, cells x genes, and one a column.
     """
     adata = _in_memory(batch)
-    names = [columns] if isinstance(columns, str) else list(columns or ())
-    for name in names:
-        if name not in adata.obs:
-            raise NoSuchKeyError(
-                f"no obs column {name!r}; there are: {', '.join(map(str, adata.obs))}"
-            )
+    names = [] if columns is None else as_names("columns", columns)
     dense = adata.X.toarray() if hasattr(adata.X, "toarray") else np.asarray(adata.X)
-    return MultiIndexable({"X": dense, **{name: adata.obs[name].values for name in names}})
+    return MultiIndexable({"X": dense, **{name: _values(adata.obs, name) for name in names}})
+
+
+def _values(obs: Any, name: str) -> Any:
+    try:
+        column = obs[name]
+    except KeyError as error:
+        known = suggestion(name, obs) if hasattr(obs, "__iter__") else ""
+        raise NoSuchKeyError(f"no obs column {name!r}{known}") from error
+    return getattr(column, "values", column)
 
 
 def fetch_transform_adata(
@@ -71,13 +77,15 @@ def fetch_transform_adata(
         of its batches.
     """
     group = adata_to_mindex(batch, columns)
-    return group if columns else group["X"]
+    return group["X"] if group.count == 1 else group
 
 
 def _in_memory(batch: Any) -> Any:
     for method in ("to_adata", "to_memory"):
         if hasattr(batch, method):
             return getattr(batch, method)()
+    if hasattr(batch, "X") and hasattr(batch, "obs"):
+        return batch
     raise InvalidTypeError(f"not an AnnData or AnnCollection: {type(batch).__name__}")
 
 

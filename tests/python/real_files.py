@@ -56,7 +56,7 @@ def matrix_of(adata: anndata.AnnData, layer: str) -> scipy.sparse.csr_matrix:
         matrix = adata.raw.X
     else:
         matrix = adata.layers[layer.removeprefix("layers/")]
-    matrix = scipy.sparse.csr_matrix(matrix)
+    matrix = scipy.sparse.csr_matrix(matrix, copy=True)
     matrix.sum_duplicates()
     return matrix
 

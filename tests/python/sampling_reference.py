@@ -336,23 +336,31 @@ def plan(
     rank: int = 0,
     world_size: int = 1,
     group=False,
+    consumed=0,
+    first_run=None,
 ):
-    """Batches of one rank, padded, from the start of an epoch: lists of (row, is_padding)."""
-    step = world_size * batch_size
-    rounds_end = length - length % (step * fetch_factor) if group else 0
-    share = -(-length // world_size)
+    """Batches of one rank, padded, as lists of (row, is_padding).
+
+    From the start of an epoch; or from ``consumed`` samples on, in the dealing order of the first
+    run: its (world_size, batch_size, fetch_factor).
+    """
+    ranks, size, factor = first_run or (world_size, batch_size, fetch_factor)
+    step, round_size = ranks * size, ranks * size * factor
+    rounds_end = length - length % round_size if group else 0
+    share = -(-(length - consumed) // world_size)
     batches = []
     for done in range(0, share, batch_size):
         rows = min(batch_size, share - done)
         batch = []
         for i in range(rows):
             dealt = done * world_size + (rank * rows + i if group else rank + i * world_size)
+            dealt += consumed
             position = dealt % length
             if position < rounds_end:
-                in_round = position % (step * fetch_factor)
+                in_round = position % round_size
                 in_step = in_round % step
-                position += -in_round + in_step // batch_size * batch_size * fetch_factor
-                position += in_round // step * batch_size + in_step % batch_size
+                position += -in_round + in_step // size * size * factor
+                position += in_round // step * size + in_step % size
             row = order[position]
             batch.append((row if row >= 0 else ~row, dealt >= length or row < 0))
         batches.append(batch)

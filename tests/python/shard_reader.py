@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 
 decode_record = runpy.run_path(str(pathlib.Path(__file__).with_name("packed_record_reader.py")))[
     "decode_record"
@@ -43,6 +44,29 @@ HEADER = np.dtype(
 )
 
 
+def record_checksum(record, row, nnz, shard):
+    """Return the checksum that lies behind a record."""
+    mixed = xxhash.xxh3_64_intdigest(record) ^ (row * 0x9E3779B97F4A7C15)
+    mixed ^= (len(record) * 0xC2B2AE3D27D4EB4F) ^ (nnz * 0x165667B19E3779F9)
+    return (mixed ^ (shard * 0x85EBCA77C2B2AE63)) & 0xFFFFFFFF
+
+
+def check_dense(path, n_genes):
+    """Raise ValueError unless every block of a dense file has its checksum."""
+    with open(path, "rb") as file:
+        values, checksums = np.load(file), np.load(file)
+        if file.read():
+            raise ValueError(f"{path} has bytes behind its end")
+    rows = max(1, 16384 // max(1, 4 * n_genes))
+    found = [
+        xxhash.xxh3_64_intdigest(values[begin : begin + rows].tobytes())
+        for begin in range(0, len(values), rows)
+    ]
+    if found != checksums.tolist():
+        raise ValueError(f"{path} is damaged")
+    return xxhash.xxh3_64_hexdigest(checksums.tobytes())
+
+
 class ShardDirectory:
     """All shards of a directory as one table of cells.
 
@@ -53,8 +77,8 @@ class ShardDirectory:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.manifest = json.loads((self.path / "shard_metadata.json").read_text())
-        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 1):
-            raise ValueError("not a shard directory of version 1")
+        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 2):
+            raise ValueError("not a shard directory of version 2")
         self.genes = pq.read_table(self.path / self.manifest["genes"]["file"])
         self.first_cells = [shard["first_cell"] for shard in self.manifest["shards"]]
         self._open = {}
@@ -71,12 +95,14 @@ class ShardDirectory:
             opened.append(pq.read_table(self.path / shard["obs"]["file"]))
             path = self.path / shard["matrix"]["file"]
             if self.manifest["layout"] == "dense":
+                if check_dense(path, self.manifest["n_genes"]) != shard["matrix"]["checksum"]:
+                    raise ValueError(f"{path} is not the file of the manifest")
                 opened.append(np.load(path, mmap_mode="r"))
             else:
                 data = np.memmap(path, np.uint8, "r")
                 header = data[: HEADER.itemsize].view(HEADER)[0]
-                if header["magic"] != b"CELLFEED" or header["version"] != 1:
-                    raise ValueError(f"{path} is not a .cells file of version 1")
+                if header["magic"] != b"CELLFEED" or header["version"] != 2:
+                    raise ValueError(f"{path} is not a .cells file of version 2")
                 begin, rows = int(header["row_table_offset"]), int(header["n_cells"]) + 1
                 opened += [data, header, data[begin : begin + 8 * rows].view("<u8")]
             self._open[number] = opened
@@ -92,8 +118,11 @@ class ShardDirectory:
         begin, end = (int(entry >> np.uint64(24)) for entry in table[row : row + 2])
         records = int(header["records_offset"])
         nnz = int(table[row] & np.uint64(2**24 - 1))
-        record = data[records + begin : records + end]
-        return decode_record(record.tobytes(), nnz, DTYPES[header["dtype"]])
+        record = data[records + begin : records + end - 4].tobytes()
+        checksum = int.from_bytes(data[records + end - 4 : records + end].tobytes(), "little")
+        if checksum != record_checksum(record, row, nnz, int(header["shard"])):
+            raise ValueError(f"cell {cell} is damaged")
+        return decode_record(record, nnz, DTYPES[header["dtype"]])
 
     def obs(self, cell):
         """Return the obs of one cell, by column: from the Parquet file, missing values as None."""

@@ -57,8 +57,9 @@ def assert_refused(path, *words, kind=cf.errors.CellfeedError, look=read_everyth
     for word in words:
         assert word in message, message
     target = pathlib.Path(path).parent / "made"
-    with pytest.raises(cf.errors.CellfeedError):
+    with pytest.raises(cf.errors.CellfeedError) as caught:
         cf.convert_to_shards(path, target)
+    assert os.fspath(path) in str(caught.value)
     assert not (target / "shard_metadata.json").exists()
     assert not list(target.glob("*.cells")) and not list(target.glob("*.tmp*"))
     shutil.rmtree(target, ignore_errors=True)
@@ -267,7 +268,7 @@ def test_two_to_the_31_nonzeros_in_one_file(tmp_path):
     batch = cf.open(path)[[2, 0]]
     np.testing.assert_array_equal(batch.x[0].toarray()[0, :5], [1, 2, 3, 4, 5])
     np.testing.assert_array_equal(batch.x[1].toarray()[0, :10], np.arange(1, 11))
-    with pytest.raises(cf.errors.CellfeedError):  # one batch cannot hold them
+    with pytest.raises(cf.errors.CellfeedError, match=f"row 1, entries {nnz - 15}"):
         cf.open(path).read([1, 0])
 
 
@@ -330,3 +331,32 @@ def test_any_damaged_number_is_an_error_or_a_value_but_never_a_crash(shared_data
             n_errors += 1
             assert not isinstance(error, cf.errors.InternalError), error
     assert n_errors > 10
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda path: cf.open(path),
+        lambda path: cf.convert_to_shards(path, "out"),
+        lambda path: cf.info(path),
+    ],
+)
+def test_a_path_with_a_nul_byte_never_opens_what_stands_before_it(tmp_path, act):
+    path = good(tmp_path / "good.h5ad")
+    with pytest.raises(cf.errors.InvalidArgumentError, match="NUL byte"):
+        act(f"{path}\0.h5ad")
+
+
+def test_shards_are_not_written_to_what_stands_before_a_nul_byte(tmp_path):
+    path = good(tmp_path / "good.h5ad")
+    with pytest.raises(cf.errors.InvalidArgumentError, match="NUL byte"):
+        cf.convert_to_shards(path, f"{tmp_path}/out\0x")
+    assert not (tmp_path / "out").exists()
+
+
+def test_secrets_of_urls_are_masked_in_every_message():
+    for url in ("s3://KEY:SECRET@bucket/a.h5ad", "https://host/a.h5ad?x=1&sig=SECRET"):
+        with pytest.raises(cf.CellfeedError) as caught:
+            cf.open(url)
+        assert "SECRET" not in str(caught.value)
+        assert "SECRET" not in str(caught.value.path)

@@ -35,7 +35,7 @@ def make_loader(path, **options):
 @pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
 def test_abandoned_iterators_leave_no_threads_and_no_memory(atlas, kind):
     process = psutil.Process()
-    loader = make_loader(atlas / kind, memory_budget="30MB")
+    loader = make_loader(atlas / kind, memory_budget="32MB")
 
     def abandon(times):
         for k in range(times):

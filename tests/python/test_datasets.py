@@ -58,7 +58,7 @@ def test_the_store(shards, adata):
     assert (len(store), store.shape, store.n_shards) == (1020, adata.shape, 4)
     assert store.shard_offsets == [0, 300, 600, 900, 1020]
     assert store.shard_sizes == [300, 300, 300, 120]
-    assert store.gene_names == list(adata.var_names)
+    assert list(store.var_names) == list(adata.var_names)
     everything = GeneVocab.from_genes(adata.var_names)
     for row in (0, 299, 300, 1019):
         assert_same_cell(store[row], adata, everything, row)
@@ -78,7 +78,7 @@ def test_the_store(shards, adata):
             store[row]
     with pytest.raises(IndexError):
         store.get_cell(-1)
-    with pytest.raises(TypeError, match="number"):
+    with pytest.raises(TypeError, match="row must be an integer"):
         store["a"]
 
 
@@ -130,7 +130,7 @@ def test_preprocessing_uses_the_full_library_size(path, adata, vocab):
 
 
 def test_a_vocabulary_of_other_genes_is_refused(path):
-    with pytest.raises(ValueError, match="no gene in common"):
+    with pytest.raises(KeyError, match="none of the 2 genes"):
         CellDataset(path, GeneVocab.from_genes(["ENSG1", "ENSG2"]))
 
 

@@ -51,6 +51,21 @@ def test_every_public_name_exists():
         cellfeed.no_such_name  # noqa: B018
 
 
+def test_names_are_ours_and_hide_none_of_pythons():
+    import builtins
+    import typing
+
+    import cellfeed
+
+    foreign = {"importlib", "hashlib", "annotations", *typing.__all__}
+    assert not foreign & set(dir(cellfeed)) and "open" in dir(cellfeed)
+    assert len(dir(cellfeed)) == len(set(dir(cellfeed)))
+    names: dict = {}
+    exec("from cellfeed import *", names)
+    assert not {name for name in names if hasattr(builtins, name)} - {"__doc__", "__builtins__"}
+    assert names["Loader"] is cellfeed.Loader and callable(cellfeed.open)
+
+
 def test_errors_are_native_types_too():
     from cellfeed import errors
 

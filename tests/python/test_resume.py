@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
-from cellfeed.errors import InvalidArgumentError
+from cellfeed.errors import InvalidArgumentError, InvalidTypeError
 
 N = 60
 LABELS = np.resize(["a", "b", "b", "c"], N)
@@ -62,9 +62,49 @@ def test_every_step_of_an_epoch(strategy, partition):
     for steps in range(len(first) + 1):
         resumed = make(strategy, **options)
         resumed.load_state_dict(state_after(make(strategy, **options), steps))
-        assert len(resumed) == len(first) - steps
+        assert (len(resumed), resumed.n_batches_left) == (len(first), len(first) - steps)
+        assert stream(resumed.plan()) == first[steps:]
         assert stream(resumed) == first[steps:]
         assert stream(resumed) == second, "and then the next epoch"
+
+
+def test_what_is_left_of_an_epoch():
+    dataset = make(cf.BlockShuffling(4))
+    assert (len(dataset), dataset.n_batches_left) == (9, 9)
+    left = []
+    for _ in dataset:
+        assert len(dataset) == 9
+        left.append(dataset.n_batches_left)
+    assert left == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert dataset.n_batches_left == 9, "of the next epoch"
+
+
+@pytest.mark.parametrize("steps", [0, 3, 9])
+def test_setting_the_epoch_of_a_loaded_state_keeps_it(steps):
+    """The loop that PyTorch's users know: set_epoch(e) before each epoch."""
+    expected = [stream(make(cf.BlockShuffling(4)).plan(epoch)) for epoch in range(4)]
+    dataset = make(cf.BlockShuffling(4), epoch=2)
+    state = state_after(dataset, steps)
+    resumed = make(cf.BlockShuffling(4))
+    resumed.load_state_dict(state)
+    got = []
+    for epoch in (2, 3):
+        resumed.set_epoch(epoch)
+        got.append(stream(resumed))
+    assert got == [expected[2][steps:], expected[3]]
+    resumed.load_state_dict(state)
+    resumed.set_epoch(0)
+    assert stream(resumed) == expected[0], "another epoch drops the state"
+    resumed.set_epoch(2)
+    assert stream(resumed) == expected[2], "for good"
+
+
+def test_what_a_state_leaves_must_divide_where_asked_to():
+    state = state_after(make(cf.BlockShuffling(4)), 2)
+    strict = make(cf.BlockShuffling(4), rank=0, world_size=4, remainder="error")
+    with pytest.raises(InvalidArgumentError, match="46 samples do not divide over world_size 4"):
+        strict.load_state_dict(state)
+    assert strict.n_batches_left == len(strict), "nothing was loaded"
 
 
 def test_a_finished_epoch_continues_with_the_next():
@@ -140,6 +180,62 @@ def test_another_world_size(n, old_size, new_size, batch_size, new_batch_size, p
         assert len(set(remaining) - set(consumed)) == left
 
 
+@pytest.mark.parametrize("partition", ["interleave", "group"])
+@given(
+    old=st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 3, 4, 6, 8])),
+    new=st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 3, 4, 6, 8])),
+    steps=st.integers(1, 4),
+)
+def test_batches_of_one_group_stay_so_or_are_refused(partition, old, new, steps):
+    strategy = cf.GroupSampling(labels=LABELS)
+
+    def ranks_of(size, batch_size):
+        options = {"world_size": size, "partition": partition}
+        return [make(strategy, batch_size, rank=rank, **options) for rank in range(size)]
+
+    old_ranks = ranks_of(*old)
+    steps = min(steps, len(old_ranks[0]))
+    plans = [stream(rank.plan()) for rank in old_ranks]
+    state = state_after(old_ranks[0], steps)
+    ranks = ranks_of(*new)
+    try:
+        for rank in ranks:
+            rank.load_state_dict(state)
+    except InvalidArgumentError as error:
+        assert "one group" in str(error) and "world_size" in str(error)
+        assert old != new, "the run itself continues"
+        if partition == "interleave":
+            assert (old[0] * old[1]) % (new[0] * new[1]) or (state["consumed"] % (new[0] * new[1]))
+        return
+    rest = [stream(rank) for rank in ranks]
+    for rank in rest:
+        for batch in rank:
+            assert len(set(LABELS[batch])) == 1
+    consumed = [row for plan in plans for batch in plan[:steps] for row in batch]
+    remaining = [row for rank in rest for batch in rank for row in batch]
+    assert set(consumed) | set(remaining) == set(range(N))
+    whole = [row for plan in plans for batch in plan for row in batch]
+    assert sorted(consumed + remaining) == sorted(whole), "padding included"
+
+
+def test_groups_of_smaller_steps_are_continued():
+    """Two ranks of 4, then one of 4, then two of 2: each of its steps lies in one of the old."""
+    strategy = cf.GroupSampling(labels=LABELS)
+    first = [make(strategy, 4, rank=rank, world_size=2) for rank in range(2)]
+    whole = [row for rank in first for batch in stream(rank.plan()) for row in batch]
+    second = make(strategy, 4)
+    second.load_state_dict(state_after(first[0], 2))
+    assert len(second) == -(-len(whole) // 4)
+    state = state_after(second, 3)
+    third = [make(strategy, 2, rank=rank, world_size=2) for rank in range(2)]
+    rest = []
+    for rank in third:
+        rank.load_state_dict(state)
+        rest += stream(rank)
+    assert all(len(set(LABELS[batch])) == 1 for batch in rest)
+    assert sum(map(len, rest)) == len(whole) - 2 * 8 - 3 * 4
+
+
 class Virtual:
     def __len__(self):
         return 10**10
@@ -159,7 +255,7 @@ def test_random_steps_of_ten_billion_samples_in_no_time():
         resumed = cf.scDataset(Virtual(), cf.BlockShuffling(64), 1024, seed=1, rank=2, world_size=4)
         resumed.load_state_dict(state)
         assert next(resumed.plan()).tolist() == plan.batch(step)[0].tolist()
-        assert len(resumed) == n_batches - step
+        assert (len(resumed), resumed.n_batches_left) == (n_batches, n_batches - step)
     assert time.process_time() - began < 5
 
 
@@ -181,19 +277,45 @@ def test_states_of_other_runs_are_refused(change, message):
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "word"),
     [
-        lambda state: None,
-        lambda state: {},
-        lambda state: {**state, "version": 99},
-        lambda state: {k: v for k, v in state.items() if k != "epoch"},
-        lambda state: {**state, "consumed": -1},
+        (lambda state: None, "state"),
+        (lambda state: {}, "state"),
+        (lambda state: {**state, "version": 99}, "99"),
+        (lambda state: {k: v for k, v in state.items() if k != "epoch"}, "epoch"),
+        (lambda state: {**state, "consumed": -1}, "consumed.*-1"),
+        (lambda state: {**state, "version": True}, "state"),
+        (lambda state: {**state, "version": [10**5000]}, "huge"),
+        (lambda state: {**state, "worker": {}}, "worker"),
+        (lambda state: {**state, "worker": 3}, "worker"),
+        (
+            lambda state: {
+                **state, "worker": {"index": 0, "count": 1, "next_batch": 0, "step_samples": 7}
+            },
+            "worker 0 of 1",
+        ),
+        *(
+            (lambda state, key=key, value=value: {**state, key: value}, key)
+            for key in (
+                "seed", "epoch", "consumed", "order_step_samples", "order_fetch_samples",
+                "order_batch_size", "partition",
+            )
+            for value in (
+                -1, 2**63, 10**5000, True, 1.0, float("nan"), "1", None, [1], {"a": [1]},
+            )
+        ),
+        (lambda state: {**state, "consumed": N + 1}, f"consumed {N + 1} samples"),
+        (lambda state: {**state, "collection": [1]}, "another collection"),
+        (lambda state: {**state, "strategy": 10**5000}, "another sampling strategy"),
     ],
-)
-def test_spoilt_states_are_refused(spoil):
-    dataset = make(cf.BlockShuffling(4))
-    with pytest.raises(InvalidArgumentError):
-        dataset.load_state_dict(spoil(dataset.state_dict()))
+)  # fmt: skip
+def test_spoilt_states_are_refused(spoil, word):
+    dataset = make(cf.BlockShuffling(4), seed=None)
+    before = dataset.state_dict()
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=word):
+        dataset.load_state_dict(spoil(state_after(dataset, 2)))
+    dataset.set_epoch(0)
+    assert dataset.state_dict() == before
 
 
 def test_a_drawn_seed_comes_back_with_the_state():
@@ -227,6 +349,17 @@ def test_a_state_loaded_in_the_parent_reaches_workers_once():
         loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
         assert stream(loader) == first[3:]
         assert stream(loader) == second
+
+
+def test_a_state_loaded_in_the_parent_reaches_workers_that_run():
+    first, second, third = (stream(make(cf.BlockShuffling(4)).plan(epoch)) for epoch in range(3))
+    dataset = make(cf.BlockShuffling(4), seed=None)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+    stream(loader)
+    dataset.load_state_dict(state_after(make(cf.BlockShuffling(4)), 3))
+    dataset.set_epoch(0)
+    assert dataset.n_batches_left == 6
+    assert [stream(loader) for _ in range(3)] == [first[3:], second, third]
 
 
 @pytest.mark.filterwarnings("ignore:.*set_vital")

@@ -112,3 +112,41 @@ def test_batches_equal_the_reference(
             group=is_group,
         )
         assert got == [[row for row, _ in batch] for batch in plan]
+
+
+SIZES = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 3))
+
+
+@pytest.mark.parametrize("partition", ["interleave", "group"])
+@settings(max_examples=60)
+@given(first_run=SIZES, now=SIZES, progress=st.floats(0, 0.99), n=st.integers(1, 90))
+def test_what_a_resumed_run_deals_equals_the_reference(partition, first_run, now, progress, n):
+    def data_set(world_size, batch_size, fetch_factor, rank):
+        return cf.scDataset(
+            np.arange(n), cf.BlockShuffling(4), batch_size, fetch_factor, rank=rank,
+            world_size=world_size, seed=7, partition=partition, epoch=2,
+        )  # fmt: skip
+
+    before = data_set(*first_run, rank=0)
+    iterator = iter(before)
+    for _ in range(int(progress * len(before))):
+        next(iterator)
+    state = before.state_dict()
+    is_group = partition == "group"
+    old_world_size, old_size, factor = first_run
+    step = old_world_size * old_size
+    order = reference.BlockShuffling(
+        range(n), 4, seed=7, epoch=2, step_samples=step,
+        fetch_samples=(old_size if is_group else step) * factor,
+    )  # fmt: skip
+    if state["consumed"] == 0:
+        return  # nothing is resumed: the sizes of now count
+    world_size, batch_size, fetch_factor = now
+    for rank in range(world_size):
+        resumed = data_set(*now, rank=rank)
+        resumed.load_state_dict(state)
+        expected = reference.plan(
+            order, n, batch_size=batch_size, fetch_factor=fetch_factor, rank=rank,
+            world_size=world_size, group=is_group, consumed=state["consumed"], first_run=first_run,
+        )  # fmt: skip
+        assert [b.tolist() for b in resumed.plan()] == [[row for row, _ in b] for b in expected]

@@ -1,6 +1,8 @@
 """scDataset over collections of every kind: values, hooks, attributes, errors."""
 
+import collections
 import os
+import pickle
 import subprocess
 import sys
 
@@ -39,7 +41,7 @@ def dense(batch):
     return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
 
 
-def collections(atlas):
+def every_collection(atlas):
     from anndata.experimental import AnnCollection
 
     return {
@@ -58,7 +60,7 @@ def collections(atlas):
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_collection_gives_the_planned_rows(atlas):
-    for name, collection in collections(atlas).items():
+    for name, collection in every_collection(atlas).items():
         dataset = cf.scDataset(collection, cf.BlockShuffling(4), 8, 3, seed=1)
         planned = list(dataset.plan())
         batches = list(dataset)
@@ -92,7 +94,7 @@ def test_hooks_over_our_collection(atlas):
     )  # fmt: skip
     raw = cf.scDataset(
         cells, cf.BlockShuffling(4), 8, 3, seed=1,
-        fetch_callback=lambda c, rows: c.rows(rows).toarray() + 1,
+        fetch_callback=lambda c, rows: c[rows].to_numpy() + 1,
     )  # fmt: skip
     for dataset in (by_batch, by_group, cut, raw):
         got = list(dataset)
@@ -223,14 +225,15 @@ def test_multi_indexable():
         np.testing.assert_array_equal(part["X"], X[rows])
         np.testing.assert_array_equal(part["kind"], KINDS[rows])
         assert part.unstructured is m.unstructured
-    assert list(m.keys()) == ["X", "kind"]
-    assert [k for k, _ in m.items()] == ["X", "kind"]
-    assert len(list(m)) == len(list(m.values())) == 2
+    assert m.keys() == ["X", "kind"], "a list, as scDataset's"
+    assert m.keys().index("kind") == 1 and m.values()[1] is m["kind"]
+    assert next(m.items())[1] is X and [k for k, _ in m.items()] == m.keys()
+    assert len(list(m)) == len(m.values()) == 2
     assert "2" not in m
     assert "MultiIndexable(100 samples" in repr(m)
     by_dict, by_place = cf.MultiIndexable({"X": X}), cf.MultiIndexable(X, KINDS)
     assert by_dict.names == ["X"]
-    assert by_place.names is None
+    assert by_place.names is None and by_place.keys() == [0, 1]
     assert len(by_place[[1, 2]]) == len(cf.MultiIndexable(s=scipy.sparse.csr_matrix(X))[:2]) == 2
     frame = cf.MultiIndexable(f=pd.DataFrame(X), t=KINDS.tolist())[[3, 1]]
     assert frame["f"].index.tolist() == [3, 1]
@@ -278,6 +281,141 @@ def test_anndata_transforms(atlas):
         adata_to_mindex(make_adata(), "nonsense")
     with pytest.raises(InvalidTypeError, match="AnnData"):
         adata_to_mindex(X)
+
+
+def test_anndata_transforms_take_whatever_answers():
+    class Obs:
+        def __getitem__(self, name):
+            return pd.Series(KINDS[:6], name=name) if name == "kind" else {}[name]
+
+    class Cells:
+        X, obs = scipy.sparse.csr_matrix(X[:6]), Obs()
+
+    group = adata_to_mindex(Cells(), columns=["kind"])
+    np.testing.assert_array_equal(group["X"], X[:6])
+    assert group["kind"].tolist() == KINDS[:6].tolist()
+    with pytest.raises(cf.errors.NoSuchKeyError, match="'sort'"):
+        adata_to_mindex(Cells(), columns=["sort"])
+
+
+# Padding -----------------------------------------------------------------------------------------
+
+
+def unpadded(pairs):
+    return collections.Counter(
+        row for rows, marks in pairs for row in np.asarray(rows)[~np.asarray(marks)].tolist()
+    )
+
+
+PADDED = {"remainder": "pad", "rank": 2, "world_size": 3}
+HOOKS = {
+    "none": {},
+    "batch_transform": {"batch_transform": lambda batch: batch},
+    "fetch_transform": {"fetch_transform": lambda group: group},
+    "batch_callback": {"batch_callback": lambda group, positions: group[positions]},
+    "fetch_callback": {"fetch_callback": lambda cells, rows: cells[rows]},
+    "reversed": {"batch_callback": lambda group, positions: group[positions[::-1]]},
+    "part": {"batch_callback": lambda group, positions: group[positions[1:]]},
+}
+
+
+@pytest.mark.parametrize("hooks", HOOKS.values(), ids=HOOKS)
+@pytest.mark.parametrize("strategy", [cf.GroupSampling("kind"), cf.BlockShuffling(4)], ids=repr)
+def test_padding_is_marked_whatever_hooks_do(atlas, strategy, hooks):
+    cells = cf.open(atlas, obs=["kind"])
+
+    def batches(**options):
+        return list(cf.scDataset(cells, strategy, 6, 3, seed=2, **PADDED, **options))
+
+    plain = list(cf.Loader(cells, strategy, 6, fetch_factor=3, seed=2, rank=2, world_size=3))
+    assert any(batch.is_padding.any() for batch in plain)
+    expected = unpadded((batch.index, batch.is_padding) for batch in plain)
+    got = batches(**hooks)
+    if hooks is HOOKS["part"]:
+        assert all(len(batch.is_padding) == len(batch) for batch in got)
+        real = unpadded((batch.index, batch.is_padding) for batch in got)
+        assert real <= expected
+        for part, whole in zip(got, plain, strict=True):
+            marked = part.is_padding.sum() + whole.is_padding[0]
+            assert marked == whole.is_padding.sum() or whole.index[0] in part.index
+        return
+    assert unpadded((batch.index, batch.is_padding) for batch in got) == expected
+    for batch in got:
+        cut = batch[::2]
+        assert cut.is_padding.tolist() == batch.is_padding[::2].tolist()
+        assert pickle.loads(pickle.dumps(batch)).is_padding.tolist() == batch.is_padding.tolist()
+    pairs = batches(with_padding=True, **hooks)
+    assert all(type(pair) is tuple for pair in pairs)
+    assert unpadded((batch.index, batch.is_padding) for batch, _ in pairs) == expected
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_padding_of_other_collections(num_workers):
+    """A pair for any kind of batch; an attribute of MultiIndexable, also where hooks see it."""
+    groups = cf.GroupSampling(labels=KINDS)
+    rows = np.arange(N)
+    pairs = cf.scDataset(rows, groups, 7, 3, seed=0, with_padding=True)
+    loader = DataLoader(pairs, batch_size=None, num_workers=num_workers)
+    assert unpadded(loader) == collections.Counter(range(N))
+    seen = []
+    members = cf.MultiIndexable({"row": rows, "kind": KINDS})
+    named = cf.scDataset(members, groups, 7, 3, seed=0, batch_transform=_note_padding)
+    for batch in DataLoader(named, batch_size=None, num_workers=num_workers):
+        assert len(set(batch["kind"].tolist())) == 1
+        assert batch.noted == batch.is_padding.sum()
+        seen.append((batch["row"], batch.is_padding))
+        assert batch[1:].is_padding.tolist() == batch.is_padding[1:].tolist()
+    assert unpadded(seen) == collections.Counter(range(N))
+    assert members.is_padding is None
+
+
+def _note_padding(batch):
+    batch.noted = batch.is_padding.sum()
+    return batch
+
+
+# Collections that a hook reads -------------------------------------------------------------------
+
+
+class Unsized:
+    """Nothing but a name for data that fetch_callback knows how to read."""
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        cf.Streaming([5, 3, 9]),
+        cf.BlockShuffling(2, [5, 3, 9]),
+        cf.BlockWeightedSampling(1, [5, 3, 9], weights=[1, 2, 3]),
+        cf.ClassBalancedSampling(["a", "b", "a"], 1, [5, 3, 9]),
+        cf.Streaming([False, False, False, True, False, True, False, False, False, True]),
+    ],
+    ids=repr,
+)
+def test_a_collection_without_a_length(strategy):
+    dataset = cf.scDataset(Unsized(), strategy, 2, fetch_callback=_rows_of, seed=0)
+    assert len(dataset) == 2
+    first = [batch.tolist() for batch in dataset]
+    assert {row for batch in first for row in batch} <= {3, 5, 9}
+    twin = pickle.loads(pickle.dumps(dataset))
+    twin.set_epoch(0)
+    assert [batch.tolist() for batch in twin] == first
+    state = dataset.state_dict()
+    dataset.load_state_dict(state)
+
+
+def _rows_of(collection, rows):
+    assert isinstance(collection, Unsized)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"fetch_callback": _rows_of}, {"strategy": cf.Streaming([1])}], ids=str
+)
+def test_a_length_is_needed_where_nothing_tells_it(options):
+    with pytest.raises(InvalidTypeError, match="has no length"):
+        cf.scDataset(Unsized(), **{"strategy": cf.Streaming(), **options}, batch_size=2)
 
 
 def test_hugging_face_data_sets():
@@ -365,8 +503,6 @@ def test_bad_arguments(change, error, message):
 
 @pytest.mark.filterwarnings("ignore:Observation names are not unique")
 def test_batches_are_cut_and_pickled(atlas):
-    import pickle
-
     for output in ("csr", "dense"):
         loader = cf.Loader(cf.open(atlas, obs=["kind"]), cf.Streaming(), 10, output=output)
         batch = next(iter(loader))
@@ -380,7 +516,7 @@ def test_batches_are_cut_and_pickled(atlas):
             np.testing.assert_array_equal(got.to_numpy(), X[:10][rows])
             np.testing.assert_array_equal(got.index, np.arange(10)[rows])
             assert got.obs.labels("kind").tolist() == KINDS[:10][rows].tolist()
-            assert got.gene_names == batch.gene_names
+            assert list(got.var_names) == list(batch.var_names)
             assert got.to_anndata().shape == (len(rows), GENES)
         with pytest.raises(OutOfRangeError):
             batch[[10]]

@@ -155,7 +155,7 @@ def test_wrong_options_are_refused(large_files, tmp_path):
     said = run("shard", source, "--output-dir", tmp_path / "s", "--seed", 4, code=2)
     assert "--shuffle" in said
     run("shard", source, "--output-dir", tmp_path / "s", "--shuffle", "--seed", "-1", code=2)
-    with pytest.raises(cf.errors.InvalidArgumentError, match="seed must be at least 0"):
+    with pytest.raises(cf.errors.InvalidArgumentError, match=r"seed must be in .*not -1"):
         convert_to_shards(source, tmp_path / "s", shuffle=True, seed=-1)
     with pytest.raises(cf.errors.InvalidTypeError, match="seed must be an integer"):
         convert_to_shards(source, tmp_path / "s", shuffle=True, seed=0.5)

@@ -1,6 +1,7 @@
 """Gene vocabularies."""
 
 import json
+import os
 import pickle
 
 import anndata
@@ -62,6 +63,14 @@ def test_saved_and_read_again(tmp_path):
         ('{"a": 3}', OSError, "<cls>"),
         ('{"a": 4, "b": 4}', OSError, "one number"),
         ('{"<mask>": 9}', OSError, "special"),
+        ('{"a": 4.5}', OSError, "an integer"),
+        ('{"a": true}', OSError, "an integer"),
+        ('{"a": 1e400}', OSError, "float64"),
+        ('{"a": NaN}', OSError, "NaN"),
+        ('{"a": 9223372036854775807}', OSError, "9223372036854775806"),
+        ("[null]", OSError, "a str, not None"),
+        ('["a", 3]', OSError, "a str, not 3"),
+        ("[" * 100_000, OSError, "deeply"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, text, kind, word):
@@ -69,6 +78,21 @@ def test_a_bad_file_is_named(tmp_path, text, kind, word):
     with pytest.raises(kind, match=word) as caught:
         GeneVocab.from_file(tmp_path / "genes.json")
     assert "genes.json" in str(caught.value)
+
+
+def test_only_a_regular_file_of_bounded_size_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "latin").write_bytes('["ä"]'.encode("latin-1"))
+    for name, word in [("pipe", "regular"), ("zeros", "regular"), (".", "regular"),
+                       ("large", "more than"), ("latin", "JSON")]:  # fmt: skip
+        with pytest.raises(OSError, match=word) as caught:
+            GeneVocab.from_file(tmp_path / name)
+        assert isinstance(caught.value, cf.CellfeedError)
+    with pytest.raises(cf.errors.InvalidArgumentError, match="NUL byte"):
+        GeneVocab.from_file("a\0b")
 
 
 def test_a_missing_file_and_wrong_arguments(tmp_path):
@@ -116,9 +140,9 @@ def test_several_files_give_the_union(shared_data):
 def test_names_from_a_var_column(shared_data):
     path = shared_data / "anndata/telencephalon_val.h5ad"
     expected = read_anndata(path).var["feature_name"]
-    assert GeneVocab.from_adata(path, key="feature_name").genes == list(dict.fromkeys(expected))
+    assert GeneVocab.from_adata(path, var_key="feature_name").genes == list(dict.fromkeys(expected))
     with pytest.raises(KeyError, match="feature_name"):
-        GeneVocab.from_adata(path, key="symbol")
+        GeneVocab.from_adata(path, var_key="symbol")
 
 
 def test_alignment_and_a_collection_with_the_axis_of_the_vocabulary(shared_data):

@@ -13,7 +13,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
-from cellfeed._epochs import EpochCounter, Worker
+from cellfeed._epochs import EpochCounter, Position, Worker
+from cellfeed.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 N = 150
@@ -135,7 +136,7 @@ def test_batches_of_our_collection_come_from_workers(tmp_path, epochs, start):
         assert batch.index.tolist() == rows
         np.testing.assert_array_equal(batch.to_numpy(), alone.to_numpy())
         assert batch.obs.labels("kind").tolist() == alone.obs.labels("kind").tolist()
-        assert batch.gene_names == alone.gene_names
+        assert list(batch.var_names) == list(alone.var_names)
         assert batch.to_torch().shape == (len(rows), 20)
 
 
@@ -180,12 +181,39 @@ def test_workers_of_one_iteration_share_an_epoch():
 
 
 def test_only_one_iteration_resumes():
+    position = Position(5, 3, 12, 2, 4, 1, 1)
     count = EpochCounter()
-    count.set(3, resume_id=77)
-    assert count.is_pending(77)
-    assert [count.start(worker(i), 0, 77) for i in (0, 1)] == [(3, True), (3, True)]
-    assert not count.is_pending(77)
-    assert [count.start(worker(i), 1, 77) for i in (0, 1)] == [(4, False), (4, False)]
+    count.set(3, position)
+    assert count.pending() == position
+    assert [count.start(worker(i), 0) for i in (0, 1)] == [(3, position), (3, position)]
+    assert count.pending() is None
+    assert [count.start(worker(i), 1) for i in (0, 1)] == [(4, None), (4, None)]
+    count.set(3, position)
+    assert count.start(worker(0), 2) == (3, position)
+    count.set(2, position)
+    with pytest.raises(InvalidArgumentError, match="while worker processes"):
+        count.start(worker(1), 2)
+
+
+def test_forked_copies_count_on_their_own():
+    """Those of ranks; the workers of each rank share its count."""
+    dataset = make_dataset(epoch=1)
+    fork = multiprocessing.get_context("fork")
+    queue = fork.Queue()
+
+    def run():
+        loader = DataLoader(dataset, batch_size=None, num_workers=2)
+        queue.put([stream(dataset), stream(loader), stream(dataset)])
+
+    ranks = [fork.Process(target=run) for _ in range(2)]
+    for rank in ranks:
+        rank.start()
+    dataset.set_epoch(5)
+    expected = [[rows.tolist() for rows in dataset.plan(epoch)] for epoch in (1, 2, 3)]
+    assert [queue.get(timeout=60) for _ in ranks] == [expected, expected]
+    for rank in ranks:
+        rank.join()
+    assert dataset.epoch == 5
 
 
 def test_copies_count_on_their_own():

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._collection import CellCollection, as_row_numbers
+from .._checks import as_int, as_row_numbers, shown
+from .._collection import CellCollection, open
+from .._genes import report_missing_genes
 from .._loader import Loader
 from .._strategies import Streaming
 from .._transforms import Transform
@@ -66,18 +68,16 @@ class CellReader:
         obs_keys: Sequence[str],
         preprocessing: Any,
     ) -> None:
-        if gene_vocab is not None:
-            _require_common_genes(cells, gene_vocab)
         transforms, self._function = _split_preprocessing(preprocessing)
         self.cells = cells
         self.gene_vocab = gene_vocab or GeneVocab.from_genes(cells.var_names)
         self.obs_keys = list(obs_keys)
         self._loader = Loader(
             cells, Streaming(), batch_size=1, transforms=transforms, obs=self.obs_keys,
-            casting="same_kind", rank=0, world_size=1,
+            rank=0, world_size=1,
         )  # fmt: skip
         # A transform may have selected genes.
-        names = self._loader.gene_names
+        names = self._loader.var_names.tolist()
         is_whole = not transforms or names == self.gene_vocab.genes
         self._gene_ids = self.gene_vocab.gene_ids if is_whole else self.gene_vocab.encode(names)
 
@@ -92,7 +92,7 @@ class CellReader:
         rows = as_row_numbers(rows, len(self.cells))
         if rows.size == 0:
             return []
-        batch = self._loader.read_rows(rows)
+        batch = self._loader._read_rows(rows)
         values, columns, starts = batch.data, batch.indices, batch.indptr
         is_stored = values != 0
         if not is_stored.all():
@@ -124,21 +124,20 @@ class CellReader:
         row
             Its number; negative ones count from the end.
         """
-        if not hasattr(row, "__index__"):
-            raise InvalidTypeError(f"a cell is named by its number: {row!r}")
-        return self.read([row.__index__()])[0]
+        return self.read([as_int("row", row, -(2**63))])[0]
 
-    def labels(self, key: str) -> np.ndarray:
+    def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, one per cell; ``"unknown"`` where missing.
 
         Parameters
         ----------
-        key
+        label_key
             The column.
         """
-        values = self.cells.obs_values(key)
-        if self.cells.obs_column(key).is_categorical:
-            return np.array([*self.cells.categories(key), MISSING_LABEL], dtype=object)[values]
+        values = self.cells.obs_values(label_key)
+        if self.cells.obs_column(label_key).is_categorical:
+            names = [str(label) for label in self.cells.categories(label_key)]
+            return np.array([*names, MISSING_LABEL], dtype=object)[values]
         return np.array(
             [MISSING_LABEL if v != v else str(v) for v in values.tolist()], dtype=object
         )
@@ -170,14 +169,35 @@ def _split_preprocessing(preprocessing: Any) -> tuple[tuple[Any, ...], Callable[
         return (preprocessing,), None
     if callable(preprocessing):
         return (), preprocessing
+    if not isinstance(preprocessing, (list, tuple)):
+        raise InvalidTypeError(
+            f"preprocessing must be a transform, a list of them or a function, not "
+            f"{shown(preprocessing)}"
+        )
     return tuple(preprocessing), None
 
 
-def _require_common_genes(cells: CellCollection, gene_vocab: GeneVocab) -> None:
-    core = cells._core
-    if not any(gene in gene_vocab for s in range(core.n_stores) for gene in core.store_genes(s)):
-        example = ", ".join(core.store_genes(0)[:3]) if core.n_stores else "none"
-        raise InvalidArgumentError(
-            f"the data and the vocabulary have no gene in common: data: {example}, ...; "
-            f"vocabulary: {', '.join(gene_vocab.genes[:3])}, ...; are both symbols, or both ids?"
+def open_with_vocab(paths: Any, gene_vocab: GeneVocab | None, **options: Any) -> CellCollection:
+    """Open files with the genes of a vocabulary as the axis, where there is one.
+
+    A cell lists the genes that it has, so genes of the vocabulary that no file has never occur, and
+    none of them reads as 0; a file without any gene of the vocabulary gives empty cells, and is
+    warned of.
+
+    Parameters
+    ----------
+    paths, options
+        As for :func:`cellfeed.open`.
+    gene_vocab
+        The vocabulary; the files' own genes where it is None.
+    """
+    cells = open(paths, genes=gene_vocab, missing_genes="zero", **options)
+    without = [cells.files[s]["path"] for s in cells._core.stores_without_genes]
+    if without:
+        report_missing_genes(
+            f"{len(without)} of {len(cells.files)} files have no gene of the vocabulary, and give "
+            f"empty cells: {', '.join(map(repr, dict.fromkeys(without[:5])))}",
+            "warn",
+            stacklevel=3,
         )
+    return cells

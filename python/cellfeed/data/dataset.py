@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._collection import CellCollection, open
-from ._cell_reader import Cell, CellReader
+from .._checks import as_names
+from .._collection import CellCollection
+from .._options import Join
+from ._cell_reader import Cell, CellReader, open_with_vocab
 from .memmap_store import MemoryMappedStore
 from .vocab import GeneVocab
 
 if TYPE_CHECKING:
     import anndata
+    from torch.utils.data import Dataset
+
+    _Dataset = Dataset[Cell]
+else:
+    _Dataset = object
 
 __all__ = ["Cell", "CellDataset", "ShardedCellDataset"]
 
 
-class _MapDataset:
+class _MapDataset(_Dataset):
     """Cells as tensors by number: what torch calls a map-style dataset."""
 
     _reader: CellReader
@@ -63,15 +70,15 @@ class _MapDataset:
         """Obs columns that come as metadata."""
         return list(self._reader.obs_keys)
 
-    def labels(self, key: str) -> np.ndarray:
+    def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, without reading expression; ``"unknown"`` where missing.
 
         Parameters
         ----------
-        key
+        label_key
             The column.
         """
-        return self._reader.labels(key)
+        return self._reader.labels(label_key)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} cells, {len(self.gene_vocab.genes):,} genes)"
@@ -111,12 +118,14 @@ class CellDataset(_MapDataset):
         obs_keys: Sequence[str] | None = None,
         *,
         layer: str = "X",
-        join: str | None = None,
+        join: Join | None = None,
     ) -> None:
-        cells = open(
-            adata, genes=gene_vocab, layer=layer, join=join if gene_vocab is None else None
+        GeneVocab.check(gene_vocab)
+        keys = [] if obs_keys is None else as_names("obs_keys", obs_keys)
+        cells = open_with_vocab(
+            adata, gene_vocab, layer=layer, join=join if gene_vocab is None else None
         )
-        self._reader = CellReader(cells, gene_vocab, obs_keys or (), preprocessing)
+        self._reader = CellReader(cells, gene_vocab, keys, preprocessing)
 
 
 class ShardedCellDataset(_MapDataset):
@@ -130,7 +139,7 @@ class ShardedCellDataset(_MapDataset):
         Numbers the genes; the store's by default.
     preprocessing
         Transforms such as ``cf.NormalizeTotal()``, one or several, or a function of one cell's
-        values.
+        values; the store's by default.
     obs_keys
         obs columns that come as metadata; the store's by default, which are all.
     """
@@ -142,12 +151,15 @@ class ShardedCellDataset(_MapDataset):
         preprocessing: Any = None,
         obs_keys: Sequence[str] | None = None,
     ) -> None:
+        GeneVocab.check(gene_vocab)
         if not isinstance(store, MemoryMappedStore):
             store = MemoryMappedStore(store, gene_vocab)
         elif gene_vocab is not None and gene_vocab != store.gene_vocab:
             store = store.with_vocab(gene_vocab)
         self.store = store
-        keys = store.obs_keys if obs_keys is None else obs_keys
+        keys = store.obs_keys if obs_keys is None else as_names("obs_keys", obs_keys)
+        if preprocessing is None:
+            preprocessing = store.preprocessing
         self._reader = CellReader(store.collection, store.gene_vocab, keys, preprocessing)
 
     @property

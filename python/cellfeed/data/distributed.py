@@ -1,4 +1,8 @@
-"""Whole shards dealt to ranks: :class:`DistributedShardSampler`."""
+"""Whole shards dealt to ranks: :class:`DistributedShardSampler`.
+
+It is a ``DistributedSampler`` of torch where that is installed, so that training frameworks do not
+deal its share once more.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._checks import as_bool, as_int
 from .._epochs import EpochCounter, this_worker
-from .._rank import resolve_rank
-from .._schedule import as_int
+from .._rank import Ranks
+from .._schedule import as_epoch
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 _CELLS_AT_ONCE = 1 << 16
@@ -19,7 +24,7 @@ _CELLS_AT_ONCE = 1 << 16
 Part = tuple[int, int, int]
 
 
-class DistributedShardSampler:
+class ShardSampler:
     """Sampler that lets each rank read shards of its own: ``DataLoader(dataset, sampler=...)``.
 
     Shards are dealt in turn: without shuffling rank r gets shards r, r + R, r + 2R, ... Every rank
@@ -34,7 +39,8 @@ class DistributedShardSampler:
         Has ``shard_offsets`` or ``store.shard_offsets``: the first cell of each shard, and the
         number of cells.
     num_replicas, rank
-        By default those of the initialised ``torch.distributed`` group, else of the environment.
+        By default those of the initialised ``torch.distributed`` group, else of the environment,
+        found out when an iteration begins or a length is asked for.
     shuffle
         Shuffle the shards, and the cells of each.
     seed
@@ -56,11 +62,21 @@ class DistributedShardSampler:
     ) -> None:
         self.dataset = store if dataset is None else dataset
         self._offsets = _offsets_of(self.dataset)
-        self.rank, self.num_replicas = resolve_rank(rank, num_replicas)
-        self.shuffle = bool(shuffle)
+        self._ranks = Ranks(rank, num_replicas)
+        self.shuffle = as_bool("shuffle", shuffle)
         self.seed = as_int("seed", seed, 0, 2**63 - 1)
-        self.drop_last = bool(drop_last)
+        self.drop_last = as_bool("drop_last", drop_last)
         self._epochs = EpochCounter()
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, as of now."""
+        return self._ranks.now()[0]
+
+    @property
+    def num_replicas(self) -> int:
+        """Processes that share the shards, as of now."""
+        return self._ranks.now()[1]
 
     @property
     def epoch(self) -> int:
@@ -69,7 +85,7 @@ class DistributedShardSampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; otherwise each iteration advances by one."""
-        self._epochs.set(as_int("epoch", epoch, 0, 2**63 - 1))
+        self._epochs.set(as_epoch(epoch))
 
     def __len__(self) -> int:
         """Cells of this rank in an epoch: the same on every rank."""
@@ -85,13 +101,15 @@ class DistributedShardSampler:
         return self._cells(self._epochs.start(this_worker(), 0)[0])
 
     def _cells(self, epoch: int) -> Iterator[int]:
+        ranks = rank, _ = self._ranks.now()
         parts = self._parts(epoch)
         n = len(self)
-        yield from islice(self._cells_of(parts[self.rank], epoch), n)
-        missing = n - sum(end - begin for _, begin, end in parts[self.rank])
+        yield from islice(self._cells_of(parts[rank], epoch), n)
+        self._ranks.require_same(ranks)
+        missing = n - sum(end - begin for _, begin, end in parts[rank])
         if missing > 0:
             # A rank without cells (fewer cells than ranks) repeats those of the first.
-            yield from islice(self._cells_of(parts[self.rank] or parts[0], epoch), missing)
+            yield from islice(self._cells_of(parts[rank] or parts[0], epoch), missing)
 
     def _cells_of(self, parts: list[Part], epoch: int) -> Iterator[int]:
         for shard, begin, end in parts:
@@ -135,6 +153,19 @@ class DistributedShardSampler:
     def _targets(self) -> list[int]:
         share, odd = divmod(int(self._offsets[-1]), self.num_replicas)
         return [share + (rank < odd and not self.drop_last) for rank in range(self.num_replicas)]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DistributedShardSampler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from ..torch import DistributedShardSampler
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] != "torch":
+            raise
+        DistributedShardSampler = type(name, (ShardSampler,), {"__module__": __name__})  # noqa: N806
+    globals()[name] = DistributedShardSampler
+    return DistributedShardSampler
 
 
 def _offsets_of(dataset: Any) -> np.ndarray:

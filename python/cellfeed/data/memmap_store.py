@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._collection import CellCollection, open
+from .._checks import as_int, as_names, as_path
+from .._collection import CellCollection
 from ..errors import InvalidArgumentError, OutOfRangeError
-from ._cell_reader import Cell, CellReader
+from ._cell_reader import Cell, CellReader, open_with_vocab
 from .vocab import GeneVocab
 
 __all__ = ["MemoryMappedStore"]
@@ -43,6 +44,8 @@ class MemoryMappedStore:
         The :class:`~cellfeed.CellCollection` behind it, for a :class:`~cellfeed.Loader`.
     gene_vocab
         The vocabulary that numbers the genes.
+    preprocessing
+        As given.
     """
 
     def __init__(
@@ -53,17 +56,20 @@ class MemoryMappedStore:
         obs_keys: Sequence[str] | None = None,
         preprocessing: Any = None,
     ) -> None:
-        self.shard_dir = os.fspath(shard_dir)
-        self._given_obs_keys = obs_keys
-        cells = open(self.shard_dir, genes=gene_vocab)
+        self.shard_dir = as_path("shard_dir", shard_dir)
+        GeneVocab.check(gene_vocab)
+        self._given_obs_keys = None if obs_keys is None else as_names("obs_keys", obs_keys)
+        self.preprocessing = preprocessing
+        cells = open_with_vocab(self.shard_dir, gene_vocab)
         if any(file["format"] != "shard" for file in cells.files):
             raise InvalidArgumentError(
                 f"{self.shard_dir}: not a shard directory; make one with convert_to_shards, or use "
                 "CellDataset"
             )
-        if obs_keys is None:
-            obs_keys = [key for key in cells.obs_keys() if key not in _SOURCE_COLUMNS]
-        self._reader = CellReader(cells, gene_vocab, obs_keys, preprocessing)
+        keys = self._given_obs_keys
+        if keys is None:
+            keys = [key for key in cells.obs_keys() if key not in _SOURCE_COLUMNS]
+        self._reader = CellReader(cells, gene_vocab, keys, preprocessing)
 
     @property
     def collection(self) -> CellCollection:
@@ -76,9 +82,9 @@ class MemoryMappedStore:
         return self._reader.gene_vocab
 
     @property
-    def gene_names(self) -> list[str]:
+    def var_names(self) -> np.ndarray:
         """Names of the genes, in the order of their numbers."""
-        return self.gene_vocab.genes
+        return np.array(self.gene_vocab.genes, dtype=object)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -127,7 +133,7 @@ class MemoryMappedStore:
         row
             In ``[0, len(self))``.
         """
-        if row < 0:
+        if not 0 <= as_int("row", row, -(2**63)) < len(self):
             raise OutOfRangeError(
                 f"{self.shard_dir}: no cell {row}: cells count from 0 to {len(self) - 1}"
             )
@@ -144,15 +150,15 @@ class MemoryMappedStore:
         """
         return self._reader.read(rows)
 
-    def labels(self, key: str) -> np.ndarray:
+    def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, one per cell; ``"unknown"`` where missing.
 
         Parameters
         ----------
-        key
+        label_key
             The column.
         """
-        return self._reader.labels(key)
+        return self._reader.labels(label_key)
 
     def with_vocab(self, gene_vocab: GeneVocab) -> MemoryMappedStore:
         """Open the same shards with genes numbered by another vocabulary.
@@ -162,4 +168,9 @@ class MemoryMappedStore:
         gene_vocab
             The vocabulary.
         """
-        return MemoryMappedStore(self.shard_dir, gene_vocab, obs_keys=self._given_obs_keys)
+        return MemoryMappedStore(
+            self.shard_dir,
+            gene_vocab,
+            obs_keys=self._given_obs_keys,
+            preprocessing=self.preprocessing,
+        )

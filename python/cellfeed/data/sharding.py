@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from .._checks import as_bool, as_choice, as_int, as_path, as_paths, as_text
+from .._genes import check_missing_genes, gene_list, report_missing_genes
+from .._options import GeneOrder, Join, Layout
 from .._progress import as_progress_callback
-from .._sizes import parse_bytes
-from ..errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
+from .._sizes import parse_memory_budget, parse_threads
+from ..errors import CorruptDataError, InvalidArgumentError
 
 __all__ = ["ShardingResult", "convert_to_shards", "validate_shard_dir"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,10 @@ class ShardingResult:
         NaN and infinite values, stored as they are.
     n_absent_genes
         Genes of the vocabulary that no input has: empty columns.
+    n_genes_left_out
+        Genes of one input, the one with most of them, that ``join="inner"`` or ``gene_vocab``
+        keeps out of the shards. The total of a cell that ``NormalizeTotal`` takes of the shards
+        is without them.
     bytes
         Size of the directory's files.
     seconds, cells_per_second
@@ -47,6 +57,7 @@ class ShardingResult:
     n_shards_resumed: int
     not_finite: int
     n_absent_genes: int
+    n_genes_left_out: int
     bytes: int
     seconds: float
     cells_per_second: float
@@ -61,15 +72,16 @@ def convert_to_shards(
     gene_vocab: Any = None,
     shard_size: int = 100_000,
     *,
-    layout: str = "packed",
+    layout: Layout = "packed",
     layer: str = "X",
-    gene_order: str = "source",
-    join: str | None = None,
+    gene_order: GeneOrder = "source",
+    join: Join | None = None,
+    missing_genes: str = "warn",
     shuffle: bool = False,
     seed: int = 0,
     make_unique: bool = False,
     threads: int | None = None,
-    memory_budget: int | str = "512MB",
+    memory_budget: int | str | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: Any = None,
@@ -103,6 +115,9 @@ def convert_to_shards(
         expression, 20 to 25 % smaller; the inputs are read twice.
     join
         ``"inner"`` or ``"outer"``, for inputs with different genes.
+    missing_genes
+        What is done when genes of ``gene_vocab`` are in no input and become empty columns, or an
+        input has none of them: ``"warn"``, ``"zero"`` or ``"error"``, as for :func:`cellfeed.open`.
     shuffle
         Write the cells of all inputs in one random order, every order equally likely, so that even
         blocks of neighbouring cells are random samples. Takes two passes, and as much temporary
@@ -116,7 +131,8 @@ def convert_to_shards(
     threads
         Threads that read, decode and encode; all the machine allows by default.
     memory_budget
-        Bytes held by work under way and by caches, at least 32 MB.
+        Bytes held by work under way and by caches, at least 32 MB. Default: 512 MB, or a quarter of
+        what the machine or the control group has left where that is less.
     resume
         Continue an interrupted conversion; start where there is none.
     overwrite
@@ -135,30 +151,43 @@ def convert_to_shards(
     PrecisionError
         All derive from :class:`~cellfeed.errors.CellfeedError` and say what, where and what to do.
     """
+    resume, overwrite = as_bool("resume", resume), as_bool("overwrite", overwrite)
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume continues what is there and overwrite replaces it: choose one"
         )
+    check_missing_genes(missing_genes)
     callback = as_progress_callback(progress, "cells")
+    directory = as_path("output_dir", output_dir)
     with _input_paths(adata_path) as inputs:
         result = _core.convert_to_shards(
             inputs,
-            os.fspath(output_dir),
-            shard_size=_as_count("shard_size", shard_size),
-            layout=layout,
-            layer=layer,
-            gene_order=gene_order,
-            genes=_gene_names(gene_vocab),
-            join=join or "",
-            shuffle=bool(shuffle),
-            seed=_as_seed(seed),
-            make_unique=make_unique,
-            threads=0 if threads is None else _as_count("threads", threads),
-            memory_budget=parse_bytes(memory_budget),
+            directory,
+            shard_size=as_int("shard_size", shard_size, 1),
+            layout=as_choice("layout", layout, ("packed", "dense")),
+            layer=as_text("layer", layer),
+            gene_order=as_choice("gene_order", gene_order, ("source", "mean")),
+            genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
+            refuse_absent_genes=missing_genes == "error",
+            join="" if join is None else as_choice("join", join, ("inner", "outer")),
+            shuffle=as_bool("shuffle", shuffle),
+            seed=as_int("seed", seed, 0, 2**64 - 1),
+            make_unique=as_bool("make_unique", make_unique),
+            threads=parse_threads(threads),
+            memory_budget=0 if memory_budget is None else parse_memory_budget(memory_budget),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
             progress=callback,
         )
-    return ShardingResult(path=os.fspath(output_dir), **result)
+    report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
+    if result["n_genes_left_out"]:
+        # Who gives a vocabulary has chosen the genes.
+        _log.log(
+            logging.WARNING if gene_vocab is None else logging.INFO,
+            "up to %d genes of a file are left out of the shards, so that NormalizeTotal over them "
+            "counts the genes that are kept; join='outer' keeps all",
+            result["n_genes_left_out"],
+        )
+    return ShardingResult(path=directory, **result)
 
 
 def validate_shard_dir(
@@ -189,10 +218,10 @@ def validate_shard_dir(
     NotFoundError
         There is no finished shard directory.
     """
-    path = os.fspath(shard_dir)
+    path = as_path("shard_dir", shard_dir)
     damages = _core.verify(
         path,
-        threads=0 if threads is None else _as_count("threads", threads),
+        threads=parse_threads(threads),
         progress=as_progress_callback(progress, "bytes"),
     )
     if damages:
@@ -226,45 +255,10 @@ def _damage_text(path: str, damages: Sequence[dict[str, Any]]) -> str:
 
 @contextmanager
 def _input_paths(source: Any) -> Iterator[list[str]]:
-    if isinstance(source, (str, os.PathLike)):
-        yield [os.fspath(source)]
-    elif hasattr(source, "write_h5ad"):
+    if hasattr(source, "write_h5ad"):
         with tempfile.TemporaryDirectory(prefix="cellfeed-") as folder:
             path = os.path.join(folder, "in_memory.h5ad")
             source.write_h5ad(path)
             yield [path]
-    elif isinstance(source, Iterable):
-        paths = list(source)
-        for path in paths:
-            if not isinstance(path, (str, os.PathLike)):
-                raise InvalidTypeError(f"adata_path holds something that is not a path: {path!r}")
-        yield [os.fspath(path) for path in paths]
     else:
-        raise InvalidTypeError(
-            f"adata_path must be a path, a glob, a list of paths or an AnnData: {source!r}"
-        )
-
-
-def _gene_names(gene_vocab: Any) -> list[str]:
-    if gene_vocab is None:
-        return []
-    names = [str(gene) for gene in getattr(gene_vocab, "genes", gene_vocab)]
-    if not names:
-        raise InvalidArgumentError("gene_vocab holds no genes")
-    return names
-
-
-def _as_seed(value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(f"seed must be an integer: {value!r}")
-    if not 0 <= value.__index__() < 2**64:
-        raise InvalidArgumentError(f"seed must be at least 0 and below 2^64: {value}")
-    return value.__index__()
-
-
-def _as_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(f"{name} must be an integer: {value!r}")
-    if value.__index__() < 1:
-        raise InvalidArgumentError(f"{name} must be at least 1: {value}")
-    return value.__index__()
+        yield as_paths("adata_path", source)

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
+from .._checks import as_choice, as_int, as_names, as_path, as_rows, as_text, shown, suggestion
+from .._genes import refuse_unordered
+from .._json_file import read_json
 from ..errors import (
     CorruptDataError,
     InvalidArgumentError,
     InvalidTypeError,
     NoSuchKeyError,
-    NotFoundError,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ __all__ = ["CLS_ID", "FIRST_GENE_ID", "MASK_ID", "PAD_ID", "SPECIAL_TOKENS", "UN
 PAD_ID, UNK_ID, MASK_ID, CLS_ID = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<mask>", "<cls>")
 FIRST_GENE_ID = len(SPECIAL_TOKENS)
+# Rows of an embedding table: len() of a vocabulary is one more than its largest number.
+_MAX_ID = 2**63 - 2
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +59,19 @@ class GeneVocab:
     cls_token_id = CLS_ID
 
     def __init__(self, gene_to_id: Mapping[str, int]) -> None:
+        if not isinstance(gene_to_id, Mapping):
+            raise InvalidTypeError(
+                f"gene_to_id must be a dict of names and numbers, not {shown(gene_to_id)}"
+            )
         items = sorted(
-            ((int(i), str(gene)) for gene, i in gene_to_id.items()), key=lambda item: item[0]
+            (
+                (
+                    as_int(f"the number of gene {shown(gene)}", number, 0, _MAX_ID),
+                    as_text("a gene's name", gene),
+                )
+                for gene, number in gene_to_id.items()
+            ),
+            key=lambda item: item[0],
         )
         for (number, gene), (following, other) in itertools.pairwise(items):
             if number == following:
@@ -89,7 +105,8 @@ class GeneVocab:
         """
         if isinstance(genes, str):
             raise InvalidTypeError(f"genes must be a list of names, not one str: {genes!r}")
-        names = [str(gene) for gene in genes]
+        refuse_unordered(genes, "genes")
+        names = as_names("genes", genes)
         unique = dict.fromkeys(names)
         if len(unique) < len(names):
             _log.warning("%d repeated gene names keep their first place", len(names) - len(unique))
@@ -99,7 +116,7 @@ class GeneVocab:
     def from_adata(
         cls,
         adata: anndata.AnnData | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        key: str = "var_names",
+        var_key: str | None = None,
         *,
         n_genes: int | None = None,
         by: str = "detected",
@@ -112,9 +129,9 @@ class GeneVocab:
         adata
             An ``.h5ad`` file, a glob, a list of files (then the sorted union of their genes), a
             shard directory, or an :class:`anndata.AnnData`.
-        key
-            ``"var_names"``, or the var column that holds the names; of the first file where there
-            are several.
+        var_key
+            The var column that holds the names, of the first file where there are several;
+            ``var_names`` by default.
         n_genes
             Keep this many genes only; all when omitted. The data is then read once, in bounded
             memory.
@@ -128,13 +145,12 @@ class GeneVocab:
         from .._collection import CellCollection
         from .._collection import open as open_cells
 
-        if by not in _RANKINGS:
-            raise InvalidArgumentError(f"by must be one of {', '.join(_RANKINGS)}: {by!r}")
+        as_choice("by", by, tuple(_RANKINGS))
         if isinstance(adata, CellCollection):
             cells = adata
         elif hasattr(adata, "var_names"):
             if n_genes is None:
-                return cls.from_genes(_names_in(adata, key))
+                return cls.from_genes(_names_in(adata, var_key))
             cells = open_cells(adata, layer=layer, make_unique=True)
         else:
             is_list = not isinstance(adata, (str, os.PathLike)) or any(
@@ -146,7 +162,7 @@ class GeneVocab:
                 layer=layer,
                 make_unique=True,
             )
-        names = cells.var_names if key == "var_names" else _var_column(cells, key)
+        names = cells.var_names if var_key is None else _var_column(cells, var_key)
         if n_genes is None:
             return cls.from_genes(names)
         return cls.from_genes(names[_top_columns(cells, n_genes, by)])
@@ -160,43 +176,30 @@ class GeneVocab:
         path
             The file.
         """
+        path = as_path("path", path)
+        content = read_json(path, "vocabulary")
+        if not isinstance(content, (list, dict)):
+            raise CorruptDataError(
+                f"{path}: a vocabulary is a JSON list of names or an object of names "
+                f"and numbers, not a {type(content).__name__}"
+            )
         try:
-            with open(path, encoding="utf-8") as file:
-                content = json.load(file)
-        except FileNotFoundError as error:
-            raise NotFoundError(f"{os.fspath(path)}: there is no such vocabulary file") from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise CorruptDataError(f"{os.fspath(path)}: not a JSON vocabulary: {error}") from error
-        if isinstance(content, list):
-            return cls.from_genes(content)
-        if isinstance(content, dict):
-            try:
-                return cls({gene: int(number) for gene, number in content.items()})
-            except (TypeError, ValueError) as error:
-                raise CorruptDataError(f"{os.fspath(path)}: not a vocabulary: {error}") from error
-        raise CorruptDataError(
-            f"{os.fspath(path)}: a vocabulary is a JSON list of names or an object of names and "
-            f"numbers, not a {type(content).__name__}"
-        )
+            return cls(content) if isinstance(content, dict) else cls.from_genes(content)
+        except (InvalidArgumentError, InvalidTypeError) as error:
+            raise CorruptDataError(f"{path}: not a vocabulary: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write names and numbers as JSON, without the special tokens; directories are made.
+
+        The file is replaced as a whole or not at all; a link in its place is not followed.
 
         Parameters
         ----------
         path
             The file to write.
         """
-        path = os.fspath(path)
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            with open(temporary, "w", encoding="utf-8") as file:
-                json.dump(self._ids, file, indent=2, ensure_ascii=False)
-            os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.remove(temporary)
+        text = json.dumps(self._ids, indent=2, ensure_ascii=False)
+        _core.write_file(as_path("path", path), text.encode())
 
     def encode(self, genes: Iterable[str]) -> np.ndarray:
         """Numbers (int64) of names; 1 for those that are not in the vocabulary.
@@ -208,7 +211,8 @@ class GeneVocab:
         """
         if isinstance(genes, str):
             raise InvalidTypeError(f"encode takes a list of names, not one str: {genes!r}")
-        return np.array([self._ids.get(str(gene), UNK_ID) for gene in genes], dtype=np.int64)
+        names = as_names("genes", genes)
+        return np.array([self._ids.get(name, UNK_ID) for name in names], dtype=np.int64)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Names of numbers; ``<pad>`` and the like for special ones, ``<unk>`` for unknown ones.
@@ -218,18 +222,34 @@ class GeneVocab:
         ids
             Numbers.
         """
-        return [self._names.get(int(number), SPECIAL_TOKENS[UNK_ID]) for number in ids]
+        numbers = as_rows("ids", ids)
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise InvalidTypeError(f"ids must be a list of integers, not {shown(ids)}")
+        return [self._names.get(number, SPECIAL_TOKENS[UNK_ID]) for number in numbers.tolist()]
 
-    def get_alignment_indices(self, gene_names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in ``gene_names`` that are in the vocabulary, and their numbers.
+    def get_alignment_indices(self, genes: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Positions in ``genes`` that are in the vocabulary, and their numbers.
 
         Parameters
         ----------
-        gene_names
+        genes
             Names of the data set, in its order.
+
+        Raises
+        ------
+        NoSuchKeyError
+            The vocabulary has none of them.
         """
-        ids = self.encode(gene_names)
+        names = as_names("genes", genes)
+        ids = self.encode(names)
         positions = np.flatnonzero(ids != UNK_ID)
+        if names and not positions.size:
+            why = _core.explain_missing_genes(self.genes, names)
+            raise NoSuchKeyError(
+                f"the data has none of the {len(self.genes):,} genes of the vocabulary: data: "
+                f"{', '.join(names[:3])}, ...; vocabulary: {', '.join(self.genes[:3])}, ..."
+                + (f"; {why}" if why else "")
+            )
         return positions, ids[positions]
 
     def __len__(self) -> int:
@@ -238,6 +258,21 @@ class GeneVocab:
 
     def __contains__(self, gene: object) -> bool:
         return gene in self._ids
+
+    @staticmethod
+    def check(gene_vocab: Any) -> None:
+        """Refuse what is neither a vocabulary nor None.
+
+        Parameters
+        ----------
+        gene_vocab
+            The argument of that name.
+        """
+        if gene_vocab is not None and not isinstance(gene_vocab, GeneVocab):
+            raise InvalidTypeError(
+                f"gene_vocab must be a GeneVocab, not {shown(gene_vocab)}; make one of names with "
+                "GeneVocab.from_genes"
+            )
 
     def __getitem__(self, gene: str) -> int:
         try:
@@ -261,36 +296,31 @@ class GeneVocab:
         return f"GeneVocab({len(self.genes):,} genes: {shown})"
 
 
-def _names_in(adata: anndata.AnnData, key: str) -> Iterable[str]:
-    if key == "var_names":
+def _names_in(adata: anndata.AnnData, key: str | None) -> Iterable[str]:
+    if key is None:
         return adata.var_names
-    if key not in adata.var:
-        raise NoSuchKeyError(
-            f"no var column {key!r}; there are: {', '.join(adata.var.columns) or 'none'}"
-        )
+    if as_text("var_key", key) not in adata.var:
+        raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, adata.var.columns)}")
     return adata.var[key]
 
 
 def _var_column(cells: Any, key: str) -> np.ndarray:
     table = cells.var_table()
-    if key not in table.column_names:
-        there = ", ".join(name for name in table.column_names if name != "_index")
-        raise NoSuchKeyError(f"no var column {key!r}; there are: {there or 'none'}")
+    if as_text("var_key", key) not in table.column_names:
+        there = [name for name in table.column_names if name != "_index"]
+        raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, there)}")
     if len(table) != cells.n_vars:
         raise InvalidArgumentError(
-            f"key={key!r} works for one file or files with the same genes only"
+            f"var_key={key!r} works for one file or files with the same genes only"
         )
     return np.array(table[key].to_pylist(), dtype=object)
 
 
 def _top_columns(cells: Any, n_genes: Any, by: str) -> np.ndarray:
-    if isinstance(n_genes, bool) or not hasattr(n_genes, "__index__"):
-        raise InvalidTypeError(f"n_genes must be an integer: {n_genes!r}")
-    if n_genes.__index__() < 1:
-        raise InvalidArgumentError(f"n_genes must be at least 1: {n_genes}")
+    n_genes = as_int("n_genes", n_genes, 1)
     if n_genes >= cells.n_vars:
         return np.arange(cells.n_vars)
-    return np.sort(np.argsort(-_RANKINGS[by](cells), kind="stable")[: n_genes.__index__()])
+    return np.sort(np.argsort(-_RANKINGS[by](cells), kind="stable")[:n_genes])
 
 
 def _batches(cells: Any) -> Iterator[Any]:

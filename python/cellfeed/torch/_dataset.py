@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from torch.utils.data import IterableDataset
+from typing import Any, NoReturn
 
+from torch.utils.data import IterableDataset
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from .._batch import Batch
 from .._scdataset import Batches
+from ..errors import InvalidArgumentError
 
 
 class scDataset(Batches, IterableDataset):  # noqa: N801
@@ -14,3 +19,14 @@ class scDataset(Batches, IterableDataset):  # noqa: N801
 def register_iterable_dataset(kind: type) -> None:
     """Make a class a virtual subclass of ``IterableDataset``, for ``DataLoader``."""
     IterableDataset.register(kind)
+
+
+def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
+    raise InvalidArgumentError(
+        "a loader of cellfeed makes whole batches, which a DataLoader must not batch again: use "
+        "batch_size=None, as in DataLoader(loader, batch_size=None)"
+    )
+
+
+# torch's own door for new types.
+default_collate_fn_map[Batch] = _refuse_to_collate

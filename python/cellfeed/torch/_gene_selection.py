@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ..errors import InvalidArgumentError, InvalidTypeError
+from .._checks import as_choice, as_int
+from ..errors import InvalidArgumentError
 from ._cells import collate_cells
 
 STRATEGIES = ("all", "most_expressed", "random_expressed")
@@ -40,15 +41,11 @@ class GeneSelectionCollator:
         strategy: str = "all",
         n_genes: int | None = None,
     ) -> None:
-        if strategy not in STRATEGIES:
-            raise InvalidArgumentError(f"strategy must be one of {STRATEGIES}: {strategy!r}")
+        as_choice("strategy", strategy, STRATEGIES)
         if strategy != "all":
             if n_genes is None:
                 raise InvalidArgumentError(f"strategy {strategy!r} needs n_genes")
-            if isinstance(n_genes, bool) or not hasattr(n_genes, "__index__"):
-                raise InvalidTypeError(f"n_genes must be an integer: {n_genes!r}")
-            if n_genes.__index__() < 1:
-                raise InvalidArgumentError(f"n_genes must be at least 1: {n_genes}")
+            as_int("n_genes", n_genes, 1)
         self.tokenizer = collate_cells if tokenizer is None else tokenizer
         self.masking = masking
         self.strategy = strategy

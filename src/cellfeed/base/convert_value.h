@@ -1,4 +1,4 @@
-// convert_value: one stored value to the output type, exact or refused (SEMANTICS 6).
+// convert_value: one stored value to the output type, with a note of what was lost (SEMANTICS 6).
 #pragma once
 
 #include <cmath>
@@ -52,6 +52,28 @@ inline To convert_value(From value, bool* exact) {
     const To result = static_cast<To>(value);
     if (static_cast<From>(result) != value || ((result < To{}) != (value < From{}))) *exact = false;
     return result;
+  }
+}
+
+// What became of values on their way to another type.
+struct Fit {
+  bool is_exact = true;
+  bool is_near =
+      true;  // each is the nearest of its type; an integer type has only the value itself
+  bool allows(bool may_round) const { return is_near && (is_exact || may_round); }
+};
+
+// convert_value that tells rounding from values that the type cannot stand for. For floats that
+// overflow the result is an infinity.
+template <typename To, typename From>
+inline To convert_value(From value, Fit* fit) {
+  if constexpr (std::is_floating_point_v<To>) {
+    const To result = convert_value<To>(value, &fit->is_exact);
+    if constexpr (std::is_floating_point_v<From> && !is_always_exact<To, From>())
+      fit->is_near &= !std::isinf(result) || std::isinf(value);
+    return result;
+  } else {
+    return convert_value<To>(value, &fit->is_near);
   }
 }
 

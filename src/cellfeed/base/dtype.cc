@@ -37,4 +37,40 @@ std::size_t dtype_bytes(DType dtype) {
   return dispatch_dtype(dtype, [](auto value) { return sizeof(value); });
 }
 
+std::string_view casting_name(Casting casting) {
+  switch (casting) {
+    case Casting::kExact:
+      return "exact";
+    case Casting::kRound:
+      return "round";
+    case Casting::kSameKind:
+      return "same_kind";
+  }
+  throw Error(ErrorKind::kInternal, "unknown casting");
+}
+
+Casting casting_from_name(std::string_view name) {
+  for (const Casting casting : {Casting::kExact, Casting::kRound, Casting::kSameKind})
+    if (name == casting_name(casting)) return casting;
+  throw_invalid("casting must be \"round\", \"exact\" or \"same_kind\": '{}'", name);
+}
+
+bool may_round(Casting casting, DType stored, DType out) {
+  return is_float(out) &&
+         (casting == Casting::kSameKind || (casting == Casting::kRound && is_float(stored)));
+}
+
+std::string misfit_text(Casting casting, DType stored, DType out) {
+  // The narrowest dtype of batches that holds the stored type, or most of it.
+  const DType wider = is_float(stored)     ? stored
+                      : out == DType::kF32 ? DType::kF64
+                      : out == DType::kI64 ? DType::kF64
+                                           : DType::kI64;
+  std::string rounding;
+  if (is_float(out) && !may_round(casting, stored, out))
+    rounding = is_float(stored) ? " or casting=\"round\"" : " or casting=\"same_kind\"";
+  return fmt::format("does not fit {}{}; pass dtype=\"{}\"{}", dtype_name(out),
+                     rounding.empty() ? "" : " exactly", dtype_name(wider), rounding);
+}
+
 }  // namespace cellfeed

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -76,8 +77,19 @@ decltype(auto) dispatch_dtype(DType dtype, Fn&& fn) {
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
 
-// What a batch's values may be. Conversion is exact or an error unless Casting::kSameKind is asked
-// for.
-enum class Casting { kExact, kSameKind };
+// Which stored values may be rounded to the nearest one of a batch's dtype. What is beyond its
+// range, and fractions where integers are wanted, are always errors; NaN and infinities pass
+// between floats.
+enum class Casting {
+  kExact,     // none
+  kRound,     // floats: float64 to float32
+  kSameKind,  // integers too, where floats are wanted: numpy's "same_kind" without its overflows
+};
+
+std::string_view casting_name(Casting casting);    // "exact", "round", "same_kind"
+Casting casting_from_name(std::string_view name);  // throws kInvalidArgument naming the known ones
+bool may_round(Casting casting, DType stored, DType out);
+// Why a value does not become one of `out`, and what to ask for: "does not fit int32; pass ...".
+std::string misfit_text(Casting casting, DType stored, DType out);
 
 }  // namespace cellfeed

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/byte_size.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/rate_plot.h"
@@ -92,15 +93,15 @@ void add_bench(CLI::App& program, Session& session) {
       ->required()
       ->type_name("INPUT");
   verb.add_option("--batch-size", tuning.batch_size, "Cells of a batch [default: 1024]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb.add_option("--label", tuning.label, "obs column whose entropy per batch must be kept")
       ->type_name("COLUMN");
   verb.add_option("--entropy", tuning.wanted_entropy,
                   "Share of true random's label entropy to keep [default: 0.98]")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_between(0, 1));
   verb.add_option("--seconds", tuning.seconds_per_point,
                   "Seconds of reading for each setting [default: 0.4]")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   verb.add_option("--plot", arguments->plot, "Write rate against diversity as an SVG picture")
       ->type_name("FILE.svg");
   add_join_option(verb, arguments->join);

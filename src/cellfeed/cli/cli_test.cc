@@ -106,8 +106,50 @@ TEST_F(Program, FailuresAreExitCodeOneAndOneLine) {
     }
   }
   EXPECT_FALSE(std::filesystem::exists(dir_.file("out")));
-  EXPECT_THAT(run({"shard", "--config", "my.yaml", "--output-dir", dir_.file("out")}).err,
-              AllOf(HasSubstr("not in this version"), HasSubstr("--shard-size")));
+}
+
+TEST_F(Program, AWrongArgumentIsNamedWithWhatIsAllowedAndTheNearestName) {
+  const std::string out = dir_.file("out");
+  for (const auto& [arguments, words] :
+       std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>>{
+           {{"shrad", input_}, {"'shrad'", "did you mean 'shard'?", "verify"}},
+           {{"shard", input_, "--outptu-dir", out}, {"--outptu-dir", "did you mean --output-dir?"}},
+           {{"shard", input_, "--output-dir", out, "--shard-size", "1e2"},
+            {"--shard-size", "whole number", "'1e2'", "write it out: 100"}},
+           {{"shard", input_, "--output-dir", out, "--layout", "pack"},
+            {"--layout", "packed or dense", "'pack'", "did you mean packed?"}},
+           {{"simulate", "--like", input_, "--output", out, "--cells", "0"},
+            {"--cells", "of at least 1", "'0'"}},
+           {{"simulate", "--like", input_, "--output", out, "--cells", "10k"},
+            {"--cells", "of at least 1", "'10k'", "write it out: 10000"}},
+           {{"bench", input_, "--entropy", "2"}, {"--entropy", "from 0 to 1", "'2'"}},
+           {{"bench", input_, "--seconds", "0"}, {"--seconds", "above 0", "'0'"}},
+           {{"verify", out, "--threads", "99999"}, {"--threads", "from 1 to 1024", "'99999'"}},
+       }) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+  }
+}
+
+TEST_F(Program, AFileThatCannotBeWrittenIsNamedAndNothingElse) {
+  const std::string output = dir_.file("none/b.h5ad");
+  for (const Outcome& outcome :
+       {run({"simulate", "--like", input_, "--cells", "9", "--output", output}),
+        run({"export", input_, "--output", output})}) {
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.err, "cellfeed: error: " + output +
+                               ": cannot be written: there is no folder '" + dir_.file("none") +
+                               "'; make it first\n");
+  }
+}
+
+TEST_F(Program, InfoOfSeveralPathsIsOneJsonDocument) {
+  const auto both = nlohmann::json::parse(run({"info", "--quiet", "--json", input_, input_}).out);
+  ASSERT_TRUE(both.is_array());
+  EXPECT_EQ(both.size(), 2);
+  EXPECT_EQ(both.at(0), nlohmann::json::parse(run({"info", "--json", input_}).out));
 }
 
 TEST_F(Program, ShardsThenInfoVerifyAndExportAgree) {

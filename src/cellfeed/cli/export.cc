@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/byte_size.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -62,7 +63,7 @@ void add_export(CLI::App& program, Session& session) {
   verb.add_option(
           "--gene-order", arguments->gene_order,
           "source: as in the file that was sharded; stored: as in the shards [default: source]")
-      ->check(CLI::IsMember({"source", "stored"}))
+      ->check(one_of({"source", "stored"}))
       ->type_name("ORDER");
   add_join_option(verb, options.join);
   verb.add_flag("--make-unique", options.make_unique,

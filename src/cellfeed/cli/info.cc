@@ -16,12 +16,19 @@ struct InfoArguments {
 };
 
 int run_info(Session& session, const InfoArguments& arguments) {
-  std::string separator;
-  for (const std::string& path : arguments.paths) {
-    const convert::PathDescription description = convert::describe_path(path, arguments.layer);
-    if (session.json) {
-      print(convert::description_json(description) + "\n");
-    } else {
+  std::vector<convert::PathDescription> descriptions;
+  for (const std::string& path : arguments.paths)
+    descriptions.push_back(convert::describe_path(path, arguments.layer));
+  if (session.json && descriptions.size() == 1) {
+    print(convert::description_json(descriptions[0]) + "\n");
+  } else if (session.json) {
+    std::string text;
+    for (const auto& description : descriptions)
+      text += (text.empty() ? "[\n" : ",\n") + convert::description_json(description);
+    print(text + "\n]\n");
+  } else {
+    std::string separator;
+    for (const auto& description : descriptions) {
       print(separator + convert::description_text(description));
       separator = "\n";
     }
@@ -39,7 +46,7 @@ void add_info(CLI::App& program, Session& session) {
       ->required()
       ->type_name("PATH");
   add_layer_option(verb, arguments->layer);
-  verb.add_flag("--json", session.json, "Print one JSON object a path on stdout");
+  add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_info(session, *arguments); };
   });

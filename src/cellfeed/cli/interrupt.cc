@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <system_error>
 
 #include "cellfeed/base/error.h"
 
@@ -29,12 +30,22 @@ InterruptGuard::InterruptGuard(std::stop_source stop) {
   if (::pipe2(pipe_, O_CLOEXEC) != 0) throw_errno(errno, {}, "make a pipe");
   received = 0;
   write_end = pipe_[1];
-  watcher_ = std::jthread([read_end = pipe_[0], stop]() mutable {
+  const auto watch = [read_end = pipe_[0], stop]() mutable {
     char byte = 0;
     while (::read(read_end, &byte, 1) < 0 && errno == EINTR) {
     }
     if (byte == 1) stop.request_stop();
-  });
+  };
+  try {
+    watcher_ = std::jthread(watch);
+  } catch (const std::system_error& error) {
+    ::close(pipe_[0]);
+    ::close(pipe_[1]);
+    throw_error(ErrorKind::kIo, {},
+                "cannot start a thread: {}; raise the limit of processes (ulimit -u) or of memory "
+                "(ulimit -v)",
+                error.code().message());
+  }
   struct sigaction action {};
   action.sa_handler = handle;
   ::sigaction(SIGINT, &action, &old_int_);

@@ -4,6 +4,9 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/cli/checks.h"
+#include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/exec/thread_pool.h"
 
 namespace cellfeed::cli {
 
@@ -12,11 +15,14 @@ void add_output_options(CLI::App& verb, Session& session) {
   verb.add_flag("--quiet", session.quiet, "No progress on stderr");
 }
 
-void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget) {
-  verb.add_option("--threads", threads,
-                  "Threads that read, decode and encode; 0: all the machine allows [default: 0]")
-      ->check(CLI::Range(0, 4096))
+void add_threads_option(CLI::App& verb, int& threads, const std::string& what) {
+  verb.add_option("--threads", threads, what + " [default: what the machine allows]")
+      ->check(whole_number(1, exec::kMaxThreads))
       ->type_name("N");
+}
+
+void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget) {
+  add_threads_option(verb, threads, "Threads that read, decode and encode");
   add_memory_budget_option(verb, memory_budget);
 }
 
@@ -26,6 +32,7 @@ void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
           [&memory_budget](const std::string& text) {
             try {
               memory_budget = parse_byte_size(text);
+              exec::check_memory_budget(memory_budget);
             } catch (const Error& error) {
               throw CLI::ValidationError("--memory-budget", error.what());
             }
@@ -39,7 +46,7 @@ void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
 void add_join_option(CLI::App& verb, std::string& join) {
   verb.add_option("--join", join,
                   "When inputs differ in genes: inner keeps those of all, outer those of any")
-      ->check(CLI::IsMember({"inner", "outer"}))
+      ->check(one_of({"inner", "outer"}))
       ->type_name("JOIN");
 }
 
@@ -59,7 +66,7 @@ CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::str
             if (error != std::errc() || stop != end)
               throw CLI::ValidationError(
                   "--seed",
-                  fmt::format("must be a whole number from 0 to 2^64 - 1, is '{}'", text));
+                  fmt::format("must be a whole number from 0 to 2^64 - 1, not '{}'", text));
           },
           help + " [default: 0]")
       ->type_name("N");
@@ -73,7 +80,7 @@ void add_compression_option(CLI::App& verb, format::h5ad::Compression& compressi
                                          : format::h5ad::Compression::kNone;
           },
           "none (fast to read at random) or gzip (smaller) [default: none]")
-      ->check(CLI::IsMember({"none", "gzip"}))
+      ->check(one_of({"none", "gzip"}))
       ->type_name("NAME");
 }
 

@@ -12,6 +12,8 @@ namespace cellfeed::cli {
 
 // --json and --quiet.
 void add_output_options(CLI::App& verb, Session& session);
+// --threads; the number stays 0 where it is not given.
+void add_threads_option(CLI::App& verb, int& threads, const std::string& what);
 // --threads and --memory-budget.
 void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget);
 // --memory-budget; the default named is the value given.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/byte_size.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -98,19 +99,19 @@ void add_plan(CLI::App& program, Session& session) {
       ->type_name("INPUT");
   verb.add_option("--batch-size", run.plan.batch_size,
                   "Cells of a batch on one rank [default: 1024]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb.add_option("--block-size", run.block_size,
                   "Consecutive cells of a block; 1: true random, 0: storage order [default: 8]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   verb.add_option("--fetch-factor", run.plan.fetch_factor,
                   "Batches read and shuffled together [default: 16]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb.add_option("--world-size", run.plan.world_size, "Ranks [default: 1]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   verb.add_option("--partition", arguments->partition, "interleave, group or auto [default: auto]")
-      ->check(CLI::IsMember({"interleave", "group", "auto"}));
+      ->check(one_of({"interleave", "group", "auto"}));
   verb.add_option("--remainder", arguments->remainder, "pad, drop or error [default: pad]")
-      ->check(CLI::IsMember({"pad", "drop", "error"}));
+      ->check(one_of({"pad", "drop", "error"}));
   verb.add_flag("--drop-last", run.plan.drop_last, "Leave out a last batch that is short");
   verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")
       ->type_name("COLUMN");

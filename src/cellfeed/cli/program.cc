@@ -5,6 +5,8 @@
 #include <exception>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/path_text.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/interrupt.h"
 #include "cellfeed/cli/verbs.h"
 
@@ -28,7 +30,7 @@ constexpr AddVerb kVerbs[] = {
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };
 
 int report(const std::string& message, int code) {
-  std::fprintf(stderr, "cellfeed: error: %s\n", message.c_str());
+  std::fprintf(stderr, "cellfeed: error: %s\n", mask_credentials(message).c_str());
   return code;
 }
 
@@ -40,15 +42,13 @@ int parse(CLI::App& program, int argc, char** argv) {
     program.exit(asked);
     return -1;
   } catch (const CLI::ParseError& error) {
-    std::string verb;
-    for (const CLI::App* chosen : program.get_subcommands()) verb = " " + chosen->get_name();
-    return report(fmt::format("{}; see cellfeed{} --help", error.what(), verb), kUsage);
+    return report(usage_error(program, {argv + 1, argv + argc}, error), kUsage);
   }
 }
 
 int run_verb(Session& session) {
-  const InterruptGuard guard(session.stop);
   try {
+    const InterruptGuard guard(session.stop);
     const int code = session.run();
     if (std::fflush(stdout) != 0) return report("cannot write the result to stdout", kFailed);
     return code;

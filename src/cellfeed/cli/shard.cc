@@ -4,6 +4,7 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -14,7 +15,7 @@ namespace {
 
 struct ShardArguments {
   convert::ConvertOptions convert;
-  std::string config, gene_order = "source", layout = "packed";
+  std::string gene_order = "source", layout = "packed";
   bool resume = false, overwrite = false;
 };
 
@@ -26,6 +27,7 @@ std::string json_text(const convert::ConvertOptions& options, const convert::Con
                                        {"n_shards", r.n_shards},
                                        {"n_shards_resumed", r.n_shards_resumed},
                                        {"not_finite", r.not_finite},
+                                       {"n_genes_left_out", r.n_genes_left_out},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -43,6 +45,11 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
   if (r.not_finite > 0)
     text += fmt::format("{} values are NaN or infinite, and were stored as they are\n",
                         grouped(r.not_finite));
+  if (r.n_genes_left_out > 0)
+    text += fmt::format(
+        "up to {} genes of an input are left out, so that totals of cells are without them; "
+        "--join outer keeps all\n",
+        grouped(r.n_genes_left_out));
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                         grouped(static_cast<std::int64_t>(r.cells_per_second)));
@@ -50,12 +57,6 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
 }
 
 int run_shard(Session& session, ShardArguments& arguments) {
-  if (!arguments.config.empty())
-    throw Error(
-        ErrorKind::kUnsupported,
-        fmt::format("--config is not in this version: give the files as arguments instead, and use "
-                    "--output-dir, --shard-size, --layer and --join: '{}'",
-                    arguments.config));
   convert::ConvertOptions& options = arguments.convert;
   if (arguments.gene_order == "mean") options.gene_order = format::shard::GeneOrder::kMean;
   if (arguments.layout == "dense") options.layout = format::shard::Layout::kDense;
@@ -81,26 +82,24 @@ void add_shard(CLI::App& program, Session& session) {
       *program.add_subcommand("shard", "Convert files to a directory of shards that train fast");
   verb.add_option("inputs", options.inputs,
                   "Files (.h5ad), globs or shard directories, in the order of the cells")
+      ->required()
       ->type_name("INPUT");
   verb.add_option("--output-dir", options.output_dir, "Directory to write; must be new or empty")
       ->required()
       ->type_name("DIR");
   verb.add_option("--shard-size", options.shard_size, "Cells of a shard [default: 100000]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->check(whole_number(1, std::int64_t{1} << 40))
       ->type_name("CELLS");
-  verb.add_option("--config", arguments->config,
-                  "Not in this version: give inputs and flags instead")
-      ->type_name("FILE");
   verb.add_option("--gene-order", arguments->gene_order,
                   "source: column j stays column j; mean: by falling mean, 20-25 % smaller, reads "
                   "the input twice "
                   "[default: source]")
-      ->check(CLI::IsMember({"source", "mean"}))
+      ->check(one_of({"source", "mean"}))
       ->type_name("ORDER");
   verb.add_option(
           "--layout", arguments->layout,
           "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
-      ->check(CLI::IsMember({"packed", "dense"}))
+      ->check(one_of({"packed", "dense"}))
       ->type_name("LAYOUT");
   add_join_option(verb, options.join);
   verb.add_flag("--shuffle", options.shuffle,
@@ -118,8 +117,6 @@ void add_shard(CLI::App& program, Session& session) {
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
-    if (arguments->convert.inputs.empty() && arguments->config.empty())
-      throw CLI::RequiredError("INPUT");
     session.run = [&session, arguments] { return run_shard(session, *arguments); };
   });
 }

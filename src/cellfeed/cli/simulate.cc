@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/byte_size.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -68,14 +69,14 @@ void add_simulate(CLI::App& program, Session& session) {
       ->type_name("FILE");
   verb.add_option("--cells", options->n_cells, "Cells to make")
       ->required()
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("N");
   verb.add_option("--output", options->output, "The .h5ad file to write")
       ->required()
       ->type_name("FILE");
   verb.add_option("--files", options->n_files,
                   "Split over K files: atlas_0.h5ad, atlas_1.h5ad, ... [default: 1]")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("K");
   add_seed_option(verb, options->seed, "The same seed gives the same cells");
   verb.add_option("--order", options->order,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -44,7 +45,7 @@ std::string json_text(const std::string& dir, std::int64_t bytes,
 }
 
 int run_verify(Session& session, const VerifyArguments& arguments) {
-  exec::ThreadPool pool(arguments.threads > 0 ? arguments.threads : exec::default_thread_count());
+  exec::ThreadPool pool(exec::checked_thread_count(arguments.threads));
   std::int64_t bytes = 0;
   std::vector<format::shard::Damage> damages;
   {
@@ -84,10 +85,7 @@ void add_verify(CLI::App& program, Session& session) {
   CLI::App& verb = *program.add_subcommand(
       "verify", "Check every byte of a shard directory; exit code 1 when any is damaged");
   verb.add_option("dir", arguments->dir, "A shard directory")->required()->type_name("DIR");
-  verb.add_option("--threads", arguments->threads,
-                  "Threads that read; 0: all the machine allows [default: 0]")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  add_threads_option(verb, arguments->threads, "Threads that read");
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_verify(session, *arguments); };

@@ -1,8 +1,11 @@
 #include "cellfeed/collection/collection.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/paths.h"
 
 namespace cellfeed::collection {
@@ -15,13 +18,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-std::string joined_with_commas(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i ? ", " : "") + names[i];
-  if (names.size() > kShown) text += fmt::format(", ... ({} in all)", names.size());
-  return text.empty() ? "none" : text;
+// The length too, so that "ab", "c" is not "a", "bc".
+std::uint64_t mix(std::uint64_t hash, std::string_view text) {
+  hash = mix(hash, text.size());
+  for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
+  return hash;
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ std::shared_ptr<const Collection> Collection::open(const std::vector<std::string
 
 Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
                        const CollectionOptions& options)
-    : stores_(std::move(stores)) {
+    : stores_(std::make_move_iterator(stores.begin()), std::make_move_iterator(stores.end())),
+      cache_(std::make_shared<CacheState>(options.open.cache_bytes)) {
   if (stores_.empty()) throw_invalid("a collection needs at least one file");
   offsets_.push_back(0);
   std::vector<std::string> paths;
@@ -54,13 +56,49 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
     } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {
       require_unique(store.genes(), store.info().path);
     }
-    fingerprint_ = mix(fingerprint_, store.fingerprint());
   }
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
+  missing_genes_text_ = describe_absent(joined, axes, paths);
+  missing_genes_ = std::move(joined.absent);
+  stores_without_genes_ = std::move(joined.stores_without);
   genes_ = std::move(joined.genes);
   maps_ = std::move(joined.maps);
-  for (const auto& name : genes_.names)
-    for (const char c : name) fingerprint_ = mix(fingerprint_, static_cast<unsigned char>(c));
+  change_cache(0, 0);
+}
+
+Collection::Collection(const Collection& other, std::map<std::string, LabelMap> labels)
+    : std::enable_shared_from_this<Collection>(),
+      stores_(other.stores_),
+      offsets_(other.offsets_),
+      genes_(other.genes_),
+      maps_(other.maps_),
+      missing_genes_(other.missing_genes_),
+      stores_without_genes_(other.stores_without_genes_),
+      missing_genes_text_(other.missing_genes_text_),
+      labels_(std::move(labels)),
+      cache_(other.cache_) {}
+
+std::shared_ptr<const Collection> Collection::with_labels(
+    std::map<std::string, LabelMap> labels) const {
+  if (labels.empty()) return shared_from_this();
+  return std::shared_ptr<const Collection>(new Collection(*this, std::move(labels)));
+}
+
+std::uint64_t Collection::fingerprint() const {
+  if (const std::uint64_t known = fingerprint_.load()) return known;
+  std::uint64_t hash = 0;
+  for (const auto& store : stores_) hash = mix(hash, store->fingerprint());
+  for (const auto& name : genes_.names) hash = mix(hash, name);
+  for (const auto& [name, map] : labels_) {
+    hash = mix(hash, name);
+    hash = mix(hash, map.labels ? std::uint64_t{1} + map.labels->size() : 0);
+    if (map.labels)
+      for (const auto& label : *map.labels) hash = mix(hash, matrix::category_text(label));
+    hash = mix(hash, std::uint64_t{map.unknown.has_value()});
+    if (map.unknown) hash = mix(hash, matrix::category_text(*map.unknown));
+  }
+  fingerprint_ = std::max<std::uint64_t>(1, hash);
+  return fingerprint_;
 }
 
 std::span<const std::int32_t> Collection::gene_map(std::int64_t s) const {
@@ -80,12 +118,43 @@ std::int64_t Collection::inflated_bytes() const {
   return bytes;
 }
 
-void Collection::set_cache_bytes(std::int64_t bytes) const {
+std::int64_t Collection::scratch_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& store : stores_) bytes = std::max(bytes, store->info().scratch_bytes);
+  return bytes;
+}
+
+class CacheShare {
+ public:
+  CacheShare(std::shared_ptr<const Collection> cells, std::int64_t bytes)
+      : cells_(std::move(cells)), bytes_(bytes) {
+    cells_->change_cache(bytes_, 1);
+  }
+  ~CacheShare() { cells_->change_cache(-bytes_, -1); }
+  CacheShare(const CacheShare&) = delete;
+  CacheShare& operator=(const CacheShare&) = delete;
+
+ private:
+  const std::shared_ptr<const Collection> cells_;
+  const std::int64_t bytes_;
+};
+
+std::shared_ptr<const CacheShare> Collection::reserve_cache(std::int64_t bytes) const {
+  return std::make_shared<const CacheShare>(shared_from_this(), bytes);
+}
+
+// Among the stores by what they hold.
+void Collection::change_cache(std::int64_t bytes, int shares) const {
   const auto total = static_cast<double>(inflated_bytes());
+  const std::lock_guard lock(cache_->mutex);
+  cache_->reserved_bytes += bytes;
+  cache_->n_shares += shares;
+  const auto all =
+      static_cast<double>(cache_->n_shares > 0 ? cache_->reserved_bytes : cache_->own_bytes);
   for (const auto& store : stores_)
     if (const std::int64_t inflated = store->info().inflated_bytes; inflated > 0)
-      store->set_cache_bytes(static_cast<std::int64_t>(static_cast<double>(bytes) *
-                                                       static_cast<double>(inflated) / total));
+      store->set_cache_bytes(
+          static_cast<std::int64_t>(all * static_cast<double>(inflated) / total));
 }
 
 std::vector<std::string> Collection::obs_names() const {
@@ -104,9 +173,13 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   bool found = false;
   for (std::size_t s = 0; s < stores_.size(); ++s) {
     paths.push_back(stores_[s]->info().path);
-    const auto names = stores_[s]->obs_names();
-    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
-    columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
+    // Not by the list of names, for which a shard reads its whole table.
+    try {
+      columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoSuchKey) throw;
+      continue;
+    }
     if (columns[s]->length != stores_[s]->info().n_rows)
       throw_error(ErrorKind::kCorruptData, paths[s], "obs column '{}' has {} values for {} cells",
                   name, columns[s]->length, stores_[s]->info().n_rows);
@@ -114,9 +187,10 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   }
   if (!found)
     throw Error(ErrorKind::kNoSuchKey,
-                fmt::format("no file has this obs column; there are: {}: '{}'",
-                            joined_with_commas(obs_names()), name));
-  auto column = std::make_shared<const JoinedColumn>(name, std::move(columns), paths);
+                fmt::format("no file has obs column '{}'{}", name, suggestion(name, obs_names())));
+  const auto map = labels_.find(name);
+  auto column = std::make_shared<const JoinedColumn>(
+      name, std::move(columns), paths, map == labels_.end() ? LabelMap{} : map->second);
   obs_.emplace(name, column);
   return column;
 }

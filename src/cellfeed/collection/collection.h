@@ -3,14 +3,15 @@
 // lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/collection/gene_join.h"
 #include "cellfeed/collection/obs_join.h"
 #include "cellfeed/format/row_store.h"
@@ -30,6 +31,9 @@ struct CollectionOptions {
   format::OpenOptions open{};
 };
 
+// A part of the memory for inflated chunks; its end gives it back. Keeps the collection.
+class CacheShare;
+
 class Collection : public std::enable_shared_from_this<Collection> {
  public:
   // Throws what open_stores and join_genes throw; kInvalidArgument for an empty list.
@@ -37,6 +41,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
                                                 const CollectionOptions& options);
   Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
              const CollectionOptions& options);
+  // The same stores, with the labels of these columns numbered as the maps say.
+  std::shared_ptr<const Collection> with_labels(std::map<std::string, LabelMap> labels) const;
 
   std::int64_t n_rows() const { return offsets_.back(); }
   std::int64_t n_stores() const { return static_cast<std::int64_t>(stores_.size()); }
@@ -46,6 +52,12 @@ class Collection : public std::enable_shared_from_this<Collection> {
   const matrix::GeneAxis& genes() const { return genes_; }
   // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself.
   std::span<const std::int32_t> gene_map(std::int64_t s) const;
+  // Of a fixed axis: the genes that no store has.
+  const std::vector<std::string>& missing_genes() const { return missing_genes_; }
+  // Of a fixed axis: stores that have none of its genes.
+  const std::vector<std::size_t>& stores_without_genes() const { return stores_without_genes_; }
+  // What to say of them, and of stores that have none of the axis; empty where all is found.
+  const std::string& missing_genes_text() const { return missing_genes_text_; }
 
   // REQUIRES: 0 <= row < n_rows().
   RowPlace locate(std::int64_t row) const;
@@ -56,19 +68,42 @@ class Collection : public std::enable_shared_from_this<Collection> {
 
   // What all compressed stores hold once inflated; 0 where none is compressed in chunks.
   std::int64_t inflated_bytes() const;
-  // Shares the bytes among the compressed stores by what they hold. The last caller decides.
-  void set_cache_bytes(std::int64_t bytes) const;
+  // Memory that each thread takes while it fetches, of the store that takes most.
+  std::int64_t scratch_bytes() const;
+  // Adds to what the compressed stores may keep inflated between fetches, for as long as the share
+  // lives. Without any share they keep what OpenOptions::cache_bytes says, all together. What is
+  // kept serves whoever reads.
+  std::shared_ptr<const CacheShare> reserve_cache(std::int64_t bytes) const;
 
-  // Changes with any of the files, their order or the gene axis.
-  std::uint64_t fingerprint() const { return fingerprint_; }
+  // Follows from what the files hold, their order, the gene axis and the maps of with_labels; files
+  // are looked at when it is first asked for.
+  std::uint64_t fingerprint() const;
 
  private:
-  std::vector<std::unique_ptr<format::RowStore>> stores_;
+  Collection(const Collection& other, std::map<std::string, LabelMap> labels);
+
+  std::vector<std::shared_ptr<const format::RowStore>> stores_;
   std::vector<std::int64_t> offsets_;
   matrix::GeneAxis genes_;
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps_;
-  std::uint64_t fingerprint_ = 0;
-  mutable std::mutex obs_mutex_;
+  std::vector<std::string> missing_genes_;
+  std::vector<std::size_t> stores_without_genes_;
+  std::string missing_genes_text_;
+  std::map<std::string, LabelMap> labels_;
+  mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
+  friend class CacheShare;
+  void change_cache(std::int64_t bytes, int shares) const;
+
+  // Of all collections over these stores.
+  struct CacheState {
+    explicit CacheState(std::int64_t bytes) : own_bytes(bytes) {}
+    const std::int64_t own_bytes;
+    ForkSafeMutex mutex;  // guards the two below
+    std::int64_t reserved_bytes = 0;
+    std::int64_t n_shares = 0;
+  };
+  std::shared_ptr<CacheState> cache_;
+  mutable ForkSafeMutex obs_mutex_;
   mutable std::map<std::string, std::shared_ptr<const JoinedColumn>> obs_;
 };
 

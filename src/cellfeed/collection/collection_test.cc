@@ -118,7 +118,8 @@ TEST(Collection, LabelsOfSeveralStoresShareOneNumbering) {
       store({"a"}, 2),
       store({"a"}, 2, table({{"_index", strings({"1", "2"})}, {"kind", strings({"NK", "B"})}})));
   const auto column = cells->obs_column("kind");
-  EXPECT_THAT(column->categories(), ElementsAre("B", "NK", "T"));
+  EXPECT_THAT(column->categories(),
+              ElementsAre(matrix::Category("B"), matrix::Category("NK"), matrix::Category("T")));
   std::vector<RowPlace> places;
   for (std::int64_t row = 0; row < cells->n_rows(); ++row) places.push_back(cells->locate(row));
   std::vector<std::int64_t> codes(places.size());
@@ -159,7 +160,8 @@ TEST(Collection, LabelsAndNumbersDoNotMix) {
               store({"a"}, 1,
                     table({{"_index", strings({"1"})},
                            {"kind", numbers<arrow::Int32Builder, std::int32_t>({5})}})));
-  EXPECT_THAT(message_of([&] { cells->obs_column("kind"); }), HasSubstr("numbers here but labels"));
+  EXPECT_THAT(message_of([&] { cells->obs_column("kind"); }),
+              HasSubstr("numbers (int32) here but labels (text)"));
 }
 
 TEST(Paths, GlobsThatMatchNothingAreAnError) {

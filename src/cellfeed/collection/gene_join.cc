@@ -1,11 +1,13 @@
 #include "cellfeed/collection/gene_join.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/gene_names.h"
 
 namespace cellfeed::collection {
 namespace {
@@ -71,7 +73,107 @@ std::vector<std::string> unite(std::span<const matrix::GeneAxis* const> axes,
   return names;
 }
 
+void require_once(const matrix::GeneAxis& wanted) {
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& name : wanted.names)
+    if (!seen.insert(name).second)
+      throw_invalid("genes names '{}' twice; each gene is one column", name);
+}
+
+// Which genes of a fixed axis are nowhere, and which stores have none of them.
+void find_absent(GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
+                 const std::vector<std::size_t>& first) {
+  std::vector<bool> is_found(joined.genes.names.size(), false);
+  std::vector<bool> has_any(axes.size(), false);
+  for (std::size_t s = 0; s < axes.size(); ++s) {
+    if (first[s] != s) {
+      has_any[s] = has_any[first[s]];
+    } else if (!joined.maps[s]) {
+      is_found.assign(is_found.size(), true);
+      has_any[s] = true;
+    } else {
+      for (const std::int32_t gene : *joined.maps[s])
+        if (gene >= 0) is_found[static_cast<std::size_t>(gene)] = has_any[s] = true;
+    }
+    if (!has_any[s]) joined.stores_without.push_back(s);
+  }
+  for (std::size_t g = 0; g < is_found.size(); ++g)
+    if (!is_found[g]) joined.absent.push_back(joined.genes.names[g]);
+}
+
+void require_some(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes) {
+  if (joined.absent.size() < joined.genes.names.size()) return;
+  std::string why = matrix::explain_missing_genes(joined.absent, axes);
+  if (why.empty() && !axes.empty() && !axes[0]->names.empty())
+    why = "the data has genes such as " +
+          matrix::some_names(
+              std::span(axes[0]->names).first(std::min<std::size_t>(3, axes[0]->names.size())));
+  throw Error(ErrorKind::kNoSuchKey,
+              fmt::format("none of the {} genes asked for is in the data: "
+                          "{}{}{}",
+                          joined.absent.size(), matrix::some_names(joined.absent),
+                          why.empty() ? "" : "; ", why));
+}
+
+double ensembl_share(const matrix::GeneAxis& axis) {
+  const auto n = std::count_if(axis.names.begin(), axis.names.end(), matrix::is_ensembl_id);
+  return axis.names.empty() ? 0 : static_cast<double>(n) / static_cast<double>(axis.names.size());
+}
+
+// Two stores whose genes all are in the union, none of them in both, named by ids in one and by
+// symbols in the other: an outer join of the same genes under two names.
+std::string describe_two_kinds(const GeneJoin& joined,
+                               std::span<const matrix::GeneAxis* const> axes,
+                               std::span<const std::string> paths) {
+  std::optional<std::size_t> ids;
+  std::optional<std::size_t> symbols;
+  std::vector<bool> is_id(joined.genes.names.size(), false);
+  for (std::size_t s = 0; s < axes.size(); ++s) {
+    if (!joined.maps[s] || axes[s]->names.empty()) return "";
+    if (s > 0 && joined.maps[s] == joined.maps[s - 1]) continue;
+    const double share = ensembl_share(*axes[s]);
+    if (share > 0.1 && share < 0.9) return "";
+    for (const std::int32_t gene : *joined.maps[s]) {
+      if (gene < 0) return "";
+      if (share >= 0.9) is_id[static_cast<std::size_t>(gene)] = true;
+    }
+    auto& first = share >= 0.9 ? ids : symbols;
+    if (!first) first = s;
+  }
+  if (!ids || !symbols) return "";
+  for (std::size_t s = 0; s < axes.size(); ++s) {
+    if (s > 0 && joined.maps[s] == joined.maps[s - 1]) continue;
+    if (ensembl_share(*axes[s]) <= 0.1)
+      for (const std::int32_t gene : *joined.maps[s])
+        if (is_id[static_cast<std::size_t>(gene)]) return "";
+  }
+  return fmt::format(
+      "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'); each "
+      "reads as 0 for the genes of the other, so write them with names of one kind",
+      paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
+}
+
 }  // namespace
+
+std::string describe_absent(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
+                            std::span<const std::string> paths) {
+  std::string text;
+  if (!joined.absent.empty()) {
+    text = fmt::format("{} of the {} genes asked for are in no file and read as 0: {}",
+                       joined.absent.size(), joined.genes.names.size(),
+                       matrix::some_names(joined.absent));
+    if (const auto why = matrix::explain_missing_genes(joined.absent, axes); !why.empty())
+      text += "; " + why;
+  }
+  if (joined.stores_without.empty())
+    return text.empty() ? describe_two_kinds(joined, axes, paths) : text;
+  std::vector<std::string> without;
+  for (const std::size_t s : joined.stores_without)
+    if (without.empty() || without.back() != paths[s]) without.push_back(paths[s]);
+  return fmt::format("{}{}{} of {} files have none of the genes asked for, and read as 0: {}", text,
+                     text.empty() ? "" : "; ", joined.stores_without.size(), paths.size(),
+                     matrix::some_names(without));
+}
 
 void require_unique(const matrix::GeneAxis& axis, const std::string& path) {
   std::unordered_map<std::string_view, std::size_t> seen;
@@ -112,8 +214,9 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
   GeneJoin joined;
   joined.maps.resize(axes.size());
   if (join == Join::kFixed) {
+    if (fixed.empty()) throw_invalid("genes is empty: name the genes to read, or leave it out");
     joined.genes.names = fixed;
-    require_unique(joined.genes, "the gene vocabulary");
+    require_once(joined.genes);
   } else if (distinct.size() <= 1) {
     if (!axes.empty()) joined.genes = *axes[0];
     return joined;
@@ -137,6 +240,10 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     joined.maps[s] = std::move(map);
   }
   for (std::size_t s = 0; s < axes.size(); ++s) joined.maps[s] = joined.maps[first[s]];
+  if (join == Join::kFixed) {
+    find_absent(joined, axes, first);
+    require_some(joined, axes);
+  }
   return joined;
 }
 

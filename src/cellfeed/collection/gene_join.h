@@ -18,14 +18,22 @@ struct GeneJoin {
   // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the
   // same axis. Stores with equal axes share one map.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
+  // Of a fixed axis: the genes that no store has, in its order.
+  std::vector<std::string> absent;
+  // Of a fixed axis: stores that have none of its genes.
+  std::vector<std::size_t> stores_without;
 };
 
 // kNone: all axes must be equal. kInner: genes of every store, in the first one's order. kOuter:
-// the sorted union. kFixed: exactly `fixed`, in that order. Throws kInvalidArgument naming stores
-// and genes.
+// the sorted union. kFixed: exactly `fixed`, in that order, of which some store must have one at
+// least. Throws kInvalidArgument naming stores and genes; kNoSuchKey where no gene is found.
 GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
                     std::span<const std::string> paths, Join join,
                     const std::vector<std::string>& fixed);
+
+// What to say of absent genes, stores without any, and ids joined to symbols; empty: nothing.
+std::string describe_absent(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
+                            std::span<const std::string> paths);
 
 // Throws kInvalidArgument naming the first repeated gene names of one store.
 void require_unique(const matrix::GeneAxis& axis, const std::string& path);

@@ -1,132 +1,199 @@
 #include "cellfeed/collection/obs_join.h"
 
+#include <arrow/api.h>
+
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
-#include <optional>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 
 namespace cellfeed::collection {
 namespace {
 
-// Categories that are all whole numbers sort by value ("2" before "10"), all others as text.
-bool number_before(const std::string& a, const std::string& b) {
-  std::int64_t x = 0;
-  std::int64_t y = 0;
-  std::from_chars(a.data(), a.data() + a.size(), x);
-  std::from_chars(b.data(), b.data() + b.size(), y);
-  return x < y;
-}
+using matrix::Categories;
+using matrix::FixedColumn;
+using matrix::ObsDescription;
+using matrix::ObsForm;
+using matrix::Recoding;
 
-bool is_whole_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc{} && end == text.data() + text.size() && std::to_string(value) == text;
-}
-
-// The dtype that holds both: bool < integers < floats, as numpy promotes.
-DType promote(DType a, DType b) {
-  if (a == b) return a;
-  if (is_float(a) || is_float(b)) return DType::kF64;
-  if (a == DType::kU64 || b == DType::kU64)
-    return a == DType::kBool || b == DType::kBool ? DType::kU64 : DType::kF64;
-  return DType::kI64;
-}
-
-bool is_missing(const matrix::FixedColumn& column, std::int64_t row) {
+bool is_missing(const FixedColumn& column, std::int64_t row) {
   return column.validity != nullptr && ((column.validity[row >> 3] >> (row & 7)) & 1) == 0;
+}
+
+std::int64_t stored_code(const FixedColumn& column, std::int64_t row) {
+  return dispatch_dtype(column.dtype, [&](auto zero) {
+    return static_cast<std::int64_t>(static_cast<const decltype(zero)*>(column.values)[row]);
+  });
+}
+
+// Positions of the categories that some row has.
+std::vector<bool> used_categories(const FixedColumn& column) {
+  std::vector<bool> used(static_cast<std::size_t>(column.categories->length()), false);
+  for (std::int64_t row = 0; row < column.length; ++row)
+    if (const std::int64_t code = stored_code(column, row); code >= 0 && code < std::ssize(used))
+      used[static_cast<std::size_t>(code)] = true;
+  return used;
+}
+
+// What each store's column is. Stores with equal categories share one list of them.
+class Descriptions {
+ public:
+  Descriptions(const std::string& what, std::span<const std::shared_ptr<const FixedColumn>> columns)
+      : reader_(what), all_(columns.size()), pointers_(columns.size()), used_(columns.size()) {
+    const bool any_text = std::any_of(columns.begin(), columns.end(),
+                                      [](const auto& column) { return column && column->is_text; });
+    for (std::size_t s = 0; s < columns.size(); ++s) {
+      if (!columns[s]) continue;
+      pointers_[s] = &all_[s];
+      describe(*columns[s], s, any_text);
+    }
+  }
+
+  std::span<const ObsDescription* const> pointers() const { return pointers_; }
+  // Beside text only the categories that occur count: code of the store -> place among those.
+  const std::vector<bool>& used(std::size_t s) const { return used_[s]; }
+
+ private:
+  void describe(const FixedColumn& column, std::size_t s, bool any_text) {
+    ObsDescription& description = all_[s];
+    if (!column.is_categorical) {
+      description.type = {
+          column.dtype == DType::kBool ? matrix::ValueKind::kBool : matrix::ValueKind::kNumber,
+          column.dtype};
+      return;
+    }
+    description.form = column.is_text ? ObsForm::kText : ObsForm::kCategorical;
+    description.ordered = column.ordered;
+    description.categories = reader_.read(column.categories);
+    description.type = matrix::value_type_of(*column.categories->type()).value();
+    if (!any_text || column.is_text) return;
+    used_[s] = used_categories(column);
+    Categories kept;
+    for (std::size_t i = 0; i < used_[s].size(); ++i)
+      if (used_[s][i]) kept.push_back((*description.categories)[i]);
+    description.categories = std::make_shared<const Categories>(std::move(kept));
+  }
+
+  matrix::CategoryReader reader_;
+  std::vector<ObsDescription> all_;
+  std::vector<const ObsDescription*> pointers_;
+  std::vector<std::vector<bool>> used_;
+};
+
+// The recoding of the categories that occur, for all of the store's codes.
+std::shared_ptr<const Recoding> spread(const std::shared_ptr<const Recoding>& recoding,
+                                       const std::vector<bool>& used) {
+  auto spread = std::make_shared<Recoding>(used.size(), -1);
+  std::int32_t place = 0;
+  for (std::size_t code = 0; code < used.size(); ++code) {
+    if (!used[code]) continue;
+    (*spread)[code] = recoding ? (*recoding)[static_cast<std::size_t>(place)] : place;
+    ++place;
+  }
+  return spread;
+}
+
+// Throws for the first integer that the joined dtype would change.
+void require_exact(const std::string& what, const FixedColumn& column, DType joined,
+                   bool has_missing, const std::string& path) {
+  if (column.dtype != DType::kI64 && column.dtype != DType::kU64) return;
+  if (joined == column.dtype) return;
+  const auto most = static_cast<std::uint64_t>(
+      joined == DType::kF64 ? matrix::kExactInFloat64 : std::numeric_limits<std::int64_t>::max());
+  dispatch_dtype(column.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* values = static_cast<const T*>(column.values);
+    for (std::int64_t row = 0; row < column.length; ++row) {
+      if (is_missing(column, row)) continue;
+      auto size = static_cast<std::uint64_t>(values[row]);
+      if constexpr (std::is_signed_v<T>)
+        if (values[row] < 0) size = 0 - size;
+      if (size <= most) continue;
+      throw_error(ErrorKind::kPrecision, path,
+                  "{} holds {} in row {}, which {} cannot hold exactly, and {}; {}, make it text, "
+                  "or leave the column out",
+                  what, values[row], row, dtype_name(joined),
+                  has_missing ? "where numbers are missing they are float64 with NaN"
+                              : "that is the type which holds the numbers of all files",
+                  has_missing ? "fill the missing values" : "give the files one type");
+    }
+  });
 }
 
 }  // namespace
 
 JoinedColumn::JoinedColumn(std::string name,
-                           std::vector<std::shared_ptr<const matrix::FixedColumn>> columns,
-                           std::span<const std::string> paths)
+                           std::vector<std::shared_ptr<const FixedColumn>> columns,
+                           std::span<const std::string> paths, const LabelMap& map)
     : name_(std::move(name)), columns_(std::move(columns)) {
-  std::optional<std::size_t> first;
-  for (std::size_t s = 0; s < columns_.size(); ++s) {
-    if (!columns_[s]) continue;
-    if (!first) first = s;
-    if (columns_[s]->is_categorical != columns_[*first]->is_categorical)
-      throw_error(ErrorKind::kInvalidArgument, paths[s],
-                  "obs column '{}' holds {} here but {} in {}; make them the same kind, or leave "
-                  "the column out",
-                  name_, columns_[s]->is_categorical ? "labels" : "numbers",
-                  columns_[*first]->is_categorical ? "labels" : "numbers", paths[*first]);
+  const std::string what = fmt::format("obs column '{}'", name_);
+  const Descriptions descriptions(what, columns_);
+  matrix::UnitedObs united = matrix::unite_obs(what, descriptions.pointers(), paths);
+  is_categorical_ = united.form != ObsForm::kPlain;
+  if (!is_categorical_) {
+    if (map.labels)
+      throw_invalid("{} holds {}, which have no categories to fix", what,
+                    dtype_name(united.type.dtype));
+    join_numbers(paths,
+                 united.type.kind == matrix::ValueKind::kBool ? DType::kBool : united.type.dtype);
+    return;
   }
-  is_categorical_ = first && columns_[*first]->is_categorical;
-  if (is_categorical_)
-    join_categories(paths);
-  else
-    join_numbers(paths);
-}
-
-void JoinedColumn::join_categories(std::span<const std::string>) {
-  std::vector<std::vector<std::string>> texts(columns_.size());
-  std::map<std::string, std::int64_t> codes;
-  for (std::size_t s = 0; s < columns_.size(); ++s) {
-    if (!columns_[s]) continue;
-    texts[s] = matrix::category_texts(*columns_[s]);
-    for (const auto& text : texts[s]) codes.emplace(text, 0);
-    ordered_ = columns_[s]->ordered;
-  }
-  for (const auto& [text, code] : codes) categories_.push_back(text);
-  const bool same_everywhere = std::all_of(texts.begin(), texts.end(), [&](const auto& other) {
-    return other.empty() || other == texts[0];
-  });
-  // An ordered categorical keeps its order where all stores agree on it.
-  if (ordered_ && same_everywhere)
-    categories_ = texts[0];
-  else if (std::all_of(categories_.begin(), categories_.end(), is_whole_number))
-    std::sort(categories_.begin(), categories_.end(), number_before);
-  ordered_ = ordered_ && same_everywhere;
-  for (std::size_t i = 0; i < categories_.size(); ++i)
-    codes[categories_[i]] = static_cast<std::int64_t>(i);
-  recode_.resize(columns_.size());
   for (std::size_t s = 0; s < columns_.size(); ++s)
-    for (const auto& text : texts[s]) recode_[s].push_back(codes.at(text));
-  dtype_ = DType::kI64;
+    if (!descriptions.used(s).empty())
+      united.recodings[s] = spread(united.recodings[s], descriptions.used(s));
+  join_labels(std::move(united), map);
 }
 
-void JoinedColumn::join_numbers(std::span<const std::string>) {
-  std::optional<DType> joined;
-  bool has_missing = false;
-  for (const auto& column : columns_) {
-    if (!column) {
-      has_missing = true;
-      continue;
-    }
-    has_missing = has_missing || column->validity != nullptr;
-    joined = joined ? promote(*joined, column->dtype) : column->dtype;
+void JoinedColumn::join_labels(matrix::UnitedObs&& united, const LabelMap& map) {
+  dtype_ = DType::kI64;
+  recodings_ = std::move(united.recodings);
+  for (const auto& column : columns_) n_codes_.push_back(column ? column->categories->length() : 0);
+  MappedLabels mapped = map_labels(name_, std::move(united), map);
+  categories_ = std::move(mapped.categories);
+  ordered_ = mapped.ordered;
+  if (!mapped.recoding) return;
+  std::map<const Recoding*, std::shared_ptr<const Recoding>> composed;
+  for (std::size_t s = 0; s < columns_.size(); ++s) {
+    auto& both = composed[recodings_[s].get()];
+    if (!both) both = compose(recodings_[s], mapped.recoding);
+    if (columns_[s]) recodings_[s] = both;
   }
-  dtype_ = joined.value_or(DType::kF64);
+}
+
+void JoinedColumn::join_numbers(std::span<const std::string> paths, DType united) {
+  dtype_ = united;
+  bool has_missing = false;
+  for (auto& column : columns_) {
+    if (column && column->is_categorical) column.reset();  // no label in it: all are missing
+    has_missing = has_missing || !column || column->validity != nullptr;
+  }
   // Integers and booleans have no missing value of their own.
   if (has_missing && !is_float(dtype_)) dtype_ = DType::kF64;
+  for (std::size_t s = 0; s < columns_.size(); ++s)
+    if (columns_[s])
+      require_exact(fmt::format("obs column '{}'", name_), *columns_[s], dtype_, has_missing,
+                    paths[s]);
+}
+
+std::int64_t JoinedColumn::code_at(const RowPlace& place) const {
+  const auto& column = columns_[place.store];
+  if (!column) return -1;
+  const std::int64_t code = stored_code(*column, place.row);
+  if (code < 0) return -1;
+  if (code >= n_codes_[place.store])
+    throw Error(ErrorKind::kCorruptData,
+                fmt::format("obs column '{}' has a code beyond its {} categories: row {}, code {}",
+                            name_, n_codes_[place.store], place.row, code));
+  const auto& recoding = recodings_[place.store];
+  return recoding ? (*recoding)[static_cast<std::size_t>(code)] : code;
 }
 
 void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
   if (is_categorical_) {
     auto* codes = static_cast<std::int64_t*>(out);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const auto& column = columns_[places[i].store];
-      if (!column) {
-        codes[i] = -1;
-        continue;
-      }
-      const auto& recode = recode_[places[i].store];
-      const std::int64_t code = dispatch_dtype(column->dtype, [&](auto zero) {
-        return static_cast<std::int64_t>(
-            static_cast<const decltype(zero)*>(column->values)[places[i].row]);
-      });
-      if (code >= static_cast<std::int64_t>(recode.size()))
-        throw Error(
-            ErrorKind::kCorruptData,
-            fmt::format("obs column '{}' has a code beyond its {} categories: row {}, code {}",
-                        name_, recode.size(), places[i].row, code));
-      codes[i] = code < 0 ? -1 : recode[static_cast<std::size_t>(code)];
-    }
+    for (std::size_t i = 0; i < places.size(); ++i) codes[i] = code_at(places[i]);
     return;
   }
   dispatch_dtype(dtype_, [&](auto zero) {

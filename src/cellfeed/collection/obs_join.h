@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/collection/label_map.h"
 #include "cellfeed/matrix/batch.h"
 #include "cellfeed/matrix/obs.h"
+#include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::collection {
 
@@ -23,30 +25,35 @@ struct RowPlace {
 class JoinedColumn {
  public:
   // columns[s] is null where store s lacks the column: its rows are missing.
-  // Throws kInvalidArgument when a column is labels in one store and numbers in another.
+  // Throws what unite_obs throws; kPrecision when a number beside missing ones, or beside numbers
+  // of another type, would be rounded; kInvalidArgument for labels that the map lacks.
   JoinedColumn(std::string name, std::vector<std::shared_ptr<const matrix::FixedColumn>> columns,
-               std::span<const std::string> paths);
+               std::span<const std::string> paths, const LabelMap& map = {});
 
   const std::string& name() const { return name_; }
   bool is_categorical() const { return is_categorical_; }
   bool ordered() const { return ordered_; }
-  // What gather writes: int64 codes of a categorical; else the promoted dtype, float64 where rows
-  // are missing.
+  // What gather writes: int64 codes of a categorical; else the united dtype, float64 where integers
+  // or booleans are missing.
   DType dtype() const { return dtype_; }
-  const std::vector<std::string>& categories() const { return categories_; }
+  // Typed: all text, all booleans, or all numbers of one type.
+  const matrix::Categories& categories() const { return categories_; }
   void gather(std::span<const RowPlace> places, void* out) const;
 
  private:
-  void join_categories(std::span<const std::string> paths);
-  void join_numbers(std::span<const std::string> paths);
+  void join_labels(matrix::UnitedObs&& united, const LabelMap& map);
+  void join_numbers(std::span<const std::string> paths, DType united);
+  std::int64_t code_at(const RowPlace& place) const;
 
   std::string name_;
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns_;
   bool is_categorical_ = false;
   bool ordered_ = false;
   DType dtype_ = DType::kI64;
-  std::vector<std::string> categories_;
-  std::vector<std::vector<std::int64_t>> recode_;  // per store: its code -> the joined code
+  matrix::Categories categories_;
+  std::vector<std::int64_t> n_codes_;  // per store
+  // Per store: its code -> the joined code, -1 for missing; null where they are the same.
+  std::vector<std::shared_ptr<const matrix::Recoding>> recodings_;
 };
 
 }  // namespace cellfeed::collection

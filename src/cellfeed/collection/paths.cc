@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/path_text.h"
 
 namespace cellfeed::collection {
 
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
   std::vector<std::string> expanded;
   for (const std::string& path : paths) {
+    require_path(path);
     struct stat status {};
     const bool has_pattern = path.find_first_of("*?[") != std::string::npos;
     if (!has_pattern || ::stat(path.c_str(), &status) == 0) {

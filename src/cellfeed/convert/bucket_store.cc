@@ -1,16 +1,14 @@
 #include "cellfeed/convert/bucket_store.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -20,7 +18,7 @@ constexpr std::int64_t kLargestBlock = 256 << 10;
 
 }  // namespace
 
-BucketStore::BucketStore(std::string dir, std::int64_t n_buckets, std::int64_t memory_bytes)
+BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes)
     : dir_(std::move(dir)), buckets_(static_cast<std::size_t>(n_buckets)) {
   // Half of the memory for open blocks, the other half for those that are full.
   block_bytes_ = std::clamp(memory_bytes / 2 / n_buckets, kSmallestBlock, kLargestBlock) /
@@ -28,28 +26,19 @@ BucketStore::BucketStore(std::string dir, std::int64_t n_buckets, std::int64_t m
   free_blocks_ = std::max<std::int64_t>(0, memory_bytes / block_bytes_ - n_buckets);
 }
 
-BucketStore::~BucketStore() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 void BucketStore::open_file() {
-  const std::string path =
-      io::make_temp_path((std::filesystem::path(dir_) / "shuffled_cells").string());
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd_ < 0) throw_errno(errno, dir_, "make a temporary file for shuffling");
-  if (::unlink(path.c_str()) != 0)
-    throw_errno(errno, dir_, "unlink the temporary file for shuffling");
+  file_.emplace(io::FileTarget(dir_, "shuffled_cells"), io::OnExisting::kReplace);
+  file_->remove_name();
 }
 
 void BucketStore::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), file_bytes_);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw_errno(errno, dir_,
+    const ssize_t written = io::retry_interrupted(
+        [&] { return ::pwrite(file_->fd(), bytes.data(), bytes.size(), file_bytes_); });
+    if (written < 0)
+      throw_errno(errno, dir_.path(),
                   fmt::format("write to the temporary file for shuffling, {} bytes long so far",
                               file_bytes_));
-    }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     file_bytes_ += written;
   }
@@ -57,10 +46,10 @@ void BucketStore::write(std::span<const std::byte> bytes) {
 
 void BucketStore::read(std::int64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), offset);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = io::retry_interrupted(
+        [&] { return ::pread(file_->fd(), bytes.data(), bytes.size(), offset); });
     if (n <= 0)
-      throw_errno(n < 0 ? errno : EIO, dir_, "read the temporary file for shuffling back");
+      throw_errno(n < 0 ? errno : EIO, dir_.path(), "read the temporary file for shuffling back");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += n;
   }
@@ -73,7 +62,7 @@ void BucketStore::close_block(Bucket& bucket) {
     bucket.full.push_back({std::move(bucket.open), 0});
     return;
   }
-  if (fd_ < 0) open_file();
+  if (!file_) open_file();
   bucket.full.push_back({nullptr, file_bytes_});
   write({bucket.open.get(), static_cast<std::size_t>(block_bytes_)});
 }

@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::convert {
 
@@ -19,8 +22,7 @@ class BucketStore {
  public:
   // dir: where the file is made, the first time memory does not suffice. Blocks of at least 4 KiB a
   // bucket are held in any case. REQUIRES: n_buckets > 0.
-  BucketStore(std::string dir, std::int64_t n_buckets, std::int64_t memory_bytes);
-  ~BucketStore();
+  BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes);
   BucketStore(const BucketStore&) = delete;
   BucketStore& operator=(const BucketStore&) = delete;
 
@@ -48,11 +50,11 @@ class BucketStore {
   void write(std::span<const std::byte> bytes);
   void read(std::int64_t offset, std::span<std::byte> bytes) const;
 
-  std::string dir_;
+  io::Directory dir_;
   std::int64_t block_bytes_;
   std::int64_t free_blocks_;  // that may still be held in memory
   std::vector<Bucket> buckets_;
-  int fd_ = -1;
+  std::optional<io::TempFile> file_;  // without a name
   std::int64_t file_bytes_ = 0;
 };
 

@@ -19,11 +19,12 @@
 #include "cellfeed/convert/obs_scatter.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/format/shard/encoded_rows.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::convert {
 
 struct CellShuffleSpec {
-  std::string dir;  // for temporary files
+  io::Directory dir;  // for temporary files
   std::uint64_t seed = 0;
   std::int64_t shard_size = 0;
   std::vector<bool> is_finished;  // a shard: its cells are left out

@@ -13,8 +13,10 @@
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/sources.h"
+#include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/format/shard/shard_store.h"
 
 namespace cellfeed::convert {
@@ -29,9 +31,9 @@ std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const 
   if (options.keep_stored_gene_order || !options.join.empty()) return {};
   const std::string first = collection::expand_paths(options.inputs).front();
   if (!shard::is_shard_dir(first)) return {};
-  const shard::Manifest manifest = shard::read_manifest(first);
-  if (manifest.gene_order != shard::GeneOrder::kMean) return {};
-  const auto original = shard::read_genes(first, manifest).original_position;
+  const shard::ShardDirectory directory(first, {.reads_genes = false});
+  if (directory.manifest().gene_order != shard::GeneOrder::kMean) return {};
+  const auto original = shard::read_genes(directory).original_position;
   std::vector<std::int64_t> order(original.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::sort(order.begin(), order.end(),
@@ -75,6 +77,8 @@ SourceOptions source_options(const ExportOptions& options) {
 
 ExportResult export_h5ad(const ExportOptions& options) {
   if (options.output.empty()) throw_invalid("an export needs a file to write: output is empty");
+  exec::checked_thread_count(options.threads);
+  exec::check_memory_budget(options.memory_budget);
   if (!options.overwrite) refuse_existing_file(options.output);
   const Sources sources = Sources::open(source_options(options));
   const auto order = source_gene_order(options, sources);
@@ -88,7 +92,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   H5adOutput output(options.output, sources.genes().size(), writer_options, options.overwrite);
   const PipelineLimits limits{options.memory_budget / 4, 64};
   const auto tasks = make_cell_tasks(sources, 0, sources.n_cells());
-  exec::ThreadPool pool(options.threads > 0 ? options.threads : exec::default_thread_count());
+  exec::ThreadPool pool(exec::checked_thread_count(options.threads));
   PiecePool pieces;
   PassedPages pages(sources, options.memory_budget / 8);
   ProgressMeter meter(options.progress, "exporting", sources.n_cells());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 namespace cellfeed::convert {
@@ -25,8 +26,8 @@ struct ExportOptions {
   bool keep_source_columns = false;  // obs columns _source_file and _source_row that sharding added
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
   int threads = 0;  // 0: what the machine allows
-  std::int64_t memory_budget =
-      512'000'000;  // bytes held by pieces under way and caches of compressed inputs
+  std::int64_t memory_budget = exec::default_memory_budget(
+      512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
   ProgressCallback progress;
   std::stop_token stop;

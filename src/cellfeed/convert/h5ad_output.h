@@ -17,11 +17,10 @@ namespace cellfeed::convert {
 
 class H5adOutput {
  public:
-  // Throws kAlreadyExists when path exists and is not to be overwritten, before anything is
-  // written.
+  // Removes what dead writers of this path left. Throws kAlreadyExists when path exists and is not
+  // to be overwritten, before anything is written.
   H5adOutput(std::string path, std::int64_t n_cols, const format::h5ad::H5adWriterOptions& options,
              bool overwrite);
-  ~H5adOutput();
   H5adOutput(const H5adOutput&) = delete;
   H5adOutput& operator=(const H5adOutput&) = delete;
 
@@ -33,7 +32,6 @@ class H5adOutput {
 
  private:
   std::string path_;
-  std::string written_path_;  // path_, or a temporary name that replaces it in the end
   std::optional<format::h5ad::H5adWriter> writer_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/ordered_pipeline.h"
@@ -158,13 +159,11 @@ const RowPiece& RealCells::rows(std::span<const std::int64_t> cells, RowPiece& s
 matrix::FixedColumn RealCells::labels(const std::string& column) const {
   const auto values = obs_->GetColumnByName(column);
   if (values) return matrix::make_fixed_column(column, *values);
-  std::string known;
+  std::vector<std::string> known{"random", "source"};
   for (const std::string& name : obs_->ColumnNames())
-    if (name != "_index") known += (known.empty() ? "" : ", ") + name;
-  throw Error(
-      ErrorKind::kNoSuchKey,
-      fmt::format("there is no obs column '{}' to order by; use random, source, or one of: {}",
-                  column, known.empty() ? "(none)" : known));
+    if (name != "_index") known.push_back(name);
+  throw Error(ErrorKind::kNoSuchKey,
+              fmt::format("order: no obs column '{}'{}", column, suggestion(column, known)));
 }
 
 }  // namespace cellfeed::convert

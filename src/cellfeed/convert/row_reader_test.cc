@@ -89,15 +89,5 @@ TEST(RowReader, RenumbersDropsAndSortsColumns) {
   EXPECT_THAT(values_of<float>(piece), ElementsAre(2, 3, 1, 5));
 }
 
-TEST(PromoteDtypes, HoldsBothExactly) {
-  EXPECT_EQ(promote_dtypes(DType::kF32, DType::kF32), DType::kF32);
-  EXPECT_EQ(promote_dtypes(DType::kU16, DType::kF32), DType::kF32);
-  EXPECT_EQ(promote_dtypes(DType::kF32, DType::kI32), DType::kF64);
-  EXPECT_EQ(promote_dtypes(DType::kU8, DType::kI8), DType::kI16);
-  EXPECT_EQ(promote_dtypes(DType::kI16, DType::kU32), DType::kI64);
-  EXPECT_EQ(promote_dtypes(DType::kU64, DType::kI8), DType::kI64);
-  EXPECT_EQ(promote_dtypes(DType::kBool, DType::kU8), DType::kU8);
-}
-
 }  // namespace
 }  // namespace cellfeed::convert

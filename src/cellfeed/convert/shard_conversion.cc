@@ -1,6 +1,7 @@
 #include "cellfeed/convert/shard_conversion.h"
 
 #include <arrow/api.h>
+#include <arrow/util/utf8.h>
 
 #include <algorithm>
 #include <map>
@@ -16,15 +17,15 @@
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/shard_sequence.h"
 #include "cellfeed/convert/sources.h"
+#include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/verify.h"
 
 namespace cellfeed::convert {
 namespace {
 
 namespace shard = format::shard;
-
-constexpr std::int64_t kMinimumBudget = 32'000'000;
 
 struct Task {
   std::int64_t shard = 0;
@@ -59,6 +60,8 @@ class Conversion {
   void scatter(CellShuffle& shuffle, std::int64_t cells_before);
   ShardSequence make_writer(shard::PartialManifest& journal) const;
   void require_same_conversion(const shard::Manifest& manifest) const;
+  void require_whole() const;
+  void require_shards_of_plan(const shard::PartialManifest& journal) const;
   ConvertResult result_of(const shard::Manifest& manifest, std::int64_t resumed) const;
   std::int64_t n_shards() const {
     return (sources_.n_cells() + options_.shard_size - 1) / options_.shard_size;
@@ -76,6 +79,9 @@ class Conversion {
   }
 
   ConvertOptions options_;
+  io::Directory target_;  // from run() on
+  shard::Generation generation_ = 0;
+  bool is_rewritten_ = false;
   PipelineLimits limits_;
   Sources sources_;
   DType value_dtype_;
@@ -90,16 +96,18 @@ class Conversion {
   std::optional<ProgressMeter> meter_;
 };
 
+// More cells than there are.
+constexpr std::int64_t kMaxShardSize = std::int64_t{1} << 40;
+// What a manifest has room for.
+constexpr std::int64_t kMaxShards = 40'000;
+
 void check_options(const ConvertOptions& options) {
   if (options.inputs.empty()) throw_invalid("there is nothing to convert: no input was given");
   if (options.output_dir.empty()) throw_invalid("the shards need a directory: output_dir is empty");
   if (options.shard_size < 1)
     throw_invalid("a shard holds one cell at least: shard_size is {}", options.shard_size);
-  if (options.threads < 0) throw_invalid("threads cannot be negative: {}", options.threads);
-  if (options.memory_budget < kMinimumBudget)
-    throw_invalid(
-        "the memory budget is too small to convert with: {} bytes, at least {} are needed",
-        options.memory_budget, kMinimumBudget);
+  exec::checked_thread_count(options.threads);
+  exec::check_memory_budget(options.memory_budget);
 }
 
 const ConvertOptions& checked(const ConvertOptions& options) {
@@ -118,18 +126,37 @@ SourceOptions source_options(const ConvertOptions& options) {
   return source;
 }
 
+// Shards name their sources, in JSON and in Arrow.
+void require_utf8_paths(const Sources& sources) {
+  arrow::util::InitializeUTF8();
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const std::string& path = sources.store(s).info().path;
+    if (!arrow::util::ValidateUTF8(path))
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "shards keep the names of their sources, and this one is not UTF-8; rename the "
+                  "file");
+  }
+}
+
 Conversion::Conversion(const ConvertOptions& options)
     : options_(checked(options)),
       limits_{options.memory_budget / 4, 256},
       sources_(Sources::open(source_options(options))),
       value_dtype_(options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
-      pool_(options.threads > 0 ? options.threads : exec::default_thread_count()) {
-  const auto schema = sources_.obs().schema();
-  obs_schema_ =
-      shard::unify_obs_schemas(std::span(&schema, 1), std::span(options_.inputs).first(1));
+      pool_(exec::checked_thread_count(options.threads)) {
+  options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
+  if (n_shards() > kMaxShards)
+    throw_invalid(
+        "{} cells in shards of {} are {} shards, and a directory holds {} at most: ask for "
+        "larger shards",
+        sources_.n_cells(), options_.shard_size, n_shards(), kMaxShards);
+  require_utf8_paths(sources_);
+  if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
+    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
+  obs_schema_ = shard::stored_obs_schema(*sources_.obs().schema(), options_.inputs.front());
 }
 
-// All that decides the output's bytes.
+// All that decides the output's bytes. obs names the files, so their paths do too.
 std::string Conversion::plan() const {
   nlohmann::json plan = {
       {"writer", 1},
@@ -185,7 +212,7 @@ shard::FileEntry Conversion::write_genes() const {
   } else {
     var = take_rows(*var, original);
   }
-  return shard::write_genes(options_.output_dir, var, original);
+  return shard::write_genes(target_, var, original, generation_);
 }
 
 shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
@@ -273,7 +300,8 @@ TaskResult Conversion::produce(const Task& task) {
 
 ShardSequence Conversion::make_writer(shard::PartialManifest& journal) const {
   shard::ShardSpec spec;
-  spec.dir = options_.output_dir;
+  spec.dir = target_;
+  spec.generation = generation_;
   spec.layout = options_.layout;
   spec.cells.n_genes = sources_.genes().size();
   spec.cells.value_dtype = value_dtype_;
@@ -295,7 +323,7 @@ void Conversion::write_in_order(shard::PartialManifest& journal) {
       [&](std::int64_t i, TaskResult&& result) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
           return writer.append_obs(tasks[i].shard, *obs);
-        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(result));
+        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(std::move(result)));
         pages_->passed(tasks[i].cells.range);
         meter_->advance(tasks[i].cells.range.n_cells());
       },
@@ -330,7 +358,7 @@ void Conversion::scatter(CellShuffle& shuffle, std::int64_t cells_before) {
 
 void Conversion::write_shuffled(shard::PartialManifest& journal) {
   CellShuffleSpec spec;
-  spec.dir = options_.output_dir;
+  spec.dir = target_;
   spec.seed = options_.seed;
   spec.shard_size = options_.shard_size;
   spec.is_finished.resize(static_cast<std::size_t>(n_shards()));
@@ -353,10 +381,11 @@ void Conversion::write_shuffled(shard::PartialManifest& journal) {
       [&](std::int64_t bucket) { return shuffle.plan_take_bytes(bucket); },
       [&](std::int64_t bucket) { return shuffle.take(bucket); },
       [&](std::int64_t, std::vector<CellShuffle::Part>&& parts) {
-        for (const CellShuffle::Part& part : parts) {
+        for (CellShuffle::Part& part : parts) {
+          const std::int64_t n_rows = part.rows.n_rows();
           writer.append_obs(part.shard, part.obs);
-          writer.append(part.shard, part.rows);
-          meter_->advance(part.rows.n_rows());
+          writer.append(part.shard, std::move(part.rows));
+          meter_->advance(n_rows);
           if (options_.stop.stop_requested())
             throw Error(ErrorKind::kCancelled, "stopped before the end");
         }
@@ -373,8 +402,10 @@ void Conversion::write_shards(shard::PartialManifest& journal) {
     if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled)
       throw;
     throw Error(kind,
-                fmt::format("{}; {} of {} shards are finished and stay: continue with --resume",
-                            error.what(), journal.finished().size(), n_shards()));
+                fmt::format("{}; {} of {} {}shards are finished and stay: continue with --resume{}",
+                            error.what(), journal.finished().size(), n_shards(),
+                            is_rewritten_ ? "new " : "",
+                            is_rewritten_ ? "; the old ones are as they were" : ""));
   }
 }
 
@@ -382,8 +413,29 @@ void Conversion::require_same_conversion(const shard::Manifest& manifest) const 
   if (manifest.plan_fingerprint == shard::plan_fingerprint(plan())) return;
   throw Error(ErrorKind::kAlreadyExists,
               "holds finished shards of other inputs or options; choose another directory, or "
-              "overwrite them (--overwrite)",
+              "replace them with --overwrite",
               options_.output_dir);
+}
+
+// A journal from elsewhere may name any shard.
+void Conversion::require_shards_of_plan(const shard::PartialManifest& journal) const {
+  for (const auto& [number, entry] : journal.finished())
+    if (number < 0 || number >= n_shards() || entry.first_cell != shard_begin(number) ||
+        entry.n_cells != shard_end(number) - shard_begin(number))
+      throw_error(ErrorKind::kCorruptData, options_.output_dir,
+                  "the journal has a shard {} of cells {} to {}, which this conversion has not; "
+                  "start again with --overwrite",
+                  number, entry.first_cell, entry.first_cell + entry.n_cells);
+}
+
+void Conversion::require_whole() const {
+  for (const auto& damage : shard::verify_shard_dir(options_.output_dir))
+    if (damage.end > damage.begin)
+      throw_error(
+          ErrorKind::kCorruptData, options_.output_dir,
+          "the shards are finished, but damaged: {}, bytes {} to {}: {}; convert again with "
+          "--overwrite",
+          damage.file, damage.begin, damage.end, damage.what);
 }
 
 ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_t resumed) const {
@@ -393,7 +445,12 @@ ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_
   result.nnz = manifest.nnz;
   result.n_shards = std::ssize(manifest.shards);
   result.n_shards_resumed = resumed;
-  result.n_absent_genes = sources_.n_absent_genes();
+  result.n_absent_genes = std::ssize(sources_.absent_genes());
+  result.absent_genes_text = sources_.absent_genes_text();
+  for (std::int64_t s = 0; s < std::ssize(positions_); ++s)
+    result.n_genes_left_out = std::max<std::int64_t>(
+        result.n_genes_left_out,
+        std::ranges::count_if(gene_position(s), [](std::int32_t at) { return at < 0; }));
   result.bytes = manifest.genes.bytes;
   for (const auto& entry : manifest.shards) {
     result.bytes += entry.matrix.bytes + entry.obs.bytes + entry.fixed_obs.bytes;
@@ -408,9 +465,14 @@ ConvertResult Conversion::run() {
   if (target.is_finished()) {
     const shard::Manifest manifest = shard::read_manifest(options_.output_dir);
     require_same_conversion(manifest);
+    require_whole();
     return result_of(manifest, std::ssize(manifest.shards));
   }
+  target_ = target.directory();
   shard::PartialManifest journal = target.open_journal(plan());
+  require_shards_of_plan(journal);
+  generation_ = journal.generation();
+  is_rewritten_ = target.is_rewritten();
   const auto resumed = std::ssize(journal.finished());
   order_genes();
   shard::FileEntry genes = write_genes();

@@ -12,6 +12,7 @@
 
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/convert/target_directory.h"
+#include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/manifest.h"
 
@@ -25,14 +26,15 @@ struct ConvertOptions {
   std::string layer = "X";
   format::shard::GeneOrder gene_order =
       format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
-  std::vector<std::string> genes;  // exactly this axis, in this order; empty: the inputs' own
-  std::string join;                // "", "inner" or "outer": see SourceOptions
+  std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
+  bool refuse_absent_genes = false;  // kNoSuchKey where genes are in no input; else they are empty
+  std::string join;                  // "", "inner" or "outer": see SourceOptions
   bool shuffle = false;      // all cells of all inputs in one random order, by seed: see CellOrder
   std::uint64_t seed = 0;    // of the shuffle
   bool make_unique = false;  // number repeated gene names instead of refusing them
   int threads = 0;           // 0: what the machine allows
-  std::int64_t memory_budget =
-      512'000'000;  // bytes held by pieces under way and caches of compressed inputs
+  std::int64_t memory_budget = exec::default_memory_budget(
+      512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed
@@ -46,7 +48,11 @@ struct ConvertResult {
   std::int64_t n_shards_resumed = 0;  // finished by an earlier run
   std::int64_t not_finite = 0;        // NaN and infinite values, stored as they are
   std::int64_t n_absent_genes = 0;    // of options.genes: in no input, stored as empty columns
-  std::int64_t bytes = 0;             // of the directory's files
+  std::string absent_genes_text;      // what to say of them; empty where all is found
+  // Of the input that loses most to the join or to options.genes: columns that no shard has. What
+  // normalises by a cell's total counts without them.
+  std::int64_t n_genes_left_out = 0;
+  std::int64_t bytes = 0;  // of the directory's files
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };

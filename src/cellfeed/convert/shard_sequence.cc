@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace cellfeed::convert {
 
@@ -24,10 +25,10 @@ void ShardSequence::append_obs(std::int64_t shard, const std::shared_ptr<arrow::
   writer_->append_obs(obs);
 }
 
-void ShardSequence::append(std::int64_t shard, const format::shard::EncodedRows& rows) {
+void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows rows) {
   open(shard);
-  writer_->append(rows);
   not_finite_ = std::accumulate(rows.not_finite.begin(), rows.not_finite.end(), not_finite_);
+  writer_->append(std::move(rows));
   if (writer_->n_cells() < size_of(shard)) return;
   format::shard::ShardEntry entry = writer_->finish();
   entry.not_finite = not_finite_;

@@ -21,7 +21,7 @@ class ShardSequence {
   // obs of a cell comes before its row. A shard is finished by its last row; what comes next
   // belongs to a later one.
   void append_obs(std::int64_t shard, const std::shared_ptr<arrow::Table>& obs);
-  void append(std::int64_t shard, const format::shard::EncodedRows& rows);
+  void append(std::int64_t shard, format::shard::EncodedRows rows);
 
  private:
   void open(std::int64_t shard);

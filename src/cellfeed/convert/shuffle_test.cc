@@ -303,7 +303,10 @@ TEST(BucketStore, GivesBackWhatWasAppendedFromMemoryAndFile) {
 }
 
 TEST(BucketStore, ADirectoryThatIsNotThereIsAnError) {
-  BucketStore store("/nowhere", 1, 0);
+  const testing::TempDir dir;
+  std::filesystem::create_directory(dir.file("gone"));
+  BucketStore store(dir.file("gone"), 1, 0);
+  std::filesystem::remove(dir.file("gone"));
   const std::vector<std::byte> bytes(1 << 20);
   EXPECT_THROW(store.append(0, bytes), Error);
 }

@@ -13,6 +13,7 @@
 #include "cellfeed/convert/real_cells.h"
 #include "cellfeed/convert/simulation_plan.h"
 #include "cellfeed/convert/thinning.h"
+#include "cellfeed/exec/memory_budget.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -59,13 +60,14 @@ const SimulateOptions& checked(const SimulateOptions& options) {
     throw_invalid("every file needs a cell: {} files for {} cells", options.n_files,
                   options.n_cells);
   if (options.output.empty()) throw_invalid("a simulation needs a file to write: output is empty");
-  if (options.threads < 0) throw_invalid("threads cannot be negative: {}", options.threads);
+  exec::checked_thread_count(options.threads);
+  exec::check_memory_budget(options.memory_budget);
   return options;
 }
 
 Simulation::Simulation(const SimulateOptions& options)
     : options_(checked(options)),
-      pool_(options.threads > 0 ? options.threads : exec::default_thread_count()),
+      pool_(exec::checked_thread_count(options.threads)),
       real_(options.like, options.layer, options.memory_budget, pool_, options.stop),
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 namespace cellfeed::convert {
@@ -30,8 +31,9 @@ struct SimulateOptions {
                                  // labels (runs of one label)
   bool thin = true;
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
-  int threads = 0;                           // 0: what the machine allows
-  std::int64_t memory_budget = 512'000'000;  // bytes; half of it may hold the real cells
+  int threads = 0;  // 0: what the machine allows
+  std::int64_t memory_budget =
+      exec::default_memory_budget(512'000'000);  // bytes; half of it may hold the real cells
   bool overwrite = false;
   ProgressCallback progress;
   std::stop_token stop;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cellfeed/convert/thinning.h"
+#include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -63,7 +64,7 @@ TEST(Simulate, TheSeedDecidesAndTheThreadsDoNot) {
   options.threads = 1;
   simulate(options);
   options.threads = 3;
-  options.memory_budget = 1;  // real cells are read as they are drawn
+  options.memory_budget = exec::kMinMemoryBudget;
   options.output = dir.file("b.h5ad");
   simulate(options);
   options.seed = 1;

@@ -3,36 +3,19 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <set>
 
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
 namespace {
 
 constexpr const char* kIndex = "_index";
-
-bool is_signed_integer(DType dtype) {
-  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 ||
-         dtype == DType::kI64;
-}
-
-DType integer_dtype(std::size_t bytes, bool is_signed) {
-  switch (bytes) {
-    case 1:
-      return is_signed ? DType::kI8 : DType::kU8;
-    case 2:
-      return is_signed ? DType::kI16 : DType::kU16;
-    case 4:
-      return is_signed ? DType::kI32 : DType::kU32;
-    default:
-      return is_signed ? DType::kI64 : DType::kU64;
-  }
-}
 
 collection::Join join_of(const SourceOptions& options) {
   if (!options.genes.empty()) {
@@ -67,25 +50,34 @@ std::string join_processing(const std::vector<std::string>& paths) {
   return first;
 }
 
-}  // namespace
-
-DType promote_dtypes(DType a, DType b) {
-  if (a == b) return a;
-  if (a == DType::kBool) return b;
-  if (b == DType::kBool) return a;
-  if (is_float(a) || is_float(b)) {
-    const auto fits_float = [](DType dtype) {
-      return dtype == DType::kF32 || (!is_float(dtype) && dtype_bytes(dtype) <= 2);
-    };
-    return fits_float(a) && fits_float(b) ? DType::kF32 : DType::kF64;
-  }
-  const bool signed_a = is_signed_integer(a), signed_b = is_signed_integer(b);
-  if (signed_a == signed_b)
-    return integer_dtype(std::max(dtype_bytes(a), dtype_bytes(b)), signed_a);
-  const std::size_t unsigned_bytes = dtype_bytes(signed_a ? b : a);
-  const std::size_t signed_bytes = dtype_bytes(signed_a ? a : b);
-  return integer_dtype(std::min<std::size_t>(8, std::max(signed_bytes, unsigned_bytes * 2)), true);
+bool names_origins(const format::RowStore& store) {
+  const auto names = store.obs_names();
+  return std::find(names.begin(), names.end(), format::shard::kSourceFileColumn) != names.end();
 }
+
+// Where inputs with origins of their cells (shards) are joined with others, the others say theirs.
+std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& obs,
+                                           const std::string& path, std::int64_t first_row) {
+  constexpr const char* kWhat = "note the origin of cells";
+  if (obs->GetColumnByName(format::shard::kSourceFileColumn)) return obs;
+  const arrow::StringScalar name(path);
+  const auto names = check_arrow(arrow::MakeArrayFromScalar(name, 1), kWhat);
+  const auto codes =
+      check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()), kWhat);
+  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kWhat);
+  arrow::Int64Builder rows;
+  for (std::int64_t i = 0; i < obs->num_rows(); ++i) check_arrow(rows.Append(first_row + i), kWhat);
+  const auto add = [&](const arrow::Table& table, const char* column,
+                       const std::shared_ptr<arrow::Array>& values) {
+    return check_arrow(table.AddColumn(table.num_columns(), arrow::field(column, values->type()),
+                                       std::make_shared<arrow::ChunkedArray>(values)),
+                       kWhat);
+  };
+  return add(*add(*obs, format::shard::kSourceFileColumn, files), format::shard::kSourceRowColumn,
+             check_arrow(rows.Finish(), kWhat));
+}
+
+}  // namespace
 
 Sources Sources::open(const SourceOptions& options) {
   const collection::Join join = join_of(options);
@@ -102,8 +94,11 @@ Sources Sources::open(const SourceOptions& options) {
 
   std::vector<const matrix::GeneAxis*> axes;
   std::vector<std::string> store_paths;
+  std::vector<DType> dtypes;
   sources.offsets_ = {0};
   sources.obs_ = std::make_unique<TableUnion>("obs");
+  sources.names_origins_ = std::any_of(sources.stores_.begin(), sources.stores_.end(),
+                                       [](const auto& store) { return names_origins(*store); });
   for (const auto& store : sources.stores_) {
     const format::StoreInfo& info = store->info();
     store_paths.push_back(info.path);
@@ -115,14 +110,15 @@ Sources Sources::open(const SourceOptions& options) {
       collection::require_unique(*axis, info.path);
     axes.push_back(axis.get());
     sources.axes_.push_back(std::move(axis));
-    sources.value_dtype_ = sources.axes_.size() == 1
-                               ? info.value_dtype
-                               : promote_dtypes(sources.value_dtype_, info.value_dtype);
-    sources.obs_->add_source(*store->read_obs(0, std::min<std::int64_t>(1, info.n_rows)),
-                             info.path);
+    dtypes.push_back(info.value_dtype);
+    auto sample = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
+    if (sources.names_origins_) sample = with_origins(sample, info.path, 0);
+    sources.obs_->add_source(*sample, info.path);
   }
   sources.obs_->finish();
+  sources.value_dtype_ = matrix::unite_dtypes(dtypes);
   sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
+  sources.absent_genes_text_ = collection::describe_absent(sources.genes_, axes, store_paths);
   if (sources.n_cells() == 0)
     throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
                 paths.front());
@@ -132,12 +128,6 @@ Sources Sources::open(const SourceOptions& options) {
                     ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
                     : "holds no genes, so there is nothing to write",
                 paths.front());
-  if (join == collection::Join::kFixed) {
-    std::set<std::string_view> known;
-    for (const auto* axis : axes) known.insert(axis->names.begin(), axis->names.end());
-    for (const std::string& gene : options.genes)
-      sources.n_absent_genes_ += known.contains(gene) ? 0 : 1;
-  }
   return sources;
 }
 
@@ -147,8 +137,10 @@ std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {
 }
 
 std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
-  return obs_->conform(*store(range.source).read_obs(range.begin, range.end),
-                       static_cast<std::size_t>(range.source));
+  const format::RowStore& source = store(range.source);
+  auto rows = source.read_obs(range.begin, range.end);
+  if (names_origins_) rows = with_origins(rows, source.info().path, range.begin);
+  return obs_->conform(*rows, static_cast<std::size_t>(range.source));
 }
 
 std::shared_ptr<arrow::Table> Sources::read_var() const {

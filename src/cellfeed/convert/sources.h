@@ -58,7 +58,9 @@ class Sources {
   // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
   const std::string& processing_json() const { return processing_json_; }
   // Genes named by SourceOptions::genes that no source has.
-  std::int64_t n_absent_genes() const { return n_absent_genes_; }
+  const std::vector<std::string>& absent_genes() const { return genes_.absent; }
+  // What to say of them, and of inputs that have none of the axis; empty where all is found.
+  const std::string& absent_genes_text() const { return absent_genes_text_; }
 
   const TableUnion& obs() const { return *obs_; }
   std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;  // conformed
@@ -77,10 +79,11 @@ class Sources {
   std::vector<std::unique_ptr<format::RowStore>> stores_;
   std::vector<std::int64_t> offsets_;
   collection::GeneJoin genes_;
+  std::string absent_genes_text_;
+  bool names_origins_ = false;  // some source says of its cells which file they come from
   std::vector<std::shared_ptr<const matrix::GeneAxis>> axes_;
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";
-  std::int64_t n_absent_genes_ = 0;
   std::unique_ptr<TableUnion> obs_;
 };
 
@@ -100,9 +103,5 @@ class PassedPages {
   std::int64_t source_ = 0;
   double bytes_ = 0;
 };
-
-// A type that holds the values of both exactly (uint64 with a signed type: int64, checked value by
-// value).
-DType promote_dtypes(DType a, DType b);
 
 }  // namespace cellfeed::convert

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -15,55 +16,9 @@ namespace {
 using TypePtr = std::shared_ptr<arrow::DataType>;
 using ArrayPtr = std::shared_ptr<arrow::Array>;
 
-bool is_text(const arrow::DataType& type) {
-  return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
-}
-
 const arrow::DictionaryType* as_dictionary(const arrow::DataType& type) {
   return type.id() == arrow::Type::DICTIONARY ? static_cast<const arrow::DictionaryType*>(&type)
                                               : nullptr;
-}
-
-TypePtr integer_type(int bits, bool is_signed) {
-  switch (bits) {
-    case 8:
-      return is_signed ? arrow::int8() : arrow::uint8();
-    case 16:
-      return is_signed ? arrow::int16() : arrow::uint16();
-    case 32:
-      return is_signed ? arrow::int32() : arrow::uint32();
-    default:
-      return is_signed ? arrow::int64() : arrow::uint64();
-  }
-}
-
-// numpy's promotion, except that uint64 with a signed type stays an (exactly checked) int64. Null:
-// not numbers.
-TypePtr promote_numbers(const arrow::DataType& a, const arrow::DataType& b) {
-  const bool numbers = (arrow::is_integer(a.id()) || arrow::is_floating(a.id())) &&
-                       (arrow::is_integer(b.id()) || arrow::is_floating(b.id()));
-  if (!numbers) return nullptr;
-  const int bits_a = a.byte_width() * 8, bits_b = b.byte_width() * 8;
-  if (arrow::is_floating(a.id()) || arrow::is_floating(b.id())) {
-    const auto fits_float = [](const arrow::DataType& type, int bits) {
-      return arrow::is_floating(type.id()) ? bits <= 32 : bits <= 16;
-    };
-    return fits_float(a, bits_a) && fits_float(b, bits_b) ? arrow::float32() : arrow::float64();
-  }
-  const bool signed_a = arrow::is_signed_integer(a.id()),
-             signed_b = arrow::is_signed_integer(b.id());
-  if (signed_a == signed_b) return integer_type(std::max(bits_a, bits_b), signed_a);
-  const int unsigned_bits = signed_a ? bits_b : bits_a, signed_bits = signed_a ? bits_a : bits_b;
-  return integer_type(std::min(64, std::max(signed_bits, unsigned_bits * 2)), true);
-}
-
-// A type of plain values (not dictionaries) that holds both, or null.
-TypePtr unite_values(const TypePtr& a, const TypePtr& b) {
-  if (a->Equals(*b)) return a;
-  if (a->id() == arrow::Type::NA) return b;
-  if (b->id() == arrow::Type::NA) return a;
-  if (is_text(*a) && is_text(*b)) return arrow::large_utf8();
-  return promote_numbers(*a, *b);
 }
 
 ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
@@ -79,11 +34,21 @@ ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
   return check_arrow(arrow::Concatenate(unified->chunks()), what);
 }
 
-ArrayPtr cast_array(const ArrayPtr& array, const TypePtr& type, std::string_view name) {
+std::string type_name(const arrow::DataType& type) {
+  const auto known = matrix::value_type_of(type);
+  return known ? matrix::value_type_name(*known) : type.ToString();
+}
+
+ArrayPtr cast_array(const ArrayPtr& array, const TypePtr& type, std::string_view name,
+                    const std::string& path) {
   if (array->type()->Equals(*type)) return array;
-  return check_arrow(arrow::compute::Cast(*array, type),
-                     fmt::format("convert column '{}' from {} to {}", name,
-                                 array->type()->ToString(), type->ToString()));
+  const auto cast = arrow::compute::Cast(*array, type);
+  if (!cast.ok())
+    throw_error(ErrorKind::kPrecision, path,
+                "column '{}' has a value of {} that does not fit {}, the type which holds the "
+                "numbers of all files: {}; give the files one type, make it text, or drop it",
+                name, type_name(*array->type()), type_name(*type), cast.status().message());
+  return *cast;
 }
 
 // pandas' choice, so that categoricals come back with the code type that anndata writes.
@@ -98,106 +63,150 @@ TypePtr code_type(std::int64_t n_categories) {
 struct TableUnion::Column {
   struct Origin {
     TypePtr type;         // in that source; null: the source lacks the column
-    ArrayPtr categories;  // of that source, as united value type, when the union is categorical
-    std::vector<std::int32_t> codes;  // code of that source -> united code
+    ArrayPtr categories;  // of that source, where it is categorical there
   };
   std::string name;
-  bool is_categorical = false;
-  bool ordered = false;
-  TypePtr value_type;  // of values, or of categories
   std::vector<Origin> origins;
-  std::string last_path;  // of the last source that has it
-  // What the first source says of the column, such as that it may hold missing values.
+  // What the sources say of the column, such as that it may hold missing values.
   std::shared_ptr<const arrow::KeyValueMetadata> metadata;
-  ArrayPtr categories;  // united
-  void unite_categories();
+  // Of the union:
+  matrix::UnitedObs united;
+  TypePtr value_type;   // of values, or of categories
+  ArrayPtr categories;  // null: plain values
+  std::unordered_map<matrix::Category, std::int32_t> codes;
+
+  void unite(const std::string& what, const std::vector<std::string>& paths);
+  bool is_categorical() const { return categories != nullptr; }
   TypePtr type() const {
-    if (!is_categorical) return value_type;
-    return arrow::dictionary(code_type(categories->length()), value_type, ordered);
+    if (!is_categorical()) return value_type;
+    return arrow::dictionary(code_type(categories->length()), value_type, united.ordered);
   }
-  ArrayPtr recode(const arrow::DictionaryArray& array, const Origin& origin) const;
+  ArrayPtr conform(const ArrayPtr& array, std::size_t source, const std::string& path) const;
+  ArrayPtr conform_labels(const arrow::DictionaryArray& array, std::size_t source) const;
+  ArrayPtr nulls(std::int64_t n) const;
+
+ private:
+  // False where the types are of a kind that cannot be united, but all the same.
+  bool describe(const std::string& what, const std::vector<std::string>& paths,
+                std::vector<matrix::ObsDescription>& descriptions) const;
 };
 
-void TableUnion::Column::unite_categories() {
-  ArrayPtr first;
-  bool same = true;
-  for (Origin& origin : origins) {
-    if (!origin.type) continue;
-    origin.categories = cast_array(origin.categories, value_type, name);
-    if (!first)
-      first = origin.categories;
-    else if (!first->Equals(*origin.categories))
-      same = false;
-  }
-  if (same) {
-    categories = first;
-    for (Origin& origin : origins) origin.codes.clear();
-    return;
-  }
-  ordered = false;
-  std::unordered_map<std::string, std::int32_t> codes;
-  std::vector<ArrayPtr> pieces;
-  std::int32_t next = 0;
-  for (Origin& origin : origins) {
-    if (!origin.type) continue;
-    origin.codes.assign(static_cast<std::size_t>(origin.categories->length()), 0);
-    std::int64_t begin = 0;
-    for (std::int64_t i = 0; i < origin.categories->length(); ++i) {
-      const std::string text =
-          check_arrow(origin.categories->GetScalar(i), "read a category")->ToString();
-      const auto [at, is_new] = codes.emplace(text, next);
-      origin.codes[i] = at->second;
-      if (is_new) {
-        ++next;
-        continue;
-      }
-      if (i > begin) pieces.push_back(origin.categories->Slice(begin, i - begin));
-      begin = i + 1;
+bool TableUnion::Column::describe(const std::string& what, const std::vector<std::string>& paths,
+                                  std::vector<matrix::ObsDescription>& descriptions) const {
+  matrix::CategoryReader reader(what);
+  std::size_t first = origins.size();
+  for (std::size_t s = 0; s < origins.size(); ++s) {
+    const TypePtr& type = origins[s].type;
+    if (!type) continue;
+    if (first == origins.size()) first = s;
+    const auto* dictionary = as_dictionary(*type);
+    const auto value = matrix::value_type_of(dictionary ? *dictionary->value_type() : *type);
+    if (!value) {
+      for (std::size_t other = 0; other < origins.size(); ++other)
+        if (origins[other].type && !origins[other].type->Equals(*type))
+          throw_error(ErrorKind::kInvalidArgument, paths[s],
+                      "{} is {} here, which goes with no other type, but {} in {}; convert or "
+                      "drop it in one of the files",
+                      what, type->ToString(), origins[other].type->ToString(), paths[other]);
+      if (dictionary)
+        throw_error(ErrorKind::kUnsupported, paths[s],
+                    "{} has categories of a type that cannot "
+                    "be kept: {}; make them text",
+                    what, type->ToString());
+      return false;
     }
-    if (origin.categories->length() > begin) pieces.push_back(origin.categories->Slice(begin));
+    matrix::ObsDescription& description = descriptions[s];
+    description.type = *value;
+    if (dictionary) {
+      description.form = matrix::ObsForm::kCategorical;
+      description.ordered = dictionary->ordered();
+      description.categories = reader.read(origins[s].categories);
+    } else if (value->kind == matrix::ValueKind::kText) {
+      description.form = matrix::ObsForm::kText;
+    }
   }
-  categories = check_arrow(arrow::Concatenate(pieces), "join categories");
+  return true;
 }
 
-ArrayPtr TableUnion::Column::recode(const arrow::DictionaryArray& array,
-                                    const Origin& origin) const {
-  const TypePtr codes_type = code_type(categories->length());
-  ArrayPtr codes = array.indices();
-  if (!origin.codes.empty() || !array.dictionary()->Equals(*categories)) {
-    // A piece may carry its own subset or order of categories (Parquet does); map those by value.
-    std::vector<std::int32_t> map = origin.codes;
-    if (origin.categories && !array.dictionary()->Equals(*origin.categories)) {
-      std::unordered_map<std::string, std::int32_t> by_text;
-      for (std::int64_t i = 0; i < categories->length(); ++i)
-        by_text.emplace(check_arrow(categories->GetScalar(i), "read a category")->ToString(),
-                        static_cast<std::int32_t>(i));
-      const ArrayPtr own = cast_array(array.dictionary(), value_type, name);
-      map.clear();
-      for (std::int64_t i = 0; i < own->length(); ++i) {
-        const auto at = by_text.find(check_arrow(own->GetScalar(i), "read a category")->ToString());
-        if (at == by_text.end())
-          throw Error(
-              ErrorKind::kInternal,
-              fmt::format("a piece of a column has a category the source does not list: '{}'",
-                          name));
-        map.push_back(at->second);
-      }
-    }
-    if (!map.empty()) {
-      arrow::Int32Builder builder;
-      check_arrow(builder.Reserve(array.length()), "recode categories");
-      for (std::int64_t i = 0; i < array.length(); ++i) {
-        if (array.IsNull(i))
-          builder.UnsafeAppendNull();
-        else
-          builder.UnsafeAppend(map[static_cast<std::size_t>(array.GetValueIndex(i))]);
-      }
-      codes = check_arrow(builder.Finish(), "recode categories");
-    }
+void TableUnion::Column::unite(const std::string& what, const std::vector<std::string>& paths) {
+  origins.resize(paths.size());
+  std::vector<matrix::ObsDescription> descriptions(paths.size());
+  if (!describe(what, paths, descriptions)) {
+    for (const Origin& origin : origins)
+      if (origin.type) value_type = origin.type;
+    return;
   }
-  return check_arrow(
-      arrow::DictionaryArray::FromArrays(type(), cast_array(codes, codes_type, name), categories),
-      "recode categories");
+  std::vector<const matrix::ObsDescription*> pointers(paths.size(), nullptr);
+  for (std::size_t s = 0; s < paths.size(); ++s)
+    if (origins[s].type) pointers[s] = &descriptions[s];
+  const bool any_dictionary = std::any_of(origins.begin(), origins.end(), [](const Origin& origin) {
+    return origin.categories != nullptr;
+  });
+  united = matrix::unite_obs(what, pointers, paths);
+  value_type = matrix::arrow_type_of(united.type);
+  // Labels of a text column are not known before its last row is read.
+  if (united.form != matrix::ObsForm::kCategorical || !any_dictionary) return;
+  categories = matrix::make_category_array(united.categories, united.type);
+  for (const matrix::Category& category : united.categories)
+    codes.emplace(category, static_cast<std::int32_t>(codes.size()));
+}
+
+ArrayPtr TableUnion::Column::nulls(std::int64_t n) const {
+  constexpr const char* kWhat = "fill a column";
+  if (!is_categorical()) return check_arrow(arrow::MakeArrayOfNull(value_type, n), kWhat);
+  const auto indices =
+      check_arrow(arrow::MakeArrayOfNull(code_type(categories->length()), n), kWhat);
+  return check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories), kWhat);
+}
+
+ArrayPtr TableUnion::Column::conform_labels(const arrow::DictionaryArray& array,
+                                            std::size_t source) const {
+  constexpr const char* kWhat = "recode categories";
+  std::shared_ptr<const matrix::Recoding> map = united.recodings[source];
+  // A piece may carry its own subset or order of categories (Parquet does); map those by value.
+  if (!array.dictionary()->Equals(*origins[source].categories)) {
+    const auto own = matrix::read_categories(*array.dictionary(), "column '" + name + "'");
+    auto by_value = std::make_shared<matrix::Recoding>();
+    for (const matrix::Category& category : matrix::convert_categories(own, united.type, name)) {
+      const auto at = codes.find(category);
+      if (at == codes.end())
+        throw Error(ErrorKind::kInternal,
+                    fmt::format("a piece of column '{}' has a category that its source does not "
+                                "list: {}",
+                                name, matrix::category_text(category)));
+      by_value->push_back(at->second);
+    }
+    map = by_value;
+  }
+  ArrayPtr indices = array.indices();
+  if (map) {
+    arrow::Int32Builder builder;
+    check_arrow(builder.Reserve(array.length()), kWhat);
+    for (std::int64_t i = 0; i < array.length(); ++i) {
+      if (array.IsNull(i))
+        builder.UnsafeAppendNull();
+      else
+        builder.UnsafeAppend((*map)[static_cast<std::size_t>(array.GetValueIndex(i))]);
+    }
+    indices = check_arrow(builder.Finish(), kWhat);
+  }
+  indices = check_arrow(arrow::compute::Cast(*indices, code_type(categories->length())), kWhat);
+  return check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories), kWhat);
+}
+
+ArrayPtr TableUnion::Column::conform(const ArrayPtr& array, std::size_t source,
+                                     const std::string& path) const {
+  const bool is_dictionary = as_dictionary(*array->type()) != nullptr;
+  if (array->null_count() == array->length() && !array->type()->Equals(*type()))
+    return nulls(array->length());
+  if (is_categorical())
+    return conform_labels(static_cast<const arrow::DictionaryArray&>(*array), source);
+  const ArrayPtr plain =
+      is_dictionary
+          ? check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
+                        fmt::format("spell out the categories of '{}'", name))
+          : array;
+  return cast_array(plain, value_type, name, path);
 }
 
 TableUnion::TableUnion(std::string what) : what_(std::move(what)) {}
@@ -214,59 +223,28 @@ void TableUnion::add_source(const arrow::Table& sample, const std::string& path)
   if (source == 0) metadata_ = sample.schema()->metadata();
   paths_.push_back(path);
   for (int i = 0; i < sample.num_columns(); ++i) {
-    const std::string& name = sample.field(i)->name();
-    const TypePtr type = sample.field(i)->type();
-    const auto* dictionary = as_dictionary(*type);
-    Column* column = find(name);
+    const auto& field = *sample.field(i);
+    Column* column = find(field.name());
     if (column == nullptr) {
       columns_.push_back(std::make_unique<Column>());
       column = columns_.back().get();
-      column->name = name;
-      column->metadata = sample.field(i)->metadata();
-      column->is_categorical = dictionary != nullptr;
-      column->ordered = dictionary != nullptr && dictionary->ordered();
-      column->value_type = dictionary ? dictionary->value_type() : type;
-    } else {
-      const TypePtr value = dictionary ? dictionary->value_type() : type;
-      const bool both = column->is_categorical && dictionary != nullptr;
-      const TypePtr united = unite_values(column->value_type, value);
-      // Categories of a text column are not known before its last row is read, so the mixture is
-      // text.
-      const bool mixed = column->is_categorical != (dictionary != nullptr);
-      const bool all_null =
-          type->id() == arrow::Type::NA ||
-          (column->value_type->id() == arrow::Type::NA && !column->is_categorical);
-      if (!united || (mixed && !all_null && !is_text(*united)))
-        throw_invalid(
-            "{} column '{}' has types that cannot be united: {} in '{}', {} in '{}'; convert or "
-            "drop the column in one of the files",
-            what_, name, column->origins.back().type->ToString(), column->last_path,
-            type->ToString(), path);
-      if (mixed) column->is_categorical = all_null && (column->is_categorical || dictionary);
-      column->ordered = both && column->ordered && dictionary->ordered();
-      column->value_type = united;
+      column->name = field.name();
     }
+    if (field.metadata())
+      column->metadata =
+          column->metadata ? field.metadata()->Merge(*column->metadata) : field.metadata();
     column->origins.resize(source + 1);
-    column->origins[source].type = type;
-    column->last_path = path;
-    if (dictionary) {
-      const ArrayPtr chunk = one_chunk(*sample.column(i), name);
+    column->origins[source].type = field.type();
+    if (as_dictionary(*field.type()))
       column->origins[source].categories =
-          static_cast<const arrow::DictionaryArray&>(*chunk).dictionary();
-    }
+          static_cast<const arrow::DictionaryArray&>(*one_chunk(*sample.column(i), field.name()))
+              .dictionary();
   }
 }
 
 void TableUnion::finish() {
-  for (auto& column : columns_) {
-    column->origins.resize(paths_.size());
-    if (!column->is_categorical) continue;
-    for (auto& origin : column->origins)
-      if (origin.type && !origin.categories)
-        origin.categories =
-            check_arrow(arrow::MakeEmptyArray(column->value_type), "join categories");
-    column->unite_categories();
-  }
+  for (auto& column : columns_)
+    column->unite(fmt::format("{} column '{}'", what_, column->name), paths_);
 }
 
 std::shared_ptr<arrow::Schema> TableUnion::schema() const {
@@ -281,35 +259,10 @@ std::shared_ptr<arrow::Table> TableUnion::conform(const arrow::Table& rows,
                                                   std::size_t source) const {
   arrow::ArrayVector arrays;
   for (const auto& column : columns_) {
-    const TypePtr type = column->type();
     const auto chunked = rows.GetColumnByName(column->name);
-    if (!chunked) {
-      arrays.push_back(check_arrow(arrow::MakeArrayOfNull(type, rows.num_rows()), "fill a column"));
-      if (column->is_categorical)
-        arrays.back() = check_arrow(
-            arrow::DictionaryArray::FromArrays(
-                type, static_cast<const arrow::DictionaryArray&>(*arrays.back()).indices(),
-                column->categories),
-            "fill a column");
-      continue;
-    }
-    ArrayPtr array = one_chunk(*chunked, column->name);
-    if (!column->is_categorical) {
-      if (as_dictionary(*array->type()))
-        array =
-            check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
-                        fmt::format("spell out the categories of '{}'", column->name));
-      arrays.push_back(cast_array(array, type, column->name));
-    } else if (array->type_id() == arrow::Type::DICTIONARY) {
-      arrays.push_back(column->recode(static_cast<const arrow::DictionaryArray&>(*array),
-                                      column->origins[source]));
-    } else {  // all null in this source
-      const auto nulls = check_arrow(
-          arrow::MakeArrayOfNull(code_type(column->categories->length()), rows.num_rows()),
-          "fill a column");
-      arrays.push_back(check_arrow(
-          arrow::DictionaryArray::FromArrays(type, nulls, column->categories), "fill a column"));
-    }
+    arrays.push_back(
+        chunked ? column->conform(one_chunk(*chunked, column->name), source, paths_[source])
+                : column->nulls(rows.num_rows()));
   }
   return arrow::Table::Make(schema(), std::move(arrays), rows.num_rows());
 }

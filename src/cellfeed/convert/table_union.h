@@ -1,9 +1,8 @@
 // TableUnion: the obs (or var) tables of several sources as one table: columns united, types
 // promoted, categories joined.
 //
-// Columns keep the order of first appearance; a source that lacks a column gives nulls. Categories
-// are the union in order of first appearance, so that one source keeps its own order. Numbers
-// promote as numpy does; text and categories of text become text; other mixtures are refused.
+// Columns keep the order of first appearance; a source that lacks a column gives nulls. Types and
+// categories are those of matrix::unite_obs. A column without any value is text.
 // Thread-safe: conform() may run on several threads after finish().
 #pragma once
 
@@ -27,15 +26,15 @@ class TableUnion {
   ~TableUnion();
 
   // sample: any rows of the source; dictionary columns must carry all their categories.
-  // Throws kInvalidArgument naming the column and both files when the types cannot be united.
   void add_source(const arrow::Table& sample, const std::string& path);
-  // Once, after the last source.
+  // Once, after the last source. Throws kInvalidArgument naming the column and two files where
+  // their types cannot be united.
   void finish();
 
   // Types of the united table.
   std::shared_ptr<arrow::Schema> schema() const;
   // Rows of source number `source` (in order of add_source) as rows of the united table, one chunk
-  // a column.
+  // a column. Throws kPrecision for a number that the united type cannot hold.
   std::shared_ptr<arrow::Table> conform(const arrow::Table& rows, std::size_t source) const;
 
  private:

@@ -57,9 +57,18 @@ TEST(TableUnion, KeepsTheCategoriesOfOneSourceInTheirOrder) {
   EXPECT_TRUE(united.conform(*table, 0)->Equals(*table));
 }
 
-TEST(TableUnion, JoinsCategoriesInOrderOfFirstAppearance) {
-  const auto united = unite({table_of("column", categorical_array({1, 0}, {"z", "a"})),
-                             table_of("column", categorical_array({0, 1, -1}, {"b", "z"}))});
+TEST(TableUnion, SortsCategoriesOnWhichSourcesDiffer) {
+  const std::vector<std::shared_ptr<arrow::Table>> tables{
+      table_of("column", categorical_array({1, 0}, {"z", "a"})),
+      table_of("column", categorical_array({0, 1, -1}, {"b", "z"}))};
+  const auto united = unite(tables);
+  TableUnion table("obs");
+  for (const auto& part : tables) table.add_source(*part, "file");
+  table.finish();
+  const auto column = table.conform(*tables[0], 0)->column(0)->chunk(0);
+  arrow::StringBuilder builder;
+  EXPECT_TRUE(static_cast<const arrow::DictionaryArray&>(*column).dictionary()->Equals(
+      arrow_array(builder, std::vector<std::string>{"a", "b", "z"})));
   EXPECT_THAT(united.rows[0], ElementsAre("a", "z"));
   EXPECT_THAT(united.rows[1], ElementsAre("b", "z", "null"));
 }

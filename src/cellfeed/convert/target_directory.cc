@@ -2,59 +2,25 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
+#include "cellfeed/base/path_text.h"
 #include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::convert {
 namespace {
 
 namespace fs = std::filesystem;
-using format::shard::DirectoryState;
+namespace shard = format::shard;
+using shard::DirectoryState;
 
-// "shard_000000.cells" and its siblings.
-bool is_shard_file(const fs::path& name) {
-  const std::string stem = name.stem().string(), extension = name.extension().string();
-  constexpr std::string_view kPrefix = "shard_";
-  return stem.starts_with(kPrefix) && stem.size() >= kPrefix.size() + 6 &&
-         stem.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos &&
-         (extension == ".cells" || extension == ".npy" || extension == ".parquet" ||
-          extension == ".arrow");
-}
-
-bool is_ours(const std::string& name) {
-  return name == format::shard::kGenesName || name == format::shard::kPartialManifestName ||
-         io::is_temp_name(name) || is_shard_file(name);
-}
-
-void remove_file(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (error) throw_errno(error.value(), path.string(), "remove a file that is to be overwritten");
-}
-
-// The manifest goes first, so that a directory with missing shards is never taken for a finished
-// one.
-void remove_shards(const std::string& dir) {
-  remove_file(fs::path(dir) / format::shard::kManifestName);
-  io::fsync_directory(dir);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(dir))
-    if (is_ours(entry.path().filename().string())) files.push_back(entry.path());
-  for (const fs::path& file : files) remove_file(file);
-}
-
-// What a killed writer left: temporary files, and the journal when the manifest was already there.
-// The lock is held.
-void remove_leftovers(const std::string& dir, bool is_finished) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
-    if (io::is_temp_name(name) || (is_finished && name == format::shard::kPartialManifestName))
-      files.push_back(entry.path());
-  }
-  for (const fs::path& file : files) remove_file(file);
+// What an unfinished conversion left, but for its journal: that goes with the first rename of the
+// next one, so that a directory of ours is never without manifest and journal.
+void remove_unfinished(const io::Directory& directory) {
+  for (const std::string& name : directory.names())
+    if (shard::generation_of(name)) directory.remove(name);
+  io::remove_leftovers_in(directory);
+  directory.sync();
 }
 
 void refuse_source_inside(const std::string& dir, const Sources& sources) {
@@ -70,60 +36,74 @@ void refuse_source_inside(const std::string& dir, const Sources& sources) {
   }
 }
 
-std::string first_foreign_name(const std::string& dir, const std::string& lock_path) {
-  for (const auto& entry : fs::directory_iterator(dir))
-    if (entry.path() != fs::path(lock_path)) return entry.path().filename().string();
+std::string first_foreign_name(const io::Directory& directory) {
+  for (const std::string& name : directory.names())
+    if (!name.starts_with(".")) return name;
   return {};
 }
 
 void make_directory(const std::string& dir) {
   std::error_code error;
-  fs::create_directories(dir, error);
-  if (error) throw_errno(error.value(), dir, "make the target directory");
-  if (!fs::is_directory(dir))
+  if (fs::exists(dir, error) && !fs::is_directory(dir, error))
     throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write shards to", dir);
+  io::make_directories(dir);
+}
+
+std::string refusal_of(bool is_finished, bool is_rewritten) {
+  if (!is_finished)
+    return "holds an unfinished conversion; continue it (--resume) or start again (--overwrite)";
+  if (is_rewritten)
+    return "holds finished shards that were being overwritten; continue that (--resume) or start "
+           "again (--overwrite)";
+  return "holds finished shards; choose another directory, or overwrite them (--overwrite)";
 }
 
 }  // namespace
 
 TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing,
                                  const Sources& sources)
-    : dir_(dir), existing_(existing) {
+    : existing_(existing) {
+  require_path(dir);
   refuse_source_inside(dir, sources);
   make_directory(dir);
+  directory_ = io::Directory(dir);
   // Before the lock, which is a file itself.
-  if (format::shard::shard_directory_state(dir) == DirectoryState::kOther) {
-    const std::string name = first_foreign_name(dir, dir + "/.lock");
+  if (shard::shard_directory_state(dir) == DirectoryState::kOther) {
+    const std::string name = first_foreign_name(directory_);
     if (!name.empty())
       throw_error(ErrorKind::kAlreadyExists, dir,
                   "holds files that are not shards, and none is overwritten; choose an empty or a "
                   "new directory: '{}'",
                   name);
   }
-  lock_ = std::make_unique<io::DirectoryLock>(dir);
-  const DirectoryState state = format::shard::shard_directory_state(dir);
+  lock_ = std::make_unique<io::DirectoryLock>(directory_);
+  const DirectoryState state = shard::shard_directory_state(dir);
   is_finished_ = state == DirectoryState::kFinished;
   is_unfinished_ = state == DirectoryState::kUnfinished;
-  if (existing != ExistingTarget::kRefuse || !is_finished_) remove_leftovers(dir, is_finished_);
-  if (!is_finished_ && !is_unfinished_) return;
-  if (existing == ExistingTarget::kOverwrite) {
-    remove_shards(dir);
-    is_finished_ = is_unfinished_ = false;
-  } else if (existing == ExistingTarget::kRefuse) {
-    throw Error(
-        ErrorKind::kAlreadyExists,
-        is_finished_
-            ? "holds finished shards; choose another directory, or overwrite them (--overwrite)"
-            : "holds an unfinished conversion; continue it (--resume) or start again "
-              "(--overwrite)",
-        dir);
-  }
+  is_rewritten_ = is_finished_ && shard::is_being_rewritten(directory_);
+  if (existing == ExistingTarget::kRefuse && (is_finished_ || is_unfinished_))
+    throw Error(ErrorKind::kAlreadyExists, refusal_of(is_finished_, is_rewritten_), dir);
+  if (is_finished_)
+    shard::remove_leftovers_of_writers(directory_, existing == ExistingTarget::kOverwrite
+                                                       ? shard::Rewriting::kDiscard
+                                                       : shard::Rewriting::kKeep);
+  else
+    io::remove_leftovers_in(directory_);
+  if (existing == ExistingTarget::kOverwrite && is_unfinished_) remove_unfinished(directory_);
+  if (existing == ExistingTarget::kOverwrite && is_finished_) is_rewritten_ = true;
+  if (is_rewritten_) is_finished_ = false;
 }
 
-format::shard::PartialManifest TargetDirectory::open_journal(const std::string& plan) {
-  if (is_unfinished_ && existing_ == ExistingTarget::kResume)
-    return format::shard::PartialManifest::resume(dir_, plan);
-  return format::shard::PartialManifest::start(dir_, plan);
+shard::PartialManifest TargetDirectory::open_journal(const std::string& plan) {
+  const bool is_begun = is_unfinished_ || is_rewritten_;
+  if (existing_ == ExistingTarget::kResume && is_begun)
+    return shard::PartialManifest::resume(directory_, plan);
+  if (existing_ != ExistingTarget::kOverwrite)
+    return shard::PartialManifest::start(directory_, plan);
+  // A manifest without files still has its generation.
+  const shard::Generation generation =
+      is_rewritten_ ? std::max<shard::Generation>(1, shard::next_generation(directory_)) : 0;
+  return shard::PartialManifest::start(directory_, plan, generation, io::OnExisting::kReplace);
 }
 
 }  // namespace cellfeed::convert

@@ -7,13 +7,14 @@
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::convert {
 
 enum class ExistingTarget {
   kRefuse,
   kResume,     // continue an unfinished conversion; start when there is none
-  kOverwrite,  // remove shards, finished or not; other files are never touched
+  kOverwrite,  // replace shards, once the new ones are whole; other files are never touched
 };
 
 // Not thread-safe. Lifetime: the lock is held until it is destroyed.
@@ -24,16 +25,20 @@ class TargetDirectory {
   // overwritten), kIo.
   TargetDirectory(const std::string& dir, ExistingTarget existing, const Sources& sources);
 
+  const io::Directory& directory() const { return directory_; }
   // True when a finished conversion lies there and kResume was asked for: nothing is left to write.
   bool is_finished() const { return is_finished_; }
+  // True when finished shards stay in their place until the new ones are whole.
+  bool is_rewritten() const { return is_rewritten_; }
   // REQUIRES: !is_finished().
   format::shard::PartialManifest open_journal(const std::string& plan);
 
  private:
-  std::string dir_;
+  io::Directory directory_;
   ExistingTarget existing_;
   bool is_finished_ = false;
   bool is_unfinished_ = false;
+  bool is_rewritten_ = false;
   std::unique_ptr<io::DirectoryLock> lock_;
 };
 

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 
 #include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/format/shard/verify.h"
 #include "cellfeed/testing/conversion_error.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
@@ -57,6 +59,98 @@ TEST_F(Target, FinishedShardsAreKeptUnlessTheyAreToBeOverwritten) {
   EXPECT_EQ(convert_to_shards(bigger).n_shards, 3);
   EXPECT_EQ(testing::read_back(dir_.file("out")).rows.size(), 3000);
   EXPECT_FALSE(std::filesystem::exists(dir_.file("out/shard_000003.cells")));
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("out/shard_000000.cells")));
+}
+
+// Options of a conversion to other shards, which reports the first progress to `hook`.
+ConvertOptions rewriting(ConvertOptions options, const std::function<void()>& hook) {
+  options.existing = ExistingTarget::kOverwrite;
+  options.shard_size = 1000;
+  options.progress = [hook](const Progress& p) {
+    if (p.done > 0) hook();
+  };
+  return options;
+}
+
+// Names as they stand in a directory that was never rewritten.
+std::map<std::string, std::vector<std::byte>> plain_bytes(const std::string& dir) {
+  std::map<std::string, std::vector<std::byte>> files;
+  for (auto& [name, bytes] : directory_bytes(dir)) {
+    const auto mark = name.find(".g");
+    const auto end = mark == std::string::npos ? mark : name.find('.', mark + 2);
+    if (name == format::shard::kManifestName) continue;  // it holds the names
+    files[mark == std::string::npos ? name : name.substr(0, mark) + name.substr(end)] = bytes;
+  }
+  return files;
+}
+
+TEST_F(Target, ShardsThatAreOverwrittenStayUntilTheNewOnesAreWhole) {
+  convert_to_shards(options("out"));
+  const auto before = directory_bytes(dir_.file("out"));
+  const auto still_there = [&] {
+    const auto now = directory_bytes(dir_.file("out"));
+    for (const auto& [name, bytes] : before) EXPECT_EQ(now.at(name), bytes) << name;
+    EXPECT_EQ(format::shard::verify_shard_dir(dir_.file("out")).size(), 0u);
+  };
+  convert_to_shards(rewriting(options("out"), still_there));
+  ConvertOptions other = options("other");
+  other.shard_size = 1000;
+  convert_to_shards(other);
+  EXPECT_EQ(plain_bytes(dir_.file("out")), plain_bytes(dir_.file("other")));
+  EXPECT_EQ(format::shard::verify_shard_dir(dir_.file("out")).size(), 0u);
+}
+
+TEST_F(Target, AnOverwriteThatFailsLeavesTheOldShardsAndGoesOn) {
+  convert_to_shards(options("out"));
+  const auto old_rows = testing::read_back(dir_.file("out")).rows;
+  std::stop_source stop;
+  ConvertOptions stopped = rewriting(options("out"), [&] { stop.request_stop(); });
+  stopped.stop = stop.get_token();
+  EXPECT_THAT(error_of(stopped, ErrorKind::kCancelled), HasSubstr("the old ones are as they were"));
+  EXPECT_EQ(testing::read_back(dir_.file("out")).rows, old_rows);
+  EXPECT_EQ(format::shard::verify_shard_dir(dir_.file("out")).size(), 0u);
+  EXPECT_THAT(error_of(options("out"), ErrorKind::kAlreadyExists), HasSubstr("--resume"));
+  // What was begun is continued with its own options and no others, or begun anew.
+  error_of(options("out", ExistingTarget::kResume), ErrorKind::kInvalidArgument);
+  std::filesystem::copy(dir_.file("out"), dir_.file("again"));
+  ConvertOptions resumed = options("out", ExistingTarget::kResume);
+  resumed.shard_size = 1000;
+  EXPECT_EQ(convert_to_shards(resumed).n_shards, 3);
+  ConvertOptions again = resumed;
+  again.output_dir = dir_.file("again");
+  again.existing = ExistingTarget::kOverwrite;
+  convert_to_shards(again);
+  EXPECT_EQ(directory_bytes(dir_.file("again")), directory_bytes(dir_.file("out")));
+  EXPECT_EQ(testing::read_back(dir_.file("out")).rows, old_rows);
+}
+
+// Removed and made again, moved away with another in its place, or a single file gone.
+TEST_F(Target, ADirectoryThatIsReplacedMeanwhileIsAnError) {
+  const auto replace = [&](const std::string& name) {
+    std::filesystem::remove_all(dir_.file(name));
+    std::filesystem::create_directory(dir_.file(name));
+  };
+  const auto move = [&](const std::string& name) {
+    std::filesystem::rename(dir_.file(name), dir_.file(name + "_moved"));
+    std::filesystem::create_directory(dir_.file(name));
+  };
+  const auto remove_one = [&](const std::string& name) {
+    std::filesystem::remove(dir_.file(name + "/shard_000000.arrow"));
+  };
+  const std::vector<std::function<void(const std::string&)>> ways = {replace, move, remove_one};
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    for (const std::int64_t at : {700, 3000}) {
+      const std::string name = fmt::format("out_{}_{}", i, at);
+      bool is_done = false;
+      ConvertOptions disturbed = options(name);
+      disturbed.progress = [&](const Progress& p) {
+        if (p.done >= at && !std::exchange(is_done, true)) ways[i](name);
+      };
+      EXPECT_THAT(error_of(disturbed, ErrorKind::kNotFound), HasSubstr("by another program"));
+      EXPECT_FALSE(std::filesystem::exists(dir_.file(name + "/shard_metadata.json")));
+      convert_to_shards(options(name, ExistingTarget::kResume));
+      EXPECT_EQ(testing::read_back(dir_.file(name)).rows.size(), 3000);
+    }
 }
 
 TEST_F(Target, ResumingAFinishedConversionDoesNothingAndOtherOptionsAreRefused) {

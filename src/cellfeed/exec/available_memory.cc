@@ -43,4 +43,10 @@ std::int64_t available_memory(const std::string& meminfo, const std::string& gro
   return static_cast<std::int64_t>(std::min(read_available(meminfo), limit));
 }
 
+std::int64_t default_memory_budget(std::int64_t most, std::int64_t available) {
+  constexpr std::int64_t kLeast = 32'000'000;
+  if (available <= 0) return most;
+  return std::clamp(available / 4, std::min(kLeast, most), most);
+}
+
 }  // namespace cellfeed::exec

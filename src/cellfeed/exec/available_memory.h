@@ -14,4 +14,8 @@ std::int64_t available_memory(const std::string& meminfo = "/proc/meminfo",
                               const std::string& group_root = "/sys/fs/cgroup",
                               const std::string& membership = "/proc/self/cgroup");
 
+// What work that was given no budget may take: `most`, or a quarter of what is available where that
+// is less, but not below 32 MB.
+std::int64_t default_memory_budget(std::int64_t most, std::int64_t available = available_memory());
+
 }  // namespace cellfeed::exec

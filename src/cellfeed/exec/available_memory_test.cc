@@ -28,6 +28,17 @@ class AvailableMemory : public ::testing::Test {
   testing::TempDir dir_;
 };
 
+TEST_F(AvailableMemory, GivesADefaultBudgetThatASmallGroupCanHold) {
+  constexpr std::int64_t kMost = 512'000'000;
+  EXPECT_EQ(default_memory_budget(kMost, 64'000'000'000), kMost);
+  EXPECT_EQ(default_memory_budget(kMost, 1'000'000'000), 250'000'000);
+  EXPECT_EQ(default_memory_budget(kMost, 128'000'000), 32'000'000);
+  EXPECT_EQ(default_memory_budget(kMost, 192'000'000), 48'000'000);
+  EXPECT_EQ(default_memory_budget(kMost, 1), 32'000'000);
+  EXPECT_EQ(default_memory_budget(kMost, 0), kMost);  // the system does not say
+  EXPECT_EQ(default_memory_budget(1000, 1), 1000);
+}
+
 TEST_F(AvailableMemory, IsWhatTheSystemSaysWithoutALimit) {
   EXPECT_EQ(available("0::/\n"), 4000 * 1024);
   EXPECT_EQ(available(""), 4000 * 1024);

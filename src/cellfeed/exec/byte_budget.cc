@@ -72,6 +72,13 @@ std::optional<ByteBudget::Lease> ByteBudget::try_acquire(std::int64_t bytes) {
   return Lease(state_, bytes);
 }
 
+ByteBudget::Lease ByteBudget::take(std::int64_t bytes) {
+  require_size(bytes);
+  std::lock_guard lock(state_->mutex);
+  state_->take(bytes);
+  return Lease(state_, bytes);
+}
+
 std::int64_t ByteBudget::limit() const { return state_->limit; }
 
 std::int64_t ByteBudget::used() const {
@@ -97,6 +104,14 @@ void ByteBudget::Lease::release() noexcept {
   if (!state_) return;
   state_->give_back(std::exchange(bytes_, 0));
   state_.reset();
+}
+
+void ByteBudget::Lease::set(std::int64_t bytes) {
+  if (bytes <= bytes_) return shrink(bytes);
+  if (!state_) throw_invalid("a lease of nothing cannot grow to {} bytes", bytes);
+  std::lock_guard lock(state_->mutex);
+  state_->take(bytes - bytes_);
+  bytes_ = bytes;
 }
 
 void ByteBudget::Lease::shrink(std::int64_t bytes) {

@@ -27,6 +27,9 @@ class ByteBudget {
     void release() noexcept;
     // Gives back all but `bytes`. REQUIRES: 0 <= bytes <= bytes().
     void shrink(std::int64_t bytes);
+    // Gives back, or takes at once, until `bytes` are held. REQUIRES: bytes >= 0, a lease that was
+    // acquired.
+    void set(std::int64_t bytes);
 
    private:
     friend class ByteBudget;
@@ -46,6 +49,9 @@ class ByteBudget {
   Lease acquire(std::int64_t bytes, std::stop_token stop = {});
   // Empty when the bytes do not fit now, or others wait before this call.
   std::optional<Lease> try_acquire(std::int64_t bytes);
+  // At once, beyond the limit where need be: for what is there already, or without which nothing
+  // goes on. Counted as all others are.
+  Lease take(std::int64_t bytes);
 
   std::int64_t limit() const;
   std::int64_t used() const;

@@ -124,15 +124,24 @@ TEST(ByteBudget, LeaseMayOutliveTheBudget) {
 
 TEST(ByteBudget, ManyThreadsNeverExceedTheLimit) {
   ByteBudget budget(100);
+  std::atomic<std::int64_t> held{0};
+  std::atomic<int> n_above{0};
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
-        for (int i = 0; i < 500; ++i) (void)budget.acquire((i * 7 + t * 13) % 60);
+        for (int i = 0; i < 500; ++i) {
+          const auto lease = budget.acquire((i * 7 + t * 13) % 60);
+          n_above += (held += lease.bytes()) > 100;
+          if (i % 8 == 0) std::this_thread::yield();
+          held -= lease.bytes();
+        }
       });
     }
   }
+  EXPECT_EQ(n_above, 0);
   EXPECT_LE(budget.peak(), 100);
+  EXPECT_GE(budget.peak(), 59);  // the largest request
   EXPECT_EQ(budget.used(), 0);
 }
 

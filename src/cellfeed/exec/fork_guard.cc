@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "cellfeed/base/error.h"
+#include <cstdlib>
 
 namespace cellfeed::exec {
 namespace {
@@ -11,17 +11,14 @@ std::atomic<std::uint64_t> generation{0};
 
 void count_fork() { generation.fetch_add(1, std::memory_order_relaxed); }
 
-bool register_fork_handler() {
-  const int status = ::pthread_atfork(nullptr, nullptr, count_fork);
-  if (status != 0) throw_errno(status, {}, "register the fork handler");
+// Before main, so that no fork can come first.
+const bool is_registered = [] {
+  if (::pthread_atfork(nullptr, nullptr, count_fork) != 0) std::abort();
   return true;
-}
+}();
 
 }  // namespace
 
-std::uint64_t fork_generation() {
-  [[maybe_unused]] static const bool registered = register_fork_handler();
-  return generation.load(std::memory_order_relaxed);
-}
+std::uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 }  // namespace cellfeed::exec

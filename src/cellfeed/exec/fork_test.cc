@@ -1,32 +1,20 @@
 // Pools in forked children. The parent's threads do not exist there, and its locks may be held
 // forever.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <thread>
 
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/testing/forked_child.h"
 
 namespace cellfeed::exec {
 namespace {
 
-// The child's exit code: 0 when body() returns true. A child that hangs is killed after 20 s.
-int run_in_child(const std::function<bool()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    ::_exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
-}
+using testing::run_in_child;
 
 bool sums_correctly(ThreadPool& pool) {
   std::atomic<std::int64_t> sum{0};

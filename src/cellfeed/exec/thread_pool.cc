@@ -1,36 +1,20 @@
 #include "cellfeed/exec/thread_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/cpu_quota.h"
+#include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::exec {
 namespace {
-
-constexpr int kMaxThreads = 4096;
-
-// Signals are for the threads of the application; those that a thread causes itself stay.
-void block_signals() {
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
-    sigdelset(&signals, own);
-  }
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 // One parallel_for. Shared with helper tasks, which may begin after the call has returned.
 class Loop {
@@ -95,8 +79,6 @@ struct ThreadPool::State {
   std::exception_ptr error;
 
   void run(const std::stop_token& stop) {
-    block_signals();
-    ::pthread_setname_np(::pthread_self(), "cellfeed");
     std::unique_lock lock(mutex);
     while (true) {
       ++n_idle;
@@ -156,13 +138,10 @@ void ThreadPool::enqueue(std::function<void()> task) {
     std::lock_guard lock(state->mutex);
     const bool needs_thread = state->n_idle <= state->tasks.size();
     if (needs_thread && state->threads.size() < static_cast<std::size_t>(n_threads_)) {
-      try {
-        state->threads.emplace_back([state](const std::stop_token& stop) { state->run(stop); });
-      } catch (const std::system_error& error) {
-        throw_error(ErrorKind::kIo, {},
-                    "cannot start a thread: {}; raise the limit of processes (ulimit -u)",
-                    error.what());
-      }
+      // Room first: a thread that was started must not be lost.
+      state->threads.reserve(static_cast<std::size_t>(n_threads_));
+      state->threads.push_back(
+          start_thread([state](const std::stop_token& stop) { state->run(stop); }));
     }
     state->tasks.push_back(std::move(task));
   }
@@ -184,11 +163,12 @@ void ThreadPool::rethrow_task_error() {
   if (error) std::rethrow_exception(error);
 }
 
-void ThreadPool::parallel_for(std::int64_t n, const std::function<void(std::int64_t)>& task) {
+void ThreadPool::parallel_for(std::int64_t n, const std::function<void(std::int64_t)>& task,
+                              int max_threads) {
   rethrow_task_error();
   if (n <= 0) return;
   const auto loop = std::make_shared<Loop>(n, task);
-  const std::int64_t n_helpers = std::min<std::int64_t>(n, n_threads_) - 1;
+  const std::int64_t n_helpers = std::min<std::int64_t>(n, std::min(n_threads_, max_threads)) - 1;
   try {
     for (std::int64_t i = 0; i < n_helpers; ++i) enqueue([loop] { loop->help(); });
   } catch (...) {
@@ -217,6 +197,15 @@ std::shared_ptr<ThreadPool> shared_pool(int n_threads) {
   auto pool = std::make_shared<ThreadPool>(n_threads);
   known = pool;
   return pool;
+}
+
+int checked_thread_count(int asked) {
+  if (asked == 0) return default_thread_count();
+  if (asked < 0 || asked > kMaxThreads) {
+    throw_invalid("threads must be 1 to {}, or left out for one a processor: {}", kMaxThreads,
+                  asked);
+  }
+  return asked;
 }
 
 int default_thread_count() {

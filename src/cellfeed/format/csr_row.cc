@@ -83,14 +83,14 @@ bool copy_piece(const RowPiece& piece, std::int64_t* previous, std::int32_t* out
   return ascends;
 }
 
-// Converts n values where a kernel does that exactly.
+// Converts n values where a kernel does that, exactly or as far as they may be rounded.
 template <typename From, typename To>
-bool has_converted(const std::byte* data, std::int64_t n, To* out) {
+bool has_converted(const std::byte* data, std::int64_t n, To* out, bool may_round) {
   const auto count = static_cast<std::size_t>(n);
   if constexpr (!std::is_same_v<To, float>)
     return false;
   else if constexpr (std::is_same_v<From, double>)
-    return convert_f64_to_f32(data, count, out);
+    return may_round ? round_f64_to_f32(data, count, out) : convert_f64_to_f32(data, count, out);
   else if constexpr (std::is_same_v<From, std::int32_t>)
     return convert_i32_to_f32(data, count, out);
   else if constexpr (std::is_same_v<From, std::int64_t>)
@@ -101,23 +101,23 @@ bool has_converted(const std::byte* data, std::int64_t n, To* out) {
 
 // Converts n values; the position of the first that does not fit, or kNoPosition.
 template <typename From, typename To>
-std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out, UpcomingBytes upcoming,
-                         bool past_caches) {
+std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out, bool may_round,
+                         UpcomingBytes upcoming, bool past_caches) {
   if constexpr (std::is_same_v<From, To>) {
     copy_bytes(data, n * static_cast<std::int64_t>(sizeof(To)), reinterpret_cast<std::byte*>(out),
                upcoming, past_caches);
     return kNoPosition;
   } else {
     ask_for(upcoming);
-    if (has_converted<From>(data, n, out)) return kNoPosition;
-    bool exact = true;
+    if (has_converted<From>(data, n, out, may_round)) return kNoPosition;
+    Fit fit;
     for (std::int64_t i = 0; i < n; ++i)
-      out[i] = convert_value<To>(load_value<From>(data, i), &exact);
-    if (exact) return kNoPosition;
+      out[i] = convert_value<To>(load_value<From>(data, i), &fit);
+    if (fit.allows(may_round)) return kNoPosition;
     for (std::int64_t i = 0; i < n; ++i) {
-      exact = true;
-      (void)convert_value<To>(load_value<From>(data, i), &exact);
-      if (!exact) return i;
+      Fit one;
+      (void)convert_value<To>(load_value<From>(data, i), &one);
+      if (!one.allows(may_round)) return i;
     }
     return kNoPosition;
   }
@@ -172,19 +172,19 @@ struct MergedRow {
 // Entries in `order` (sorted by index, then by place): equal indices become one entry.
 template <typename From, typename To>
 MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> order,
-                        const std::byte* data, std::int32_t* out_indices, To* out) {
+                        const std::byte* data, bool may_round, std::int32_t* out_indices, To* out) {
   using Sum = SumType<From>;
   MergedRow merged;
   for (std::size_t i = 0; i < order.size();) {
     Sum sum = static_cast<Sum>(load_value<From>(data, order[i].second));
-    bool exact = true;
+    Fit fit;
     std::size_t j = i + 1;
     for (; j < order.size() && order[j].first == order[i].first; ++j)
       if (add_overflows(sum, static_cast<Sum>(load_value<From>(data, order[j].second)), &sum))
-        exact = false;
+        fit.is_near = false;
     out_indices[merged.count] = order[i].first;
-    out[merged.count++] = convert_value<To>(sum, &exact);
-    if (!exact && merged.fits) {
+    out[merged.count++] = convert_value<To>(sum, &fit);
+    if (!fit.allows(may_round) && merged.fits) {
       merged.fits = false;
       merged.misfit = fmt::format("{}", sum);
     }
@@ -197,11 +197,6 @@ MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> o
 UpcomingBytes first_piece(std::span<const RowPiece> pieces, DType dtype) {
   if (pieces.empty()) return {};
   return {pieces[0].data, pieces[0].length * static_cast<std::int64_t>(dtype_bytes(dtype))};
-}
-
-bool is_lossy_forgiven(Casting casting, DType stored, DType out) {
-  // same_kind in numpy's sense: float to float, integer to integer, integer to float.
-  return casting == Casting::kSameKind && (is_float(out) || !is_float(stored));
 }
 
 }  // namespace
@@ -256,14 +251,14 @@ std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indi
     n += piece.length;
   }
   if (!ascends) return decode_unsorted(row, values, out, casting, n, out_indices, out_values);
-  const bool forgiven = is_lossy_forgiven(casting, value_dtype_, out);
+  const bool rounds = may_round(casting, value_dtype_, out);
   dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
     auto* target = static_cast<decltype(to)*>(out_values);
     for (const RowPiece& piece : values) {
-      const std::int64_t misfit = copy_values<decltype(stored)>(piece.data, piece.length, target,
-                                                                next_values, around.past_caches);
-      if (misfit != kNoPosition && !forgiven)
-        throw_precision(row, value_text(value_dtype_, piece.data, misfit), out);
+      const std::int64_t misfit = copy_values<decltype(stored)>(
+          piece.data, piece.length, target, rounds, next_values, around.past_caches);
+      if (misfit != kNoPosition)
+        throw_precision(row, value_text(value_dtype_, piece.data, misfit), casting, out);
       target += piece.length;
     }
   });
@@ -283,11 +278,11 @@ std::int32_t RowDecoder::decode_unsorted(std::int64_t row, std::span<const RowPi
   for (const RowPiece& piece : values)
     joined.insert(joined.end(), piece.data, piece.data + piece.length * width);
   const MergedRow merged = dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
-    return merge_entries<decltype(stored)>(order, joined.data(), out_indices,
+    return merge_entries<decltype(stored)>(order, joined.data(),
+                                           may_round(casting, value_dtype_, out), out_indices,
                                            static_cast<decltype(to)*>(out_values));
   });
-  if (!merged.fits && !is_lossy_forgiven(casting, value_dtype_, out))
-    throw_precision(row, merged.misfit, out);
+  if (!merged.fits) throw_precision(row, merged.misfit, casting, out);
   return merged.count;
 }
 
@@ -305,11 +300,11 @@ void RowDecoder::throw_bad_index(std::int64_t row, std::span<const RowPiece> ind
   throw Error(ErrorKind::kInternal, "index error outside the row", path_);
 }
 
-void RowDecoder::throw_precision(std::int64_t row, const std::string& value, DType out) const {
-  throw_error(ErrorKind::kPrecision, path_,
-              "a {} value of {} does not fit {} exactly; pass dtype=\"float64\" or "
-              "casting=\"same_kind\": row {}, value {}",
-              dtype_name(value_dtype_), layer_, dtype_name(out), row, value);
+void RowDecoder::throw_precision(std::int64_t row, const std::string& value, Casting casting,
+                                 DType out) const {
+  throw_error(ErrorKind::kPrecision, path_, "a {} value of {} {}: row {}, value {}",
+              dtype_name(value_dtype_), layer_, misfit_text(casting, value_dtype_, out), row,
+              value);
 }
 
 }  // namespace cellfeed::format

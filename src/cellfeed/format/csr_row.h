@@ -46,7 +46,8 @@ class RowDecoder {
                                UpcomingBytes upcoming, bool past_caches);
   [[noreturn]] void throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
                                     std::int64_t position) const;
-  [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, DType out) const;
+  [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, Casting casting,
+                                    DType out) const;
   std::int32_t decode_unsorted(std::int64_t row, std::span<const RowPiece> values, DType out,
                                Casting casting, std::int64_t n, std::int32_t* out_indices,
                                void* out_values) const;

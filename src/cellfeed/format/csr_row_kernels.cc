@@ -92,6 +92,33 @@ bool f64_to_f32(const std::byte* from, std::size_t n, float* out) {
   return is_exact;
 }
 
+// Half a step above the largest float: from here on doubles round to infinity.
+constexpr double kOverflow = 0x1.ffffffp127;
+
+bool f64_to_nearest_f32(const std::byte* from, std::size_t n, float* out) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> half;
+  const hn::RebindToSigned<decltype(d)> di;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto overflow = hn::Set(d, kOverflow);
+  auto beyond = hn::Zero(di);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto value = load(d, from, i);
+    // Infinities too: without vectors DemoteTo makes the largest float of them.
+    const auto is_beyond = hn::Ge(hn::Abs(value), overflow);
+    beyond = hn::Or(beyond, hn::BitCast(di, hn::VecFromMask(d, is_beyond)));
+    hn::StoreU(hn::DemoteTo(half, value), half, out + i);
+  }
+  bool is_within = is_zero(di, beyond);
+  for (; i < n; ++i) {
+    const auto value = load_one<double>(from, i);
+    out[i] = static_cast<float>(value);
+    is_within &= !std::isinf(out[i]);
+  }
+  return is_within;
+}
+
 bool i32_to_f32(const std::byte* from, std::size_t n, float* out) {
   const hn::ScalableTag<std::int32_t> d;
   const hn::RebindToFloat<decltype(d)> df;
@@ -149,6 +176,7 @@ namespace cellfeed::format {
 
 HWY_EXPORT(narrow);
 HWY_EXPORT(f64_to_f32);
+HWY_EXPORT(f64_to_nearest_f32);
 HWY_EXPORT(i32_to_f32);
 HWY_EXPORT(i64_to_f32);
 
@@ -157,6 +185,9 @@ bool narrow_indices(const std::byte* from, std::size_t n, std::int32_t* out) {
 }
 bool convert_f64_to_f32(const std::byte* from, std::size_t n, float* out) {
   return HWY_DYNAMIC_DISPATCH(f64_to_f32)(from, n, out);
+}
+bool round_f64_to_f32(const std::byte* from, std::size_t n, float* out) {
+  return HWY_DYNAMIC_DISPATCH(f64_to_nearest_f32)(from, n, out);
 }
 bool convert_i32_to_f32(const std::byte* from, std::size_t n, float* out) {
   return HWY_DYNAMIC_DISPATCH(i32_to_f32)(from, n, out);

@@ -16,5 +16,7 @@ bool narrow_indices(const std::byte* from, std::size_t n, std::int32_t* out);
 bool convert_f64_to_f32(const std::byte* from, std::size_t n, float* out);
 bool convert_i32_to_f32(const std::byte* from, std::size_t n, float* out);
 bool convert_i64_to_f32(const std::byte* from, std::size_t n, float* out);
+// Rounds n values. False, leaving garbage, where one is infinite or beyond the largest float.
+bool round_f64_to_f32(const std::byte* from, std::size_t n, float* out);
 
 }  // namespace cellfeed::format

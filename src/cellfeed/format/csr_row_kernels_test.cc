@@ -135,6 +135,41 @@ TEST(CsrRowValues, Float64IsExactOrRefused) {
   });
 }
 
+TEST(CsrRowValues, Float64IsRoundedUnlessItOverflows) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  // Half a step above the largest float, and the double before it, which rounds down.
+  constexpr double kOverflow = 0x1.ffffffp127;
+  const std::vector<double> fine{0.1,  -1e-300,     16'777'217, kLargest, 0x1.fffffefffffffp127,
+                                 -0.0, std::nan("")};
+  const std::vector<double> beyond{kInfinity,
+                                   -kInfinity,
+                                   kOverflow,
+                                   -kOverflow,
+                                   1e39,
+                                   -1e300,
+                                   std::numeric_limits<double>::max()};
+  for_each_target([&] {
+    for (const std::size_t n : kLengths)
+      for (std::size_t i = 0; i < n; ++i) {
+        for (const double value : fine) {
+          std::vector<double> values(n, 0.3);
+          values[i] = value;
+          std::vector<float> out(n + 1, -9), expected(values.begin(), values.end());
+          EXPECT_TRUE(round_f64_to_f32(Unaligned(values).data(), n, out.data())) << value;
+          expected.push_back(-9);
+          EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * 4), 0) << value;
+        }
+        for (const double value : beyond) {
+          std::vector<double> values(n, 0.3);
+          values[i] = value;
+          std::vector<float> out(n);
+          EXPECT_FALSE(round_f64_to_f32(Unaligned(values).data(), n, out.data())) << value;
+        }
+      }
+  });
+}
+
 TEST(CsrRowValues, IntegersAreExactOrRefused) {
   constexpr std::int32_t kLimit = 1 << 24;
   constexpr auto kMin = std::numeric_limits<std::int32_t>::min();

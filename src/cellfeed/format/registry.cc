@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
@@ -31,13 +32,49 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
   for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
     if (fs::exists(directory / marker, ignored))
       throw Error(ErrorKind::kUnsupported,
-                  "zarr stores are not yet supported in this version; write the data as .h5ad with "
+                  "zarr stores are not supported yet; write the data as .h5ad with "
                   "anndata (adata.write_h5ad)",
                   path);
   throw Error(ErrorKind::kUnsupported,
               "a directory without shard_metadata.json is not a shard directory; pass one made by "
               "`cellfeed shard`, or the .h5ad files themselves",
               path);
+}
+
+// "s3://bucket/a.h5ad" and the like.
+bool is_url(const std::string& path) {
+  const auto colon = path.find("://");
+  return colon != std::string::npos && colon > 1 &&
+         std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(colon),
+                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
+}
+
+[[noreturn]] void throw_missing(const std::string& path) {
+  const fs::path wanted(path);
+  std::vector<std::string> names, stems;  // an extension in common makes no two names alike
+  std::error_code ignored;
+  const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
+  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end;
+       it.increment(ignored))
+    names.push_back(it->path().filename().string());
+  for (const std::string& name : names) stems.push_back(fs::path(name).stem().string());
+  const std::string stem = nearest_name(wanted.stem().string(), stems);
+  const auto place = std::find(stems.begin(), stems.end(), stem) - stems.begin();
+  const std::string nearest = stem.empty() ? "" : names[static_cast<std::size_t>(place)];
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("there is no such file or directory{}",
+                          nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)),
+              path);
+}
+
+void refuse_parquet(const std::string& path) {
+  std::array<char, 4> start{};
+  if (std::ifstream(path, std::ios::binary).read(start.data(), start.size()) &&
+      std::string_view(start.data(), start.size()) == "PAR1")
+    throw Error(ErrorKind::kUnsupported,
+                "Parquet files are not supported yet; write the data as .h5ad with anndata "
+                "(adata.write_h5ad)",
+                path);
 }
 
 }  // namespace
@@ -47,9 +84,18 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   if (std::find(kAccess.begin(), kAccess.end(), options.access) == kAccess.end())
     throw_invalid("access must be \"auto\", \"map\", \"pread\", \"uring\" or \"direct\": '{}'",
                   options.access);
+  if (options.verify != "always" && options.verify != "never")
+    throw_invalid("verify must be \"always\" or \"never\": '{}'", options.verify);
+  if (is_url(path))
+    throw Error(ErrorKind::kUnsupported,
+                "remote files are not supported yet; copy the file to a local disk and give its "
+                "path",
+                path);
   struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) throw_missing(path);
   if (::stat(path.c_str(), &status) != 0) throw_errno(errno, path, "open");
   if (S_ISDIR(status.st_mode)) return open_directory(path, options);
+  refuse_parquet(path);
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.
   Stores stores;

@@ -34,6 +34,8 @@ struct StoreInfo {
   std::int64_t bytes_on_disk = 0;
   // Values and indices once inflated; 0 where nothing is compressed in chunks.
   std::int64_t inflated_bytes = 0;
+  // Memory that each thread takes while it fetches, such as a chunk being inflated.
+  std::int64_t scratch_bytes = 0;
 };
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position
@@ -96,7 +98,8 @@ class RowStore {
   // a store once.
   virtual void release_pages() const {}
 
-  // Bounds the inflated chunks kept between fetches; nothing to do where nothing is inflated.
+  // Bounds the inflated chunks kept between fetches, from now on; nothing to do where nothing is
+  // inflated. For the collection: it knows who shares the store.
   virtual void set_cache_bytes(std::int64_t) const {}
 
   virtual std::vector<std::string> obs_names() const = 0;  // column names, in the file's order
@@ -106,20 +109,23 @@ class RowStore {
   virtual std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const = 0;
   // The gene table: "_index" first, then every var column.
   virtual std::shared_ptr<arrow::Table> read_var() const = 0;
-  // A number that changes when the file does (size, time of change, shape): for resume and
-  // manifests.
+  // A number that follows from what is stored, not from where it lies or when it was written: for
+  // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;
 };
 
 struct OpenOptions {
   std::string layer =
       "X";  // "X", "raw/X" (also "raw"), or a layer's name ("counts" or "layers/counts")
-  std::int64_t cache_bytes =
-      256 << 20;  // inflated chunks kept between fetches, for compressed files
+  // Inflated chunks kept between fetches, of compressed files; of a collection, all together.
+  std::int64_t cache_bytes = 256 << 20;
   // How rows are read. "auto": through a memory map, with deep read-ahead of what is not in memory;
   // "map": through a memory map, as the system likes. For packed shards also "pread" and "uring"
   // (into buffers), and "direct" (past the page cache); other files are then read as with "auto".
   std::string access = "auto";
+  // Whether what is read of a shard directory is compared with its checksums: "always", for a few
+  // hundredths of the time that decoding takes, or "never". Other files have no checksums of ours.
+  std::string verify = "always";
 };
 
 // Opens one path by its content (not by its name alone). A shard directory gives one store per

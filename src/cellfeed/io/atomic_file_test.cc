@@ -192,21 +192,6 @@ TEST(AtomicFile, FullDiskIsNoSpaceNamesTheFileAndLeavesNothing) {
   EXPECT_EQ(code, 0);
 }
 
-TEST(PublishFile, RenamesWithoutReplacing) {
-  const TempDir dir;
-  const std::string target = dir.file("out");
-  const std::string temp = make_temp_path(target);
-  dir.write(std::filesystem::path(temp).filename().string(), "new");
-  dir.write("out", "old");
-  const auto error = error_of([&] { publish_file(temp, target); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::kAlreadyExists);
-  EXPECT_EQ(text_of(temp), "new");
-  publish_file(temp, target, OnExisting::kReplace);
-  EXPECT_EQ(text_of(target), "new");
-  EXPECT_THAT(names_in(dir), ElementsAre("out"));
-}
-
 TEST(TempName, IsToldFromOtherNames) {
   const auto name = [](const std::string& path) {
     return std::filesystem::path(make_temp_path(path)).filename().string();
@@ -219,10 +204,101 @@ TEST(TempName, IsToldFromOtherNames) {
   }
 }
 
-TEST(FsyncDirectory, NamesAMissingDirectory) {
+// As if its writer were killed: the name stays, the descriptor goes.
+void leave_a_dead_writers_file(const std::string& target) {
+  EXPECT_EQ(run_in_child([&]() -> int {
+              auto* file = new AtomicFile(target, OnExisting::kReplace);
+              ::kill(::getpid(), SIGKILL);
+              delete file;
+              return 0;
+            }),
+            100 + SIGKILL);
+}
+
+TEST(Leftovers, OfDeadWritersAreRemovedAndThoseOfLivingOnesStay) {
   const TempDir dir;
-  EXPECT_NO_THROW(fsync_directory(dir.path()));
-  EXPECT_THROW(fsync_directory(dir.file("gone")), Error);
+  const std::string target = dir.file("out.h5ad");
+  leave_a_dead_writers_file(target);
+  leave_a_dead_writers_file(dir.file("other.h5ad"));
+  dir.write("out.h5ad.tmp-notes", "a user's own");
+  ASSERT_EQ(names_in(dir).size(), 3u);
+  AtomicFile living(target);
+  remove_leftovers(target);
+  EXPECT_EQ(names_in(dir).size(), 3u);
+  living.append(bytes_of("alive"));
+  living.commit();
+  EXPECT_EQ(text_of(target), "alive");
+  remove_leftovers(dir.file("other.h5ad"));
+  EXPECT_THAT(names_in(dir), ElementsAre("out.h5ad", "out.h5ad.tmp-notes"));
+}
+
+TEST(Leftovers, ALinkPlantedUnderATemporaryNameIsNotFollowed) {
+  const TempDir dir;
+  dir.write("thesis.txt", "years of work");
+  const std::string temp = make_temp_path(dir.file("out"));
+  std::filesystem::create_symlink(dir.file("thesis.txt"), temp);
+  write_small_file(dir.file("out"), "new");
+  EXPECT_EQ(text_of(dir.file("thesis.txt")), "years of work");
+  EXPECT_EQ(text_of(dir.file("out")), "new");
+}
+
+TEST(SmallFile, IsWrittenThroughALinkToItsPlaceAndNotToWhereItLeads) {
+  const TempDir dir;
+  dir.write("thesis.txt", "years of work");
+  std::filesystem::create_symlink(dir.file("thesis.txt"), dir.file("vocab.json"));
+  write_small_file(dir.file("vocab.json"), "{}");
+  EXPECT_EQ(text_of(dir.file("thesis.txt")), "years of work");
+  EXPECT_FALSE(std::filesystem::is_symlink(dir.file("vocab.json")));
+}
+
+TEST(SmallFile, MakesItsDirectories) {
+  const TempDir dir;
+  const std::string path = dir.file("a/b//c/file");
+  write_small_file(path, "text");
+  EXPECT_EQ(text_of(path), "text");
+}
+
+TEST(Directory, NamesWhatIsThereAndWhatIsMissing) {
+  const TempDir dir;
+  dir.write("b", "12");
+  dir.write("a", "");
+  const Directory directory(dir.path());
+  EXPECT_THAT(directory.names(), ElementsAre("a", "b"));
+  EXPECT_EQ(directory.file_bytes("b"), 2);
+  EXPECT_EQ(directory.file_bytes("c"), std::nullopt);
+  directory.remove("b");
+  directory.remove("b");
+  EXPECT_THAT(directory.names(), ElementsAre("a"));
+  EXPECT_NO_THROW(directory.sync());
+  EXPECT_THROW(Directory(dir.file("gone")), Error);
+}
+
+// Two ways of losing the place where a file is to appear: the directory is moved away and another
+// takes its path, or it is removed and made again.
+TEST(Directory, AFileIsNeverTakenForWrittenWhereAnotherDirectoryHasTakenThePath) {
+  for (const bool is_moved : {true, false}) {
+    const TempDir dir;
+    const std::string path = dir.file("out");
+    std::filesystem::create_directory(path);
+    const Directory directory(path);
+    AtomicFile file(FileTarget(directory, "shard"));
+    file.append(bytes_of("cells"));
+    if (is_moved)
+      std::filesystem::rename(path, dir.file("moved"));
+    else
+      std::filesystem::remove_all(path);
+    std::filesystem::create_directory(path);
+    for (const auto& body :
+         {std::function<void()>([&] { file.commit(); }),
+          std::function<void()>([&] { directory.require_in_place(); }),
+          std::function<void()>([&] { AtomicFile(FileTarget(directory, "next")).commit(); })}) {
+      const auto error = error_of(body);
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->kind(), ErrorKind::kNotFound);
+      EXPECT_THAT(error->what(), HasSubstr("replaced by another program"));
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(path));
+  }
 }
 
 TEST(DirectoryLock, SecondHolderIsToldWhoHoldsIt) {
@@ -231,7 +307,7 @@ TEST(DirectoryLock, SecondHolderIsToldWhoHoldsIt) {
   const auto error = error_of([&] { DirectoryLock second(dir.path()); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kAlreadyExists);
-  EXPECT_THAT(error->what(), HasSubstr("process " + std::to_string(::getpid())));
+  EXPECT_THAT(error->what(), HasSubstr("process " + std::to_string(::getpid()) + ";"));
 }
 
 TEST(DirectoryLock, LeavesNoFileAndCanBeTakenAgain) {

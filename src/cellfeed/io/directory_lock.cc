@@ -1,60 +1,102 @@
 // DirectoryLock: flock on a file that is removed while it is still locked, so that none is left
-// behind.
+// behind; an exclusive file where there is no flock.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <string>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
 namespace {
 
-// The first line of the lock file; the holder writes it right after locking.
-std::string read_holder(int fd) {
-  std::array<char, 32> text{};
-  const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
-  std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  holder.resize(std::min(holder.size(), holder.find('\n')));
-  const bool is_number =
-      !holder.empty() && holder.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? "process " + holder : "another process";
+constexpr int kNoLocks = -2;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// The lock file's one line, "<process> <host>"; the holder writes it right after locking.
+struct Holder {
+  int process = 0;  // 0: it is not known
+  std::string host;
+
+  bool is_here() const { return process > 0 && host == host_name(); }
+  bool is_dead() const { return is_here() && ::kill(process, 0) != 0 && errno == ESRCH; }
+  std::string text() const {
+    if (process <= 0) return "another process";
+    return fmt::format("process {}{}", process, is_here() ? "" : " on " + host);
+  }
+};
+
+Holder read_holder(int fd) {
+  std::array<char, 300> bytes{};
+  const ssize_t got = retry_interrupted([&] { return ::pread(fd, bytes.data(), bytes.size(), 0); });
+  std::string_view text(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  text = text.substr(0, text.find('\n'));
+  Holder holder;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), holder.process);
+  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return {};
+  holder.host = text.substr(static_cast<std::size_t>(end - text.data()) + 1);
+  return holder;
 }
 
 // False when the holder before us has removed the file that we locked.
-bool still_has_name(int fd, const std::string& path) {
+bool still_has_name(int fd, const Directory& directory, const std::string& name) {
   struct stat ours;
   struct stat named;
-  return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+  return ::fstat(fd, &ours) == 0 &&
+         ::fstatat(directory.fd(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
 void write_holder(int fd, const std::string& path) {
-  const std::string text = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) {
+  const std::string text = fmt::format("{} {}\n", ::getpid(), host_name());
+  if (retry_interrupted([&] { return ::ftruncate(fd, 0); }) != 0 ||
+      retry_interrupted([&] { return ::pwrite(fd, text.data(), text.size(), 0); }) < 0)
     throw_errno(errno, path, "write to the lock file");
-  }
 }
 
-// A locked descriptor, or -1 to try again.
-int try_lock(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd < 0) throw_errno(errno, path, "open the lock file");
+int open_lock(const Directory& directory, const std::string& name, int flags) {
+  const int fd = retry_interrupted([&] {
+    return ::openat(directory.fd(), name.c_str(),
+                    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666);
+  });
+  if (fd < 0 && !(errno == EEXIST && (flags & O_EXCL) != 0)) {
+    const int error_number = errno;
+    if (error_number == ENOENT) directory.require_in_place();
+    throw_errno(error_number, directory.path_of(name), "open the lock file");
+  }
+  return fd;
+}
+
+// A locked descriptor, -1 to try again, or kNoLocks.
+int try_lock(const Directory& directory, const std::string& name) {
+  const int fd = open_lock(directory, name, 0);
   try {
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) throw_errno(errno, path, "lock the directory");
-      throw_error(ErrorKind::kAlreadyExists, path,
+    if (retry_interrupted([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
+      if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL) {
+        directory.remove(name);
+        ::close(fd);
+        return kNoLocks;
+      }
+      if (errno != EWOULDBLOCK) throw_errno(errno, directory.path_of(name), "lock the directory");
+      throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
                   "the directory is being written by {}; wait for it to end, or end it",
-                  read_holder(fd));
+                  read_holder(fd).text());
     }
-    if (still_has_name(fd, path)) {
-      write_holder(fd, path);
+    if (still_has_name(fd, directory, name)) {
+      write_holder(fd, directory.path_of(name));
       return fd;
     }
   } catch (...) {
@@ -65,16 +107,47 @@ int try_lock(const std::string& path) {
   return -1;
 }
 
+int take_exclusive_file(const Directory& directory, const std::string& name) {
+  const int fd = open_lock(directory, name, O_EXCL);
+  if (fd >= 0) {
+    try {
+      write_holder(fd, directory.path_of(name));
+    } catch (...) {
+      ::close(fd);
+      directory.remove(name);
+      throw;
+    }
+    return fd;
+  }
+  const int holder_fd = open_lock(directory, name, 0);
+  const Holder holder = read_holder(holder_fd);
+  ::close(holder_fd);
+  if (holder.is_dead())
+    throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
+                "left behind by {}, which has ended, on a file system without locks that would "
+                "say so; remove this file and run again",
+                holder.text());
+  throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
+              "the directory is being written by {}; wait for it to end. This file system has no "
+              "locks: if that process was killed, remove this file",
+              holder.text());
+}
+
 }  // namespace
 
-DirectoryLock::DirectoryLock(const std::string& directory, std::string_view lock_name)
-    : lock_path_(directory + "/" + std::string(lock_name)),
+DirectoryLock::DirectoryLock(Directory directory, std::string lock_name)
+    : directory_(std::move(directory)),
+      held_name_(std::move(lock_name)),
       fork_generation_(exec::fork_generation()) {
-  while (fd_ < 0) fd_ = try_lock(lock_path_);
+  while (fd_ == -1) fd_ = try_lock(directory_, held_name_);
+  if (fd_ != kNoLocks) return;
+  held_name_ += ".held";
+  fd_ = take_exclusive_file(directory_, held_name_);
 }
 
 DirectoryLock::~DirectoryLock() {
-  if (fork_generation_ == exec::fork_generation()) ::unlink(lock_path_.c_str());
+  if (fork_generation_ == exec::fork_generation())
+    ::unlinkat(directory_.fd(), held_name_.c_str(), 0);
   ::close(fd_);
 }
 

@@ -10,7 +10,8 @@
 
 namespace cellfeed::io {
 
-std::unique_ptr<ByteSource> make_mapped_source(OpenFile file, const LocalFileOptions& options);
+std::unique_ptr<ByteSource> make_mapped_source(std::shared_ptr<const OpenFile> file,
+                                               const LocalFileOptions& options);
 // REQUIRES: backend_name is a literal.
 std::unique_ptr<ByteSource> make_pread_source(OpenFile file, const LocalFileOptions& options,
                                               std::string_view backend_name);

@@ -12,6 +12,8 @@ void check_options(const LocalFileOptions& options) {
   if (options.queue_depth < 1 || options.queue_depth > kMaxQueueDepth) {
     throw_invalid("queue_depth must be 1 to {}, not {}", kMaxQueueDepth, options.queue_depth);
   }
+  if (options.map_only && options.access != FileAccess::kMap)
+    throw_invalid("map_only is for mapped files, which this one is not to be");
   if (options.threads < 1) throw_invalid("threads must be at least 1, not {}", options.threads);
   if (options.direct && options.access == FileAccess::kMap) {
     throw_invalid("direct goes past the page cache, which a mapped file lives in; choose pread");
@@ -26,7 +28,7 @@ std::unique_ptr<ByteSource> open_local_file(const std::string& path,
   OpenFile file(path, options.direct);
   switch (options.access) {
     case FileAccess::kMap:
-      return make_mapped_source(std::move(file), options);
+      return make_mapped_source(std::make_shared<const OpenFile>(std::move(file)), options);
     case FileAccess::kPread:
       return make_pread_source(std::move(file), options, "pread");
     case FileAccess::kUring:
@@ -36,6 +38,12 @@ std::unique_ptr<ByteSource> open_local_file(const std::string& path,
     return make_pread_source(std::move(file), options, "pread (io_uring refused)");
   }
   return make_uring_source(std::move(file), options);
+}
+
+std::pair<std::unique_ptr<ByteSource>, std::unique_ptr<ByteSource>> map_local_file_twice(
+    const std::string& path) {
+  const auto file = std::make_shared<const OpenFile>(path, false);
+  return {make_mapped_source(file, {}), make_mapped_source(file, {.random_access = true})};
 }
 
 }  // namespace cellfeed::io

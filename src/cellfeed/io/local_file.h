@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cellfeed/io/byte_source.h"
 
@@ -20,6 +21,9 @@ struct LocalFileOptions {
   // The file will be read here and there: the kernel reads no further than asked. Saves most of the
   // disk traffic of random rows, and makes a cold read from front to back slower.
   bool random_access = false;
+  // kMap: the descriptor is closed once the file is mapped, so that many files can stay open. Bytes
+  // are then read through map() alone: is_cached and will_read know nothing.
+  bool map_only = false;
   // Past the page cache (O_DIRECT), for a file read once that would evict everything else. Costs a
   // copy and 4 KiB granularity. Not with kMap.
   bool direct = false;
@@ -35,5 +39,10 @@ struct LocalFileOptions {
 // "pread (io_uring refused)".
 std::unique_ptr<ByteSource> open_local_file(const std::string& path,
                                             const LocalFileOptions& options = {});
+
+// Two maps of one file on one descriptor: for reading from front to back, and here and there.
+// Throws what open_local_file throws.
+std::pair<std::unique_ptr<ByteSource>, std::unique_ptr<ByteSource>> map_local_file_twice(
+    const std::string& path);
 
 }  // namespace cellfeed::io

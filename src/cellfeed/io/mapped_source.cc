@@ -21,20 +21,22 @@ constexpr std::int64_t kMaxAdviceBytes = 128 << 10;
 
 class MappedSource final : public ByteSource {
  public:
-  MappedSource(OpenFile file, const LocalFileOptions& options) : file_(std::move(file)) {
-    const auto bytes = static_cast<std::size_t>(file_.size());
+  MappedSource(std::shared_ptr<const OpenFile> file, const LocalFileOptions& options)
+      : path_(file->path()), size_(file->size()) {
+    const auto bytes = static_cast<std::size_t>(size_);
     if (bytes == 0) return;
-    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.fd(), 0);
-    if (data == MAP_FAILED) throw_errno(errno, file_.path(), "map the file into memory");
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file->fd(), 0);
+    if (data == MAP_FAILED) throw_errno(errno, path_, "map the file into memory");
     mapping_ = {static_cast<const std::byte*>(data), bytes};
     if (options.random_access) ::madvise(data, bytes, MADV_RANDOM);  // a hint; may be refused
+    if (!options.map_only) file_ = std::move(file);
   }
   ~MappedSource() override {
     if (!mapping_.empty()) ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
   }
 
-  const std::string& path() const override { return file_.path(); }
-  std::int64_t size() const override { return file_.size(); }
+  const std::string& path() const override { return path_; }
+  std::int64_t size() const override { return size_; }
   std::string_view backend_name() const override { return "mmap"; }
   std::span<const std::byte> map() const override { return mapping_; }
 
@@ -47,35 +49,40 @@ class MappedSource final : public ByteSource {
   // A read that must not wait, rather than mincore, which answers only to those who may write the
   // file.
   bool is_cached(std::span<const std::int64_t> offsets) const override {
+    if (!file_) return true;
     return std::ranges::all_of(offsets, [this](std::int64_t offset) {
       std::byte byte;
       iovec vector{&byte, 1};
-      return ::preadv2(file_.fd(), &vector, 1, offset, RWF_NOWAIT) == 1;
+      return ::preadv2(file_->fd(), &vector, 1, offset, RWF_NOWAIT) == 1;
     });
   }
 
   void will_read(std::span<const ByteRange> ranges) const override {
+    if (!file_) return;
     for (const ByteRange& range : ranges)
       for (std::int64_t done = 0; done < range.length; done += kMaxAdviceBytes)
-        ::posix_fadvise(file_.fd(), range.offset + done,
+        ::posix_fadvise(file_->fd(), range.offset + done,
                         std::min(kMaxAdviceBytes, range.length - done), POSIX_FADV_WILLNEED);
   }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
     check_range(*this, offset, std::ssize(out));
     if (out.empty()) return;
-    if (out.size() > kMaxCopyBytes) return file_.read(offset, out);
+    if (out.size() > kMaxCopyBytes && file_) return file_->read(offset, out);
     std::memcpy(out.data(), mapping_.data() + offset, out.size());
   }
 
  private:
-  OpenFile file_;
+  const std::string path_;
+  const std::int64_t size_;
+  std::shared_ptr<const OpenFile> file_;  // null where it is mapped only
   std::span<const std::byte> mapping_;
 };
 
 }  // namespace
 
-std::unique_ptr<ByteSource> make_mapped_source(OpenFile file, const LocalFileOptions& options) {
+std::unique_ptr<ByteSource> make_mapped_source(std::shared_ptr<const OpenFile> file,
+                                               const LocalFileOptions& options) {
   return std::make_unique<MappedSource>(std::move(file), options);
 }
 

@@ -1,27 +1,59 @@
 #include "cellfeed/io/open_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/path_text.h"
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
 namespace {
+
+[[noreturn]] void throw_irregular(const std::string& path) {
+  throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
+}
 
 constexpr std::int64_t kBounceBytes = 256 << 10;
 // Linux moves at most 0x7ffff000 bytes in one call.
 constexpr std::int64_t kMaxReadBytes = 1 << 30;
 
+// True where that made room. The soft limit, often 1,024, is there for programs that use select().
+bool raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+// Before the last descriptors are taken, which the rest of the process needs too.
+void keep_room_for_files(int fd) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) >= limit.rlim_cur / 2)
+    raise_file_limit();
+}
+
+// O_NONBLOCK: a pipe without a writer would block in open; regular files do not know it.
 int open_or_throw(const std::string& path, bool direct) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
-  if (fd >= 0) return fd;
+  require_path(path);
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (direct ? O_DIRECT : 0);
+  const auto open = [&] { return retry_interrupted([&] { return ::open(path.c_str(), flags); }); };
+  int fd = open();
+  if (fd < 0 && errno == EMFILE && raise_file_limit()) fd = open();
+  if (fd >= 0) {
+    keep_room_for_files(fd);
+    return fd;
+  }
+  if (errno == ENXIO) throw_irregular(path);
   if (direct && errno == EINVAL) {
     throw_error(ErrorKind::kUnsupported, path,
                 "the file system cannot read past the page cache; open it without direct");
@@ -46,28 +78,26 @@ std::int64_t direct_alignment(int fd) {
 
 }  // namespace
 
-OpenFile::OpenFile(std::string path, bool direct) : path_(std::move(path)), is_direct_(direct) {
-  // A pipe would block in open, so the kind of file comes first.
+// The kind of file is asked of what was opened: a name may be given to another file meanwhile.
+OpenFile::OpenFile(std::string path, bool direct)
+    : path_(std::move(path)), fd_(open_or_throw(path_, direct)), is_direct_(direct) {
   struct stat status;
-  if (::stat(path_.c_str(), &status) != 0) throw_errno(errno, path_, "find the file");
-  if (S_ISDIR(status.st_mode)) {
-    throw_error(ErrorKind::kIo, path_, "is a directory where a file is needed");
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw_error(ErrorKind::kIo, path_, "is not a regular file; copy its contents to one");
-  }
-  fd_ = open_or_throw(path_, direct);
-  if (::fstat(fd_, &status) != 0) {
-    const int error_number = errno;
+  const int failed = ::fstat(fd_, &status) == 0 ? 0 : errno;
+  if (failed != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
-    throw_errno(error_number, path_, "get the size of the file");
+    if (failed != 0) throw_errno(failed, path_, "get the size of the file");
+    if (S_ISDIR(status.st_mode))
+      throw_error(ErrorKind::kIo, path_, "is a directory where a file is needed");
+    throw_irregular(path_);
   }
   size_ = status.st_size;
   if (is_direct_) alignment_ = direct_alignment(fd_);
 }
 
-OpenFile::~OpenFile() {
-  if (fd_ >= 0) ::close(fd_);
+OpenFile::~OpenFile() { close(); }
+
+void OpenFile::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {
@@ -81,7 +111,9 @@ void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {
 }
 
 void OpenFile::read_direct(std::int64_t offset, std::span<std::byte> out) const {
-  thread_local const AlignedBytes bounce = allocate_direct_buffer(kBounceBytes);
+  // A forked child has not got the thread's buffer.
+  thread_local exec::PerProcess<AlignedBytes> kept;
+  const AlignedBytes& bounce = kept.get([] { return allocate_direct_buffer(kBounceBytes); });
   while (!out.empty()) {
     const DirectSpan span = direct_span(offset, std::ssize(out), kBounceBytes);
     const std::int64_t got = read_some(span.start, bounce.get(), span.length) - span.skip;
@@ -104,12 +136,20 @@ std::int64_t OpenFile::read_some(std::int64_t offset, std::byte* out, std::int64
   }
 }
 
-void FreeAligned::operator()(std::byte* data) const { std::free(data); }
+void FreeDirect::operator()(std::byte* data) const {
+  if (exec::fork_generation() == generation) ::munmap(data, bytes);
+}
 
 AlignedBytes allocate_direct_buffer(std::size_t bytes) {
-  void* data = std::aligned_alloc(kDirectAlignment, bytes);
-  if (data == nullptr) throw std::bad_alloc();
-  return AlignedBytes(static_cast<std::byte*>(data));
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) throw std::bad_alloc();
+  const FreeDirect free{bytes, exec::fork_generation()};
+  if (::madvise(data, bytes, MADV_DONTFORK) != 0) {
+    const int error_number = errno;
+    free(static_cast<std::byte*>(data));
+    throw_errno(error_number, {}, "keep a read buffer from forked children");
+  }
+  return AlignedBytes(static_cast<std::byte*>(data), free);
 }
 
 DirectSpan direct_span(std::int64_t offset, std::int64_t length, std::int64_t buffer_bytes) {

@@ -35,6 +35,9 @@ class OpenFile {
   // What this file's O_DIRECT reads must be multiples of, 4096 at most; 1 where not direct.
   std::int64_t alignment() const { return alignment_; }
 
+  // What is mapped stays mapped; nothing can be read through this afterwards.
+  void close();
+
   // REQUIRES: the range is inside size(). Throws kCorruptData when the file has become shorter.
   void read(std::int64_t offset, std::span<std::byte> out) const;
 
@@ -50,11 +53,15 @@ class OpenFile {
   std::int64_t alignment_ = 1;
 };
 
-struct FreeAligned {
+struct FreeDirect {
+  std::size_t bytes = 0;
+  std::uint64_t generation = 0;
   void operator()(std::byte* data) const;
 };
-using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
-// REQUIRES: bytes is a multiple of kDirectAlignment. Throws std::bad_alloc.
+using AlignedBytes = std::unique_ptr<std::byte[], FreeDirect>;
+// Pages of its own, which a forked child does not get: a device that writes to them while the
+// process forks would else write to pages that the parent has no longer. REQUIRES: bytes is a
+// multiple of kDirectAlignment. Throws std::bad_alloc.
 AlignedBytes allocate_direct_buffer(std::size_t bytes);
 
 // The aligned read that covers the start of an unaligned one and fits a buffer.

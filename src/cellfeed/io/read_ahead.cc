@@ -72,19 +72,20 @@ std::int64_t ReadAhead::ask(std::int64_t n_items, const AppendRanges& append) co
 void ReadAhead::choose_width(std::vector<std::int64_t> sampled) const {
   const bool widens = total_bytes.load() <= options_.available_memory() / 2;
   if (widens) {
-    std::call_once(has_asked_, [this] {
-      asked_ = std::vector<std::atomic<std::uint8_t>>(
-          static_cast<std::size_t>(source_.size() / (8 * kUnitBytes) + 1));
-    });
     std::erase_if(sampled, [this](std::int64_t offset) { return !is_asked(offset / kUnitBytes); });
     if (!source_.is_cached(sampled))
-      for (auto& bits : asked_) bits.store(0, std::memory_order_relaxed);
+      for (auto& bits : asked()) bits.store(0, std::memory_order_relaxed);
   }
   is_widening_.store(widens, std::memory_order_release);
 }
 
+ReadAhead::Bits& ReadAhead::asked() const {
+  return asked_.get(
+      [this] { return Bits(static_cast<std::size_t>(source_.size() / (8 * kUnitBytes) + 1)); });
+}
+
 bool ReadAhead::is_asked(std::int64_t unit) const {
-  const int bits = asked_[static_cast<std::size_t>(unit / 8)].load(std::memory_order_relaxed);
+  const int bits = asked()[static_cast<std::size_t>(unit / 8)].load(std::memory_order_relaxed);
   return ((bits >> (unit % 8)) & 1) != 0;
 }
 
@@ -103,7 +104,7 @@ std::vector<ByteRange> ReadAhead::widen(const std::vector<ByteRange>& reads) con
     for (std::int64_t at = begin; at < end; at += kUnitBytes) {
       const std::int64_t unit = at / kUnitBytes;
       if (is_asked(unit)) continue;
-      asked_[static_cast<std::size_t>(unit / 8)].fetch_or(
+      asked()[static_cast<std::size_t>(unit / 8)].fetch_or(
           static_cast<std::uint8_t>(1 << (unit % 8)), std::memory_order_relaxed);
       const std::int64_t length = std::min(kUnitBytes, end - at);
       if (!wider.empty() && wider.back().offset + wider.back().length == at)

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include "cellfeed/exec/available_memory.h"
+#include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/io/byte_source.h"
 
 namespace cellfeed::io {
@@ -43,6 +43,8 @@ class ReadAhead {
   std::vector<std::int64_t> sample(std::int64_t n_items, const AppendRanges& append) const;
   void choose_width(std::vector<std::int64_t> missing) const;
   std::vector<ByteRange> widen(const std::vector<ByteRange>& reads) const;
+  using Bits = std::vector<std::atomic<std::uint8_t>>;
+  Bits& asked() const;
   bool is_asked(std::int64_t unit) const;
 
   const ByteSource& source_;
@@ -51,8 +53,7 @@ class ReadAhead {
   mutable std::atomic<std::int32_t> calls_without_looking_{0};
   mutable std::atomic<bool> is_widening_{false};
   mutable std::atomic<std::int32_t> n_widened_{0};  // calls
-  mutable std::once_flag has_asked_;
-  mutable std::vector<std::atomic<std::uint8_t>> asked_;  // a bit for each unit of the source
+  mutable exec::PerProcess<Bits> asked_;            // a bit for each unit of the source
 };
 
 }  // namespace cellfeed::io

@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <mutex>
 #include <new>
 #include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::io {
@@ -39,6 +41,13 @@ Memory map_memory(std::size_t bytes) {
   if (skip > 0) ::munmap(begin, skip);
   if (skip < kHugePageBytes) ::munmap(begin + skip + bytes, kHugePageBytes - skip);
   ::madvise(begin + skip, bytes, MADV_HUGEPAGE);  // advice: without huge pages all is well too
+  // A forked child does not get the pages: a device that writes to them while the process forks
+  // would else write to pages that the parent has no longer.
+  if (::madvise(begin + skip, bytes, MADV_DONTFORK) != 0) {
+    const int error_number = errno;
+    ::munmap(begin + skip, bytes);
+    throw_errno(error_number, {}, "keep a read buffer from forked children");
+  }
   return {begin + skip, bytes};
 }
 
@@ -89,10 +98,8 @@ class Slab {
   Slab(const std::shared_ptr<IdleMemory>& idle, std::size_t bytes)
       : idle_(idle), memory_(idle->take(bytes)) {}
   ~Slab() {
-    if (exec::fork_generation() == generation_)
-      idle_->give_back(memory_);
-    else
-      unmap(memory_);  // the parent's lock may be held for ever
+    // A forked child has not got the memory, and must not wait for the parent's lock.
+    if (exec::fork_generation() == generation_) idle_->give_back(memory_);
   }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;

@@ -1,6 +1,7 @@
 // ReadBuffer: memory that reads land in, cut from slabs of huge pages that are used again and
 // again: a read meets pages that are there, which costs the kernel less than clearing fresh ones.
-// Thread-safe: buffers may come and go on any thread; one buffer belongs to one owner.
+// Thread-safe: buffers may come and go on any thread; one buffer belongs to one owner. A forked
+// child has not got their memory.
 #pragma once
 
 #include <cstddef>

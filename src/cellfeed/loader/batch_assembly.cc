@@ -1,29 +1,13 @@
 #include "cellfeed/loader/batch_assembly.h"
 
-#include <cmath>
 #include <limits>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/loader/label_entropy.h"
 
 namespace cellfeed::loader {
 namespace {
-
-// Shannon entropy of the labels present, in bits; missing ones count in none.
-double entropy_bits(std::span<const std::int64_t> codes, std::size_t n_categories) {
-  std::vector<std::int64_t> counts(n_categories);
-  double n = 0;
-  for (const std::int64_t code : codes)
-    if (code >= 0) {
-      ++counts[static_cast<std::size_t>(code)];
-      ++n;
-    }
-  double bits = 0;
-  for (const std::int64_t count : counts)
-    if (count > 0)
-      bits -= static_cast<double>(count) / n * std::log2(static_cast<double>(count) / n);
-  return bits;
-}
 
 // The batches on their way take more than this: in the caches they would push out one another, and
 // what is being read. Half the last cache of most machines; smaller ones gain from being in it
@@ -36,9 +20,12 @@ std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch) 
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
   const auto n = static_cast<std::int64_t>(batch.plan.rows.size());
   const Recycler& recycler = *core.recycler;
+  std::int64_t bytes = n * 9;  // rows and marks of padding
+  for (const auto& column : core.obs)
+    bytes += recycler.taken_bytes(n * static_cast<std::int64_t>(dtype_bytes(column->dtype())));
   if (core.options.output == Output::kDense)
-    return recycler.taken_bytes(n * core.pipeline->genes().size() * value_bytes);
-  return recycler.taken_bytes(batch.max_nnz * value_bytes) +
+    return bytes + recycler.taken_bytes(n * core.pipeline->genes().size() * value_bytes);
+  return bytes + recycler.taken_bytes(batch.max_nnz * value_bytes) +
          recycler.taken_bytes(batch.max_nnz * 4) + n * 8;
 }
 
@@ -80,9 +67,8 @@ void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
                              core.recycler->take_obs(places.size() * dtype_bytes(column->dtype()))};
     column->gather(places, values.bytes.data());
     if (column->is_categorical())
-      core.counters->entropy_bits[c] +=
-          entropy_bits({reinterpret_cast<const std::int64_t*>(values.bytes.data()), places.size()},
-                       column->categories().size());
+      core.counters->entropy_bits[c] += label_entropy_bits(
+          {reinterpret_cast<const std::int64_t*>(values.bytes.data()), places.size()});
     batch.obs.push_back(std::move(values));
   }
 }
@@ -97,9 +83,11 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
   plans[0].rows.assign(rows.begin(), rows.end());
   Window window(*core.collection, std::move(plans));
   const auto pool = exec::shared_pool(core.options.threads);
-  window.fetch([&](std::int64_t n,
-                   const std::function<void(std::int64_t)>& task) { pool->parallel_for(n, task); },
-               *core.counters);
+  window.fetch(
+      [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
+        pool->parallel_for(n, task, core.inflating_threads);
+      },
+      *core.counters);
   matrix::Batch batch = make_batch(core, window, 0);
   const auto& slices = window.batch(0).slices;
   pool->parallel_for(static_cast<std::int64_t>(slices.size()), [&](std::int64_t s) {

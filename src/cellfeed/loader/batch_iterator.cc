@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,6 +14,7 @@
 #include "cellfeed/exec/byte_budget.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/exec/thread_start.h"
 #include "cellfeed/loader/batch_assembly.h"
 #include "cellfeed/loader/window.h"
 #include "cellfeed/loader/window_size.h"
@@ -38,20 +39,22 @@ struct PendingBatch {
 
 struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State> {
   State(std::shared_ptr<const LoaderCore> loader_core, sampling::Plan batch_plan,
-        std::int64_t first_batch, std::int64_t batch_step)
+        std::int64_t first_batch, std::int64_t batch_step,
+        std::shared_ptr<exec::ThreadPool> decoders)
       : core(std::move(loader_core)),
         plan(std::move(batch_plan)),
         first(first_batch),
         step(batch_step),
-        pool(exec::shared_pool(core->options.threads)),
-        budget(core->queue_bytes) {}
+        pool(decoders ? std::move(decoders) : exec::shared_pool(core->options.threads)),
+        budget(core->account->budget()) {}
 
   std::int64_t n_batches() const {
     return std::max<std::int64_t>(0, (plan.n_batches() - first + step - 1) / step);
   }
-  void drive();
+  void drive() noexcept;
   void begin_batches();
-  void read_windows();
+  void read_windows() noexcept;
+  std::exception_ptr read_until_over();
   std::shared_ptr<Window> take_window();
   std::shared_ptr<Window> make_window(std::vector<sampling::BatchPlan> plans);
   bool has_room_ahead(bool waits);
@@ -72,23 +75,25 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   const std::int64_t first;
   const std::int64_t step;
   const std::shared_ptr<exec::ThreadPool> pool;
-  exec::ByteBudget budget;
+  exec::ByteBudget& budget;  // of all iterators of the loader
   const std::uint64_t generation = exec::fork_generation();
 
   std::stop_source stop;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::shared_ptr<PendingBatch>> queue;
-  std::deque<std::shared_ptr<Window>> next_windows;  // read, and not yet taken by the driver
-  std::exception_ptr read_error;                     // comes after next_windows
-  std::int64_t windows_ahead = 0;                    // begun, and not yet taken; bytes as stored
+  // Lists: they are made and emptied without memory, where there may be none left.
+  std::list<std::shared_ptr<PendingBatch>> queue;
+  std::list<std::shared_ptr<Window>> next_windows;  // read, and not yet taken by the driver
+  std::exception_ptr read_error;                    // comes after next_windows
+  std::exception_ptr driver_error;                  // comes after queue
+  std::int64_t windows_ahead = 0;                   // begun, and not yet taken; bytes as stored
   std::int64_t bytes_ahead = 0;
   std::int64_t live_windows = 0;
   bool is_read_out = false;   // there will be no more windows
   bool is_abandoned = false;  // nobody wants more windows
   bool is_finished = false;
   std::int64_t last_ns = 0;  // of the first next(), then of the latest batch
-  std::thread driver;
+  std::jthread driver;
 };
 
 namespace {
@@ -110,27 +115,27 @@ Registry& registry() {
 
 // Batches are begun here while the next window is read by a thread of its own: a disk that is
 // waited for is always busy.
-void BatchIterator::State::drive() {
-  std::thread reader;
+//
+// What is caught on these threads is kept without asking for memory: it may be what is lacking.
+void BatchIterator::State::drive() noexcept {
+  std::jthread reader;
+  std::exception_ptr error;
   try {
-    reader = std::thread([this] { read_windows(); });
+    reader = exec::start_thread([this](const std::stop_token&) { read_windows(); });
     begin_batches();
   } catch (...) {
-    auto failed = std::make_shared<PendingBatch>();
-    failed->error = std::current_exception();
-    failed->is_ready = true;
-    const std::lock_guard lock(mutex);
-    queue.push_back(std::move(failed));
+    error = std::current_exception();
   }
   {
     const std::lock_guard lock(mutex);
+    if (!stop.stop_requested()) driver_error = std::move(error);
     is_abandoned = true;
     is_finished = true;
     changed.notify_all();
   }
   if (reader.joinable()) reader.join();
   // A window is destroyed without the lock, because that takes it.
-  std::deque<std::shared_ptr<Window>> unwanted;
+  std::list<std::shared_ptr<Window>> unwanted;
   const std::lock_guard lock(mutex);
   unwanted.swap(next_windows);
 }
@@ -140,10 +145,15 @@ void BatchIterator::State::begin_batches() {
     for (std::size_t b = 0; b < window->n_batches() && !stop.stop_requested(); ++b) {
       const auto pending = begin_batch(window, b);
       if (!pending) break;
-      const auto self = shared_from_this();
-      for (const Slice& slice : window->batch(b).slices)
-        pool->submit(
-            [self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
+      try {
+        const auto self = shared_from_this();
+        for (const Slice& slice : window->batch(b).slices)
+          pool->submit(
+              [self, window, b, slice, pending] { self->run_slice(*window, b, slice, *pending); });
+      } catch (...) {
+        fail(*pending);  // it waits in the queue, for slices that nobody decodes
+        throw;
+      }
     }
   }
 }
@@ -168,12 +178,13 @@ std::shared_ptr<Window> BatchIterator::State::take_window() {
 
 // Windows are begun ahead of the one that is waited for, so that a disk has its next reads while it
 // does the last of these. The first is waited for alone: nothing delays the first batch.
-void BatchIterator::State::read_windows() {
-  std::deque<std::shared_ptr<Window>> begun;
+std::exception_ptr BatchIterator::State::read_until_over() {
+  std::list<std::shared_ptr<Window>> begun;
   std::shared_ptr<Window> planned;
   std::exception_ptr error;
+  const std::int64_t room = std::max(budget.limit() - core->inflating_bytes, budget.limit() / 4);
   WindowSizer sizer(*core->collection, {plan, first, step, n_batches()},
-                    {budget.limit(), core->caches_everything});
+                    {room, core->caches_everything});
   bool is_first = true;
   const auto begin_more = [&] {
     while (!error && has_room_ahead(begun.empty())) {
@@ -188,23 +199,26 @@ void BatchIterator::State::read_windows() {
       if (std::exchange(is_first, false)) return;
     }
   };
-  try {
-    for (;;) {
-      try {
-        begin_more();
-      } catch (...) {
-        error = std::current_exception();  // comes after the windows that are begun
-      }
-      if (begun.empty() || is_over()) break;
-      begun.front()->wait(*core->counters);
-      hand_over(std::move(begun.front()));
-      begun.pop_front();
+  for (;;) {
+    try {
+      begin_more();
+    } catch (...) {
+      error = std::current_exception();  // comes after the windows that are begun
     }
+    if (begun.empty() || is_over()) return error;
+    begun.front()->wait(*core->counters);
+    hand_over(std::move(begun.front()));
+    begun.pop_front();
+  }
+}
+
+void BatchIterator::State::read_windows() noexcept {
+  std::exception_ptr error;
+  try {
+    error = read_until_over();
   } catch (...) {
     error = std::current_exception();
   }
-  planned.reset();
-  begun.clear();
   const std::lock_guard lock(mutex);
   read_error = std::move(error);
   is_read_out = true;
@@ -230,16 +244,15 @@ bool BatchIterator::State::has_room_ahead(bool waits) {
 
 // Takes what the window needs from the budget. Windows further ahead leave half of it to others.
 bool BatchIterator::State::admit_window(Window& window, bool waits) {
-  const std::int64_t bytes = window.plan_fetch_bytes();
-  if (bytes == 0) return true;
+  const std::int64_t bytes =
+      window.plan_fetch_bytes() + window.list_bytes() + core->inflating_bytes;
   if (waits) {
     window.lease = wait_for_bytes(bytes, true);
-    return true;
+    return !is_over();
   }
   if (budget.used() + bytes > budget.limit() / 2) return false;
   auto lease = budget.try_acquire(bytes);
   if (!lease) return false;
-  core->counters->peak_bytes = std::max(core->counters->peak_bytes.load(), budget.used());
   window.lease = std::move(*lease);
   return true;
 }
@@ -247,15 +260,17 @@ bool BatchIterator::State::admit_window(Window& window, bool waits) {
 void BatchIterator::State::begin_window(Window& window) {
   window.fetch(
       [&](std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
-        pool->parallel_for(tasks, [&](std::int64_t i) {
-          if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "loading was stopped");
-          task(i);
-        });
+        pool->parallel_for(
+            tasks,
+            [&](std::int64_t i) {
+              if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "loading was stopped");
+              task(i);
+            },
+            core->inflating_threads);
       },
       *core->counters);
-  // What was planned is what scattered rows need at most.
-  if (core->collection->inflated_bytes() == 0)
-    window.lease.shrink(std::min(window.lease.bytes(), window.bytes_held()));
+  // What was planned is what scattered rows need at most; and inflating is over.
+  if (window.lease.bytes() > 0) window.lease.set(window.bytes_held() + window.list_bytes());
   const std::lock_guard lock(mutex);
   ++windows_ahead;
   bytes_ahead += window.bytes_used();
@@ -269,15 +284,16 @@ void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
 }
 
 std::shared_ptr<Window> BatchIterator::State::make_window(std::vector<sampling::BatchPlan> plans) {
-  const auto self = shared_from_this();
-  std::shared_ptr<Window> window(new Window(*core->collection, std::move(plans)),
-                                 [self](Window* done) {
-                                   delete done;
-                                   self->forget_window();
-                                 });
-  const std::lock_guard lock(mutex);
-  ++live_windows;
-  return window;
+  auto window = std::make_unique<Window>(*core->collection, std::move(plans));
+  {
+    const std::lock_guard lock(mutex);
+    ++live_windows;
+  }
+  // Where this throws, the window is forgotten too.
+  return {window.release(), [self = shared_from_this()](Window* done) {
+            delete done;
+            self->forget_window();
+          }};
 }
 
 void BatchIterator::State::forget_window() noexcept {
@@ -287,16 +303,18 @@ void BatchIterator::State::forget_window() noexcept {
 }
 
 // Waits for room, but never for itself: a batch before which all were handed over, and a window
-// before which all were decoded, are admitted even where they exceed the budget.
+// before which all were decoded, are admitted, and counted, even where they exceed the budget.
 exec::ByteBudget::Lease BatchIterator::State::wait_for_bytes(std::int64_t bytes, bool is_window) {
   std::unique_lock lock(mutex);
   for (;;) {
     if (is_reading_over()) return {};
-    if (auto lease = budget.try_acquire(bytes)) {
-      core->counters->peak_bytes = std::max(core->counters->peak_bytes.load(), budget.used());
-      return std::move(*lease);
-    }
-    if (queue.empty() && (!is_window || live_windows <= 1)) return {};
+    if (auto lease = budget.try_acquire(bytes)) return std::move(*lease);
+    lock.unlock();
+    core->recycler->drop_kept();
+    lock.lock();
+    if (is_reading_over()) return {};
+    if (auto lease = budget.try_acquire(bytes)) return std::move(*lease);
+    if (queue.empty() && (!is_window || live_windows <= 1)) return budget.take(bytes);
     changed.wait(lock);
   }
 }
@@ -350,8 +368,10 @@ void BatchIterator::State::fail(PendingBatch& pending) noexcept {
 // ---- the consumer
 
 BatchIterator::BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan,
-                             std::int64_t first, std::int64_t step)
-    : state_(std::make_shared<State>(std::move(core), std::move(plan), first, step)) {
+                             std::int64_t first, std::int64_t step,
+                             std::shared_ptr<exec::ThreadPool> pool)
+    : state_(
+          std::make_shared<State>(std::move(core), std::move(plan), first, step, std::move(pool))) {
   if (first < 0 || step < 1)
     throw_invalid("batches are taken from first >= 0 by step >= 1: {}, {}", first, step);
   Registry& live = registry();
@@ -377,11 +397,12 @@ BatchIterator::~BatchIterator() {
 
 void BatchIterator::stop() noexcept {
   if (exec::fork_generation() != state_->generation) return;
-  std::deque<std::shared_ptr<PendingBatch>> dropped;
+  std::list<std::shared_ptr<PendingBatch>> dropped;
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop.request_stop();
     dropped.swap(state_->queue);
+    state_->driver_error = nullptr;
     state_->is_finished = true;
     state_->changed.notify_all();
   }
@@ -397,35 +418,53 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms,
   const std::int64_t start = now_ns();
   std::unique_lock lock(state.mutex);
   if (state.last_ns == 0) state.last_ns = start;
-  if (!state.driver.joinable() && !state.stop.stop_requested())
-    state.driver = std::thread([self = state_] { self->drive(); });
+  if (!state.driver.joinable() && !state.stop.stop_requested()) {
+    try {
+      state.driver = exec::start_thread([self = state_](const std::stop_token&) { self->drive(); });
+    } catch (...) {
+      state.is_finished = true;
+      state.stop.request_stop();
+      throw;
+    }
+  }
   const auto is_settled = [&] {
     return state.queue.empty() ? state.is_finished : state.queue.front()->is_ready;
   };
   const bool settled = state.changed.wait_for(lock, std::chrono::milliseconds(wait_ms), is_settled);
   state.core->counters->wait_ns += now_ns() - start;
   if (!settled) return Status::kWaiting;
-  if (state.queue.empty()) return Status::kEnd;
+  if (state.queue.empty()) {
+    if (state.driver_error) std::rethrow_exception(std::exchange(state.driver_error, nullptr));
+    return Status::kEnd;
+  }
   std::int64_t ready = 0;
   for (const auto& pending : state.queue) ready += pending->is_ready ? 1 : 0;
   state.core->counters->ready_sum += ready;
   const auto pending = std::move(state.queue.front());
   state.queue.pop_front();
   pending->lease.release();
+  // Taken along: a thread of the pool may still hold the batch, and go after this one looks at it.
+  std::exception_ptr error = std::exchange(pending->error, nullptr);
   state.changed.notify_all();
   lock.unlock();
-  if (pending->error) {
+  if (error) {
     stop();
-    std::rethrow_exception(pending->error);
+    std::rethrow_exception(std::move(error));
   }
   auto& counters = *state.core->counters;
   const std::int64_t now = now_ns();
   counters.elapsed_ns += now - std::exchange(state.last_ns, now);
   ++counters.batches;
+  counters.peak_bytes = state.core->cache_bytes + state.core->thread_bytes + state.budget.peak();
   counters.cells += pending->batch.n_rows();
   if (const auto* csr = std::get_if<matrix::CsrBlock>(&pending->batch.x))
     counters.nonzeros += csr->indptr[csr->n_rows];
-  *batch = std::make_shared<LoadedBatch>(std::move(pending->batch), state.core->recycler);
+  try {
+    *batch = std::make_shared<LoadedBatch>(std::move(pending->batch), state.core->recycler);
+  } catch (...) {
+    stop();  // a batch is lost: no other may come after it
+    throw;
+  }
   return Status::kReady;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/loader/loader_core.h"
 #include "cellfeed/sampling/plan.h"
 
@@ -19,8 +20,9 @@ class BatchIterator {
   enum class Status { kReady, kWaiting, kEnd };
 
   // Yields batches first, first + step, ... of the plan: a worker process takes its share that way.
+  // pool: decodes; null for the process's own of the loader's number of threads.
   BatchIterator(std::shared_ptr<const LoaderCore> core, sampling::Plan plan, std::int64_t first = 0,
-                std::int64_t step = 1);
+                std::int64_t step = 1, std::shared_ptr<exec::ThreadPool> pool = nullptr);
   ~BatchIterator();
   BatchIterator(const BatchIterator&) = delete;
   BatchIterator& operator=(const BatchIterator&) = delete;

@@ -7,6 +7,7 @@
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/counters.h"
+#include "cellfeed/loader/memory_account.h"
 #include "cellfeed/loader/options.h"
 #include "cellfeed/loader/recycler.h"
 #include "cellfeed/loader/row_pipeline.h"
@@ -18,11 +19,18 @@ struct LoaderCore : std::enable_shared_from_this<LoaderCore> {
   LoaderOptions options;
   std::shared_ptr<const RowPipeline> pipeline;
   std::vector<std::shared_ptr<const collection::JoinedColumn>> obs;
+  std::shared_ptr<const MemoryAccount> account;  // of queue_bytes
   std::shared_ptr<Recycler> recycler;
   std::shared_ptr<Counters> counters;
-  // Parts of the memory budget: inflated chunks that stay; read-ahead and finished batches.
+  // Parts of the memory budget: inflated chunks that stay; what each thread decodes in; and the
+  // rest, for read-ahead, what is being inflated, finished batches and buffers that are used again.
   std::int64_t cache_bytes = 0;
+  std::int64_t thread_bytes = 0;
   std::int64_t queue_bytes = 0;
+  // Inflating takes memory for each thread that does it, so that few may where chunks are large.
+  int inflating_threads = 1;
+  std::int64_t inflating_bytes = 0;  // of all of them
+  std::shared_ptr<const collection::CacheShare> cache_share;
   // True when the cache holds every chunk of the files, so that reading needs no memory of its own.
   bool caches_everything = false;
 };

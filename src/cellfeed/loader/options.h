@@ -17,13 +17,14 @@ enum class Output { kCsr, kDense };
 struct LoaderOptions {
   Output output = Output::kCsr;
   DType dtype = DType::kF32;  // of the batch's values
-  Casting casting = Casting::kExact;
+  Casting casting = Casting::kRound;
   std::vector<std::string> obs{};  // columns that come with each batch
   std::vector<std::shared_ptr<const transform::Transform>> transforms{};  // applied in this order
-  // Bytes of read-ahead, inflated chunks and finished batches together. More lets compressed files
-  // inflate each chunk less often. One batch larger than this is still loaded, alone.
+  // Bytes of read-ahead, chunks being inflated and kept inflated, and finished batches together, at
+  // least exec::kMinMemoryBudget. More lets compressed files inflate each chunk less often. One
+  // batch larger than this is still loaded, alone. What the consumer has taken is its own.
   std::int64_t memory_budget = std::int64_t{2} << 30;
-  int threads = 0;           // 0: one a processor this process may use
+  int threads = 0;           // 1 to exec::kMaxThreads; 0: one a processor this process may use
   int prefetch_batches = 0;  // finished batches that may wait; 0: 2 * threads + 2
   // Where batches lie, for copies to a GPU that nobody waits for; null: in ordinary memory, of huge
   // pages.

@@ -175,10 +175,13 @@ TEST(PinnedMemory, MemoryThatCannotBeUsedIsGivenBack) {
 
 TEST(PinnedMemory, BudgetCountsWhatTorchRoundsUpTo) {
   const auto memory = std::make_shared<PinnedMemory>(fake_torch());
-  const Recycler recycler(4, memory);
+  const auto account = std::make_shared<const MemoryAccount>(std::int64_t{1} << 30);
+  const Recycler recycler(4, account, memory);
   EXPECT_EQ(recycler.taken_bytes(8 << 20), 16 << 20);
   EXPECT_EQ(recycler.taken_bytes((8 << 20) - 64), 8 << 20);
-  EXPECT_EQ(Recycler(4).taken_bytes(100), 100);
+  // A kept buffer has room for somewhat longer rows; large ones are whole huge pages.
+  EXPECT_EQ(Recycler(4, account).taken_bytes(800), 900);
+  EXPECT_EQ(Recycler(4, account).taken_bytes(8 << 20), 10 << 20);
 }
 
 TEST(PinnedMemory, AForkedChildLeavesTorchAlone) {

@@ -1,5 +1,7 @@
 #include "cellfeed/loader/recycler.h"
 
+#include <new>
+
 namespace cellfeed::loader {
 namespace {
 
@@ -14,14 +16,20 @@ void resize(Buffer& buffer, std::size_t size) {
 
 }  // namespace
 
+Recycler::State& Recycler::state() {
+  return *state_.get([] { return std::make_unique<State>(); });
+}
+
+// A buffer that was kept is paid for by the batch that takes it: its lease ends here.
 matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size) {
   if (pinned_) return matrix::Buffer<std::int32_t>(size, pinned_);
   matrix::Buffer<std::int32_t> buffer;
   {
-    const std::lock_guard lock(mutex_);
-    if (!indices_.empty()) {
-      buffer = std::move(indices_.back());
-      indices_.pop_back();
+    State& own = state();
+    const std::lock_guard lock(own.mutex);
+    if (!own.indices.empty()) {
+      buffer = std::move(own.indices.back().buffer);
+      own.indices.pop_back();
     }
   }
   resize(buffer, size);
@@ -32,10 +40,12 @@ matrix::ValueBuffer Recycler::take_values(DType dtype, std::size_t size) {
   if (pinned_) return matrix::make_value_buffer(dtype, size, pinned_);
   matrix::ValueBuffer values = matrix::make_value_buffer(dtype, 0);
   {
-    const std::lock_guard lock(mutex_);
-    if (!values_.empty()) {
-      if (matrix::value_buffer_dtype(values_.back()) == dtype) values = std::move(values_.back());
-      values_.pop_back();
+    State& own = state();
+    const std::lock_guard lock(own.mutex);
+    if (!own.values.empty()) {
+      auto& kept = own.values.back().buffer;
+      if (matrix::value_buffer_dtype(kept) == dtype) values = std::move(kept);
+      own.values.pop_back();
     }
   }
   std::visit([size](auto& buffer) { resize(buffer, size); }, values);
@@ -47,20 +57,42 @@ matrix::Buffer<std::byte> Recycler::take_obs(std::size_t bytes) {
 }
 
 std::int64_t Recycler::taken_bytes(std::int64_t bytes) const {
-  if (!pinned_) return bytes;
-  return static_cast<std::int64_t>(
-      pinned_->taken_bytes(static_cast<std::size_t>(bytes) + matrix::kPaddingBytes));
+  const auto size = static_cast<std::size_t>(bytes);
+  if (!pinned_) return static_cast<std::int64_t>(matrix::block_bytes(with_slack(size)));
+  return static_cast<std::int64_t>(pinned_->taken_bytes(size + matrix::kPaddingBytes));
 }
 
-void Recycler::give_back(matrix::Batch& batch) {
+template <typename Buffer>
+void Recycler::keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes) {
+  if (kept.size() >= max_kept_ || bytes == 0) return;
+  if (auto lease =
+          account_->budget().try_acquire(static_cast<std::int64_t>(matrix::block_bytes(bytes))))
+    kept.push_back({std::move(buffer), std::move(*lease)});
+}
+
+void Recycler::give_back(matrix::Batch& batch) noexcept {
   if (pinned_) return;
-  const std::lock_guard lock(mutex_);
-  if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) {
-    if (indices_.size() < max_kept_) indices_.push_back(std::move(csr->indices));
-    if (values_.size() < max_kept_) values_.push_back(std::move(csr->values));
-  } else if (values_.size() < max_kept_) {
-    values_.push_back(std::move(std::get<matrix::DenseBlock>(batch.x).values));
+  const auto bytes_of = [](const auto& buffer) { return buffer.capacity_bytes(); };
+  auto* csr = std::get_if<matrix::CsrBlock>(&batch.x);
+  auto& values = csr != nullptr ? csr->values : std::get<matrix::DenseBlock>(batch.x).values;
+  // What is not kept, for want of room or of memory for the list, goes with the batch.
+  try {
+    State& own = state();
+    const std::lock_guard lock(own.mutex);
+    if (csr != nullptr) keep(own.indices, csr->indices, bytes_of(csr->indices));
+    keep(own.values, values, std::visit(bytes_of, values));
+  } catch (const std::bad_alloc&) {
+    return;
   }
+}
+
+void Recycler::drop_kept() {
+  State& own = state();
+  std::vector<Kept<matrix::Buffer<std::int32_t>>> indices;  // freed after the lock
+  std::vector<Kept<matrix::ValueBuffer>> values;
+  const std::lock_guard lock(own.mutex);
+  indices.swap(own.indices);
+  values.swap(own.values);
 }
 
 }  // namespace cellfeed::loader

@@ -1,6 +1,8 @@
 // Recycler: keeps the buffers of batches that are done with, so that the next ones need no fresh
-// pages. Page-locked ones go back to torch, which knows when a GPU has read them.
-// Thread-safe. Lifetime: shared by a loader and every batch it made.
+// pages, as long as the memory account has room for them. Page-locked ones go back to torch, which
+// knows when a GPU has read them.
+// Thread-safe. Lifetime: shared by a loader and every batch it made. A forked child starts with
+// none.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/loader/memory_account.h"
 #include "cellfeed/loader/pinned_memory.h"
 #include "cellfeed/matrix/batch.h"
 
@@ -16,22 +20,38 @@ namespace cellfeed::loader {
 
 class Recycler {
  public:
-  explicit Recycler(std::size_t max_kept, std::shared_ptr<PinnedMemory> pinned = nullptr)
-      : max_kept_(max_kept), pinned_(std::move(pinned)) {}
+  Recycler(std::size_t max_kept, std::shared_ptr<const MemoryAccount> account,
+           std::shared_ptr<PinnedMemory> pinned = nullptr)
+      : max_kept_(max_kept), account_(std::move(account)), pinned_(std::move(pinned)) {}
   matrix::Buffer<std::int32_t> take_indices(std::size_t size);
   matrix::ValueBuffer take_values(DType dtype, std::size_t size);
   matrix::Buffer<std::byte> take_obs(std::size_t bytes);
-  void give_back(matrix::Batch& batch);
+  void give_back(matrix::Batch& batch) noexcept;
+  // Frees what is kept: others need the memory more.
+  void drop_kept();
   // What a buffer of so many bytes takes of the memory budget.
   std::int64_t taken_bytes(std::int64_t bytes) const;
   const PinnedMemory* pinned() const { return pinned_.get(); }  // null: batches are not page-locked
 
  private:
+  template <typename Buffer>
+  struct Kept {
+    Buffer buffer;
+    exec::ByteBudget::Lease lease;
+  };
+  struct State {
+    std::mutex mutex;
+    std::vector<Kept<matrix::Buffer<std::int32_t>>> indices;
+    std::vector<Kept<matrix::ValueBuffer>> values;
+  };
+  State& state();
+  template <typename Buffer>
+  void keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes);
+
   const std::size_t max_kept_;
+  const std::shared_ptr<const MemoryAccount> account_;
   const std::shared_ptr<PinnedMemory> pinned_;
-  std::mutex mutex_;
-  std::vector<matrix::Buffer<std::int32_t>> indices_;
-  std::vector<matrix::ValueBuffer> values_;
+  exec::PerProcess<std::unique_ptr<State>> state_;
 };
 
 // A batch that gives its buffers back when nobody holds it any more.

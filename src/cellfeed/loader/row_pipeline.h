@@ -1,15 +1,16 @@
-// RowPipeline: what happens to a decoded row before it is in the batch: gene join, then the
-// transforms in order. A selection of genes that comes first is one move with the join.
+// RowPipeline: what happens to a decoded row before it is in the batch: the transforms in order,
+// over all genes of its store, and the columns that gene join and selections leave, in one move.
 // Thread-safe: immutable. Lifetime: the collection outlives it.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <list>
 #include <span>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/options.h"
+#include "cellfeed/transform/fusion.h"
 
 namespace cellfeed::loader {
 
@@ -23,23 +24,25 @@ class RowPipeline {
 
   // True when rows of this store reach the batch as they are decoded.
   bool is_identity(std::int64_t store) const {
-    return transforms_.empty() && maps_[static_cast<std::size_t>(store)].empty();
+    return stages_.whole_row.empty() && stages_.kept_genes.empty() &&
+           maps_[static_cast<std::size_t>(store)].empty();
   }
   void apply(std::int64_t store, transform::Row& row) const;
   const matrix::GeneAxis& genes() const { return genes_; }
 
  private:
   using Map = std::span<const std::int32_t>;
-  void compose_maps(const collection::Collection& collection, Map selection);
+  // Genes of the collection's axis -> the batch's columns; empty without selections.
+  std::vector<std::int32_t> compose_selections() const;
+  void compose_maps(const collection::Collection& collection);
 
-  std::vector<std::shared_ptr<const transform::Transform>> transforms_;
+  transform::Stages stages_;
   // Of each store: its columns -> the batch's, -1 = dropped; empty where they stay as they are.
   std::vector<Map> maps_;
   // What owns maps that are not a join's.
-  std::vector<std::vector<std::int32_t>> composed_;
-  std::shared_ptr<const transform::Transform> selection_;
+  std::list<std::vector<std::int32_t>> composed_;
   matrix::GeneAxis genes_;
-  bool needs_library_size_ = false;
+  bool needs_library_size_ = false;  // of the stage of kept genes
 };
 
 }  // namespace cellfeed::loader

@@ -1,4 +1,5 @@
-// The pipeline of a row against the gene join and the transforms as they are written, one by one.
+// The pipeline of a row against the transforms one by one, and then the gene join and the
+// selections.
 #include "cellfeed/loader/row_pipeline.h"
 
 #include <gmock/gmock.h>
@@ -63,13 +64,19 @@ Cell changed(Cell cell, const Apply& apply) {
 Cell one_by_one(const collection::Collection& cells, std::int64_t store,
                 const Transforms& transforms, Cell cell) {
   return changed(std::move(cell), [&](transform::Row& row) {
-    for (std::int32_t i = 0; i < row.size; ++i)
-      row.library_size += static_cast<const float*>(row.values)[i];
+    const auto is_selection = [](const auto& transform) {
+      return transform->name() == "SelectGenes";
+    };
+    for (const auto& transform : transforms) {
+      if (is_selection(transform)) continue;
+      row.library_size = transform::library_size(row);
+      transform->apply(row);
+    }
     if (const auto map = cells.gene_map(store); !map.empty()) transform::remap_row(row, map);
     matrix::GeneAxis genes = cells.genes();
     for (const auto& transform : transforms) {
-      const auto bound = transform->bind(genes);
-      (bound ? bound : transform)->apply(row);
+      if (!is_selection(transform)) continue;
+      transform->bind(genes)->apply(row);
       genes = transform->output_genes(genes);
     }
   });
@@ -86,7 +93,8 @@ TEST(RowPipeline, IsTheJoinAndTheTransformsOneByOne) {
   for (const auto how : {collection::Join::kOuter, collection::Join::kInner})
     for (const Transforms& transforms :
          {Transforms{}, Transforms{select}, Transforms{normalize, log1p, select},
-          Transforms{select, fewer, log1p}, Transforms{normalize}}) {
+          Transforms{select, fewer, log1p}, Transforms{normalize}, Transforms{normalize, normalize},
+          Transforms{log1p, select, normalize, fewer, log1p}}) {
       const auto cells = join(widths, how);
       const RowPipeline pipeline(*cells, {.transforms = transforms});
       for (std::size_t s = 0; s < widths.size(); ++s) {

@@ -81,7 +81,7 @@ TuningResult tune(std::shared_ptr<const collection::Collection> cells,
   std::vector<std::int32_t> codes;
   if (!options.label.empty()) codes = label_codes(*cells, options.label);
   const auto label_of = [&](std::int64_t row) { return codes[row]; };
-  const int threads = options.threads > 0 ? options.threads : exec::default_thread_count();
+  const int threads = exec::checked_thread_count(options.threads);
   for (const std::int64_t block : kBlockSizes)
     for (const std::int64_t factor : kFetchFactors) {
       // The fetch factor changes neither storage order nor true random.

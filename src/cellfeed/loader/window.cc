@@ -13,8 +13,10 @@ namespace {
 // Rows a thread takes at a time: enough to hide the cost of handing them out, few enough to share a
 // batch evenly.
 constexpr std::int64_t kSliceRows = 64;
-// Rows decoded before their transforms run, while they are still in the cache.
+// Rows decoded before their transforms run, while they are still in the cache; fewer where they are
+// long, so that what a thread decodes in stays small.
 constexpr std::int64_t kCacheRows = 8;
+constexpr std::int64_t kCacheEntries = 32 << 10;
 
 void* value_at(matrix::ValueBuffer& values, std::int64_t place) {
   return std::visit([place](auto& buffer) -> void* { return buffer.data() + place; }, values);
@@ -47,6 +49,15 @@ std::vector<Slice> cut_into_slices(std::vector<Piece>& pieces) {
     }
   pieces = std::move(cut);
   return slices;
+}
+
+std::int64_t end_of_step(const StoreRequest& request, std::int64_t begin, std::int64_t end) {
+  std::int64_t at = begin;
+  for (std::int64_t entries = 0; at < std::min(end, begin + kCacheRows); ++at) {
+    entries += request.sizes[at];
+    if (at > begin && entries > kCacheEntries) break;
+  }
+  return at;
 }
 
 }  // namespace
@@ -96,6 +107,14 @@ std::int64_t Window::plan_fetch_bytes() const {
   for (const auto& request : requests_)
     bytes += collection_.store(request.store).plan_fetch_bytes(request.rows);
   return bytes;
+}
+
+std::int64_t Window::list_bytes() const {
+  constexpr auto kRowBytes = static_cast<std::int64_t>(
+      5 * sizeof(std::int64_t) + sizeof(collection::RowPlace) + sizeof(Piece));
+  std::int64_t rows = 0;
+  for (const auto& batch : batches_) rows += std::ssize(batch.places);
+  return rows * kRowBytes;
 }
 
 void Window::fetch(const collection::ParallelFor& parallel, Counters& counters) {
@@ -159,9 +178,8 @@ void Window::decode_slice(std::size_t b, const Slice& slice, const RowPipeline& 
     StoreRequest& request = requests_[piece.request];
     const bool is_whole =
         std::holds_alternative<matrix::CsrBlock>(out.x) && pipeline.is_identity(request.store);
-    const std::int64_t step = is_whole ? piece.end - piece.begin : kCacheRows;
-    for (std::int64_t begin = piece.begin; begin < piece.end; begin += step) {
-      const std::int64_t end = std::min(piece.end, begin + step);
+    for (std::int64_t begin = piece.begin, end = begin; begin < piece.end; begin = end) {
+      end = is_whole ? piece.end : end_of_step(request, begin, piece.end);
       if (auto* csr = std::get_if<matrix::CsrBlock>(&out.x))
         decode_csr(request, begin, end, b, pipeline, casting, *csr, counters);
       else

@@ -57,6 +57,8 @@ class Window {
 
   // Memory that reading these rows will hold.
   std::int64_t plan_fetch_bytes() const;
+  // Memory of the lists of rows and of where they go.
+  std::int64_t list_bytes() const;
   // Begins to read all stores, and to inflate; reads may be under way when this returns.
   void fetch(const collection::ParallelFor& parallel, Counters& counters);
   // Returns when every byte is there. Throws what reading threw, as decoding then does.

@@ -35,6 +35,11 @@ void* map_pages(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t block_bytes(std::size_t bytes) {
+  const std::size_t padded = bytes + kPaddingBytes;
+  return padded >= kHugePageBytes ? round_up(padded, kHugePageBytes) : bytes;
+}
+
 BufferMemory::Block allocate_block(std::size_t bytes, BufferMemory* memory) {
   const std::size_t padded = bytes + kPaddingBytes;
   if (memory != nullptr) return memory->allocate(padded);

@@ -28,6 +28,9 @@ class BufferMemory {
   virtual std::size_t taken_bytes(std::size_t bytes) const = 0;
 };
 
+// What a buffer of so many bytes takes of the system's memory, padding aside.
+std::size_t block_bytes(std::size_t bytes);
+
 // From `memory`, or from the system where that is null. Throws std::bad_alloc, and what memory
 // throws.
 BufferMemory::Block allocate_block(std::size_t bytes, BufferMemory* memory);

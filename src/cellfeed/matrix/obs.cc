@@ -127,12 +127,18 @@ FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray
     array = source->num_chunks() == 0 ? value_or_throw(arrow::MakeEmptyArray(chunked.type()), name)
                                       : value_or_throw(arrow::Concatenate(source->chunks()), name);
   }
+  FixedColumn column;
+  column.is_text =
+      array->type_id() == arrow::Type::STRING || array->type_id() == arrow::Type::LARGE_STRING;
   if (array->type_id() == arrow::Type::STRING)
     array = encode_strings(static_cast<const arrow::StringArray&>(*array), name);
   else if (array->type_id() == arrow::Type::LARGE_STRING)
     array = encode_strings(static_cast<const arrow::LargeStringArray&>(*array), name);
+  else if (array->type_id() == arrow::Type::NA)
+    array = value_or_throw(
+        arrow::MakeArrayOfNull(arrow::dictionary(arrow::int8(), arrow::utf8()), array->length()),
+        name);
 
-  FixedColumn column;
   column.name = name;
   column.length = array->length();
   std::shared_ptr<arrow::Array> fixed = array;

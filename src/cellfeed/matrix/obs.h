@@ -29,6 +29,7 @@ struct FixedColumn {
   const std::uint8_t* validity =
       nullptr;  // Arrow bitmap, 1 = present; null = all present. Never set for categoricals
   bool is_categorical = false;
+  bool is_text = false;  // labels row by row: the categories are those that occur, sorted
   bool ordered = false;
   // The categories in code order: an Arrow array of strings, integers, floats or booleans.
   std::shared_ptr<arrow::Array> categories;
@@ -39,8 +40,8 @@ struct FixedColumn {
 std::optional<DType> dtype_of_arrow(const arrow::DataType& type);
 
 // One Arrow column as a FixedColumn: dictionary -> its codes, string -> dictionary-encoded
-// (categories in sorted order), numbers and booleans as they are. Throws kUnsupported for nested
-// types.
+// (categories in sorted order), numbers and booleans as they are, a column of nulls -> categorical
+// without categories. Throws kUnsupported for other types.
 FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray& column);
 
 // The categories as text, for label encoding and messages.

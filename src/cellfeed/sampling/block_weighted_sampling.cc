@@ -23,15 +23,27 @@ BlockWeightedSampling::BlockWeightedSampling(std::int64_t n_rows,
     : set_(n_rows, indices),
       block_size_(positive_or(options.block_size, 0, "block_size")),
       is_uniform_(!weights) {
+  std::vector<double> storage;
+  if (weights) weights = attach_values(n_rows, indices, *weights, "weights", storage);
+  init(weights, options);
+}
+
+BlockWeightedSampling::BlockWeightedSampling(SampleSet set, std::span<const double> weights,
+                                             const BlockWeightedOptions& options)
+    : set_(std::move(set)),
+      block_size_(positive_or(options.block_size, 0, "block_size")),
+      is_uniform_(false) {
+  init(weights, options);
+}
+
+void BlockWeightedSampling::init(std::optional<std::span<const double>> weights,
+                                 const BlockWeightedOptions& options) {
   Fingerprint print(name());
   set_.add_to(print);
-  std::vector<double> storage;
-  std::span<const double> attached;
   std::int64_t n_drawable = set_.size();
   if (weights) {
-    attached = attach_values(n_rows, indices, *weights, "weights", storage);
-    n_drawable = check_weights(attached);
-    print.add_all(attached);
+    n_drawable = check_weights(*weights);
+    print.add_all(*weights);
   }
   total_size_ =
       positive_or(options.total_size, options.replace ? set_.size() : n_drawable, "total_size");
@@ -40,10 +52,10 @@ BlockWeightedSampling::BlockWeightedSampling(std::int64_t n_rows,
       throw_invalid(
           "sampling_size is for draws without replacement; leave it out or set replace to false");
     }
-    if (weights) make_tables(attached);
+    if (weights) make_tables(*weights);
   } else {
     round_size_ = round_size(options.sampling_size, total_size_, n_drawable);
-    weights_.assign(attached.begin(), attached.end());
+    if (weights) weights_ = scaled_for_keys(*weights);
   }
   fingerprint_ = print.add_signed(block_size_)
                      .add_signed(total_size_)

@@ -36,6 +36,9 @@ class BlockWeightedSampling final : public Strategy {
   // weights: one per row or one per index; absent = all alike. They are not kept with replacement.
   BlockWeightedSampling(std::int64_t n_rows, std::optional<std::span<const double>> weights,
                         const BlockWeightedOptions& options = {}, Indices indices = {});
+  // One weight a sample of the set.
+  BlockWeightedSampling(SampleSet set, std::span<const double> weights,
+                        const BlockWeightedOptions& options);
 
   std::string_view name() const override { return "BlockWeightedSampling"; }
   std::int64_t length(const OrderKey&) const override { return total_size_; }
@@ -48,6 +51,7 @@ class BlockWeightedSampling final : public Strategy {
   std::int64_t bytes() const;
 
  private:
+  void init(std::optional<std::span<const double>> attached, const BlockWeightedOptions& options);
   void make_tables(std::span<const double> weights);
   void single_draws(const OrderKey& key, std::int64_t begin, std::int64_t stride,
                     std::span<std::int64_t> out) const;
@@ -66,7 +70,7 @@ class BlockWeightedSampling final : public Strategy {
   AliasTable blocks_;  // of samples where block_size is 1
   std::vector<std::uint64_t>
       thresholds_;               // 63 bits: share of the block's weight up to and with a sample
-  std::vector<double> weights_;  // without replacement only
+  std::vector<double> weights_;  // without replacement only; the largest is in [1, 2)
   mutable RoundCache cache_;
   std::uint64_t fingerprint_ = 0;
 };

@@ -12,13 +12,15 @@
 namespace cellfeed::sampling {
 namespace {
 
+// In a form that neither overflows nor vanishes for any smoothing; the rest of an epoch's draws
+// depends on the ratios only.
 std::vector<double> class_weights(const LabelIndex& labels, double smoothing) {
   const double mean_count =
       static_cast<double>(labels.n_labelled()) / static_cast<double>(labels.n_classes());
   std::vector<double> weights(static_cast<std::size_t>(labels.n_classes()));
   for (std::int64_t c = 0; c < labels.n_classes(); ++c) {
-    const auto count = static_cast<double>(labels.count(c));
-    weights[static_cast<std::size_t>(c)] = count / (count + smoothing * mean_count);
+    const double share = static_cast<double>(labels.count(c)) / mean_count;
+    weights[static_cast<std::size_t>(c)] = share / ((share + smoothing) / (1 + smoothing));
   }
   return weights;
 }
@@ -46,16 +48,12 @@ ClassBalancedSampling::ClassBalancedSampling(std::shared_ptr<const LabelIndex> l
     }
     classes_ = AliasTable(weights);
   } else {
-    std::vector<double> row_weights(static_cast<std::size_t>(labels_->n_rows()), 0.0);
+    std::vector<double> of_sample = weights;
     for (std::int64_t c = 0; c < labels_->n_classes(); ++c) {
-      const double weight =
-          weights[static_cast<std::size_t>(c)] / static_cast<double>(labels_->count(c));
-      for (std::int64_t k = 0; k < labels_->count(c); ++k) {
-        row_weights[static_cast<std::size_t>(labels_->row(c, k))] += weight;
-      }
+      of_sample[static_cast<std::size_t>(c)] /= static_cast<double>(labels_->count(c));
     }
     without_replacement_ = std::make_unique<const BlockWeightedSampling>(
-        labels_->n_rows(), row_weights,
+        labels_->samples(), labels_->per_sample(of_sample),
         BlockWeightedOptions{.block_size = block_size_,
                              .total_size = total_size_,
                              .replace = false,

@@ -18,7 +18,7 @@ struct ClassBalancedOptions {
   std::int64_t block_size = 8;
   std::optional<std::int64_t> total_size = {};  // default: the labelled samples
   // p(class) is proportional to count / (count + smoothing * N / K): 0 balances perfectly, large
-  // leaves frequencies as they are. N labelled samples in K classes that have members.
+  // leaves frequencies as they are. N labelled samples in K classes that have members. Finite.
   double smoothing = 0;
   bool replace =
       true;  // false: see BlockWeightedOptions, with the weight p(class) / count for every sample

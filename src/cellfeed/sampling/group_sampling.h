@@ -19,8 +19,8 @@ struct GroupSamplingOptions {
 
 // An epoch draws every member once: the members of each group are permuted and cut into batches,
 // and the batches of all groups are permuted. With partition interleave all ranks hold the same
-// group in a step; with partition group each rank's batch holds one group. After a resume with
-// another step size batches may mix two groups.
+// group in a step; with partition group each rank's batch holds one group. A plan that continues
+// with other sizes is refused where batches would mix two groups.
 class GroupSampling final : public Strategy {
  public:
   explicit GroupSampling(std::shared_ptr<const LabelIndex> groups,
@@ -32,6 +32,7 @@ class GroupSampling final : public Strategy {
                std::span<std::int64_t> out) const override;
   std::int64_t n_rows() const override { return groups_->n_rows(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
+  bool groups_steps() const override { return true; }
 
  private:
   // Batches before group g at a step size; one more at the end. O(groups), kept by each thread for

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/sampling/plan.h"
 #include "cellfeed/testing/strategy_conformance.h"
 
@@ -83,6 +84,58 @@ TEST(GroupSampling, EveryStepHoldsOneGroupOnAllRanks) {
       }
     }
   }
+}
+
+TEST(GroupSampling, AResumeKeepsGroupsApartOrIsRefused) {
+  const auto codes = donors(97, 4);
+  const auto strategy = std::make_shared<GroupSampling>(index_of(codes));
+  std::map<bool, int> outcomes;
+  for (const Partition partition : {Partition::kInterleave, Partition::kGroup}) {
+    for (const std::int64_t steps : {1, 2, 3}) {
+      for (std::int64_t world = 1; world <= 4; ++world) {
+        for (std::int64_t size = 1; size <= 8; ++size) {
+          PlanOptions options{.batch_size = size,
+                              .fetch_factor = 2,
+                              .world_size = world,
+                              .partition = partition,
+                              .consumed = steps * 8,
+                              .order_step_samples = 8,
+                              .order_fetch_samples = partition == Partition::kGroup ? 8 : 16,
+                              .order_batch_size = 4};
+          std::multiset<std::int64_t> real;
+          std::set<std::int64_t> n_batches;
+          try {
+            BatchPlan batch;
+            for (options.rank = 0; options.rank < world; ++options.rank) {
+              const Plan plan(strategy, options, 5, 6);
+              n_batches.insert(plan.n_batches());
+              for (std::int64_t b = 0; b < plan.n_batches(); ++b) {
+                plan.batch(b, batch);
+                std::set<std::int32_t> groups;
+                for (const std::int64_t row : batch.rows) {
+                  groups.insert(codes[static_cast<std::size_t>(row)]);
+                }
+                ASSERT_EQ(groups.size(), 1u);
+                for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+                  if (batch.is_padding.empty() || !batch.is_padding[i]) real.insert(batch.rows[i]);
+                }
+              }
+            }
+            EXPECT_EQ(n_batches.size(), 1u);
+            EXPECT_EQ(std::set<std::int64_t>(real.begin(), real.end()).size(), real.size());
+            ++outcomes[true];
+          } catch (const Error& error) {
+            EXPECT_THAT(error.what(), ::testing::HasSubstr("would mix groups"));
+            EXPECT_FALSE(partition == Partition::kInterleave && 8 % (world * size) == 0);
+            EXPECT_FALSE(world == 2 && size == 4) << "the run itself";
+            ++outcomes[false];
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(outcomes[true], 20);
+  EXPECT_GT(outcomes[false], 20);
 }
 
 TEST(GroupSampling, AGroupSmallerThanABatchRepeatsItsOwnMembers) {

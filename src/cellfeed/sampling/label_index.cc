@@ -184,6 +184,28 @@ std::int64_t LabelIndex::class_of(std::int64_t k) const {
   return std::upper_bound(class_begin_.begin(), class_begin_.end(), k) - class_begin_.begin() - 1;
 }
 
+std::vector<double> LabelIndex::per_sample(std::span<const double> of_class) const {
+  std::vector<double> out(static_cast<std::size_t>(set_.size()), 0.0);
+  for (std::size_t c = 0; c < codes_.size(); ++c) {
+    if (is_runs()) {
+      for (std::size_t run = class_run_[c]; run < class_run_[c + 1]; ++run) {
+        const std::int64_t end =
+            run + 1 < class_run_[c + 1] ? run_begin_[run + 1] : class_begin_[c + 1];
+        const auto first = out.begin() + run_sample_[run];
+        std::fill(first, first + (end - run_begin_[run]), of_class[c]);
+      }
+      continue;
+    }
+    for (auto k = static_cast<std::size_t>(class_begin_[c]);
+         k < static_cast<std::size_t>(class_begin_[c + 1]); ++k) {
+      const auto sample = members32_.empty() ? static_cast<std::size_t>(members64_[k])
+                                             : static_cast<std::size_t>(members32_[k]);
+      out[sample] = of_class[c];
+    }
+  }
+  return out;
+}
+
 std::int64_t LabelIndex::bytes() const {
   const std::size_t words = class_begin_.size() + class_of_code_.size() + run_begin_.size() +
                             run_sample_.size() + class_run_.size() + members64_.size();

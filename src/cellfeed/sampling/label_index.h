@@ -64,6 +64,10 @@ class LabelIndex {
       for (std::size_t i = begin; i < end; ++i) out[i] = row(out[i]);
     }
   }
+  // The samples, labelled or not.
+  const SampleSet& samples() const { return set_; }
+  // The value of its class for each sample, 0 where it has no label. REQUIRES: n_classes() values.
+  std::vector<double> per_sample(std::span<const double> of_class) const;
   // Class of labelled sample k.
   std::int64_t class_of(std::int64_t k) const;
   bool is_runs() const { return members32_.empty() && members64_.empty(); }

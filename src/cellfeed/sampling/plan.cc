@@ -94,6 +94,7 @@ Plan::Plan(std::shared_ptr<const Strategy> strategy, const PlanOptions& options,
         "consumed is {}, but the order of {} has {} samples; is this state of another run?",
         options_.consumed, strategy_->name(), order_length_);
   }
+  if (strategy_->groups_steps()) require_whole_groups();
   rank_length_ = share(order_length_ - options_.consumed, options_);
   if (options_.drop_last) rank_length_ -= rank_length_ % options_.batch_size;
   if (options_.partition == Partition::kGroup) {
@@ -101,6 +102,25 @@ Plan::Plan(std::shared_ptr<const Strategy> strategy, const PlanOptions& options,
         options_.order_step_samples * (options_.order_fetch_samples / options_.order_batch_size);
     rounds_end_ = order_length_ - order_length_ % round;
   }
+}
+
+// A batch lies in one step of the order where batches (with interleave: those of all ranks
+// together) divide the steps, or the runs of one batch that group deals, and begin at a multiple of
+// their size.
+void Plan::require_whole_groups() const {
+  const bool is_group = options_.partition == Partition::kGroup;
+  const std::int64_t step = options_.batch_size * options_.world_size;
+  const std::int64_t whole = is_group ? options_.order_batch_size : options_.order_step_samples;
+  const std::int64_t part = is_group ? options_.batch_size : step;
+  const bool is_short = (order_length_ - options_.consumed) % step != 0;
+  if (whole % part == 0 && options_.consumed % part == 0 && !is_short) return;
+  throw_invalid(
+      "{} keeps one group in {} samples ({} of the run that is resumed), of which {} are consumed; "
+      "world_size {} and batch_size {} would mix groups in a batch: continue with sizes whose "
+      "product divides both and what is left ({}), such as those of that run, or begin an epoch",
+      strategy_->name(), whole, is_group ? "batch_size" : "world_size * batch_size",
+      options_.consumed, options_.world_size, options_.batch_size,
+      order_length_ - options_.consumed);
 }
 
 std::int64_t Plan::n_batches() const {

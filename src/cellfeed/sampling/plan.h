@@ -46,7 +46,7 @@ struct BatchPlan {
 class Plan {
  public:
   // Throws kInvalidArgument: batch 0, rank >= world, world 0, a remainder with kError, nothing to
-  // sample.
+  // sample, a resume whose batches would mix the groups of a strategy that keeps them apart.
   Plan(std::shared_ptr<const Strategy> strategy, const PlanOptions& options, std::uint64_t seed,
        std::uint64_t epoch);
   std::int64_t n_batches() const;                     // the same on every rank
@@ -71,6 +71,7 @@ class Plan {
     std::int64_t size;
   };
   Run run_at(std::int64_t dealt) const;
+  void require_whole_groups() const;
   void fill_interleaved(std::int64_t first, BatchPlan& out) const;
   void fill_runs(std::int64_t first, BatchPlan& out) const;
   void mark_padding(std::int64_t first, std::int64_t stride, BatchPlan& out) const;

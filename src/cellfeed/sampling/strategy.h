@@ -44,6 +44,9 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   virtual std::int64_t n_rows() const = 0;
   // Changes whenever the order could: refused on resume when different.
   virtual std::uint64_t fingerprint() const = 0;
+  // True where positions [k step, (k + 1) step) hold samples of one group, which batches must not
+  // mix; step = key.step_samples.
+  virtual bool groups_steps() const { return false; }
   // Consecutive rows read together on average; for cellfeed plan.
   virtual std::int64_t block_size() const { return 1; }
 };

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/sampling/random.h"
 
 namespace cellfeed::sampling {
@@ -42,7 +42,7 @@ class RoundCache {
     RoundKey key;
     Round rows;
   };
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::vector<Entry> entries_;  // most recently used first
 };
 

@@ -257,6 +257,36 @@ TEST(BlockWeightedSampling, WithoutReplacementIsSequentialWeightedSampling) {
             chi_square_limit(2));
 }
 
+TEST(BlockWeightedSampling, WithoutReplacementTakesTinyAndHugeWeights) {
+  // -log(u) / w would be infinite for the first and a denormal for the second.
+  for (const double scale : {1e-307, 1.0, 1e306}) {
+    const std::vector<double> w = {1 * scale, 2 * scale, 3 * scale};
+    const BlockWeightedSampling strategy(3, w,
+                                         {.block_size = 1, .total_size = 1, .replace = false});
+    const BlockWeightedSampling plain(3, std::vector<double>{1, 2, 3},
+                                      {.block_size = 1, .total_size = 1, .replace = false});
+    std::vector<std::int64_t> drawn(3);
+    for (std::uint64_t epoch = 0; epoch < 3'000; ++epoch) {
+      const OrderKey key{.seed = 1, .epoch = epoch, .step_samples = 1, .fetch_samples = 1};
+      ++drawn[static_cast<std::size_t>(order_of(strategy, key)[0])];
+      ASSERT_EQ(order_of(strategy, key), order_of(plain, key));
+    }
+    EXPECT_LT(chi_square(drawn, {500, 1000, 1500}), chi_square_limit(2));
+  }
+  // Once the heavy one is drawn, the light ones are drawn by their weights, not by their number.
+  const std::vector<double> w = {1e-250, 3e-250, 1};
+  const BlockWeightedSampling strategy(3, w, {.block_size = 1, .total_size = 2, .replace = false});
+  std::vector<std::int64_t> missing(3);
+  for (std::uint64_t epoch = 0; epoch < 3'000; ++epoch) {
+    const auto order =
+        order_of(strategy, {.seed = 1, .epoch = epoch, .step_samples = 1, .fetch_samples = 1});
+    ++missing[static_cast<std::size_t>(3 - order[0] - order[1])];
+  }
+  EXPECT_EQ(missing[2], 0);
+  missing.pop_back();
+  EXPECT_LT(chi_square(missing, {2250, 750}), chi_square_limit(1));
+}
+
 TEST(LabelIndex, RunsAndMembersAgree) {
   std::vector<std::int32_t> labels;
   std::vector<LabelRun> runs;
@@ -297,12 +327,16 @@ TEST(LabelIndex, ABillionSamplesInRunsTakeNoTable) {
   const auto part =
       order_of(strategy, {.seed = 1, .epoch = 0, .step_samples = 1024, .fetch_samples = 16384},
                999'000'000, 1, 1000);
+  EXPECT_EQ(part.size(), 1000u);
   for (const std::int64_t row : part) EXPECT_LT(row, 1'000'000'000);
 }
 
 TEST(LabelIndex, AMemberTakesFourBytes) {
   const auto labels = random_labels(200'000, 50);
-  EXPECT_LE(LabelIndex(200'000, labels).bytes(), 4 * 200'000 + 50 * 40);
+  const LabelIndex index(200'000, labels);
+  const auto n_members = std::ranges::count_if(labels, [](auto label) { return label >= 0; });
+  EXPECT_GE(index.bytes(), 4 * n_members);
+  EXPECT_LE(index.bytes(), 4 * n_members + 50 * 40);
 }
 
 TEST(ClassBalancedSampling, Conforms) {
@@ -349,6 +383,56 @@ TEST(ClassBalancedSampling, MarginalsFollowTheSmoothing) {
   }
 }
 
+TEST(ClassBalancedSampling, ExtremeSmoothingLeavesFrequencies) {
+  const auto labels = random_labels(307, 5);
+  const auto counts = class_frequencies(labels);
+  std::vector<double> p;
+  for (const std::int32_t l : labels) p.push_back(l < 0 ? 0 : 1);
+  for (const double smoothing : {1e300, 1e308, std::numeric_limits<double>::max()}) {
+    SCOPED_TRACE(smoothing);
+    expect_marginals(
+        ClassBalancedSampling(index_of(labels),
+                              {.block_size = 1, .total_size = 100'000, .smoothing = smoothing}),
+        p, 2);
+  }
+  for (const double smoothing : {5e-324, 1e-310, 1e-200}) {
+    const OrderKey key{.seed = 4, .epoch = 0, .step_samples = 8, .fetch_samples = 16};
+    EXPECT_EQ(order_of(ClassBalancedSampling(index_of(labels), {.smoothing = smoothing}), key),
+              order_of(ClassBalancedSampling(index_of(labels)), key));
+  }
+}
+
+TEST(ClassBalancedSampling, WithoutReplacementDrawsEveryRepeat) {
+  // Labels one per row, in runs and not; row 1 is there twice, rows 6 and 8 are not.
+  for (const std::vector<std::int32_t>& labels :
+       {std::vector<std::int32_t>{0, 1, 0, -1, 1, 0, 1, 0, 1},
+        std::vector<std::int32_t>{0, 1, 1, 1, 1, 1, 1, 1, 0}}) {
+    const Indices indices = std::vector<std::int64_t>{7, 1, 0, 1, 2, 3, 4, 5};
+    const ClassBalancedSampling strategy(index_of(labels, indices),
+                                         {.block_size = 2, .replace = false});
+    auto order = order_of(strategy, {.seed = 1, .epoch = 0, .step_samples = 1, .fetch_samples = 1});
+    std::sort(order.begin(), order.end());
+    std::vector<std::int64_t> expected;
+    for (const std::int64_t row : {0, 1, 1, 2, 3, 4, 5, 7}) {
+      if (labels[static_cast<std::size_t>(row)] >= 0) expected.push_back(row);
+    }
+    EXPECT_EQ(order, expected);
+  }
+}
+
+TEST(ClassBalancedSampling, WithoutReplacementTheFirstDrawIsBalanced) {
+  const std::vector<std::int32_t> labels = {0, 0, 0, 1, -1, 2, 2};
+  const ClassBalancedSampling strategy(
+      index_of(labels), {.block_size = 1, .total_size = 1, .replace = false, .sampling_size = 1});
+  std::vector<std::int64_t> classes(3);
+  for (std::uint64_t epoch = 0; epoch < 3'000; ++epoch) {
+    const auto order =
+        order_of(strategy, {.seed = 1, .epoch = epoch, .step_samples = 1, .fetch_samples = 1});
+    ++classes[static_cast<std::size_t>(labels[static_cast<std::size_t>(order[0])])];
+  }
+  EXPECT_LT(chi_square(classes, {1000, 1000, 1000}), chi_square_limit(2));
+}
+
 TEST(WeightedCellSampler, Conforms) {
   const auto labels = random_labels(1003, 7);
   check_strategy([&] { return std::make_shared<WeightedCellSampler>(index_of(labels)); }, {});
@@ -393,6 +477,7 @@ TEST(Weighted, TenBillionSamplesWithoutTables) {
   const auto part =
       order_of(strategy, {.seed = 1, .epoch = 0, .step_samples = 4096, .fetch_samples = 65536},
                n - 5000, 1, 5000);
+  EXPECT_EQ(part.size(), 5000u);
   for (const std::int64_t row : part) {
     ASSERT_GE(row, 0);
     ASSERT_LT(row, n);
@@ -420,6 +505,7 @@ TEST(Weighted, NamesBadInput) {
               HasSubstr("sampling_size is for draws without replacement"));
   EXPECT_THAT(weighted({1, 0, 3}, {.replace = false, .sampling_size = 3}),
               HasSubstr("more than the 2 samples that can be drawn"));
+  EXPECT_THAT(weighted({1, 0, 1e-310}, {.replace = false}), HasSubstr("within a factor of 2^900"));
   const auto labels = [](std::vector<std::int32_t> l, std::int64_t n = 3) {
     return error_of([&] { LabelIndex(n, l); });
   };
@@ -436,6 +522,8 @@ TEST(Weighted, NamesBadInput) {
               HasSubstr("smoothing is -1"));
   EXPECT_THAT(error_of([&] { ClassBalancedSampling(index, {.smoothing = std::nan("")}); }),
               HasSubstr("smoothing is nan"));
+  EXPECT_THAT(error_of([&] { ClassBalancedSampling(index, {.smoothing = INFINITY}); }),
+              HasSubstr("smoothing is inf"));
   EXPECT_THAT(error_of([&] { WeightedCellSampler(index, {.curriculum_warmup_epochs = -1}); }),
               HasSubstr("must not be negative"));
   EXPECT_THAT(

@@ -28,6 +28,23 @@ std::int64_t check_weights(std::span<const double> weights) {
   return positive;
 }
 
+std::vector<double> scaled_for_keys(std::span<const double> weights) {
+  constexpr int kRange = 900;
+  const auto heaviest = std::max_element(weights.begin(), weights.end());
+  const int exponent = std::ilogb(*heaviest);
+  std::vector<double> out(weights.begin(), weights.end());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] > 0 && std::ilogb(out[i]) < exponent - kRange) {
+      throw_invalid(
+          "weights[{}] is {} and weights[{}] is {}: draws without replacement need weights within "
+          "a factor of 2^{}; set the small ones to 0 or draw with replacement",
+          i, out[i], heaviest - weights.begin(), *heaviest, kRange);
+    }
+    out[i] = std::scalbn(out[i], -exponent);
+  }
+  return out;
+}
+
 std::int64_t positive_or(std::optional<std::int64_t> given, std::int64_t fallback,
                          const char* name) {
   const std::int64_t value = given.value_or(fallback);

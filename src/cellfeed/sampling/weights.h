@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace cellfeed::sampling {
 
@@ -11,6 +12,11 @@ namespace cellfeed::sampling {
 // or infinite weight, and for weights that are all zero or whose sum is out of the range of a
 // double.
 std::int64_t check_weights(std::span<const double> weights);
+
+// The weights times a power of two, so that the largest is in [1, 2): exact, and with room for the
+// keys of draws without replacement. Throws kInvalidArgument where a positive one is more than
+// 2^900 times smaller than the largest.
+std::vector<double> scaled_for_keys(std::span<const double> weights);
 
 // The value given, or the default. Throws kInvalidArgument unless positive.
 std::int64_t positive_or(std::optional<std::int64_t> given, std::int64_t fallback,

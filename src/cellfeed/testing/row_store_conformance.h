@@ -42,17 +42,19 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
                                Casting casting = Casting::kExact, std::int64_t step = 7,
                                bool past_caches = false) {
   constexpr std::int64_t kGap = 3;
-  constexpr std::int32_t kUntouched = -77;
+  constexpr std::int64_t kAfterAll = 64;
+  constexpr int kUntouched = -77;
   const std::int64_t n = fetched.n_rows();
   std::vector<std::int64_t> sizes(n), place(n + 1, 0);
   fetched.sizes(sizes);
   for (std::int64_t i = 0; i < n; ++i) place[i + 1] = place[i] + sizes[i] + kGap;
-  std::vector<std::int32_t> indices(place[n] + 64, kUntouched), counts(n, -1);
+  std::vector<std::int32_t> indices(place[n] + kAfterAll, kUntouched), counts(n, -1);
   DecodedRows rows;
   dispatch_dtype(dtype, [&](auto zero) {
     using T =
         std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
-    std::vector<T> values(static_cast<std::size_t>(place[n]) + 64);
+    constexpr T kNoValue = static_cast<T>(kUntouched);
+    std::vector<T> values(indices.size(), kNoValue);
     const format::CsrSink sink{.place = place.data(),
                                .indices = indices.data(),
                                .values = values.data(),
@@ -69,6 +71,11 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
       const auto last = first + static_cast<std::size_t>(std::max(counts[i], 0));
       rows.indices.emplace_back(indices.begin() + first, indices.begin() + last);
       rows.values.emplace_back(values.begin() + first, values.begin() + last);
+      const std::int64_t next = i + 1 < n ? place[i + 1] : place[n] + kAfterAll;
+      for (std::int64_t k = place[i] + sizes[i]; k < next; ++k) {
+        EXPECT_EQ(indices[k], kUntouched) << "after row " << i << " of the request";
+        EXPECT_EQ(values[k], kNoValue) << "after row " << i << " of the request";
+      }
     }
   });
   return rows;
@@ -106,6 +113,11 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   const auto fetched = store.fetch(rows, format::run_serially);
   ASSERT_EQ(fetched->n_rows(), std::ssize(rows));
   const DecodedRows expected = expected_rows(block, rows);
+  // No row of the block holds a gene twice, so the sizes are exact.
+  std::vector<std::int64_t> sizes(rows.size()), expected_sizes;
+  fetched->sizes(sizes);
+  for (const auto& indices : expected.indices) expected_sizes.push_back(std::ssize(indices));
+  EXPECT_EQ(sizes, expected_sizes);
   EXPECT_EQ(decode_rows(*fetched, dtype), expected);
   EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
   EXPECT_LE(fetched->bytes_held(), store.plan_fetch_bytes(rows));
@@ -134,6 +146,7 @@ inline void describes_itself(const RowStoreFactory& make) {
   EXPECT_GE(store->info().rows_per_chunk, 1);
   EXPECT_EQ(store->genes().size(), block.n_cols);
   EXPECT_EQ(store->fingerprint(), store->fingerprint());
+  EXPECT_NE(store->fingerprint(), make(random_csr({.seed = 99}), DType::kF32)->fingerprint());
 }
 
 inline void reads_every_row_in_order(const RowStoreFactory& make) {
@@ -315,16 +328,25 @@ inline void keeps_fetched_rows_apart(const RowStoreFactory& make) {
 }
 
 inline void hands_on_errors_of_parallel(const RowStoreFactory& make) {
-  const auto store = make(random_csr(), DType::kF32);
+  const auto block = random_csr();
+  const auto store = make(block, DType::kF32);
   const std::vector<std::int64_t> rows{1, 2};
-  const auto failing = [](std::int64_t n, const std::function<void(std::int64_t)>&) {
-    if (n > 0) throw Error(ErrorKind::kCancelled, "stopped");
+  bool has_failed = false;
+  const auto failing = [&](std::int64_t n, const std::function<void(std::int64_t)>&) {
+    has_failed = n > 0;
+    if (has_failed) throw Error(ErrorKind::kCancelled, "stopped");
   };
+  const auto fetch = [&] { store->fetch(rows, failing)->wait(); };
+  // Stores that run no tasks have nothing to hand on: the first fetch says which kind this is.
   try {
-    store->fetch(rows, failing);  // stores that run no tasks have nothing to hand on
+    fetch();
+    EXPECT_FALSE(has_failed) << "the store swallowed the error of its tasks";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    EXPECT_TRUE(has_failed);
+    expect_error(ErrorKind::kCancelled, fetch, "stopped");
   }
+  expect_rows(*store, block, rows);  // and what failed left nothing half done
 }
 
 inline void tells_obs_and_var_by_name(const RowStoreFactory& make) {

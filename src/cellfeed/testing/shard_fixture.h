@@ -27,6 +27,7 @@ struct ShardFixture {
   std::int64_t rows_per_append = 4;
   format::shard::Layout layout = format::shard::Layout::kPacked;
   DType dtype = DType::kF32;
+  float (*value_of)(float count) = [](float count) { return count; };
 };
 
 struct FixtureRow {
@@ -111,7 +112,7 @@ inline format::shard::EncodedRows encode_fixture_rows(const ShardFixture& fixtur
   for (std::int64_t cell = begin; cell < end; ++cell) {
     const FixtureRow row = fixture_row(cell, fixture.n_genes);
     indices.insert(indices.end(), row.indices.begin(), row.indices.end());
-    values.insert(values.end(), row.values.begin(), row.values.end());
+    for (const float count : row.values) values.push_back(fixture.value_of(count));
     indptr.push_back(static_cast<std::int64_t>(indices.size()));
   }
   return format::shard::encode_rows(
@@ -126,9 +127,7 @@ inline std::vector<std::int64_t> row_numbers(std::int64_t begin, std::int64_t en
 }
 
 inline std::shared_ptr<arrow::Schema> fixture_schema() {
-  const std::vector<std::shared_ptr<arrow::Schema>> schemas{fixture_obs(0, 0)->schema()};
-  const std::vector<std::string> names{"source.h5ad"};
-  return format::shard::unify_obs_schemas(schemas, names);
+  return format::shard::stored_obs_schema(*fixture_obs(0, 0)->schema(), "source.h5ad");
 }
 
 inline format::shard::ShardEntry write_fixture_shard(const std::string& dir,

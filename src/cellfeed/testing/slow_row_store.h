@@ -34,6 +34,7 @@ class ForwardingRowStore : public format::RowStore {
     return store_->plan_fetch_bytes(rows);
   }
   void release_pages() const override { store_->release_pages(); }
+  void set_cache_bytes(std::int64_t bytes) const override { store_->set_cache_bytes(bytes); }
   std::vector<std::string> obs_names() const override { return store_->obs_names(); }
   matrix::FixedColumn obs_column(const std::string& name) const override {
     return store_->obs_column(name);

@@ -1,6 +1,7 @@
 #include "cellfeed/transform/fusion.h"
 
-#include <utility>
+#include <algorithm>
+#include <span>
 
 #include "cellfeed/transform/normalize.h"
 #include "cellfeed/transform/select_genes.h"
@@ -8,34 +9,39 @@
 namespace cellfeed::transform {
 namespace {
 
+using Transformed = std::shared_ptr<const Transform>;
+
 template <typename T>
-const T* as(const std::shared_ptr<const Transform>& transform) {
+const T* as(const Transformed& transform) {
   return dynamic_cast<const T*>(transform.get());
 }
 
-// The new value depends on the old one and on the library size, which is taken before any
-// transform.
-bool is_valuewise(const std::shared_ptr<const Transform>& transform) {
-  return as<NormalizeTotal>(transform) != nullptr || as<Log1p>(transform) != nullptr;
-}
-
-}  // namespace
-
-Transforms fuse_transforms(Transforms transforms) {
-  for (std::size_t i = 1; i < transforms.size(); ++i)
-    if (as<SelectGenes>(transforms[i]) != nullptr)
-      for (std::size_t j = i; j > 0 && is_valuewise(transforms[j - 1]); --j)
-        std::swap(transforms[j], transforms[j - 1]);
+Transforms fuse(std::span<const Transformed> transforms) {
   Transforms fused;
-  for (auto& transform : transforms) {
+  for (const auto& transform : transforms) {
     const auto* log1p = as<Log1p>(transform);
     const auto* normalize = fused.empty() ? nullptr : as<NormalizeTotal>(fused.back());
     if (log1p != nullptr && normalize != nullptr)
       fused.back() = std::make_shared<NormalizedLog1p>(*normalize, *log1p);
     else
-      fused.push_back(std::move(transform));
+      fused.push_back(transform);
   }
   return fused;
+}
+
+}  // namespace
+
+Stages plan_stages(const Transforms& written) {
+  Stages stages;
+  Transforms values;
+  for (const auto& transform : written)
+    (as<SelectGenes>(transform) != nullptr ? stages.selections : values).push_back(transform);
+  std::size_t last_total = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i]->needs_library_size()) last_total = i;
+  stages.whole_row = fuse(std::span(values).first(last_total));
+  stages.kept_genes = fuse(std::span(values).subspan(last_total));
+  return stages;
 }
 
 }  // namespace cellfeed::transform

@@ -1,4 +1,4 @@
-// Cheaper lists of transforms that give the same rows, bit for bit.
+// Cheaper lists of transforms that give the same rows.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,19 @@ namespace cellfeed::transform {
 
 using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
-// Selects genes before what changes values one by one, and makes one pass of NormalizeTotal
-// followed by Log1p. Other transforms stay where they are. Takes bound transforms.
-Transforms fuse_transforms(Transforms transforms);
+// What happens to a row. Columns are chosen once, as early as no total needs the ones that go.
+struct Stages {
+  // On all genes of the store, each with the total of the values it finds: what comes before the
+  // last total.
+  Transforms whole_row;
+  // Choose columns, in this order.
+  Transforms selections;
+  // On the genes that are left. Totals are those of the whole row before this stage.
+  Transforms kept_genes;
+};
+
+// Takes bound transforms. Values change in the order written, as if every selection came last;
+// NormalizeTotal followed by Log1p becomes one pass, bit for bit what the two give.
+Stages plan_stages(const Transforms& written);
 
 }  // namespace cellfeed::transform

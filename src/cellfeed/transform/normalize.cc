@@ -1,6 +1,8 @@
 #include "cellfeed/transform/normalize.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/transform/simd/value_kernels.h"
@@ -9,15 +11,26 @@ namespace cellfeed::transform {
 namespace {
 
 template <typename Fn>
-void with_float_values(Row& row, const Fn& fn) {
+auto with_float_values(const Row& row, const Fn& fn) {
   const auto n = static_cast<std::size_t>(row.size);
-  if (row.dtype == DType::kF32)
-    fn(std::span<float>(static_cast<float*>(row.values), n));
-  else
-    fn(std::span<double>(static_cast<double*>(row.values), n));
+  if (row.dtype == DType::kF32) return fn(std::span<float>(static_cast<float*>(row.values), n));
+  return fn(std::span<double>(static_cast<double*>(row.values), n));
 }
 
 }  // namespace
+
+double library_size(const Row& row) {
+  return with_float_values(row, [&](auto values) {
+    const std::span<const std::remove_cvref_t<decltype(values[0])>> read = values;
+    const double total = sum_values(read);
+    if (total == 0 && std::any_of(read.begin(), read.end(), [](auto value) { return value != 0; }))
+      throw_invalid(
+          "NormalizeTotal needs counts, but the values of a cell cancel out: cell {}; remove "
+          "negative values, or leave NormalizeTotal out for data that is normalised already",
+          row.cell);
+    return total;
+  });
+}
 
 NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {
   if (!(std::isfinite(target_sum) && target_sum > 0))
@@ -29,8 +42,8 @@ double NormalizeTotal::factor(const Row& row) const {
   if (!(std::isfinite(row.library_size) && row.library_size > 0))
     throw_invalid(
         "NormalizeTotal needs counts, but the values of a cell sum to {}: cell {}; remove NaN, "
-        "infinite "
-        "or negative values, or leave NormalizeTotal out for data that is normalised already",
+        "infinite or negative values, or leave NormalizeTotal out for data that is normalised "
+        "already",
         row.library_size, row.cell);
   return target_sum_ / row.library_size;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/gene_names.h"
 #include "cellfeed/transform/simd/row_kernels.h"
 
 namespace cellfeed::transform {
@@ -76,12 +77,15 @@ std::shared_ptr<const Transform> SelectGenes::bind(const matrix::GeneAxis& input
       ++found;
     }
   if (found != genes_.size()) {
-    std::vector<std::string_view> missing;
+    std::vector<std::string> missing;
     for (const auto& gene : genes_)
-      if (wanted.contains(gene) && missing.size() < 5) missing.push_back(gene);
+      if (wanted.contains(gene)) missing.push_back(gene);
+    const matrix::GeneAxis* axes[] = {&input};
+    const std::string why = matrix::explain_missing_genes(missing, axes);
     throw Error(ErrorKind::kNoSuchKey,
-                fmt::format("SelectGenes: {} of {} genes are not in the data, such as: {}",
-                            wanted.size(), genes_.size(), fmt::join(missing, ", ")));
+                fmt::format("SelectGenes: {} of {} genes are not in the data, such as: {}{}{}",
+                            missing.size(), genes_.size(), matrix::some_names(missing),
+                            why.empty() ? "" : "; ", why));
   }
   return bound;
 }

@@ -1,5 +1,10 @@
 // Transform: changes rows of a batch in place, on the loader's threads, row by row.
 //
+// There are two kinds. SelectGenes chooses columns. Every other one changes values one by one: the
+// new value depends on the old one and the row's total alone, and 0 stays 0. So the two kinds
+// commute, and a list of transforms means: values change in its order over all genes of the store,
+// then columns are chosen (fusion.h).
+//
 // To add a transform: derive from Transform, keep it pure, add it to bindings/bind_transform.cc,
 // and compare it with scanpy or numpy. Thread-safe: apply runs on disjoint rows at once.
 #pragma once
@@ -20,8 +25,8 @@ struct Row {
   void* values = nullptr;           // of dtype
   DType dtype = DType::kF32;
   std::int32_t size = 0;
-  double library_size =
-      0;                  // sum of the values as stored, over all genes of the store (SEMANTICS 7)
+  // Sum of the values over all genes of the store, as the transforms before this one left them.
+  double library_size = 0;
   std::int64_t cell = 0;  // global row number, for messages
 };
 

@@ -1,6 +1,7 @@
 // ChunkCache: a list in order of use and a map into it, under one lock held for a look-up only.
 #include "cellfeed/format/h5ad/chunk_cache.h"
 
+#include <algorithm>
 #include <limits>
 #include <list>
 #include <mutex>
@@ -20,8 +21,10 @@ struct KeyHash {
 
 using Entry = std::pair<ChunkKey, std::shared_ptr<InflatedChunk>>;
 
-// Chunks that wait to be used again: about one a thread that inflates.
+// Chunks that wait to be used again: about one a thread that inflates, and of the capacity one part
+// in four at most.
 constexpr std::size_t kMaxSpare = 16;
+constexpr std::int64_t kSparePart = 4;
 
 std::int64_t bytes_of(const std::vector<ChunkedLayout>& arrays) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
@@ -42,6 +45,7 @@ struct ChunkCache::State {
   std::unordered_map<ChunkKey, std::list<Entry>::iterator, KeyHash> entries;
   std::int64_t bytes = 0;
   std::vector<std::shared_ptr<InflatedChunk>> spare;
+  std::int64_t spare_bytes = 0;
   std::vector<std::shared_ptr<InflatedArray>> whole;  // made when first asked for
 
   // Takes out the least recently used until `limit` is kept; the caller frees them, after the lock.
@@ -49,7 +53,7 @@ struct ChunkCache::State {
     std::list<Entry> dropped;
     while (bytes > limit) {
       const auto last = std::prev(by_use.end());
-      bytes -= static_cast<std::int64_t>(last->second->size);
+      bytes -= last->second->memory_bytes();
       entries.erase(last->first);
       dropped.splice(dropped.end(), by_use, last);
     }
@@ -108,6 +112,7 @@ std::shared_ptr<InflatedChunk> ChunkCache::make_chunk(std::size_t bytes) const {
         std::swap(spare, state.spare.back());
         auto chunk = std::move(state.spare.back());
         state.spare.pop_back();
+        state.spare_bytes -= chunk->memory_bytes();
         return chunk;
       }
   }
@@ -115,22 +120,29 @@ std::shared_ptr<InflatedChunk> ChunkCache::make_chunk(std::size_t bytes) const {
 }
 
 void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chunk) const {
-  const auto size = static_cast<std::int64_t>(chunk->size);
+  const std::int64_t size = chunk->memory_bytes();
   std::list<Entry> dropped;  // freed after the lock
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
   const std::int64_t capacity = keeps_whole() ? 0 : capacity_bytes_.load();
-  if (size > capacity || state.entries.contains(key)) {
+  const std::int64_t for_spare =
+      std::min(capacity / kSparePart, static_cast<std::int64_t>(kMaxSpare) * size);
+  if (size > capacity - for_spare || state.entries.contains(key)) {
     dropped.emplace_back(key, std::move(chunk));
   } else {
-    dropped = state.drop_above(capacity - size);
+    dropped = state.drop_above(capacity - for_spare - size);
     state.by_use.emplace_front(key, std::move(chunk));
     state.entries.emplace(key, state.by_use.begin());
     state.bytes += size;
   }
-  for (Entry& entry : dropped)
-    if (entry.second.use_count() == 1 && state.spare.size() < kMaxSpare)
-      state.spare.push_back(std::move(entry.second));
+  for (Entry& entry : dropped) {
+    const std::int64_t bytes = entry.second->memory_bytes();
+    if (entry.second.use_count() != 1 || state.spare.size() >= kMaxSpare ||
+        state.bytes + state.spare_bytes + bytes > capacity)
+      continue;
+    state.spare.push_back(std::move(entry.second));
+    state.spare_bytes += bytes;
+  }
 }
 
 void ChunkCache::set_capacity(std::int64_t capacity_bytes) const {
@@ -142,13 +154,14 @@ void ChunkCache::set_capacity(std::int64_t capacity_bytes) const {
   capacity_bytes_ = capacity_bytes;
   if (!keeps_whole()) dropped_arrays.swap(state.whole);
   dropped_spare.swap(state.spare);
+  state.spare_bytes = 0;
   dropped = state.drop_above(keeps_whole() ? 0 : capacity_bytes);
 }
 
 std::int64_t ChunkCache::bytes_held() const {
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
-  std::int64_t bytes = state.bytes;
+  std::int64_t bytes = state.bytes + state.spare_bytes;
   for (std::size_t i = 0; i < state.whole.size(); ++i)
     if (state.whole[i]) bytes += arrays_[i].n_chunks * arrays_[i].chunk_bytes;
   return bytes;

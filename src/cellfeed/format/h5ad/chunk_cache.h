@@ -1,6 +1,6 @@
-// ChunkCache: inflated chunks of one file, never more than a number of bytes. Arrays that fit are
-// kept whole; of others the chunks least recently used are dropped first. Thread-safe. A forked
-// child starts with an empty cache.
+// ChunkCache: inflated chunks of one file, never more than a number of bytes, with the memory that
+// waits for the next chunks. Arrays that fit are kept whole; of others the chunks least recently
+// used are dropped first. Thread-safe. A forked child starts with an empty cache.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@
 namespace cellfeed::format::h5ad {
 
 struct InflatedChunk {
-  explicit InflatedChunk(std::size_t n)
-      : bytes(std::make_unique_for_overwrite<std::byte[]>(n)), size(n) {}
-  std::unique_ptr<std::byte[]> bytes;
+  explicit InflatedChunk(std::size_t n) : bytes(n), size(n) {}
+  std::int64_t memory_bytes() const { return static_cast<std::int64_t>(matrix::block_bytes(size)); }
+  matrix::Buffer<std::byte> bytes;
   std::size_t size;
 };
 
@@ -44,7 +44,8 @@ class ChunkCache {
   std::shared_ptr<InflatedArray> whole(std::int32_t array) const;
   bool keeps_whole() const { return all_bytes_ <= capacity_bytes_; }
 
-  // The rest is for arrays that are not kept whole. Null when it is not held.
+  // The rest is for arrays that are not kept whole. Null when it is not held. Whoever holds on to
+  // it keeps its memory when it is dropped here: for no longer than a copy takes.
   std::shared_ptr<const InflatedChunk> find(const ChunkKey& key) const;
   // A chunk to inflate into: one that was dropped before, where there is one of this size.
   std::shared_ptr<InflatedChunk> make_chunk(std::size_t bytes) const;

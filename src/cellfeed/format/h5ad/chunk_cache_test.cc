@@ -15,7 +15,7 @@ namespace {
 
 std::shared_ptr<InflatedChunk> chunk_of(const ChunkCache& cache, std::size_t bytes, int value) {
   auto chunk = cache.make_chunk(bytes);
-  std::fill_n(chunk->bytes.get(), bytes, static_cast<std::byte>(value));
+  std::fill_n(chunk->bytes.data(), bytes, static_cast<std::byte>(value));
   return chunk;
 }
 
@@ -96,16 +96,34 @@ TEST(ChunkCacheTest, DropsTheLeastRecentlyUsedAndNeverHoldsMore) {
 }
 
 TEST(ChunkCacheTest, UsesTheMemoryOfDroppedChunksButNotOfThoseHeld) {
-  const ChunkCache cache(100);
-  cache.insert({0, 0}, chunk_of(cache, 100, 1));
+  const ChunkCache cache(200);  // a quarter of it is for memory that waits
+  cache.insert({0, 0}, chunk_of(cache, 50, 1));
   const auto held = cache.find({0, 0});
-  cache.insert({0, 1}, chunk_of(cache, 100, 2));
-  const std::byte* second = cache.find({0, 1})->bytes.get();
-  cache.insert({0, 2}, chunk_of(cache, 100, 3));
+  for (int i = 1; i < 4; ++i) cache.insert({0, i}, chunk_of(cache, 50, i + 1));
+  const std::byte* second = cache.find({0, 1})->bytes.data();
+  cache.find({0, 2});
+  cache.find({0, 3});
+  cache.insert({0, 4}, chunk_of(cache, 50, 5));
   EXPECT_EQ(held->bytes[0], std::byte{1});
-  const auto reused = cache.make_chunk(100);
-  EXPECT_EQ(reused->bytes.get(), second);
-  EXPECT_EQ(cache.make_chunk(99)->size, 99u);
+  EXPECT_EQ(cache.bytes_held(), 200);
+  const auto reused = cache.make_chunk(50);
+  EXPECT_EQ(reused->bytes.data(), second);
+  EXPECT_EQ(cache.make_chunk(49)->size, 49u);
+}
+
+TEST(ChunkCacheTest, WhatWaitsToBeUsedAgainIsPartOfTheBytes) {
+  for (const std::size_t size : {10, 100, 300}) {
+    const ChunkCache cache(1000);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::shared_ptr<InflatedChunk>> inflating;
+      for (int i = 0; i < 30; ++i) inflating.push_back(chunk_of(cache, size, i));
+      for (int i = 0; i < 30; ++i) {
+        cache.insert({round, i}, std::move(inflating[i]));
+        EXPECT_LE(cache.bytes_held(), 1000);
+      }
+    }
+    EXPECT_GT(cache.bytes_held(), 0);
+  }
 }
 
 TEST(ChunkCacheTest, AForkedChildStartsEmptyAndDoesNotWaitForItsParent) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/h5ad/hdf5_filters.h"
 #include "cellfeed/format/h5ad/stored_array.h"
 
 namespace cellfeed::format::h5ad {
@@ -143,6 +144,9 @@ std::shared_ptr<arrow::Array> read_values(const H5File& file, const std::string&
   if (begin < 0 || begin > end || end > shape[0])
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "a column is too short: '{}' has {} rows, expected {}", name, shape[0], end);
+  const Handle properties(H5Dget_create_plist(from.dataset.get()));
+  for (const int filter : filters_of(properties.get()))
+    if (H5Zfilter_avail(filter) <= 0) throw_unreadable_filter(filter, file.path(), name);
   std::shared_ptr<arrow::Array> array;
   const H5T_class_t kind = H5Tget_class(from.type.get());
   const std::size_t bytes = H5Tget_size(from.type.get());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -81,8 +82,17 @@ std::string find_layer(const H5File& file, const std::string& layer) {
   if (layers.empty())
     throw Error(ErrorKind::kNoSuchKey,
                 "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')", file.path());
-  throw_error(ErrorKind::kNoSuchKey, file.path(), "no such layer: '{}'; there are: {}", layer,
-              fmt::join(layers, ", "));
+  if (layer == "X")
+    throw_error(ErrorKind::kNoSuchKey, file.path(),
+                "the file has no X; name one of its matrices with layer: {}",
+                fmt::join(layers, ", "));
+  // Layers are named with and without their folder.
+  std::vector<std::string> known = layers;
+  for (std::string& known_name : known)
+    if (known_name.starts_with("layers/") && !layer.starts_with("layers/"))
+      known_name = known_name.substr(7);
+  throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'{}", layer,
+              suggestion(layer, known));
 }
 
 CsrMatrix::CsrMatrix(const H5File& file, std::string layer)

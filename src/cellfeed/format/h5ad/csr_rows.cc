@@ -24,8 +24,8 @@ std::vector<std::int64_t> chunks_of(const StoredArray& array, std::span<const En
 }
 
 // One of the two arrays of the fetched rows. Of a compressed array that is not kept whole only the
-// entries of these rows are kept: each chunk is inflated once, what the rows need is copied out,
-// and the rest is let go.
+// entries of these rows are kept: each chunk is inflated once, or found in the cache, what the rows
+// need is copied out, and the rest is let go. So what is held was known before.
 class ArrayRows {
  public:
   // Lifetime: array and ranges outlive this.
@@ -43,38 +43,32 @@ class ArrayRows {
       array_.locate(chunk * array_.chunk_elements(), chunk * array_.chunk_elements() + 1);
   }
 
-  // Holds on to what the cache has; the slots left to inflate. Makes room for their entries.
-  std::vector<std::size_t> take_cached(const ChunkCache& cache) {
-    std::vector<std::size_t> missing;
-    if (!whole_) cached_.resize(chunks_.size());
-    for (std::size_t slot = 0; slot < chunks_.size(); ++slot) {
-      if (whole_ && whole_->has(chunks_[slot])) continue;
-      if (!whole_) cached_[slot] = cache.find({array_.number(), chunks_[slot]});
-      if (whole_ || !cached_[slot]) missing.push_back(slot);
-    }
-    if (!whole_ && !missing.empty()) list_users();
-    return missing;
+  // The slots to inflate, or to copy from. Makes room for their entries.
+  std::vector<std::size_t> slots_to_fill() {
+    std::vector<std::size_t> slots;
+    for (std::size_t slot = 0; slot < chunks_.size(); ++slot)
+      if (!whole_ || !whole_->has(chunks_[slot])) slots.push_back(slot);
+    if (!whole_ && !slots.empty()) list_users();
+    return slots;
+  }
+  bool is_cached(std::size_t slot, const ChunkCache& cache) const {
+    return !whole_ && cache.find({array_.number(), chunks_[slot]}) != nullptr;
   }
 
   // Thread-safe for different slots. Returns the bytes read.
-  std::int64_t inflate(std::size_t slot, const ChunkCache& cache) {
+  std::int64_t fill(std::size_t slot, const ChunkCache& cache) {
     if (whole_) {
       const bool is_read = whole_->fill(
           chunks_[slot], [&](std::span<std::byte> out) { array_.inflate(chunks_[slot], out); });
       return is_read ? stored_range(slot).length : 0;
     }
-    auto chunk = cache.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
-    array_.inflate(chunks_[slot], {chunk->bytes.get(), chunk->size});
-    const std::int64_t step = array_.chunk_elements();
-    const std::int64_t chunk_begin = chunks_[slot] * step;
-    for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
-      const EntryRange& range = ranges_[users_[u]];
-      const std::int64_t begin = std::max(range.begin, chunk_begin);
-      const std::int64_t end = std::min(range.end, chunk_begin + step);
-      std::memcpy(kept_.data() + (starts_[users_[u]] + begin - range.begin) * width_,
-                  chunk->bytes.get() + (begin - chunk_begin) * width_,
-                  static_cast<std::size_t>((end - begin) * width_));
+    if (const auto cached = cache.find({array_.number(), chunks_[slot]})) {
+      copy_entries(slot, *cached);
+      return 0;
     }
+    auto chunk = cache.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
+    array_.inflate(chunks_[slot], chunk->bytes.span());
+    copy_entries(slot, *chunk);
     cache.insert({array_.number(), chunks_[slot]}, std::move(chunk));
     return stored_range(slot).length;
   }
@@ -82,23 +76,10 @@ class ArrayRows {
   void append_pieces(std::int64_t row, std::vector<RowPiece>& pieces) const {
     const EntryRange& range = ranges_[row];
     if (!array_.is_compressed()) return array_.append_pieces(range.begin, range.end, pieces);
-    std::int64_t begin = range.begin;
-    if (begin >= range.end) return;
-    if (whole_) {
-      pieces.push_back({whole_->bytes() + begin * width_, range.end - begin});
-      return;
-    }
-    const std::int64_t step = array_.chunk_elements();
-    auto slot = std::lower_bound(chunks_.begin(), chunks_.end(), begin / step) - chunks_.begin();
-    for (; begin < range.end; ++slot) {
-      const std::int64_t within = begin % step;
-      const std::int64_t length = std::min(range.end - begin, step - within);
-      const std::byte* data = cached_[slot]
-                                  ? cached_[slot]->bytes.get() + within * width_
-                                  : kept_.data() + (starts_[row] + begin - range.begin) * width_;
-      pieces.push_back({data, length});
-      begin += length;
-    }
+    if (range.begin >= range.end) return;
+    const std::byte* data =
+        whole_ ? whole_->bytes() + range.begin * width_ : kept_.data() + starts_[row] * width_;
+    pieces.push_back({data, range.end - range.begin});
   }
 
   // Where the chunk of a slot lies in the file.
@@ -109,6 +90,20 @@ class ArrayRows {
   bool is_mapped() const { return !array_.is_compressed(); }
 
  private:
+  // Thread-safe for different slots.
+  void copy_entries(std::size_t slot, const InflatedChunk& chunk) {
+    const std::int64_t step = array_.chunk_elements();
+    const std::int64_t chunk_begin = chunks_[slot] * step;
+    for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
+      const EntryRange& range = ranges_[users_[u]];
+      const std::int64_t begin = std::max(range.begin, chunk_begin);
+      const std::int64_t end = std::min(range.end, chunk_begin + step);
+      std::memcpy(kept_.data() + (starts_[users_[u]] + begin - range.begin) * width_,
+                  chunk.bytes.data() + (begin - chunk_begin) * width_,
+                  static_cast<std::size_t>((end - begin) * width_));
+    }
+  }
+
   // For each chunk the ranges that need it, and for each range its place among the entries kept.
   void list_users() {
     const std::int64_t step = array_.chunk_elements();
@@ -142,7 +137,6 @@ class ArrayRows {
   const std::int64_t width_;
   std::vector<std::int64_t> chunks_;
   std::shared_ptr<InflatedArray> whole_;  // null where not all of the array is kept
-  std::vector<std::shared_ptr<const InflatedChunk>> cached_;
   std::vector<std::size_t> first_user_;
   std::vector<std::size_t> users_;
   std::vector<std::int64_t> starts_;
@@ -218,16 +212,17 @@ void CsrRows::read_ahead() {
 void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
   std::vector<std::pair<ArrayRows*, std::size_t>> tasks;
   for (ArrayRows* array : {&indices_, &values_})
-    for (const std::size_t slot : array->take_cached(cache)) tasks.emplace_back(array, slot);
+    for (const std::size_t slot : array->slots_to_fill()) tasks.emplace_back(array, slot);
   if (tasks.empty()) return;
   if (const io::ReadAhead* ahead = matrix_.file().ahead())
     ahead->ask(std::ssize(tasks), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-      ranges.push_back(tasks[i].first->stored_range(tasks[i].second));
+      const auto& [array, slot] = tasks[i];
+      if (!array->is_cached(slot, cache)) ranges.push_back(array->stored_range(slot));
     });
   std::atomic<std::int64_t> bytes{0};
   parallel(std::ssize(tasks), [&](std::int64_t i) {
     const auto& [array, slot] = tasks[i];
-    bytes += array->inflate(slot, cache);
+    bytes += array->fill(slot, cache);
   });
   bytes_inflated_ = bytes.load();
 }

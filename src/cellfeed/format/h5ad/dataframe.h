@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/h5_file.h"
 
@@ -22,6 +22,7 @@ class Dataframe {
   // compound tables of anndata 0.6, kCorruptData when the index has another length.
   Dataframe(const H5File& file, std::string name, std::int64_t n_rows);
 
+  const std::string& name() const { return name_; }
   // Without the index.
   const std::vector<std::string>& columns() const { return columns_; }
   const std::string& index_name() const { return index_name_; }
@@ -41,7 +42,7 @@ class Dataframe {
   std::string index_name_;
   bool has_index_ = false;
   std::vector<std::string> columns_;
-  mutable std::mutex readers_mutex_;
+  mutable ForkSafeMutex readers_mutex_;
   mutable std::map<std::string, std::unique_ptr<ColumnReader>> readers_;
 };
 

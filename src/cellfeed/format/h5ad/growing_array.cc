@@ -22,6 +22,8 @@ Handle create_growing(const WriteTarget& target, const std::string& name, hid_t 
   const auto chunk = static_cast<hsize_t>(chunk_elements);
   const Handle space(H5Screate_simple(1, &length, &unlimited));
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  // The same data give the same bytes.
+  H5Pset_obj_track_times(properties.get(), false);
   H5Pset_chunk(properties.get(), 1, &chunk);
   if (gzip_level > 0)
     H5Pset_deflate(properties.get(), static_cast<unsigned>(std::min(gzip_level, 9)));

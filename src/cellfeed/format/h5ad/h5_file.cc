@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "cellfeed/format/h5ad/mapped_driver.h"
 #include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::h5ad {
@@ -47,13 +48,12 @@ std::int64_t check_bytes(const std::string& path, std::span<const std::byte> byt
   return signature;
 }
 
-Handle open_file(const std::string& path) {
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
-  // Readers of one file on a shared or read-only disk must not fail for want of a lock.
-  H5Pset_file_locking(access.get(), false, true);
-  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
-  if (id >= 0) return Handle(id);
+Handle open_file(const std::string& path, std::span<const std::byte> bytes) {
+  Handle file = open_mapped(path, bytes);
+  if (file) return file;
   const std::string reason = take_hdf5_message();
+  if (const auto refused = system_reason(reason))
+    throw_error(ErrorKind::kIo, path, "the file cannot be opened: {}", *refused);
   if (reason.find("truncated") != std::string::npos)
     throw_error(ErrorKind::kCorruptData, path,
                 "the file is truncated; copy or download it again ({})", reason);
@@ -62,19 +62,33 @@ Handle open_file(const std::string& path) {
 
 }  // namespace
 
-H5File::H5File(std::string path, bool reads_ahead) : path_(std::move(path)) {
-  struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0) throw_errno(errno, path_, "open");
-  change_time_ns_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
+std::optional<H5File::Version> H5File::version_of(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Version{status.st_dev, status.st_ino, status.st_size,
+                 std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+void H5File::require_unchanged() const {
+  const auto now = version_of(path_);
+  if (!now || !opened_ || now->device != opened_->device || now->inode != opened_->inode) return;
+  if (now->bytes == opened_->bytes && now->changed_ns == opened_->changed_ns) return;
+  throw_error(ErrorKind::kCorruptData, path_,
+              "the file was written again since it was opened, so rows and labels may not belong "
+              "together: open it again");
+}
+
+H5File::H5File(std::string path, bool reads_ahead)
+    : path_(std::move(path)), opened_(version_of(path_)) {
   if (reads_ahead) {
-    row_source_ =
-        io::open_local_file(path_, {.access = io::FileAccess::kMap, .random_access = true});
+    std::tie(source_, row_source_) = io::map_local_file_twice(path_);
     ahead_.emplace(*row_source_);
+  } else {
+    source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
   }
   user_block_bytes_ = static_cast<std::uint64_t>(check_bytes(path_, source_->map()));
   const Hdf5Session session;
-  id_ = open_file(path_);
+  id_ = open_file(path_, source_->map());
   bases_ = address_bases(user_block_bytes_);
 }
 

@@ -1,4 +1,4 @@
-// An open HDF5 file: its metadata through HDF5, its bytes through a memory map.
+// An open HDF5 file: its metadata through HDF5, its bytes through a memory map, on one descriptor.
 // Thread-safe.
 #pragma once
 
@@ -17,12 +17,16 @@ namespace cellfeed::format::h5ad {
 
 class H5File {
  public:
-  // Throws kNotFound, kIo or kCorruptData; says so when the file is empty, truncated, a Git LFS
-  // pointer or not HDF5.
-  // reads_ahead: rows that are not in memory are asked for at once.
+  // Throws kNotFound, kIo (too many open files too) or kCorruptData; says so when the file is
+  // empty, truncated, a Git LFS pointer or not HDF5. reads_ahead: rows that are not in memory are
+  // asked for at once.
   explicit H5File(std::string path, bool reads_ahead = true);
 
   const std::string& path() const { return path_; }
+  // Throws kCorruptData where the file was written to since it was opened, as far as its size and
+  // time of change tell: what was read of it then and what is read now do not belong together. A
+  // file of the same name that replaced it is no matter.
+  void require_unchanged() const;
   hid_t id() const { return id_.get(); }
   std::span<const std::byte> bytes() const { return source_->map(); }
   std::int64_t size() const { return source_->size(); }
@@ -37,18 +41,25 @@ class H5File {
     source_->release_pages();
     if (row_source_) row_source_->release_pages();
   }
-  std::int64_t change_time_ns() const { return change_time_ns_; }
   // Where the HDF5 part of the file starts: addresses in it count from there.
   std::uint64_t user_block_bytes() const { return user_block_bytes_; }
   // What to add to the addresses HDF5 gives.
   const AddressBases& bases() const { return bases_; }
 
  private:
+  struct Version {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t bytes = 0;
+    std::int64_t changed_ns = 0;
+  };
+  static std::optional<Version> version_of(const std::string& path);
+
   std::string path_;
+  std::optional<Version> opened_;
   std::unique_ptr<io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;
-  std::int64_t change_time_ns_ = 0;
   std::uint64_t user_block_bytes_ = 0;
   AddressBases bases_;
   Handle id_;

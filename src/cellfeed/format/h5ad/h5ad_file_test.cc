@@ -380,9 +380,8 @@ TEST(H5adFileTest, TellsWhatItDoesNotRead) {
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "flat"}); }, "dense");
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "layers/old"}); }, "0.6");
   expect_error(
-      ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); },
-      "X, layers/flat, layers/old");
-  expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "raw"}); }, "layers/flat");
+      ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); }, "X, flat, old");
+  expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "raw"}); }, "X, flat, old");
 }
 
 TEST(H5adFileTest, RefusesFloat16AndBigEndian) {
@@ -438,14 +437,17 @@ TEST(H5adFileTest, NumbersCellsButNotGenesWithoutNames) {
   }
 }
 
-TEST(H5adFileTest, FingerprintChangesWithTheFile) {
+TEST(H5adFileTest, FingerprintFollowsFromTheBytesAlone) {
   const TempDir directory;
   const std::string path = make_file(directory, {});
   const std::uint64_t before = open_h5ad(path)->fingerprint();
   EXPECT_EQ(open_h5ad(path)->fingerprint(), before);
   auto bytes = TempDir::read_all(path);
+  EXPECT_EQ(open_h5ad(directory.write("b.h5ad", bytes))->fingerprint(), before);
   directory.write("a.h5ad", bytes);  // the same bytes, written later
-  EXPECT_NE(open_h5ad(path)->fingerprint(), before);
+  EXPECT_EQ(open_h5ad(path)->fingerprint(), before);
+  bytes.push_back(std::byte{0});  // behind all that opening looks at
+  EXPECT_NE(open_h5ad(directory.write("c.h5ad", bytes))->fingerprint(), before);
 }
 
 // Row by row, through HDF5 itself.

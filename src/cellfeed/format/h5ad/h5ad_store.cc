@@ -2,12 +2,17 @@
 #include "cellfeed/format/h5ad/h5ad_store.h"
 
 #include <arrow/api.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/format/h5ad/content_fingerprint.h"
 #include "cellfeed/format/h5ad/csr_matrix.h"
 #include "cellfeed/format/h5ad/csr_rows.h"
 #include "cellfeed/format/h5ad/dataframe.h"
@@ -24,6 +29,7 @@ class H5adStore final : public RowStore {
   const matrix::GeneAxis& genes() const override { return genes_; }
   std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
                                      const ParallelFor& parallel) const override {
+    file_->require_unchanged();
     return fetch_csr_rows(matrix_, cache_, rows, parallel);
   }
   std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
@@ -48,6 +54,7 @@ class H5adStore final : public RowStore {
   Dataframe var_;
   StoreInfo info_;
   matrix::GeneAxis genes_;
+  mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 
 std::vector<ChunkedLayout> layouts_of(const CsrMatrix& matrix) {
@@ -89,6 +96,8 @@ void H5adStore::describe(const std::string& layer) {
   }
   for (const ChunkedLayout& array : layouts_of(matrix_))
     info_.inflated_bytes += array.n_chunks * array.chunk_bytes;
+  info_.scratch_bytes =
+      std::max(matrix_.data().inflating_bytes(), matrix_.indices().inflating_bytes());
 }
 
 void H5adStore::read_genes() {
@@ -99,12 +108,13 @@ void H5adStore::read_genes() {
 }
 
 matrix::FixedColumn H5adStore::obs_column(const std::string& name) const {
+  file_->require_unchanged();
   const auto& columns = obs_.columns();
   if (name == "_index")
     return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_index(0, info_.n_rows)));
   if (std::find(columns.begin(), columns.end(), name) == columns.end())
-    throw_error(ErrorKind::kNoSuchKey, info_.path, "no such obs column: '{}'; there are: {}", name,
-                fmt::join(columns, ", "));
+    throw_error(ErrorKind::kNoSuchKey, info_.path, "no obs column '{}'{}", name,
+                suggestion(name, columns));
   return matrix::make_fixed_column(name,
                                    arrow::ChunkedArray(obs_.read_column(name, 0, info_.n_rows)));
 }
@@ -113,22 +123,18 @@ std::shared_ptr<arrow::Table> H5adStore::read_obs(std::int64_t begin, std::int64
   if (begin < 0 || begin > end || end > info_.n_rows)
     throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}",
                 begin, end, info_.n_rows);
+  file_->require_unchanged();
   return obs_.read(begin, end);
 }
 
+// Threads that ask at once find the same number.
 std::uint64_t H5adStore::fingerprint() const {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto mix = [&](std::uint64_t value) {
-    // SplitMix64's finaliser over the running hash.
-    hash += value + 0x9e3779b97f4a7c15u;
-    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-    hash ^= hash >> 31;
-  };
-  for (const std::int64_t value :
-       {file_->size(), file_->change_time_ns(), info_.n_rows, info_.n_cols, info_.nnz})
-    mix(static_cast<std::uint64_t>(value));
-  for (const char c : info_.layer) mix(static_cast<std::uint64_t>(c));
+  if (const std::uint64_t known = fingerprint_.load()) return known;
+  const std::array<std::string, 3> groups{info_.layer, "obs", var_.name()};
+  const std::array<std::uint64_t, 2> parts{content_fingerprint(*file_, groups),
+                                           XXH3_64bits(info_.layer.data(), info_.layer.size())};
+  const std::uint64_t hash = std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
+  fingerprint_ = hash;
   return hash;
 }
 

@@ -2,7 +2,7 @@
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 #include <arrow/api.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <limits>
 #include <utility>
@@ -15,7 +15,6 @@
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/growing_array.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
-#include "cellfeed/io/atomic_file.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -116,23 +115,38 @@ class FrameWriter {
   std::int64_t n_rows_ = 0;
 };
 
-Handle create_file(const std::string& temp_path) {
+// HDF5 opens by path: what it opened has to be the file that was made.
+void require_same_file(const Handle& file, const io::TempFile& made) {
+  void* opened = nullptr;
+  struct stat ours;
+  struct stat theirs;
+  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &opened) < 0 || ::fstat(made.fd(), &ours) != 0 ||
+      ::fstat(*static_cast<const int*>(opened), &theirs) != 0 || ours.st_ino != theirs.st_ino ||
+      ours.st_dev != theirs.st_dev)
+    throw Error(ErrorKind::kIo, "the file was replaced while it was made; run again", made.path());
+}
+
+Handle create_file(const io::TempFile& made) {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_file_locking(access.get(), false, true);
-  return check_written(H5Fcreate(temp_path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()),
-                       temp_path, "making the file");
+  Handle file =
+      check_written(H5Fcreate(made.temp_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+                    made.path(), "making the file");
+  require_same_file(file, made);
+  return file;
 }
 
 }  // namespace
 
 struct H5adWriter::State {
-  State(std::string target_path, std::int64_t columns, const H5adWriterOptions& chosen)
+  State(std::string target_path, std::int64_t columns, const H5adWriterOptions& chosen,
+        io::OnExisting on_existing)
       : path(std::move(target_path)),
-        temp_path(io::make_temp_path(path)),
+        temp_file(io::FileTarget(path), on_existing),
         n_cols(columns),
         options(chosen) {}
 
-  // Datasets close before their file; the file name goes last.
+  // Datasets close before their file; the temporary name goes last.
   ~State() {
     var.reset();
     obs.reset();
@@ -145,14 +159,13 @@ struct H5adWriter::State {
       file = Handle();
       H5Eclear2(H5E_DEFAULT);
     }
-    if (!is_published) ::unlink(temp_path.c_str());
   }
 
   void append_values(const CsrSlice& rows, std::int64_t n);
   void append_indices(const std::int32_t* columns, std::int64_t n);
 
   std::string path;
-  std::string temp_path;
+  io::TempFile temp_file;
   std::int64_t n_cols;
   H5adWriterOptions options;
   Handle file;
@@ -167,10 +180,10 @@ struct H5adWriter::State {
   std::int64_t n_rows = 0;
   std::int64_t nnz = 0;
   bool is_finished = false;
-  bool is_published = false;
 };
 
-H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options) {
+H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options,
+                       io::OnExisting on_existing) {
   if (n_cols < 0) throw_invalid("n_cols must not be negative: {}", n_cols);
   if (options.chunk_elements < 1 || options.chunk_elements > (std::int64_t{1} << 26))
     throw_invalid("chunk_elements must be between 1 and 2^26: {}", options.chunk_elements);
@@ -180,13 +193,10 @@ H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions 
   if (options.compression == Compression::kGzip &&
       (options.gzip_level < 1 || options.gzip_level > 12))
     throw_invalid("gzip_level must be between 1 and 12: {}", options.gzip_level);
-  if (::access(path.c_str(), F_OK) == 0)
-    throw Error(ErrorKind::kAlreadyExists, "the target exists; remove it or choose another name",
-                path);
-  state_ = std::make_unique<State>(std::move(path), n_cols, options);
+  state_ = std::make_unique<State>(std::move(path), n_cols, options, on_existing);
   State& s = *state_;
   const Hdf5Session session;
-  s.file = create_file(s.temp_path);
+  s.file = create_file(s.temp_file);
   const int level = options.compression == Compression::kGzip ? options.gzip_level : 0;
   s.matrix_target = {s.file.get(), s.path, level, options.chunk_elements};
   s.column_target = {s.file.get(), s.path, level, kColumnChunkElements};
@@ -320,8 +330,7 @@ void H5adWriter::finish(const arrow::Table* var) {
     const Hdf5Session session;
     check_write(H5Fclose(s.file.release()), s.path, "closing the file");
   }
-  io::publish_file(s.temp_path, s.path, io::OnExisting::kRefuse);
-  s.is_published = true;
+  s.temp_file.publish();
 }
 
 std::int64_t H5adWriter::rows_written() const { return state_->n_rows; }

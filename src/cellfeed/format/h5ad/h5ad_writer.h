@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/io/temp_file.h"
 #include "cellfeed/matrix/csr.h"
 
 namespace arrow {
@@ -40,9 +41,10 @@ struct CsrSlice {
 
 class H5adWriter {
  public:
-  // Throws kAlreadyExists when path exists, kIo / kNotFound when it cannot be made. Writes to a
-  // temporary name beside it.
-  H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options = {});
+  // Throws kAlreadyExists when path exists and is not to be replaced, kIo / kNotFound when it
+  // cannot be made. Writes to a temporary name beside it.
+  H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options = {},
+             io::OnExisting on_existing = io::OnExisting::kRefuse);
   ~H5adWriter();
   H5adWriter(const H5adWriter&) = delete;
   H5adWriter& operator=(const H5adWriter&) = delete;

@@ -182,7 +182,8 @@ TEST(H5adWriterTest, RefusesATargetThatAppearedWhileWriting) {
 
 TEST(H5adWriterTest, RefusesAMissingDirectory) {
   expect_error(
-      ErrorKind::kIo, [] { H5adWriter("/no/such/directory/a.h5ad", 4); }, "/no/such/directory");
+      ErrorKind::kNotFound, [] { H5adWriter("/no/such/directory/a.h5ad", 4); },
+      "/no/such/directory");
 }
 
 TEST(H5adWriterTest, RefusesWhatDoesNotFit) {

@@ -1,40 +1,32 @@
 // HDF5's C API as handles and exceptions.
 #include "cellfeed/format/h5ad/hdf5_api.h"
 
-#include <pthread.h>
-
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/format/h5ad/hdf5_filters.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
 
-std::mutex& hdf5_mutex() {
+ForkSafeMutex& hdf5_mutex() {
   // Never destroyed: handles may be closed while the process ends.
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new ForkSafeMutex;
   return *mutex;
 }
 thread_local int session_depth = 0;
 
-// A child forked while another thread is inside HDF5 would inherit a lock that nobody frees.
-void hold_for_fork() {
-  if (session_depth == 0) hdf5_mutex().lock();
-}
-void release_after_fork() {
-  if (session_depth == 0) hdf5_mutex().unlock();
-}
-
+// REQUIRES: hdf5_mutex is held.
 void start_hdf5() {
-  static const bool started = [] {
-    pthread_atfork(hold_for_fork, release_after_fork, release_after_fork);
-    H5dont_atexit();
-    H5open();
-    register_read_filters();
-    return true;
-  }();
-  (void)started;
+  static bool is_started = false;
+  if (is_started) return;
+  H5dont_atexit();
+  H5open();
+  // No code from where HDF5_PLUGIN_PATH points.
+  H5PLset_loading_state(0);
+  register_read_filters();
+  is_started = true;
 }
 
 constexpr std::size_t kMaxAttributeElements = std::size_t{1} << 24;
@@ -84,6 +76,67 @@ std::optional<std::vector<std::string>> read_texts(hid_t attribute) {
   return texts;
 }
 
+// Where a link led out of the file, on this thread; empty else.
+thread_local std::string other_file;
+
+herr_t refuse_external_link(const char*, const char*, const char* file, const char* object,
+                            unsigned*, hid_t, void*) {
+  other_file = fmt::format("{}:{}", file, object);
+  return -1;
+}
+
+// How links are followed: not into other files.
+hid_t link_access() {
+  static const hid_t access = [] {
+    const hid_t id = H5Pcreate(H5P_LINK_ACCESS);
+    H5Pset_elink_cb(id, refuse_external_link, nullptr);
+    return id;
+  }();
+  return access;
+}
+
+std::string file_name(hid_t object) {
+  std::string name(1024, '\0');
+  const auto length = H5Fget_name(object, name.data(), name.size());
+  name.resize(length < 0 ? 0 : std::min(name.size() - 1, static_cast<std::size_t>(length)));
+  return name;
+}
+
+[[noreturn]] void throw_other_file(hid_t parent, const std::string& name, const char* how,
+                                   const std::string& where) {
+  throw_error(ErrorKind::kUnsupported, file_name(parent),
+              "'{}' {} another file, and nothing outside of a file is read: '{}'; write the data "
+              "into one file (adata.write_h5ad)",
+              name, how, where);
+}
+
+// After a call that failed: says so when a link led out of the file.
+void check_link(hid_t parent, const std::string& name) {
+  if (other_file.empty()) return;
+  H5Eclear2(H5E_DEFAULT);
+  throw_other_file(parent, name, "is a link to", std::exchange(other_file, {}));
+}
+
+void check_own_storage(hid_t dataset, const std::string& name) {
+  const Handle properties(H5Dget_create_plist(dataset));
+  if (!properties) return;  // what reads it says why
+  std::string other(1024, '\0');
+  if (H5Pget_external_count(properties.get()) > 0) {
+    H5Pget_external(properties.get(), 0, other.size() - 1, other.data(), nullptr, nullptr);
+    throw_other_file(dataset, name, "is stored in", other.c_str());
+  }
+  if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
+    H5Pget_virtual_filename(properties.get(), 0, other.data(), other.size() - 1);
+    throw_other_file(dataset, name, "is a virtual dataset over", other.c_str());
+  }
+}
+
+bool has_link(hid_t parent, const std::string& name) {
+  const htri_t found = H5Lexists(parent, name.c_str(), link_access());
+  check_link(parent, name);
+  return found > 0;
+}
+
 Handle open_attribute(hid_t object, const char* name) {
   if (H5Aexists(object, name) <= 0) return Handle();
   return Handle(H5Aopen(object, name, H5P_DEFAULT));
@@ -92,9 +145,9 @@ Handle open_attribute(hid_t object, const char* name) {
 }  // namespace
 
 Hdf5Session::Hdf5Session() {
-  start_hdf5();
   if (session_depth == 0) {
     hdf5_mutex().lock();
+    start_hdf5();
     // The error stack is per thread, and prints unless told otherwise.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
@@ -118,9 +171,22 @@ std::string take_hdf5_message() {
   return message.empty() ? "no reason given" : message;
 }
 
+std::optional<std::string> system_reason(const std::string& hdf5_message) {
+  const std::string_view mark = "error message = '";
+  const auto begin = hdf5_message.find(mark);
+  if (begin == std::string::npos) return std::nullopt;
+  const auto end = hdf5_message.find('\'', begin + mark.size());
+  return hdf5_message.substr(begin + mark.size(), end - begin - mark.size());
+}
+
 void check_hdf5(std::int64_t status, ErrorKind kind, const std::string& path,
                 const std::string& operation) {
-  if (status < 0) throw_error(kind, path, "{} failed in HDF5: {}", operation, take_hdf5_message());
+  if (status >= 0) return;
+  const std::string message = take_hdf5_message();
+  // What the disk refuses says nothing about the data.
+  if (const auto reason = system_reason(message))
+    throw_error(ErrorKind::kIo, path, "{} failed: {}", operation, *reason);
+  throw_error(kind, path, "{} failed in HDF5: {}", operation, message);
 }
 
 Handle check_handle(hid_t id, ErrorKind kind, const std::string& path,
@@ -133,11 +199,11 @@ ObjectKind object_kind(hid_t parent, const std::string& name) {
   // H5Lexists fails unless every step before the last is there.
   for (std::size_t slash = name.find('/'); slash != std::string::npos;
        slash = name.find('/', slash + 1))
-    if (H5Lexists(parent, name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0)
-      return ObjectKind::kMissing;
-  if (H5Lexists(parent, name.c_str(), H5P_DEFAULT) <= 0) return ObjectKind::kMissing;
-  const Handle object(H5Oopen(parent, name.c_str(), H5P_DEFAULT));
+    if (!has_link(parent, name.substr(0, slash))) return ObjectKind::kMissing;
+  if (!has_link(parent, name)) return ObjectKind::kMissing;
+  const Handle object(H5Oopen(parent, name.c_str(), link_access()));
   if (!object) {
+    check_link(parent, name);
     H5Eclear2(H5E_DEFAULT);
     return ObjectKind::kOther;
   }
@@ -163,8 +229,11 @@ std::vector<std::string> member_names(hid_t group, const std::string& path) {
 }
 
 Handle open_object(hid_t parent, const std::string& path, const std::string& name) {
-  return check_handle(H5Oopen(parent, name.c_str(), H5P_DEFAULT), ErrorKind::kCorruptData, path,
-                      "opening '" + name + "'");
+  const hid_t id = H5Oopen(parent, name.c_str(), link_access());
+  if (id < 0) check_link(parent, name);
+  Handle object = check_handle(id, ErrorKind::kCorruptData, path, "opening '" + name + "'");
+  if (H5Iget_type(id) == H5I_DATASET) check_own_storage(id, name);
+  return object;
 }
 
 std::optional<std::string> text_attribute(hid_t object, const char* name) {

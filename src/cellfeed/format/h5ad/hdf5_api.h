@@ -45,13 +45,17 @@ class Handle {
 
 // HDF5's own account of its last error, innermost reason first; clears it.
 std::string take_hdf5_message();
+// What the operating system said, such as "Input/output error", where the message holds it. The
+// rest is a page of addresses, temporary names and the time of day.
+std::optional<std::string> system_reason(const std::string& hdf5_message);
 // Throws `kind` with the operation and HDF5's account when status is negative.
 void check_hdf5(std::int64_t status, ErrorKind kind, const std::string& path,
                 const std::string& operation);
 Handle check_handle(hid_t id, ErrorKind kind, const std::string& path,
                     const std::string& operation);
 
-// Objects are named by path from the root: "X/indptr". All need a Hdf5Session.
+// Objects are named by path from the root: "X/indptr". All need a Hdf5Session. What lies in another
+// file (external links, external storage, virtual datasets) is refused by name: kUnsupported.
 enum class ObjectKind { kMissing, kGroup, kDataset, kOther };
 ObjectKind object_kind(hid_t parent, const std::string& name);
 std::vector<std::string> member_names(hid_t group, const std::string& path);

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -41,16 +42,18 @@ bool is_skipped(std::uint32_t skipped, std::size_t i) {
 
 constexpr std::size_t kUnknownSize = SIZE_MAX;
 
-// H5Z_func_t: h5py keeps the chunk's size in the third client value.
+// H5Z_func_t: h5py keeps the chunk's size in the third client value, but for strings of variable
+// length, which have none.
 std::size_t decode_lzf_for_hdf5(unsigned flags, std::size_t n_values, const unsigned values[],
                                 std::size_t bytes, std::size_t* buffer_bytes, void** buffer) {
   if ((flags & H5Z_FLAG_REVERSE) == 0) return 0;  // writing is not offered
-  const std::size_t size = n_values > 2 && values[2] > 0 ? values[2] : *buffer_bytes;
+  const std::span<const std::byte> stored(static_cast<const std::byte*>(*buffer), bytes);
+  const std::size_t size =
+      n_values > 2 && values[2] > 0 ? values[2] : io::lzf_decoded_bytes(stored);
   void* out = std::malloc(std::max<std::size_t>(size, 1));
   if (out == nullptr) return 0;
   try {
-    io::decode_lzf({static_cast<const std::byte*>(*buffer), bytes},
-                   {static_cast<std::byte*>(out), size});
+    io::decode_lzf(stored, {static_cast<std::byte*>(out), size});
   } catch (const Error&) {
     std::free(out);
     return 0;
@@ -82,17 +85,32 @@ std::string filter_name(int filter) {
   }
 }
 
+void throw_unreadable_filter(int filter, const std::string& path, const std::string& name) {
+  const std::string known = filter_name(filter);
+  throw_error(ErrorKind::kUnsupported, path,
+              "this HDF5 filter is not readable here; write the file again with "
+              "compression=\"gzip\" or without: filter {}{} on '{}'",
+              filter, known.empty() ? "" : " (" + known + ")", name);
+}
+
+std::vector<int> filters_of(hid_t properties) {
+  std::vector<int> filters;
+  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
+    unsigned flags = 0;
+    unsigned config = 0;
+    std::size_t n_values = 0;
+    filters.push_back(H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &n_values,
+                                     nullptr, 0, nullptr, &config));
+  }
+  return filters;
+}
+
 FilterPipeline::FilterPipeline(std::vector<int> filters, std::size_t element_bytes,
                                const std::string& path, const std::string& name)
     : filters_(std::move(filters)), element_bytes_(element_bytes) {
   int codecs = 0;
   for (const int filter : filters_) {
-    if (filter_name(filter).empty())
-      throw_error(
-          ErrorKind::kUnsupported, path,
-          "this HDF5 filter is not readable; write the file again with compression=\"gzip\" "
-          "or without: filter {} on '{}'",
-          filter, name);
+    if (filter_name(filter).empty()) throw_unreadable_filter(filter, path, name);
     codecs += is_codec(filter);
   }
   if (codecs > 1 || filters_.size() > 32)
@@ -105,6 +123,12 @@ std::string FilterPipeline::name() const {
   std::vector<std::string> names;
   for (const int filter : filters_) names.push_back(filter_name(filter));
   return fmt::format("{}", fmt::join(names, "+"));
+}
+
+std::int64_t FilterPipeline::n_buffers() const {
+  const auto steps = std::count_if(filters_.begin(), filters_.end(),
+                                   [](int filter) { return filter != kFletcher32Filter; });
+  return std::max<std::int64_t>(steps, 1);
 }
 
 void FilterPipeline::undo(std::span<const std::byte> stored, std::uint32_t skipped,
@@ -120,7 +144,7 @@ void FilterPipeline::undo(std::span<const std::byte> stored, std::uint32_t skipp
     else if (filters_[i] == kFletcher32Filter)
       size += 4;
   }
-  std::unique_ptr<std::byte[]> current;
+  matrix::Buffer<std::byte> current;
   std::span<const std::byte> in = stored;
   for (std::size_t i = filters_.size(); i-- > 0;) {
     if (is_skipped(skipped, i)) continue;
@@ -136,9 +160,8 @@ void FilterPipeline::undo(std::span<const std::byte> stored, std::uint32_t skipp
     // The last step writes straight to out.
     bool is_last = true;
     for (std::size_t j = 0; j < i; ++j) is_last = is_last && is_skipped(skipped, j);
-    std::unique_ptr<std::byte[]> next;
-    if (!is_last) next = std::make_unique_for_overwrite<std::byte[]>(target_size);
-    const std::span<std::byte> target = is_last ? out : std::span(next.get(), target_size);
+    matrix::Buffer<std::byte> next(is_last ? 0 : target_size);
+    const std::span<std::byte> target = is_last ? out : next.span();
     if (target.size() != target_size)
       throw_error(ErrorKind::kCorruptData, std::string(origin.path),
                   "a chunk has the wrong size: {} bytes, expected {}, offset {}", target_size,

@@ -1,6 +1,8 @@
 // The filters of HDF5 that this version undoes, by number.
 #pragma once
 
+#include <hdf5.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +33,8 @@ class FilterPipeline {
   bool empty() const { return filters_.empty(); }
   // "none", "gzip", "shuffle+gzip", ...
   std::string name() const;
+  // Of the size of a chunk that undo works with at once, its result included.
+  std::int64_t n_buffers() const;
   // Undoes what mask does not say was skipped (bit i: filter i). Throws kCorruptData. out is the
   // whole chunk.
   void undo(std::span<const std::byte> stored, std::uint32_t skipped, std::span<std::byte> out,
@@ -40,6 +44,11 @@ class FilterPipeline {
   std::vector<int> filters_;
   std::size_t element_bytes_ = 1;
 };
+
+[[noreturn]] void throw_unreadable_filter(int filter, const std::string& path,
+                                          const std::string& name);
+// Those of a dataset, from its creation properties. REQUIRES: a Hdf5Session.
+std::vector<int> filters_of(hid_t properties);
 
 // Teaches HDF5 itself to read lzf, for obs and var columns, which it reads for us.
 void register_read_filters();

@@ -30,7 +30,8 @@ void check_write(std::int64_t status, const std::string& path, const std::string
         ErrorKind::kNoSpace, path,
         "the disk is full; free some space or choose another target, then run again ({} failed)",
         operation);
-  throw_error(ErrorKind::kIo, path, "{} failed in HDF5: {}", operation, reason);
+  throw_error(ErrorKind::kIo, path, "{} failed: {}", operation,
+              system_reason(reason).value_or(reason));
 }
 
 Handle check_written(hid_t id, const std::string& path, const std::string& operation) {

@@ -95,15 +95,9 @@ void StoredArray::read_layout(hid_t dataset) {
       return read_chunked_layout(properties.get());
     case H5D_COMPACT:
       return read_whole(dataset);
-    case H5D_CONTIGUOUS:
-      break;
     default:
-      throw_error(ErrorKind::kUnsupported, file_.path(), "virtual datasets are not readable: '{}'",
-                  name_);
+      break;
   }
-  if (H5Pget_external_count(properties.get()) > 0)
-    throw_error(ErrorKind::kUnsupported, file_.path(),
-                "data kept in other files is not readable: '{}'", name_);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) return read_whole(dataset);
   contiguous_ = file_bytes(offset + file_.bases().contiguous,
@@ -129,15 +123,7 @@ void StoredArray::read_chunked_layout(hid_t properties) {
   check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData,
              file_.path(), "locating the header of '" + name_ + "'");
   index_ = ChunkIndex::open(bytes_, file_.user_block_bytes(), object.addr, file_.path());
-  std::vector<int> filters;
-  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
-    unsigned flags = 0;
-    std::size_t n_values = 0;
-    unsigned config = 0;
-    filters.push_back(H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &n_values,
-                                     nullptr, 0, nullptr, &config));
-  }
-  pipeline_ = FilterPipeline(std::move(filters), static_cast<std::size_t>(element_bytes_),
+  pipeline_ = FilterPipeline(filters_of(properties), static_cast<std::size_t>(element_bytes_),
                              file_.path(), name_);
   H5D_fill_value_t state = H5D_FILL_VALUE_UNDEFINED;
   H5Pfill_value_defined(properties, &state);
@@ -216,14 +202,15 @@ void StoredArray::locate_chunk(std::int64_t chunk) const {
 }
 
 const std::byte* StoredArray::fill_bytes() const {
-  std::call_once(fill_once_, [&] {
-    fill_chunk_.assign(static_cast<std::size_t>(chunk_bytes()), std::byte{0});
-    if (fill_value_.empty()) return;
-    for (std::size_t at = 0; at < fill_chunk_.size(); at += fill_value_.size())
+  const auto make = [&] {
+    std::vector<std::byte> chunk(static_cast<std::size_t>(chunk_bytes()), std::byte{0});
+    if (fill_value_.empty()) return chunk;
+    for (std::size_t at = 0; at < chunk.size(); at += fill_value_.size())
       std::copy(fill_value_.begin(), fill_value_.end(),
-                fill_chunk_.begin() + static_cast<std::ptrdiff_t>(at));
-  });
-  return fill_chunk_.data();
+                chunk.begin() + static_cast<std::ptrdiff_t>(at));
+    return chunk;
+  };
+  return fill_chunk_.get(make).data();
 }
 
 void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,

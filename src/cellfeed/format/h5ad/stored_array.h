@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,11 +14,13 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5ad/chunk_cache.h"
 #include "cellfeed/format/h5ad/chunk_index.h"
 #include "cellfeed/format/h5ad/h5_file.h"
 #include "cellfeed/format/h5ad/hdf5_filters.h"
+#include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -44,6 +45,13 @@ class StoredArray {
   std::int64_t n_chunks() const { return n_chunks_; }
   std::string compression() const { return pipeline_.name(); }
   bool is_compressed() const { return !pipeline_.empty(); }
+  // Memory that inflating one chunk takes, the chunk included.
+  std::int64_t inflating_bytes() const {
+    return is_compressed() ? static_cast<std::int64_t>(
+                                 matrix::block_bytes(static_cast<std::size_t>(chunk_bytes()))) *
+                                 pipeline_.n_buffers()
+                           : 0;
+  }
   std::int32_t number() const { return number_; }
 
   // The whole array in the memory map, when it lies there in one piece; else null.
@@ -97,8 +105,7 @@ class StoredArray {
   std::unique_ptr<Place[]> places_;
   std::vector<std::byte> fill_value_;  // one element; empty means zero
   // What a chunk that was never written reads as; made when one is met.
-  mutable std::once_flag fill_once_;
-  mutable std::vector<std::byte> fill_chunk_;
+  mutable exec::PerProcess<std::vector<std::byte>> fill_chunk_;
 };
 
 }  // namespace cellfeed::format::h5ad

@@ -2,6 +2,7 @@
 #include "cellfeed/format/memory/memory_store.h"
 
 #include <arrow/api.h>
+#include <xxhash.h>
 
 #include <cstring>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/csr_row.h"
 
 namespace cellfeed::format::memory {
@@ -135,21 +137,22 @@ MemoryStore::MemoryStore(StoredCsr rows, std::shared_ptr<arrow::Table> obs,
 matrix::FixedColumn MemoryStore::obs_column(const std::string& name) const {
   const auto column = obs_->GetColumnByName(name);
   if (!column)
-    throw_error(ErrorKind::kNoSuchKey, info_.path, "no such obs column: '{}'; there are: {}", name,
-                fmt::join(obs_names(), ", "));
+    throw_error(ErrorKind::kNoSuchKey, info_.path, "no obs column '{}'{}", name,
+                suggestion(name, obs_names()));
   return matrix::make_fixed_column(name, *column);
 }
 
 std::uint64_t MemoryStore::fingerprint() const {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  std::uint64_t hash = static_cast<std::uint64_t>(rows_.dtype);
   const auto mix = [&](const void* data, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i)
-      hash = (hash ^ static_cast<const std::uint8_t*>(data)[i]) * 0x100000001b3u;
+    hash = XXH3_64bits_withSeed(data, bytes, hash);
   };
   mix(rows_.indptr.data(), rows_.indptr.size() * sizeof(std::int64_t));
   mix(rows_.indices.data(), rows_.indices.size() * sizeof(std::int32_t));
   mix(rows_.values.data(), rows_.values.size());
   mix(&rows_.n_cols, sizeof rows_.n_cols);
+  for (const auto& name : genes_.names) mix(name.data(), name.size());
+  for (const auto& name : obs_names()) mix(name.data(), name.size());
   return hash;
 }
 

@@ -106,13 +106,24 @@ TEST(RowDecoderTest, ReadsBooleansAsOnes) {
             (std::vector<double>{1, 0}));
 }
 
-TEST(RowDecoderTest, SameKindAllowsRoundingButNotFractionsToIntegers) {
-  const auto store = make_memory_store(make_rows<double>({0, 1}, {0}, {0.1}, 1));
-  testing::expect_error(ErrorKind::kPrecision, [&] { read_all(*store, DType::kF32); }, "float64");
-  EXPECT_FLOAT_EQ(
-      static_cast<float>(read_all(*store, DType::kF32, Casting::kSameKind).values[0][0]), 0.1f);
-  testing::expect_error(ErrorKind::kPrecision,
-                        [&] { read_all(*store, DType::kI32, Casting::kSameKind); });
+TEST(RowDecoderTest, RoundsAsFarAsCastingGoes) {
+  const auto floats = make_memory_store(make_rows<double>({0, 1}, {0}, {0.1}, 1));
+  const auto large = make_memory_store(make_rows<double>({0, 1}, {0}, {1e39}, 1));
+  const auto counts = make_memory_store(make_rows<std::int64_t>({0, 1}, {0}, {16'777'217}, 1));
+  const auto wide = make_memory_store(make_rows<std::int64_t>({0, 1}, {0}, {1ll << 33}, 1));
+  const auto refuses = [](const RowStore& store, DType out, Casting casting, const char* advice) {
+    testing::expect_error(ErrorKind::kPrecision, [&] { read_all(store, out, casting); }, advice);
+  };
+  refuses(*floats, DType::kF32, Casting::kExact, "casting=\"round\"");
+  refuses(*counts, DType::kF32, Casting::kRound, "casting=\"same_kind\"");
+  EXPECT_EQ(read_all(*counts, DType::kF32, Casting::kSameKind).values[0][0], 16'777'216);
+  for (const Casting casting : {Casting::kExact, Casting::kRound, Casting::kSameKind}) {
+    refuses(*floats, DType::kI32, casting, "pass dtype=\"float64\"");
+    refuses(*large, DType::kF32, casting, "pass dtype=\"float64\"");
+    refuses(*wide, DType::kI32, casting, "pass dtype=\"int64\"");
+    if (casting == Casting::kExact) continue;
+    EXPECT_EQ(read_all(*floats, DType::kF32, casting).values[0][0], static_cast<double>(0.1f));
+  }
 }
 
 TEST(MemoryStoreTest, RefusesPartsThatDoNotFit) {

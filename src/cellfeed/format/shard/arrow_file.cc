@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::shard {
 
@@ -15,9 +16,29 @@ void check_arrow(const arrow::Status& status, const std::string& path, ErrorKind
   throw Error(status.IsOutOfMemory() ? ErrorKind::kInternal : kind, status.ToString(), path);
 }
 
+namespace {
+
+// A mapped file that Arrow slices without copying.
+class MappedBuffer : public arrow::Buffer {
+ public:
+  explicit MappedBuffer(std::unique_ptr<io::ByteSource> source)
+      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),
+        source_(std::move(source)) {}
+
+ private:
+  std::unique_ptr<io::ByteSource> source_;
+};
+
+}  // namespace
+
+std::shared_ptr<arrow::Buffer> map_whole_file(const std::string& path) {
+  return std::make_shared<MappedBuffer>(
+      io::open_local_file(path, {.access = io::FileAccess::kMap, .map_only = true}));
+}
+
 struct ChecksummedSink::State {
-  explicit State(const std::string& path)
-      : file(path, io::OnExisting::kReplace), hash(XXH3_createState()) {
+  explicit State(io::FileTarget target)
+      : file(std::move(target), io::OnExisting::kReplace), hash(XXH3_createState()) {
     XXH3_64bits_reset(hash);
   }
   ~State() { XXH3_freeState(hash); }
@@ -29,7 +50,8 @@ struct ChecksummedSink::State {
   std::exception_ptr error;
 };
 
-ChecksummedSink::ChecksummedSink(const std::string& path) : state_(std::make_unique<State>(path)) {}
+ChecksummedSink::ChecksummedSink(io::FileTarget target)
+    : state_(std::make_unique<State>(std::move(target))) {}
 ChecksummedSink::~ChecksummedSink() = default;
 
 arrow::Status ChecksummedSink::Write(const void* data, std::int64_t n_bytes) {

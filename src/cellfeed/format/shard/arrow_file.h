@@ -2,6 +2,7 @@
 // errors as ours.
 #pragma once
 
+#include <arrow/buffer.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/result.h>
 
@@ -12,6 +13,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
 
@@ -23,10 +25,13 @@ T arrow_value(arrow::Result<T> result, const std::string& path, ErrorKind kind) 
   return *std::move(result);
 }
 
+// The bytes of a file, mapped, its descriptor closed. What Arrow makes of them keeps them.
+std::shared_ptr<arrow::Buffer> map_whole_file(const std::string& path);
+
 // Not thread-safe. Replaces the target on commit; removes the temporary file otherwise.
 class ChecksummedSink : public arrow::io::OutputStream {
  public:
-  explicit ChecksummedSink(const std::string& path);
+  explicit ChecksummedSink(io::FileTarget target);
   ~ChecksummedSink() override;
   arrow::Status Write(const void* data, std::int64_t n_bytes) override;
   arrow::Result<std::int64_t> Tell() const override;

@@ -1,11 +1,10 @@
 #include "cellfeed/format/shard/cells_file_layout.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/record.h"
 
 namespace cellfeed::format::shard {
@@ -48,15 +47,11 @@ void check_identity(std::span<const std::byte> bytes, const std::string& path) {
   const auto version = get<std::uint32_t>(bytes, 8);
   if (version != kCellsVersion)
     throw_error(ErrorKind::kUnsupported, path,
-                "unknown version of the .cells format: {}, this cellfeed reads {}; update cellfeed",
-                version, kCellsVersion);
+                "version {} of the .cells format, this cellfeed reads version {}: {}", version,
+                kCellsVersion, remedy_for_version(version, kCellsVersion));
 }
 
 }  // namespace
-
-std::uint64_t checksum_bytes(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
 
 std::int64_t CellsHeader::row_table_offset() const {
   const std::int64_t end =

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::format::shard {
@@ -17,7 +18,7 @@ namespace cellfeed::format::shard {
 static_assert(std::endian::native == std::endian::little, "shards are little-endian");
 
 inline constexpr char kCellsMagic[8] = {'C', 'E', 'L', 'L', 'F', 'E', 'E', 'D'};
-inline constexpr std::uint32_t kCellsVersion = 1;
+inline constexpr std::uint32_t kCellsVersion = 2;
 inline constexpr std::int64_t kHeaderBytes = 256;     // checksum of the first 248 in the last 8
 inline constexpr std::int64_t kRecordsOffset = 4096;  // zeros between the header and here
 inline constexpr std::int64_t kTableAlignment = 64;   // of the row table
@@ -76,7 +77,5 @@ void write_header(CellsHeader& header, std::span<std::byte> out);  // kHeaderByt
 // such a file, damaged, truncated) or kUnsupported (version), naming path.
 CellsHeader parse_header(std::span<const std::byte> bytes, std::int64_t file_bytes,
                          const std::string& path);
-
-std::uint64_t checksum_bytes(std::span<const std::byte> bytes);  // XXH3-64, seed 0
 
 }  // namespace cellfeed::format::shard

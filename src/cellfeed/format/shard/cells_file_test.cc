@@ -13,6 +13,7 @@
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/cells_file_writer.h"
 #include "cellfeed/format/shard/packed_rows.h"
+#include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/shard_fixture.h"
@@ -32,11 +33,11 @@ std::vector<std::byte> read_bytes(const std::string& path) {
   return bytes;
 }
 
-// Rows of one byte each that claim `nnz` entries.
+// Rows of one byte each, and a checksum, that claim `nnz` entries.
 EncodedRows claim_rows(std::int64_t n, std::uint32_t nnz) {
   const auto size = static_cast<std::size_t>(n);
-  return {.bytes = std::vector<std::uint8_t>(size, 1),
-          .lengths = std::vector<std::uint32_t>(size, 1),
+  return {.bytes = std::vector<std::uint8_t>(5 * size, 1),
+          .lengths = std::vector<std::uint32_t>(size, 5),
           .nnz = std::vector<std::uint32_t>(size, nnz)};
 }
 
@@ -83,14 +84,14 @@ TEST(CellsFile, RefusesRowsThatAreNotAsLongAsTheySay) {
 
 TEST(CellsFile, ClosesASegmentWithTheRecordThatFillsIt) {
   TempDir dir;
-  CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 10, .segment_bytes = 4});
+  CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 10, .segment_bytes = 20});
   writer.append(claim_rows(3, 1));
   writer.append(claim_rows(7, 1));
   writer.finish();
   const auto bytes = read_bytes(dir.file("a.cells"));
   const auto header = parse_header(std::span(bytes).first(kHeaderBytes), std::ssize(bytes), "a");
   ASSERT_EQ(header.n_segments, 3);
-  const std::uint64_t expected[3][4] = {{0, 4, 0, 4}, {4, 4, 4, 4}, {8, 2, 8, 2}};
+  const std::uint64_t expected[3][4] = {{0, 20, 0, 4}, {20, 20, 4, 4}, {40, 10, 8, 2}};
   for (std::int64_t i = 0; i < 3; ++i) {
     SegmentEntry entry;
     std::memcpy(&entry, bytes.data() + header.segment_table_offset() + i * kSegmentEntryBytes,
@@ -112,7 +113,7 @@ TEST(CellsFile, BelievesNoRowTable) {
   const auto sound = read_bytes(dir.file("a.cells"));
   const auto header = parse_header(std::span(sound).first(kHeaderBytes), std::ssize(sound), "a");
   for (const std::uint64_t lie :
-       {pack_row(5, 2), pack_row(0, 2), pack_row(kMaxRecordsBytes, 2), pack_row(2, 11)}) {
+       {pack_row(21, 2), pack_row(3, 2), pack_row(kMaxRecordsBytes, 2), pack_row(10, 11)}) {
     auto bytes = sound;
     std::memcpy(bytes.data() + header.row_table_offset() + 2 * 8, &lie, sizeof(lie));
     const CellsFile file(io::make_memory_source("a", bytes), nullptr);
@@ -155,8 +156,8 @@ TEST(EncodeRows, PlacesGenesWhereTheyAreAskedFor) {
   padded.resize(padded.size() + kRecordPaddingBytes);
   std::int32_t genes[2];
   float counts[2];
-  decode_record({padded.data(), rows.lengths[0]}, 2, 5, DType::kF32, DType::kF32, Casting::kExact,
-                genes, counts);
+  decode_record({padded.data(), rows.lengths[0] - kRecordChecksumBytes}, 2, 5, DType::kF32,
+                DType::kF32, Casting::kExact, genes, counts);
   EXPECT_THAT(genes, ::testing::ElementsAre(1, 4));
   EXPECT_THAT(counts, ::testing::ElementsAre(3, 1));
 }

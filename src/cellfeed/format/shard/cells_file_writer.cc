@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <span>
 #include <vector>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/io/atomic_file.h"
 
 namespace cellfeed::format::shard {
@@ -23,8 +25,8 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 }  // namespace
 
 struct CellsFileWriter::State {
-  State(const std::string& path, const CellsFileSpec& s)
-      : spec(s), file(path, io::OnExisting::kReplace), hash(XXH3_createState()) {
+  State(io::FileTarget target, const CellsFileSpec& s)
+      : spec(s), file(std::move(target), io::OnExisting::kReplace), hash(XXH3_createState()) {
     XXH3_64bits_reset(hash);
   }
   ~State() { XXH3_freeState(hash); }
@@ -52,6 +54,8 @@ struct CellsFileWriter::State {
   }
 
   void check_row(std::uint32_t row_nnz, std::uint32_t length) const {
+    if (length < kRecordChecksumBytes)
+      throw_invalid("EncodedRows hold a record without a checksum: {} bytes", length);
     if (row_nnz > kMaxRowNnz)
       throw_error(ErrorKind::kUnsupported, file.path(),
                   "a cell has more non-zeros than a shard can hold: {}, at most {} fit", row_nnz,
@@ -60,6 +64,19 @@ struct CellsFileWriter::State {
       throw_error(ErrorKind::kUnsupported, file.path(),
                   "the shard grows beyond {} bytes: ask for fewer cells per shard",
                   kMaxRecordsBytes);
+  }
+
+  // Turns the hash behind the next row's record into its checksum.
+  void place_record(std::span<std::uint8_t> record, std::uint32_t row_nnz) const {
+    const std::size_t length = record.size() - kRecordChecksumBytes;
+    std::uint32_t hash;
+    std::memcpy(&hash, record.data() + length, kRecordChecksumBytes);
+    const std::uint32_t checksum =
+        record_checksum(hash, {.shard = static_cast<std::uint64_t>(spec.shard),
+                               .row = row_table.size(),
+                               .length = length,
+                               .nnz = row_nnz});
+    std::memcpy(record.data() + length, &checksum, kRecordChecksumBytes);
   }
 
   CellsFileSpec spec;
@@ -72,12 +89,13 @@ struct CellsFileWriter::State {
   std::int64_t nnz = 0;
 };
 
-CellsFileWriter::CellsFileWriter(const std::string& path, const CellsFileSpec& spec) {
+CellsFileWriter::CellsFileWriter(io::FileTarget target, const CellsFileSpec& spec) {
   if (spec.n_genes < 0 || spec.n_genes > INT32_MAX)
-    throw_error(ErrorKind::kUnsupported, path, "too many genes for a shard: {}", spec.n_genes);
+    throw_error(ErrorKind::kUnsupported, target.path(), "too many genes for a shard: {}",
+                spec.n_genes);
   if (spec.segment_bytes < 1)
     throw_invalid("segment_bytes must be positive, not {}", spec.segment_bytes);
-  state_ = std::make_unique<State>(path, spec);
+  state_ = std::make_unique<State>(std::move(target), spec);
   state_->append_zeros(kRecordsOffset);
 }
 
@@ -89,7 +107,7 @@ std::int64_t CellsFileWriter::n_cells() const {
 }
 std::int64_t CellsFileWriter::nnz() const { return state_->nnz; }
 
-void CellsFileWriter::append(const EncodedRows& rows) {
+void CellsFileWriter::append(EncodedRows rows) {
   State& s = *state_;
   const auto bytes = bytes_of(rows.bytes);
   std::size_t run_begin = 0;
@@ -99,6 +117,7 @@ void CellsFileWriter::append(const EncodedRows& rows) {
     s.check_row(rows.nnz[i], length);
     if (length > bytes.size() - position)
       throw_invalid("EncodedRows are shorter than their lengths say");
+    s.place_record(std::span(rows.bytes).subspan(position, length), rows.nnz[i]);
     s.row_table.push_back(pack_row(s.records_bytes, rows.nnz[i]));
     s.records_bytes += length;
     s.nnz += rows.nnz[i];

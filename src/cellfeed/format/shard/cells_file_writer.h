@@ -9,6 +9,7 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
 
@@ -24,11 +25,12 @@ struct CellsFileSpec {
 
 class CellsFileWriter {
  public:
-  CellsFileWriter(const std::string& path, const CellsFileSpec& spec);
+  CellsFileWriter(io::FileTarget target, const CellsFileSpec& spec);
   ~CellsFileWriter();  // without finish(): nothing is left behind
   CellsFileWriter(CellsFileWriter&&) noexcept;
 
-  void append(const EncodedRows& rows);
+  // Rows of encode_rows, whose checksums become those of their places in this file.
+  void append(EncodedRows rows);
   std::int64_t n_cells() const;
   std::int64_t nnz() const;
   // Writes tables and header, syncs, renames.

@@ -2,35 +2,69 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/io/atomic_file.h"
 
 namespace cellfeed::format::shard {
 
 struct DenseFileWriter::State {
-  State(const std::string& path, std::int64_t genes)
-      : file(path, io::OnExisting::kReplace), hash(XXH3_createState()), n_genes(genes) {
+  State(io::FileTarget target, std::int64_t genes)
+      : file(std::move(target), io::OnExisting::kReplace),
+        hash(XXH3_createState()),
+        n_genes(genes),
+        rows_per_block(DenseLayout(0, genes, file.path()).rows_per_block) {
     XXH3_64bits_reset(hash);
   }
   ~State() { XXH3_freeState(hash); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void append_header(const std::string& header) {
+    file.append(std::as_bytes(std::span<const char>(header)));
+  }
+
+  // Whole rows, cut where blocks end.
+  void hash_rows(std::span<const std::uint8_t> bytes, std::int64_t rows) {
+    const auto row_bytes = static_cast<std::size_t>(n_genes) * sizeof(float);
+    while (rows > 0) {
+      const std::int64_t taken = std::min(rows, rows_per_block - rows_in_block);
+      const std::size_t size = row_bytes * static_cast<std::size_t>(taken);
+      XXH3_64bits_update(hash, bytes.data(), size);
+      bytes = bytes.subspan(size);
+      rows -= taken;
+      rows_in_block += taken;
+      if (rows_in_block == rows_per_block) close_block();
+    }
+  }
+
+  void close_block() {
+    if (rows_in_block == 0) return;
+    checksums.push_back(XXH3_64bits_digest(hash));
+    XXH3_64bits_reset(hash);
+    rows_in_block = 0;
+  }
+
   io::AtomicFile file;
-  XXH3_state_t* hash;  // of the data
+  XXH3_state_t* hash;  // of the open block
   std::int64_t n_genes;
+  std::int64_t rows_per_block;
+  std::int64_t rows_in_block = 0;
+  std::vector<std::uint64_t> checksums;  // of the closed ones
   std::int64_t n_cells = 0;
   std::int64_t nnz = 0;
 };
 
-DenseFileWriter::DenseFileWriter(const std::string& path, std::int64_t n_genes)
-    : state_(std::make_unique<State>(path, n_genes)) {
-  const std::string header = npy_header(0, n_genes);
-  state_->file.append(std::as_bytes(std::span<const char>(header)));
+DenseFileWriter::DenseFileWriter(io::FileTarget target, std::int64_t n_genes)
+    : state_(std::make_unique<State>(std::move(target), n_genes)) {
+  state_->append_header(values_header(0, n_genes));
 }
 DenseFileWriter::~DenseFileWriter() = default;
 DenseFileWriter::DenseFileWriter(DenseFileWriter&&) noexcept = default;
@@ -44,19 +78,23 @@ void DenseFileWriter::append(const EncodedRows& rows) {
   if (rows.bytes.size() != row_bytes * rows.lengths.size())
     throw_invalid("EncodedRows are not dense rows of {} genes", s.n_genes);
   s.file.append(std::as_bytes(std::span<const std::uint8_t>(rows.bytes)));
-  XXH3_64bits_update(s.hash, rows.bytes.data(), rows.bytes.size());
+  s.hash_rows(rows.bytes, rows.n_rows());
   s.n_cells += rows.n_rows();
   for (const auto n : rows.nnz) s.nnz += n;
 }
 
 FileEntry DenseFileWriter::finish() {
   State& s = *state_;
-  const std::string header = npy_header(s.n_cells, s.n_genes);
+  s.close_block();
+  const auto checksums = std::as_bytes(std::span<const std::uint64_t>(s.checksums));
+  s.append_header(checksums_header(std::ssize(s.checksums)));
+  s.file.append(checksums);
+  const std::string header = values_header(s.n_cells, s.n_genes);
   s.file.overwrite(0, std::as_bytes(std::span<const char>(header)));
   s.file.commit();
   return {.name = std::filesystem::path(s.file.path()).filename().string(),
           .bytes = s.file.size(),
-          .checksum = XXH3_64bits_digest(s.hash)};
+          .checksum = checksum_bytes(checksums)};
 }
 
 }  // namespace cellfeed::format::shard

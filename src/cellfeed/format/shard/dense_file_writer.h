@@ -1,5 +1,5 @@
-// DenseFileWriter: streams float32 rows into one shard_NNNNNN.npy that numpy maps as it is. Not
-// thread-safe.
+// DenseFileWriter: streams float32 rows into one shard_NNNNNN.npy that numpy maps as it is. Memory:
+// 8 bytes a block of rows. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
 
 class DenseFileWriter {
  public:
-  DenseFileWriter(const std::string& path, std::int64_t n_genes);
+  DenseFileWriter(io::FileTarget target, std::int64_t n_genes);
   ~DenseFileWriter();
   DenseFileWriter(DenseFileWriter&&) noexcept;
 

@@ -1,11 +1,13 @@
 #include "cellfeed/format/shard/dense_rows.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/dense_file_layout.h"
+#include "cellfeed/format/shard/cells_file_layout.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -18,10 +20,9 @@ std::int64_t count_nonzero(const float* values, std::int64_t n) {
   return count;
 }
 
-// Returns the entries written, or -1 when a value is not exact.
+// Returns the entries written, or -1 when a value is not one of T.
 template <typename T>
-std::int64_t copy_nonzero(const float* values, std::int64_t n, Casting casting,
-                          std::int32_t* indices, T* out) {
+std::int64_t copy_nonzero(const float* values, std::int64_t n, std::int32_t* indices, T* out) {
   std::int64_t count = 0;
   bool exact = true;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -29,7 +30,7 @@ std::int64_t copy_nonzero(const float* values, std::int64_t n, Casting casting,
     indices[count] = static_cast<std::int32_t>(i);
     out[count++] = convert_value<T>(values[i], &exact);
   }
-  return exact || casting != Casting::kExact ? count : -1;
+  return exact ? count : -1;
 }
 
 class DenseRows final : public FetchedRows {
@@ -41,8 +42,10 @@ class DenseRows final : public FetchedRows {
     file_->read_ahead(rows_);
     parallel((n_rows() + kRowsPerTask - 1) / kRowsPerTask, [&](std::int64_t task) {
       for (std::int64_t i = task * kRowsPerTask; i < std::min(n_rows(), (task + 1) * kRowsPerTask);
-           ++i)
+           ++i) {
+        file_->check(rows_[i]);
         nnz_[i] = count_nonzero(file_->row(rows_[i]), file_->n_cols());
+      }
     });
   }
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(rows_.size()); }
@@ -79,13 +82,11 @@ class DenseRows final : public FetchedRows {
   template <typename T>
   void decode_row(std::int64_t i, const CsrSink& sink, T* values) const {
     const std::int64_t place = sink.place[i];
-    const std::int64_t count = copy_nonzero(file_->row(rows_[i]), file_->n_cols(), sink.casting,
-                                            sink.indices + place, values + place);
+    const std::int64_t count =
+        copy_nonzero(file_->row(rows_[i]), file_->n_cols(), sink.indices + place, values + place);
     if (count < 0)
-      throw_error(
-          ErrorKind::kPrecision, file_->path(),
-          "row {}: float32 values do not all fit {} exactly: ask for float32 or same_kind casting",
-          rows_[i], dtype_name(sink.dtype));
+      throw_error(ErrorKind::kPrecision, file_->path(), "a float32 value {}: row {}",
+                  misfit_text(sink.casting, DType::kF32, sink.dtype), rows_[i]);
     sink.counts[i] = static_cast<std::int32_t>(count);
   }
 
@@ -97,29 +98,62 @@ class DenseRows final : public FetchedRows {
 }  // namespace
 
 DenseFile::DenseFile(std::unique_ptr<io::ByteSource> mapped, std::int64_t n_rows,
-                     std::int64_t n_cols, bool reads_ahead)
-    : mapped_(std::move(mapped)), n_rows_(n_rows), n_cols_(n_cols) {
+                     std::int64_t n_cols, DenseFileOptions options)
+    : mapped_(std::move(mapped)), layout_(n_rows, n_cols, path()), options_(std::move(options)) {
   const auto all = mapped_->map();
-  const std::int64_t begin =
-      parse_npy_header(all.first(std::min(all.size(), static_cast<std::size_t>(kNpyHeaderBytes))),
-                       n_rows, n_cols, mapped_->size(), path());
-  values_ = reinterpret_cast<const float*>(all.data() + begin);
-  values_offset_ = begin;
-  if (reads_ahead) ahead_.emplace(*mapped_);
+  const auto header_at = [&](std::int64_t begin) {
+    const auto rest = all.subspan(std::min(all.size(), static_cast<std::size_t>(begin)));
+    return rest.first(std::min(rest.size(), static_cast<std::size_t>(kNpyHeaderBytes)));
+  };
+  check_dense_file(layout_, header_at(0), header_at(layout_.values_end), mapped_->size(), path());
+  // Now that the file is known to have as many.
+  if (options_.check_identity)
+    checked_ = std::vector<std::atomic<std::uint64_t>>(
+        static_cast<std::size_t>(layout_.n_blocks + 63) / 64);
+  values_ = reinterpret_cast<const float*>(all.data() + kNpyHeaderBytes);
+  if (options_.reads_ahead) ahead_.emplace(*mapped_);
 }
 
 void DenseFile::read_ahead(std::span<const std::int64_t> rows) const {
   if (!ahead_) return;
-  const auto row_bytes = n_cols_ * static_cast<std::int64_t>(sizeof(float));
   ahead_->ask(std::ssize(rows), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-    ranges.push_back({values_offset_ + rows[i] * row_bytes, row_bytes});
+    if (checked_.empty()) {
+      ranges.push_back({kNpyHeaderBytes + rows[i] * layout_.row_bytes, layout_.row_bytes});
+    } else {
+      const std::int64_t block = rows[i] / layout_.rows_per_block;
+      const std::int64_t begin = layout_.block_begin(block);
+      ranges.push_back({begin, layout_.block_end(block) - begin});
+    }
   });
 }
 
 const float* DenseFile::row(std::int64_t row) const {
-  if (row < 0 || row >= n_rows_)
-    throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row, n_rows_);
-  return values_ + row * n_cols_;
+  if (row < 0 || row >= n_rows())
+    throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row, n_rows());
+  return values_ + row * n_cols();
+}
+
+void DenseFile::check(std::int64_t row) const {
+  if (checked_.empty()) return;
+  if (!is_identified_.load(std::memory_order_acquire)) {
+    options_.check_identity(checksum_bytes(bytes(layout_.checksums_begin, layout_.file_bytes)));
+    is_identified_.store(true, std::memory_order_release);
+  }
+  const std::int64_t block = row / layout_.rows_per_block;
+  const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+  auto& word = checked_[static_cast<std::size_t>(block / 64)];
+  if ((word.load(std::memory_order_acquire) & bit) != 0) return;
+  std::uint64_t expected;
+  std::memcpy(&expected, mapped_->map().data() + layout_.checksums_begin + 8 * block,
+              sizeof(expected));
+  const std::int64_t begin = layout_.block_begin(block);
+  const std::int64_t end = layout_.block_end(block);
+  if (checksum_bytes(bytes(begin, end)) != expected)
+    throw_error(ErrorKind::kCorruptData, path(),
+                "row {}: bytes [{}, {}) do not match their checksum, so the file is damaged; "
+                "restore it or convert again",
+                row, begin, end);
+  word.fetch_or(bit, std::memory_order_release);
 }
 
 std::unique_ptr<FetchedRows> fetch_dense(std::shared_ptr<const DenseFile> file,

@@ -1,39 +1,60 @@
 // Dense rows of a .npy shard, decoded as sparse rows: zeros are dropped.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::format::shard {
 
+struct DenseFileOptions {
+  // Fetched rows that are not in memory are asked for at once.
+  bool reads_ahead = false;
+  // Given the checksum of the file's checksums when the first row is read; throws unless it is the
+  // manifest's. Null: nothing is compared.
+  std::function<void(std::uint64_t)> check_identity = {};
+};
+
 // A .npy file that is mapped. Thread-safe.
 class DenseFile {
  public:
-  // reads_ahead: fetched rows that are not in memory are asked for at once.
   DenseFile(std::unique_ptr<io::ByteSource> mapped, std::int64_t n_rows, std::int64_t n_cols,
-            bool reads_ahead = false);
+            DenseFileOptions options = {});
   const std::string& path() const { return mapped_->path(); }
-  std::int64_t n_rows() const { return n_rows_; }
-  std::int64_t n_cols() const { return n_cols_; }
+  std::int64_t n_rows() const { return layout_.n_rows; }
+  std::int64_t n_cols() const { return layout_.n_cols; }
   const float* row(std::int64_t row) const;  // throws kOutOfRange
+  // Compares the row's block with its checksum, the first time that one of its rows is asked for.
+  // REQUIRES: row in range. Throws kCorruptData.
+  void check(std::int64_t row) const;
   // REQUIRES: rows in range.
   void read_ahead(std::span<const std::int64_t> rows) const;
   void release_pages() const { mapped_->release_pages(); }
 
  private:
+  std::span<const std::byte> bytes(std::int64_t begin, std::int64_t end) const {
+    return mapped_->map().subspan(static_cast<std::size_t>(begin),
+                                  static_cast<std::size_t>(end - begin));
+  }
+
   std::unique_ptr<io::ByteSource> mapped_;
-  std::int64_t n_rows_;
-  std::int64_t n_cols_;
+  DenseLayout layout_;
+  DenseFileOptions options_;
   const float* values_ = nullptr;
-  std::int64_t values_offset_ = 0;
   std::optional<io::ReadAhead> ahead_;
+  // Two threads may check the same at once; nobody waits.
+  mutable std::atomic<bool> is_identified_{false};
+  mutable std::vector<std::atomic<std::uint64_t>> checked_;  // a bit for each block
 };
 
 // Counts the non-zeros of each row, in parallel. Lifetime: keeps the file open.

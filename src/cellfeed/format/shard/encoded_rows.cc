@@ -8,6 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/format/shard/record_layout.h"
 
 namespace cellfeed::format::shard {
@@ -74,13 +75,25 @@ bool convert_values(const std::byte* in, std::size_t n, std::byte* out) {
   return exact;
 }
 
+// False unless each is 0 or 1.
+template <typename From>
+bool convert_to_bools(const std::byte* in, std::size_t n, std::byte* out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    From value;
+    std::memcpy(&value, in + i * sizeof(From), sizeof(From));
+    if (value != From{0} && value != From{1}) return false;
+    out[i] = value == From{0} ? std::byte{0} : std::byte{1};
+  }
+  return true;
+}
+
 bool convert_values(DType from, DType to, const std::byte* in, std::size_t n, std::byte* out) {
   return dispatch_dtype(to, [&](auto to_zero) {
     return dispatch_dtype(from, [&](auto from_zero) -> bool {
       using To = decltype(to_zero);
       using From = decltype(from_zero);
       if constexpr (std::is_same_v<To, bool> && !std::is_same_v<From, bool>)
-        return false;
+        return convert_to_bools<From>(in, n, out);
       else
         return convert_values<To, From>(in, n, out);
     });
@@ -144,8 +157,12 @@ bool holds_counts(std::uint8_t first_byte_of_record) {
 
 void pack_row_bytes(std::span<const std::int32_t> indices, const std::byte* values,
                     const RowEncoding& encoding, std::int64_t row, std::vector<std::uint8_t>& out) {
+  const std::size_t begin = out.size();
   try {
     encode_record(indices, values, encoding.value_dtype, out);
+    const std::uint32_t hash = hash_record(std::span(out).subspan(begin));
+    out.resize(out.size() + kRecordChecksumBytes);
+    std::memcpy(out.data() + out.size() - kRecordChecksumBytes, &hash, kRecordChecksumBytes);
   } catch (const Error&) {
     check_indices(indices, encoding.n_genes, row);  // names the row
     throw;

@@ -24,7 +24,9 @@ struct CsrSlice {
 };
 
 struct EncodedRows {
-  std::vector<std::uint8_t> bytes;     // the rows back to back
+  // The rows back to back. Packed: each record with its hash_record() behind it, in place of the
+  // checksum that its row will have.
+  std::vector<std::uint8_t> bytes;
   std::vector<std::uint32_t> lengths;  // bytes of each row
   std::vector<std::uint32_t> nnz;      // non-zeros of each row
   // NaN and infinite values of each row; empty where they are not counted.

@@ -9,6 +9,7 @@
 #include "cellfeed/format/shard/gene_categories.h"
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
+#include "cellfeed/format/shard/shard_directory.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -38,10 +39,24 @@ std::vector<std::int64_t> read_positions(const arrow::ChunkedArray& column,
   return positions;
 }
 
+void check_positions(const std::vector<std::int64_t>& positions, const std::string& path) {
+  std::vector<bool> seen(positions.size(), false);
+  for (std::size_t gene = 0; gene < positions.size(); ++gene) {
+    const std::int64_t position = positions[gene];
+    if (position < 0 || position >= std::ssize(positions) || seen[position])
+      throw_error(ErrorKind::kCorruptData, path,
+                  "'{}' is no order of the {} genes: gene {} has position {}, which is outside or "
+                  "taken",
+                  kOriginalPositionColumn, positions.size(), gene, position);
+    seen[position] = true;
+  }
+}
+
 }  // namespace
 
-FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table>& var,
-                      std::span<const std::int64_t> original_position) {
+FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arrow::Table>& var,
+                      std::span<const std::int64_t> original_position, Generation generation) {
+  const std::string& dir = directory.path();
   if (var->num_columns() == 0 || var->field(0)->name() != kIndexColumn)
     throw_invalid("the gene table must begin with the column '{}'", kIndexColumn);
   if (var->num_rows() != static_cast<std::int64_t>(original_position.size()))
@@ -64,20 +79,30 @@ FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table
   table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
   table = note_categories(arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal), dir);
   const auto sink =
-      std::make_shared<ChecksummedSink>((std::filesystem::path(dir) / kGenesName).string());
+      std::make_shared<ChecksummedSink>(io::FileTarget(directory, genes_name(generation)));
   const auto writer = open_parquet_writer(table->schema(), sink);
   if (table->num_rows() > 0) sink->check(writer->WriteTable(*table, table->num_rows()));
   sink->check(writer->Close());
   return sink->commit();
 }
 
-Genes read_genes(const std::string& dir, const Manifest& manifest) {
-  const std::string path = (std::filesystem::path(dir) / manifest.genes.name).string();
-  auto table = arrow_value(open_parquet_reader(path)->ReadTable(), path, ErrorKind::kCorruptData);
+Genes read_genes(const ShardDirectory& directory) {
+  const Manifest& manifest = directory.manifest();
+  const std::string path = directory.path_of(manifest.genes);
+  const auto reader = open_parquet_reader(directory.map(manifest.genes), path);
+  // Before anything is decoded.
+  if (const auto rows = reader->parquet_reader()->metadata()->num_rows(); rows != manifest.n_genes)
+    throw_error(ErrorKind::kCorruptData, path, "{} genes where the manifest says {}", rows,
+                manifest.n_genes);
+  auto table = arrow_value(reader->ReadTable(), path, ErrorKind::kCorruptData);
   check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
   table = restore_categories(table, path);
   const auto index = table->GetColumnByName(kIndexColumn);
   const auto positions = table->GetColumnByName(kOriginalPositionColumn);
+  for (const auto& column : {index, positions})
+    if (column && column->null_count() > 0)
+      throw_error(ErrorKind::kCorruptData, path, "{} names or positions of genes are missing",
+                  column->null_count());
   if (!index || !positions)
     throw_error(ErrorKind::kCorruptData, path, "a column is missing: '{}'",
                 index ? kOriginalPositionColumn : kIndexColumn);
@@ -85,6 +110,7 @@ Genes read_genes(const std::string& dir, const Manifest& manifest) {
   if (static_cast<std::int64_t>(genes.names.size()) != manifest.n_genes)
     throw_error(ErrorKind::kCorruptData, path, "{} genes where the manifest says {}",
                 genes.names.size(), manifest.n_genes);
+  check_positions(genes.original_position, path);
   if (gene_fingerprint(genes.names) != manifest.gene_fingerprint)
     throw_error(ErrorKind::kCorruptData, path,
                 "these are not the genes of this directory: their names or order differ from the "

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/directory.h"
 
 namespace arrow {
 class Table;
@@ -16,12 +18,14 @@ class Table;
 
 namespace cellfeed::format::shard {
 
+class ShardDirectory;
+
 inline constexpr const char* kOriginalPositionColumn = "_original_position";
 
 // var: one row per stored gene, in stored order, "_index" first. original_position: of each stored
 // gene in the source's axis. Written atomically, replacing.
-FileEntry write_genes(const std::string& dir, const std::shared_ptr<arrow::Table>& var,
-                      std::span<const std::int64_t> original_position);
+FileEntry write_genes(const io::Directory& dir, const std::shared_ptr<arrow::Table>& var,
+                      std::span<const std::int64_t> original_position, Generation generation = 0);
 
 struct Genes {
   std::vector<std::string> names;
@@ -29,6 +33,7 @@ struct Genes {
   std::shared_ptr<arrow::Table>
       var;  // "_index" first, then the var columns; without the original position
 };
-Genes read_genes(const std::string& dir, const Manifest& manifest);
+// Throws kCorruptData when the file is not what the manifest says.
+Genes read_genes(const ShardDirectory& directory);
 
 }  // namespace cellfeed::format::shard

@@ -3,15 +3,15 @@
 #include <xxhash.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/small_file.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -27,6 +27,17 @@ std::size_t checksum_position(const std::string& text) {
   return text.size() - kTail.size() - kNoChecksum.size();
 }
 
+// Of the text with kNoChecksum in place of its checksum, without a copy of it.
+std::uint64_t hash_without_checksum(std::string_view text) {
+  const std::size_t position = text.size() - kTail.size() - kNoChecksum.size();
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (const std::string_view part : {text.substr(0, position), kNoChecksum, kTail})
+    XXH3_64bits_update(state.get(), part.data(), part.size());
+  return XXH3_64bits_digest(state.get());
+}
+
 void check_own_checksum(const std::string& text, const std::string& path) {
   const std::string before = "  \"checksum\": \"";
   const bool has_tail =
@@ -36,9 +47,7 @@ void check_own_checksum(const std::string& text, const std::string& path) {
     throw_error(
         ErrorKind::kCorruptData, path,
         "truncated or not a manifest of cellfeed: it does not end with its checksum; restore it");
-  std::string zeroed = text;
-  zeroed.replace(checksum_position(text), kNoChecksum.size(), kNoChecksum);
-  const std::string expected = checksum_to_text(hash_text(zeroed));
+  const std::string expected = checksum_to_text(hash_without_checksum(text));
   const std::string found = text.substr(checksum_position(text), kNoChecksum.size());
   if (found != expected)
     throw_error(ErrorKind::kCorruptData, path,
@@ -47,24 +56,36 @@ void check_own_checksum(const std::string& text, const std::string& path) {
 }
 
 void check_counts(const Manifest& manifest, const std::string& path) {
-  std::int64_t cells = 0;
-  std::int64_t nnz = 0;
+  if (manifest.n_genes > INT32_MAX)
+    throw_error(ErrorKind::kCorruptData, path, "n_genes is {}, at most {} fit", manifest.n_genes,
+                INT32_MAX);
+  CheckedSize cells = 0;
+  CheckedSize nnz = 0;
+  CheckedSize bytes = manifest.genes.bytes;
+  CheckedSize not_finite = 0;
   std::set<std::string> names{manifest.genes.name};
   for (const auto& shard : manifest.shards) {
-    if (shard.first_cell != cells)
+    if (!(cells == shard.first_cell))
       throw_error(ErrorKind::kCorruptData, path,
                   "shard {} begins at cell {} where the shards before it hold {}", shard.shard,
-                  shard.first_cell, cells);
+                  shard.first_cell, cells.value());
     cells += shard.n_cells;
     nnz += shard.nnz;
-    for (const auto* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+    not_finite += shard.not_finite;
+    for (const auto* file : {&shard.matrix, &shard.obs, &shard.fixed_obs}) {
+      bytes += file->bytes;
       if (!names.insert(file->name).second)
         throw_error(ErrorKind::kCorruptData, path, "a file is named twice: '{}'", file->name);
+    }
+    if (!cells.fits() || !nnz.fits() || !bytes.fits() || !not_finite.fits())
+      throw_error(ErrorKind::kCorruptData, path,
+                  "its shards up to number {} hold more cells, values or bytes than there can be",
+                  shard.shard);
   }
-  if (cells != manifest.n_cells || nnz != manifest.nnz)
+  if (!(cells == manifest.n_cells) || !(nnz == manifest.nnz))
     throw_error(ErrorKind::kCorruptData, path,
-                "its shards hold {} cells and {} non-zeros, its totals say {} and {}", cells, nnz,
-                manifest.n_cells, manifest.nnz);
+                "its shards hold {} cells and {} non-zeros, its totals say {} and {}",
+                cells.value(), nnz.value(), manifest.n_cells, manifest.nnz);
 }
 
 Json manifest_to_tree(const Manifest& manifest) {
@@ -102,8 +123,8 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
                 format);
   if (const auto version = read.count("version"); version != kManifestVersion)
     throw_error(ErrorKind::kUnsupported, path,
-                "unknown version of the shard format: {}, this cellfeed reads {}; update cellfeed",
-                version, kManifestVersion);
+                "version {} of the shard format, this cellfeed reads version {}: {}", version,
+                kManifestVersion, remedy_for_version(version, kManifestVersion));
   Manifest manifest;
   manifest.layout = layout_from_name(read.text("layout"), path);
   manifest.n_cells = read.count("n_cells");
@@ -164,26 +185,28 @@ Manifest manifest_from_json(const std::string& text, const std::string& dir) {
   return manifest;
 }
 
-void write_manifest(const std::string& dir, const Manifest& manifest) {
-  io::AtomicFile file(manifest_path(dir), io::OnExisting::kReplace);
+void write_manifest(const io::Directory& dir, const Manifest& manifest) {
   const std::string text = manifest_to_json(manifest);
+  if (std::ssize(text) > kMaxManifestBytes)
+    throw_invalid(
+        "{} shards of {} sources make a manifest of {} bytes, and {} is the most: convert "
+        "with a larger shard size",
+        manifest.shards.size(), manifest.sources.size(), text.size(), kMaxManifestBytes);
+  io::AtomicFile file(io::FileTarget(dir, kManifestName), io::OnExisting::kReplace);
   file.append(std::as_bytes(std::span<const char>(text)));
   file.commit();
 }
 
 Manifest read_manifest(const std::string& dir) {
-  const std::string path = manifest_path(dir);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (shard_directory_state(dir) == DirectoryState::kUnfinished)
-      throw_error(ErrorKind::kNotFound, dir,
-                  "an unfinished conversion, without {}: continue it with --resume", kManifestName);
-    throw_error(ErrorKind::kNotFound, dir, "not a shard directory: there is no {}", kManifestName);
+  try {
+    return manifest_from_json(io::read_small_file(manifest_path(dir), kMaxManifestBytes), dir);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) throw_error(ErrorKind::kIo, path, "cannot be read");
-  return manifest_from_json(text.str(), dir);
+  if (shard_directory_state(dir) == DirectoryState::kUnfinished)
+    throw_error(ErrorKind::kNotFound, dir,
+                "an unfinished conversion, without {}: continue it with --resume", kManifestName);
+  throw_error(ErrorKind::kNotFound, dir, "not a shard directory: there is no {}", kManifestName);
 }
 
 }  // namespace cellfeed::format::shard

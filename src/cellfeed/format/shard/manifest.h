@@ -9,12 +9,20 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/shard/encoded_rows.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::format::shard {
 
 inline constexpr const char* kManifestName = "shard_metadata.json";
-inline constexpr const char* kGenesName = "genes.parquet";
-inline constexpr int kManifestVersion = 1;
+// Some 50,000 shards. Parsing takes four times as much memory.
+inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
+inline constexpr int kManifestVersion = 2;
+
+// What to do about a file of another version of its format.
+constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {
+  return found < known ? "written by an older cellfeed; convert the sources again"
+                       : "update cellfeed";
+}
 
 enum class GeneOrder { kSource, kMean };
 
@@ -71,7 +79,7 @@ std::string manifest_to_json(const Manifest& manifest);
 // messages only.
 Manifest manifest_from_json(const std::string& text, const std::string& dir);
 
-void write_manifest(const std::string& dir, const Manifest& manifest);  // atomically, replacing
+void write_manifest(const io::Directory& dir, const Manifest& manifest);  // atomically, replacing
 // Throws kNotFound when there is none, saying whether an unfinished conversion lies there and how
 // to continue it.
 Manifest read_manifest(const std::string& dir);

@@ -97,11 +97,29 @@ TEST(Manifest, RefusesCountsThatDoNotFit) {
 }
 
 TEST(Manifest, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(read_error(forge("\"version\": 1", "\"version\": 2")), HasSubstr("update cellfeed"));
+  EXPECT_THAT(read_error(forge("\"version\": 2", "\"version\": 3")), HasSubstr("update cellfeed"));
+  EXPECT_THAT(read_error(forge("\"version\": 2", "\"version\": 1")), HasSubstr("convert the"));
   EXPECT_THAT(read_error(forge("\"packed\"", "\"zipped\"")), HasSubstr("layout"));
   EXPECT_THAT(read_error(forge("\"int32\"", "\"int33\"")), HasSubstr("dtype"));
   EXPECT_THAT(read_error(forge("\"mean\"", "\"median\"")), HasSubstr("gene_order"));
   EXPECT_THAT(read_error(forge("cellfeed-shards", "another-format")), HasSubstr("another-format"));
+}
+
+TEST(Manifest, RefusesSumsThatDoNotFit) {
+  Manifest manifest = make_manifest();
+  constexpr std::int64_t kMany = std::int64_t{1} << 50;
+  const ShardEntry last = manifest.shards.back();
+  // Their sum is that of one, modulo 2^64.
+  for (int i = 0; i < 1 << 14; ++i) {
+    ShardEntry& shard = manifest.shards.emplace_back(last);
+    shard.shard += i + 1;
+    shard.first_cell = manifest.n_cells;
+    shard.n_cells = 0;
+    shard.nnz = kMany;
+    for (auto* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      file->name = std::to_string(i) + file->name;
+  }
+  EXPECT_THAT(read_error(manifest_to_json(manifest)), HasSubstr("than there can be"));
 }
 
 TEST(Manifest, RefusesEveryFlippedBit) {

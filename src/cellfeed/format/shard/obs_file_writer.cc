@@ -27,10 +27,10 @@ std::vector<FixedColumnBuilder> make_fixed_builders(const arrow::Schema& schema)
 }  // namespace
 
 struct ObsFileWriter::State {
-  State(const std::string& stem, std::shared_ptr<arrow::Schema> s)
+  State(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> s)
       : schema(std::move(s)),
-        parquet_sink(std::make_shared<ChecksummedSink>(stem + ".parquet")),
-        fixed_sink(std::make_shared<ChecksummedSink>(stem + ".arrow")),
+        parquet_sink(std::make_shared<ChecksummedSink>(stem.with_suffix(".parquet"))),
+        fixed_sink(std::make_shared<ChecksummedSink>(stem.with_suffix(".arrow"))),
         parquet(open_parquet_writer(schema, parquet_sink)),
         fixed(make_fixed_builders(*schema)) {}
 
@@ -77,7 +77,7 @@ struct ObsFileWriter::State {
   std::int64_t n_cells = 0;
 };
 
-ObsFileWriter::ObsFileWriter(const std::string& stem, std::shared_ptr<arrow::Schema> schema)
+ObsFileWriter::ObsFileWriter(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> schema)
     : state_(std::make_unique<State>(stem, std::move(schema))) {}
 ObsFileWriter::~ObsFileWriter() = default;
 ObsFileWriter::ObsFileWriter(ObsFileWriter&&) noexcept = default;

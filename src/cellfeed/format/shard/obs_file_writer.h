@@ -9,6 +9,7 @@
 
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
 
@@ -16,8 +17,8 @@ inline constexpr std::int64_t kObsRowGroupRows = 65536;
 
 class ObsFileWriter {
  public:
-  // stem: the path without ".parquet" / ".arrow".
-  ObsFileWriter(const std::string& stem, std::shared_ptr<arrow::Schema> schema);
+  // stem: without ".parquet" / ".arrow".
+  ObsFileWriter(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> schema);
   ~ObsFileWriter();
   ObsFileWriter(ObsFileWriter&&) noexcept;
 

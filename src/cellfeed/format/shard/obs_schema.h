@@ -1,5 +1,4 @@
-// The obs columns that the shards of one directory share, and how a source's table is brought to
-// them. Pure.
+// The obs columns that the shards of one directory share, and how a table is brought to them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +20,11 @@ inline constexpr const char* kIndexColumn = "_index";
 inline constexpr const char* kSourceFileColumn = "_source_file";
 inline constexpr const char* kSourceRowColumn = "_source_row";
 
-// One schema for all sources: every column of any of them in order of first appearance ("_index"
-// first), categoricals as dictionary<int32, ...>, numbers widened without loss, bool with bool.
-// Ends with _source_file and _source_row. Throws kInvalidArgument naming the column and both
-// sources where types do not fit.
-std::shared_ptr<arrow::Schema> unify_obs_schemas(
-    std::span<const std::shared_ptr<arrow::Schema>> schemas,
-    std::span<const std::string> source_names);
+// The schema that shards keep for a table of these columns: categoricals as dictionary<int32, ...>,
+// texts as utf8, "_index" first, _source_file and _source_row last. Throws kUnsupported for nested
+// columns, naming source. Several sources are one table by then (matrix/obs_union.h).
+std::shared_ptr<arrow::Schema> stored_obs_schema(const arrow::Schema& schema,
+                                                 const std::string& source);
 
 // A source's rows in that schema: missing columns become missing values; _source_file and
 // _source_row are set unless the table brings both along (a shard directory converted again keeps

@@ -1,6 +1,8 @@
 #include "cellfeed/format/shard/packed_rows.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/row_copy.h"
+#include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/io/range_coalescing.h"
 #include "cellfeed/io/read_buffer.h"
 
@@ -24,6 +27,8 @@ constexpr std::int64_t kRecordsAhead = 4;
 // Entries of 4 bytes that a decoder with room may overwrite.
 constexpr std::int64_t kOverrunEntries = 16;
 
+constexpr std::int64_t kChecksumBytes = kRecordChecksumBytes;
+
 std::int64_t round_up(std::int64_t value, std::int64_t block) {
   return (value + block - 1) / block * block;
 }
@@ -39,8 +44,8 @@ class PackedRows final : public FetchedRows {
       const CellsFile::Place place = file_->locate(rows[i]);
       records_[i] = {file_->mapped_bytes() + place.offset, static_cast<std::size_t>(place.length),
                      place.nnz};
-      bytes_used_ += place.length;
-      if (file_->reads()) ranges[i] = {place.offset, place.length};
+      bytes_used_ += place.length + kChecksumBytes;
+      if (file_->reads()) ranges[i] = {place.offset, place.length + kChecksumBytes};
     }
     bytes_read_ = bytes_used_;
     if (file_->reads()) begin_reads(std::move(ranges));
@@ -62,12 +67,16 @@ class PackedRows final : public FetchedRows {
  private:
   void begin_reads(std::vector<io::ByteRange> ranges);
   void read_ahead();
+  void prefetch(std::int64_t i) const {
+    prefetch_record(records_[i].bytes, records_[i].length + kRecordChecksumBytes);
+  }
+  void check_record(std::int64_t i) const;
   void decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices, void* values,
                   OverrunRoom room) const;
   void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
                           const CsrSink& sink) const;
   void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink) const;
-  std::string first_inexact_value(const RecordView& record, DType out) const;
+  std::string first_misfit(const RecordView& record, Casting casting, DType out) const;
 
   std::shared_ptr<const CellsFile> file_;
   std::vector<std::int64_t> rows_;
@@ -84,7 +93,6 @@ class PackedRows final : public FetchedRows {
 void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
   const std::int64_t block = file_->reads()->alignment();
   for (io::ByteRange& range : ranges) {
-    if (range.length == 0) continue;
     const std::int64_t end = round_up(range.offset + range.length, block);
     range.offset -= range.offset % block;
     range.length = std::min(end, file_->reads()->size()) - range.offset;
@@ -106,7 +114,6 @@ void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
          {buffer_.data() + begins[i], static_cast<std::size_t>(plan.reads[i].length)}});
   const auto* base = reinterpret_cast<const std::uint8_t*>(buffer_.data());
   for (std::size_t i = 0; i < records_.size(); ++i) {
-    if (records_[i].length == 0) continue;
     const std::int64_t in_file = records_[i].bytes - file_->mapped_bytes();
     const std::int64_t skipped = in_file - ranges[i].offset;
     records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
@@ -126,17 +133,15 @@ void PackedRows::wait() const {
 void PackedRows::read_ahead() {
   const std::int64_t bytes = file_->records_ahead()->ask(
       n_rows(), [this](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-        // Decoding over-reads.
-        const auto length = static_cast<std::int64_t>(records_[i].length);
-        if (length > 0)
-          ranges.push_back({records_[i].bytes - file_->mapped_bytes(),
-                            length + static_cast<std::int64_t>(kRecordPaddingBytes)});
+        // Decoding over-reads, further than the checksum.
+        ranges.push_back({records_[i].bytes - file_->mapped_bytes(),
+                          static_cast<std::int64_t>(records_[i].length + kRecordPaddingBytes)});
       });
   if (bytes > 0) bytes_read_ = bytes;
 }
 
 // Decoded again as the widest type of its kind, to name the value in the message.
-std::string PackedRows::first_inexact_value(const RecordView& record, DType out) const {
+std::string PackedRows::first_misfit(const RecordView& record, Casting casting, DType out) const {
   const DType stored = file_->header().value_dtype;
   const auto n = static_cast<std::size_t>(record.nnz);
   std::vector<std::int32_t> indices(n);
@@ -148,10 +153,11 @@ std::string PackedRows::first_inexact_value(const RecordView& record, DType out)
                   Casting::kSameKind, indices.data(), values.data());
     for (std::size_t i = 0; i < n && text.empty(); ++i)
       dispatch_dtype(out, [&](auto tag) {
-        bool exact = true;
+        Fit fit;
         if constexpr (!std::is_same_v<decltype(tag), bool>)
-          convert_value<decltype(tag)>(values[i], &exact);
-        if (!exact) text = fmt::format("has the value {} in column {}", values[i], indices[i]);
+          convert_value<decltype(tag)>(values[i], &fit);
+        if (!fit.allows(may_round(casting, stored, out)))
+          text = fmt::format("has the value {} in column {}", values[i], indices[i]);
       });
   };
   if (is_float(stored))
@@ -161,15 +167,33 @@ std::string PackedRows::first_inexact_value(const RecordView& record, DType out)
   return text;
 }
 
+void PackedRows::check_record(std::int64_t i) const {
+  const RecordView& record = records_[i];
+  std::uint32_t stored;
+  std::memcpy(&stored, record.bytes + record.length, sizeof(stored));
+  const std::uint32_t found = record_checksum(hash_record({record.bytes, record.length}),
+                                              {.shard = file_->header().shard,
+                                               .row = static_cast<std::uint64_t>(rows_[i]),
+                                               .length = record.length,
+                                               .nnz = static_cast<std::uint64_t>(record.nnz)});
+  if (found != stored)
+    throw_error(ErrorKind::kCorruptData, file_->path(),
+                "row {} at offset {}: the record does not match its checksum, so the file is "
+                "damaged; restore it or convert again",
+                rows_[i], file_->locate(rows_[i]).offset);
+}
+
 void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
                             void* values, OverrunRoom room) const {
   const RecordView& record = records_[i];
+  // Its bytes are then in the nearest cache for the decoder.
+  if (file_->verifies()) check_record(i);
   try {
     decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes,
                   file_->header().value_dtype, sink.dtype, sink.casting, indices, values, room);
   } catch (const Error& error) {
     const std::string where = error.kind() == ErrorKind::kPrecision
-                                  ? first_inexact_value(record, sink.dtype)
+                                  ? first_misfit(record, sink.casting, sink.dtype)
                                   : fmt::format("at offset {}", file_->locate(rows_[i]).offset);
     throw Error(error.kind(), fmt::format("row {} {}: {}", rows_[i], where, error.what()),
                 file_->path());
@@ -180,8 +204,7 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* i
 void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   if (begin == end) return;
   wait();
-  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i)
-    prefetch_record(records_[i].bytes, records_[i].length);
+  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i) prefetch(i);
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
     in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
@@ -199,8 +222,7 @@ void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool i
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     // Past the end too: whoever decodes these rows decodes the next ones soon.
-    if (i + kRecordsAhead < n_rows())
-      prefetch_record(records_[i + kRecordsAhead].bytes, records_[i + kRecordsAhead].length);
+    if (i + kRecordsAhead < n_rows()) prefetch(i + kRecordsAhead);
     const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
     decode_row(i, sink, sink.indices + sink.place[i],
                static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
@@ -235,14 +257,22 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
 }  // namespace
 
 CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
-                     bool reads_ahead)
-    : mapped_(std::move(mapped)), reads_(std::move(reads)) {
+                     CellsFileOptions options)
+    : mapped_(std::move(mapped)), reads_(std::move(reads)), options_(options) {
   const auto all = mapped_->map();
   header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
                          mapped_->size(), path());
   bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
   row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
-  if (!reads_ahead) return;
+  if (reads_) {
+    // Opened by its name a second time, when another file may have had it.
+    std::array<std::byte, kHeaderBytes> bytes;
+    reads_->read(0, bytes);
+    if (std::memcmp(bytes.data(), all.data(), bytes.size()) != 0)
+      throw_error(ErrorKind::kCorruptData, path(),
+                  "was replaced while it was opened; open it again");
+  }
+  if (!options_.reads_ahead) return;
   entries_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = 8 * header_.n_cells});
   if (!reads_)
     records_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = header_.records_bytes});
@@ -271,11 +301,11 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
   const std::int64_t begin = row_offset(row_table_[row]);
   const std::int64_t end = row_offset(row_table_[row + 1]);
   const std::int64_t nnz = row_nnz(row_table_[row]);
-  if (begin > end || end > header_.records_bytes || nnz > header_.n_genes)
+  if (begin + kChecksumBytes > end || end > header_.records_bytes || nnz > header_.n_genes)
     throw_error(ErrorKind::kCorruptData, path(),
                 "the row table is damaged: row {} at offset {}; restore the file", row,
                 header_.row_table_offset() + 8 * row);
-  return {kRecordsOffset + begin, end - begin, nnz};
+  return {kRecordsOffset + begin, end - begin - kChecksumBytes, nnz};
 }
 
 std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
@@ -289,7 +319,8 @@ std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64
   // Of each read the blocks at both ends, and the gap before it.
   const std::int64_t block = file.reads()->alignment();
   std::int64_t bytes = 0;
-  for (const std::int64_t row : rows) bytes += file.locate(row).length + kMaxGapBytes + 2 * block;
+  for (const std::int64_t row : rows)
+    bytes += file.locate(row).length + kChecksumBytes + kMaxGapBytes + 2 * block;
   // Reads never overlap.
   bytes = std::min(bytes, file.header().records_bytes + 4 * block);
   return static_cast<std::int64_t>(

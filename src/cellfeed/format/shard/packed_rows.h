@@ -18,16 +18,23 @@
 
 namespace cellfeed::format::shard {
 
+struct CellsFileOptions {
+  // What is fetched through the map and not in memory is asked for at once.
+  bool reads_ahead = false;
+  // Every record is compared with its checksum before it is decoded.
+  bool verifies = true;
+};
+
 // A .cells file that is open. Thread-safe.
 class CellsFile {
  public:
   // mapped serves the tables and, unless reads is set, the records; reads serves records with
-  // begin_read_many. reads_ahead: what is fetched through mapped and not in memory is asked for at
-  // once.
+  // begin_read_many. Throws kCorruptData unless both are the same file.
   CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
-            bool reads_ahead = false);
+            CellsFileOptions options = {});
 
   const CellsHeader& header() const { return header_; }
+  bool verifies() const { return options_.verifies; }
   const std::string& path() const { return mapped_->path(); }
   const io::ByteSource* reads() const { return reads_.get(); }
   // Null unless it reads ahead.
@@ -38,7 +45,7 @@ class CellsFile {
 
   struct Place {
     std::int64_t offset = 0;  // in the file
-    std::int64_t length = 0;
+    std::int64_t length = 0;  // of the record; its checksum lies behind it
     std::int64_t nnz = 0;
   };
   // Throws kOutOfRange, or kCorruptData when the row table's entry cannot be.
@@ -52,6 +59,7 @@ class CellsFile {
  private:
   std::unique_ptr<io::ByteSource> mapped_;
   std::unique_ptr<io::ByteSource> reads_;
+  CellsFileOptions options_;
   std::optional<io::ReadAhead> entries_ahead_;
   std::optional<io::ReadAhead> records_ahead_;
   // Entries are read again and again, so that once there they stay.

@@ -1,7 +1,7 @@
 #include "cellfeed/format/shard/parquet_file.h"
 
 #include <arrow/api.h>
-#include <arrow/io/file.h>
+#include <arrow/io/memory.h>
 
 #include <exception>
 
@@ -21,11 +21,12 @@ std::unique_ptr<parquet::arrow::FileWriter> open_parquet_writer(
                      "", ErrorKind::kUnsupported);
 }
 
-std::unique_ptr<parquet::arrow::FileReader> open_parquet_reader(const std::string& path) {
-  const auto file = arrow_value(arrow::io::ReadableFile::Open(path), path, ErrorKind::kIo);
+std::unique_ptr<parquet::arrow::FileReader> open_parquet_reader(
+    const std::shared_ptr<arrow::Buffer>& file, const std::string& path) {
   try {
-    return arrow_value(parquet::arrow::OpenFile(file, arrow::default_memory_pool()), path,
-                       ErrorKind::kCorruptData);
+    return arrow_value(parquet::arrow::OpenFile(std::make_shared<arrow::io::BufferReader>(file),
+                                                arrow::default_memory_pool()),
+                       path, ErrorKind::kCorruptData);
   } catch (const parquet::ParquetException& error) {
     throw_error(ErrorKind::kCorruptData, path, "not a readable Parquet file: {}", error.what());
   }

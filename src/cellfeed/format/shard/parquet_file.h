@@ -8,6 +8,7 @@
 #include <string>
 
 namespace arrow {
+class Buffer;
 class Schema;
 namespace io {
 class OutputStream;
@@ -21,6 +22,7 @@ std::unique_ptr<parquet::arrow::FileWriter> open_parquet_writer(
     const std::shared_ptr<arrow::Schema>& schema,
     const std::shared_ptr<arrow::io::OutputStream>& sink);
 // Throws kCorruptData naming the path.
-std::unique_ptr<parquet::arrow::FileReader> open_parquet_reader(const std::string& path);
+std::unique_ptr<parquet::arrow::FileReader> open_parquet_reader(
+    const std::shared_ptr<arrow::Buffer>& file, const std::string& path);
 
 }  // namespace cellfeed::format::shard

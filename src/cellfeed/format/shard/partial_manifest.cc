@@ -7,16 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/manifest_json.h"
+#include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/small_file.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -36,16 +37,73 @@ std::string to_line(const Json& content) {
          "\n";
 }
 
-std::optional<Json> from_line(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("checksum") || !json.contains("content"))
-    return std::nullopt;
-  if (json["checksum"] != checksum_to_text(hash_text(json["content"].dump()))) return std::nullopt;
-  return json["content"];
+std::optional<Json> from_line(const std::string& line, const std::string& path) {
+  try {
+    const Json json = parse_json(line, path);
+    const JsonReader read(json, path);
+    if (read.text("checksum") == checksum_to_text(hash_text(read.at("content").dump())))
+      return read.at("content");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorruptData) throw;  // torn or damaged: as if it were not there
+  }
+  return std::nullopt;
 }
 
-Json plan_line(const std::string& plan) {
-  return {{"format", "cellfeed-shards-journal"}, {"version", kManifestVersion}, {"plan", plan}};
+Json plan_line(const std::string& plan, Generation generation) {
+  return {{"format", "cellfeed-shards-journal"},
+          {"version", kManifestVersion},
+          {"generation", generation},
+          {"plan", plan}};
+}
+
+// Empty without a journal, and where its first line is damaged.
+std::optional<Generation> journal_generation(const io::Directory& dir) {
+  if (!dir.file_bytes(kPartialManifestName)) return std::nullopt;
+  const std::string path = dir.path_of(kPartialManifestName);
+  std::istringstream lines(io::read_small_file(path, kMaxManifestBytes));
+  std::string line;
+  std::getline(lines, line);
+  const auto head = from_line(line, path);
+  if (!head || !head->contains("generation")) return std::nullopt;
+  return JsonReader(*head, path).count("generation");
+}
+
+// Empty without a manifest, and where it is damaged.
+std::optional<Manifest> readable_manifest(const io::Directory& dir) {
+  try {
+    return read_manifest(dir.path());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kIo) throw;
+    return std::nullopt;
+  }
+}
+
+std::set<std::string> names_of(const Manifest& manifest) {
+  std::set<std::string> names{manifest.genes.name};
+  for (const ShardEntry& shard : manifest.shards)
+    for (const FileEntry* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      names.insert(file->name);
+  return names;
+}
+
+// Files of other generations than the manifest's: those it replaced, or that were to replace its
+// own.
+void remove_other_generations(const io::Directory& dir, const Manifest& manifest) {
+  const std::set<std::string> listed = names_of(manifest);
+  const auto own = generation_of(manifest.genes.name);
+  for (const std::string& name : dir.names()) {
+    const auto generation = generation_of(name);
+    if (generation && generation != own && !listed.contains(name)) dir.remove(name);
+  }
+}
+
+void require_file(const io::Directory& dir, const FileEntry& file) {
+  const auto bytes = dir.file_bytes(file.name);
+  if (bytes == file.bytes) return;
+  throw_error(ErrorKind::kNotFound, dir.path_of(file.name),
+              "the finished file was {} by another program while the others were written; run "
+              "again with --resume",
+              bytes ? "changed" : "removed");
 }
 
 // Where two plans part, for the message.
@@ -56,37 +114,18 @@ std::string first_difference(const std::string& a, const std::string& b) {
   return fmt::format("it had '{}', now there is '{}'", a.substr(from, 80), b.substr(from, 80));
 }
 
-bool has_file(const std::string& dir, const FileEntry& file) {
-  std::error_code error;
-  return static_cast<std::int64_t>(fs::file_size(fs::path(dir) / file.name, error)) == file.bytes &&
-         !error;
+bool has_file(const io::Directory& dir, const FileEntry& file) {
+  return dir.file_bytes(file.name) == file.bytes;
 }
 
-bool has_cells_header(const std::string& dir, const FileEntry& file) {
-  try {
-    const auto path = (fs::path(dir) / file.name).string();
-    const auto source = io::open_local_file(path, {.access = io::FileAccess::kPread});
-    std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(source->size(), kHeaderBytes)));
-    source->read(0, bytes);
-    return parse_header(bytes, source->size(), path).checksum == file.checksum;
-  } catch (const Error&) {
-    return false;  // a damaged shard is written again
-  }
+// A damaged shard is written again.
+bool is_whole(const io::Directory& dir, const ShardEntry& shard) {
+  return has_file(dir, shard.matrix) && has_file(dir, shard.obs) &&
+         has_file(dir, shard.fixed_obs) && verify_shard(dir.path(), shard).empty();
 }
 
-bool is_whole(const std::string& dir, const ShardEntry& shard) {
-  if (!has_file(dir, shard.matrix) || !has_file(dir, shard.obs) || !has_file(dir, shard.fixed_obs))
-    return false;
-  return !shard.matrix.name.ends_with(".cells") || has_cells_header(dir, shard.matrix);
-}
-
-void remove_temporary_files(const std::string& dir) {
-  for (const auto& entry : fs::directory_iterator(dir))
-    if (io::is_temp_name(entry.path().filename().string())) fs::remove(entry.path());
-}
-
-void write_lines(const std::string& path, const std::string& lines) {
-  io::AtomicFile file(path, io::OnExisting::kReplace);
+void write_lines(const io::Directory& dir, const std::string& lines) {
+  io::AtomicFile file(io::FileTarget(dir, kPartialManifestName), io::OnExisting::kReplace);
   file.append(std::as_bytes(std::span<const char>(lines)));
   file.commit();
 }
@@ -101,13 +140,31 @@ DirectoryState shard_directory_state(const std::string& dir) {
   if (fs::exists(journal_path(dir), error)) return DirectoryState::kUnfinished;
   if (!fs::exists(dir, error)) return DirectoryState::kEmpty;
   if (!fs::is_directory(dir, error)) return DirectoryState::kOther;
-  const auto is_ours = [](const fs::path& path) {
-    const std::string name = path.filename().string();
-    return name.front() == '.' || io::is_temp_name(name);
-  };
-  for (const auto& entry : fs::directory_iterator(dir))
-    if (!is_ours(entry.path())) return DirectoryState::kOther;
+  for (const std::string& name : io::Directory(dir).names())
+    if (!name.starts_with(".") && !io::is_temp_name(name)) return DirectoryState::kOther;
   return DirectoryState::kEmpty;
+}
+
+bool is_being_rewritten(const io::Directory& dir) {
+  const auto journal = journal_generation(dir);
+  if (!journal || !dir.file_bytes(kManifestName)) return false;
+  const auto manifest = readable_manifest(dir);
+  return *journal != (manifest ? generation_of(manifest->genes.name) : Generation{0});
+}
+
+Generation next_generation(const io::Directory& dir) {
+  Generation next = 0;
+  for (const std::string& name : dir.names())
+    if (const auto generation = generation_of(name)) next = std::max(next, *generation + 1);
+  return next;
+}
+
+void remove_leftovers_of_writers(const io::Directory& dir, Rewriting rewriting) {
+  io::remove_leftovers_in(dir);
+  const bool is_unfinished = is_being_rewritten(dir);
+  if (is_unfinished && rewriting == Rewriting::kKeep) return;
+  if (!is_unfinished) dir.remove(kPartialManifestName);
+  if (const auto manifest = readable_manifest(dir)) remove_other_generations(dir, *manifest);
 }
 
 struct PartialManifest::State {
@@ -116,24 +173,27 @@ struct PartialManifest::State {
   }
 
   void open_for_append() {
-    const auto path = journal_path(dir);
-    fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0) throw_errno(errno, path, "open");
+    fd = io::retry_interrupted(
+        [&] { return ::openat(dir.fd(), kPartialManifestName, O_WRONLY | O_APPEND | O_CLOEXEC); });
+    if (fd < 0) throw_errno(errno, dir.path_of(kPartialManifestName), "open");
   }
 
   void append(const std::string& line) {
+    const std::string path = dir.path_of(kPartialManifestName);
     std::size_t written = 0;
     while (written < line.size()) {
-      const auto n = ::write(fd, line.data() + written, line.size() - written);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) throw_errno(errno, journal_path(dir), "write");
+      const auto n = io::retry_interrupted(
+          [&] { return ::write(fd, line.data() + written, line.size() - written); });
+      if (n < 0) throw_errno(errno, path, "write");
       written += static_cast<std::size_t>(n);
     }
-    if (::fdatasync(fd) != 0) throw_errno(errno, journal_path(dir), "sync");
+    if (io::retry_interrupted([&] { return ::fdatasync(fd); }) != 0)
+      throw_errno(errno, path, "sync");
   }
 
-  std::string dir;
+  io::Directory dir;
   std::string plan;
+  Generation generation = 0;
   int fd = -1;
   mutable std::mutex mutex;
   std::map<std::int64_t, ShardEntry> finished;
@@ -143,66 +203,69 @@ PartialManifest::PartialManifest(std::unique_ptr<State> state) : state_(std::mov
 PartialManifest::~PartialManifest() = default;
 PartialManifest::PartialManifest(PartialManifest&&) noexcept = default;
 
-PartialManifest PartialManifest::start(const std::string& dir, const std::string& plan) {
-  switch (shard_directory_state(dir)) {
-    case DirectoryState::kFinished:
-      throw_error(ErrorKind::kAlreadyExists, dir,
+PartialManifest PartialManifest::start(const io::Directory& dir, const std::string& plan,
+                                       Generation generation, io::OnExisting on_existing) {
+  if (on_existing == io::OnExisting::kRefuse) {
+    if (dir.file_bytes(kManifestName))
+      throw_error(ErrorKind::kAlreadyExists, dir.path(),
                   "a finished shard directory: choose another, or remove it first");
-    case DirectoryState::kUnfinished:
-      throw_error(ErrorKind::kAlreadyExists, dir,
+    if (dir.file_bytes(kPartialManifestName))
+      throw_error(ErrorKind::kAlreadyExists, dir.path(),
                   "an unfinished conversion: continue it with --resume, or remove it first");
-    default:
-      break;
   }
   auto state = std::make_unique<State>();
   state->dir = dir;
   state->plan = plan;
-  write_lines(journal_path(dir), to_line(plan_line(plan)));
+  state->generation = generation;
+  write_lines(dir, to_line(plan_line(plan, generation)));
   state->open_for_append();
   return PartialManifest(std::move(state));
 }
 
-PartialManifest PartialManifest::resume(const std::string& dir, const std::string& plan) {
-  const std::string path = journal_path(dir);
-  if (shard_directory_state(dir) == DirectoryState::kFinished)
-    throw_error(ErrorKind::kAlreadyExists, dir,
+PartialManifest PartialManifest::resume(const io::Directory& dir, const std::string& plan) {
+  const std::string path = dir.path_of(kPartialManifestName);
+  if (dir.file_bytes(kManifestName) && !is_being_rewritten(dir))
+    throw_error(ErrorKind::kAlreadyExists, dir.path(),
                 "nothing to resume: the shard directory is finished");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw_error(ErrorKind::kNotFound, dir, "nothing to resume: there is no {}",
+  if (!dir.file_bytes(kPartialManifestName))
+    throw_error(ErrorKind::kNotFound, dir.path(), "nothing to resume: there is no {}",
                 kPartialManifestName);
+  std::istringstream file(io::read_small_file(path, kMaxManifestBytes));
   std::string line;
   std::getline(file, line);
-  const auto first = from_line(line);
+  const auto first = from_line(line, path);
   if (!first)
     throw_error(ErrorKind::kCorruptData, path,
-                "the journal is damaged: remove the directory and convert again");
+                "the journal is damaged: start again with --overwrite");
   const JsonReader head(*first, path);
   if (head.text("format") != "cellfeed-shards-journal" || head.count("version") != kManifestVersion)
     throw_error(ErrorKind::kUnsupported, path,
                 "the journal of another version: resume with the cellfeed that began");
   if (head.text("plan") != plan)
-    throw_error(ErrorKind::kInvalidArgument, dir,
+    throw_error(ErrorKind::kInvalidArgument, dir.path(),
                 "this is not the conversion that was interrupted: {}; resume with the same inputs "
-                "and options, or remove the directory",
+                "and options, or start again with --overwrite",
                 first_difference(head.text("plan"), plan));
   auto state = std::make_unique<State>();
   state->dir = dir;
   state->plan = plan;
+  state->generation = head.count("generation");
   std::string kept = to_line(*first);
   while (std::getline(file, line)) {
-    const auto content = from_line(line);
+    const auto content = from_line(line, path);
     if (!content) break;  // torn; what follows was never acknowledged
     const ShardEntry shard = shard_from_json(*content, path);
     if (!is_whole(dir, shard)) continue;
     state->finished[shard.shard] = shard;
     kept += to_line(*content);
   }
-  remove_temporary_files(dir);
-  write_lines(path, kept);
+  io::remove_leftovers_in(dir);
+  write_lines(dir, kept);
   state->open_for_append();
   return PartialManifest(std::move(state));
 }
+
+Generation PartialManifest::generation() const { return state_->generation; }
 
 std::map<std::int64_t, ShardEntry> PartialManifest::finished() const {
   const std::lock_guard lock(state_->mutex);
@@ -212,6 +275,7 @@ std::map<std::int64_t, ShardEntry> PartialManifest::finished() const {
 void PartialManifest::add(const ShardEntry& shard) {
   const std::string line = to_line(shard_to_json(shard));
   const std::lock_guard lock(state_->mutex);
+  state_->dir.require_in_place();
   state_->append(line);
   state_->finished[shard.shard] = shard;
 }
@@ -226,12 +290,23 @@ Manifest PartialManifest::commit(Manifest manifest) {
     manifest.nnz += shard.nnz;
   }
   manifest.plan_fingerprint = plan_fingerprint(state_->plan);
+  const io::Directory& dir = state_->dir;
   // What a reader would refuse is refused here.
-  manifest_from_json(manifest_to_json(manifest), state_->dir);
-  write_manifest(state_->dir, manifest);
-  std::error_code ignored_because_the_manifest_outranks_the_journal;
-  fs::remove(journal_path(state_->dir), ignored_because_the_manifest_outranks_the_journal);
-  io::fsync_directory(state_->dir);
+  manifest_from_json(manifest_to_json(manifest), dir.path());
+  require_file(dir, manifest.genes);
+  for (const ShardEntry& shard : manifest.shards)
+    for (const FileEntry* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      require_file(dir, *file);
+  write_manifest(dir, manifest);
+  try {
+    dir.remove(kPartialManifestName);
+    remove_other_generations(dir, manifest);
+    dir.sync();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}; the shards are finished, and the next run with "
+                                          "--resume removes what is left over",
+                                          error.what()));
+  }
   return manifest;
 }
 

@@ -2,10 +2,12 @@
 // the first line, then one line per finished shard. It is what makes --resume give the bytes of an
 // undisturbed run.
 //
-// Protocol: lock the directory; start() or resume(); write genes.parquet; for every shard not in
+// Protocol: lock the directory; start() or resume(); write the genes; for every shard not in
 // finished(): write it with ShardWriter, then add(); commit(). A kill at any moment leaves a
 // journal whose shards are whole (a torn last line is dropped), files that the journal does not
-// know (written again), or a finished manifest (resume says so). Thread-safe: add() and finished().
+// know (written again), or a finished manifest (resume says so). Shards that are rewritten get a
+// generation of their own: the manifest and its files stay until commit() puts the new manifest in
+// its place, with one rename. Thread-safe: add() and finished().
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,9 @@
 #include <memory>
 #include <string>
 
+#include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
 
@@ -25,25 +29,40 @@ std::uint64_t plan_fingerprint(const std::string& plan);
 enum class DirectoryState { kEmpty, kOther, kUnfinished, kFinished };
 // kEmpty: missing or without files; kOther: files, but neither manifest nor journal.
 DirectoryState shard_directory_state(const std::string& dir);
+// True when finished shards are being rewritten: a journal beside the manifest, of another
+// generation.
+bool is_being_rewritten(const io::Directory& dir);
+// The least generation that no file of the directory has; 0 where it holds none.
+Generation next_generation(const io::Directory& dir);
+enum class Rewriting { kKeep, kDiscard };
+// Removes what writers left beside finished shards: temporary files, files that were replaced, and,
+// unless it is kept, a rewriting that was stopped (all but its journal, which the next one
+// replaces). REQUIRES: the directory's lock, and a manifest.
+void remove_leftovers_of_writers(const io::Directory& dir, Rewriting rewriting);
 
 class PartialManifest {
  public:
   // plan: text that decides every byte of the output (sources with fingerprints, shard size,
-  // layout, gene order, ...). Throws kAlreadyExists when a manifest or a journal is there, saying
-  // what to do.
-  static PartialManifest start(const std::string& dir, const std::string& plan);
-  // Continues. Keeps shards whose three files are there with the bytes and header recorded; removes
+  // layout, gene order, ...). kRefuse throws kAlreadyExists when a manifest or a journal is there,
+  // saying what to do; kReplace begins anew beside them.
+  static PartialManifest start(const io::Directory& dir, const std::string& plan,
+                               Generation generation = 0,
+                               io::OnExisting on_existing = io::OnExisting::kRefuse);
+  // Continues. Keeps shards of whose three files every byte is as recorded; removes
   // temporary files. Throws kNotFound without a journal, kAlreadyExists when the conversion is
   // finished (compare the manifest's plan_fingerprint), kInvalidArgument when the plan differs
   // (naming where).
-  static PartialManifest resume(const std::string& dir, const std::string& plan);
+  static PartialManifest resume(const io::Directory& dir, const std::string& plan);
   ~PartialManifest();
   PartialManifest(PartialManifest&&) noexcept;
 
+  Generation generation() const;
   std::map<std::int64_t, ShardEntry> finished() const;
-  void add(const ShardEntry& shard);  // durable when it returns
-  // Writes the manifest with the finished shards, in order, and their sums; then removes the
-  // journal. manifest: all but shards, n_cells, nnz and plan_fingerprint.
+  // Durable when it returns. Throws kNotFound when the directory is no longer at its path.
+  void add(const ShardEntry& shard);
+  // Looks at every file, writes the manifest with the finished shards, in order, and their sums;
+  // then removes the journal and the files that were replaced. manifest: all but shards, n_cells,
+  // nnz and plan_fingerprint. Throws kNotFound when a file is missing or has another size.
   Manifest commit(Manifest manifest);
 
  private:

@@ -133,6 +133,36 @@ TEST(PartialManifest, TellsStatesOfADirectoryApart) {
   EXPECT_EQ(shard_directory_state(dir.path()), DirectoryState::kUnfinished);
 }
 
+TEST(FileNames, HaveAGenerationThatIsReadBack) {
+  EXPECT_EQ(shard_stem(7), "shard_000007");
+  EXPECT_EQ(shard_stem(1234567, 2), "shard_1234567.g2");
+  for (const Generation generation : {0, 1, 12})
+    for (const std::string& name :
+         {genes_name(generation), shard_stem(7, generation) + ".cells",
+          shard_stem(1234567, generation) + ".arrow", shard_stem(0, generation) + ".npy"})
+      EXPECT_EQ(generation_of(name), generation) << name;
+  for (const char* other :
+       {"shard_metadata.json", "shard_metadata.partial.jsonl", "shard_000000.txt", "shard_.cells",
+        "shard_00000.cells", "shard_000000.g0.cells", "shard_000000.g01.cells", "genes.cells",
+        "shard_000000.g1", "shard_-00001.cells", "shard_99999999999999999999.cells", "genes", "",
+        "shard_000000.cells.tmp-1-0123456789abcdef"})
+    EXPECT_EQ(generation_of(other), std::nullopt) << other;
+}
+
+TEST(PartialManifest, RefusesToFinishWithoutAFile) {
+  for (const char* name : {"genes.parquet", "shard_000001.cells"}) {
+    TempDir dir;
+    const ShardFixture fixture;
+    auto journal = PartialManifest::start(dir.path(), "plan");
+    const auto head = fixture_head(dir.path(), fixture);
+    for (std::int64_t shard = 0; shard < fixture_shards(fixture); ++shard)
+      journal.add(write_fixture_shard(dir.path(), fixture, shard));
+    fs::resize_file(dir.file(name), 3);
+    EXPECT_THROW(journal.commit(head), Error);
+    EXPECT_FALSE(fs::exists(dir.file(kManifestName)));
+  }
+}
+
 TEST(ShardWriter, LeavesNothingBehindWhenItIsDropped) {
   TempDir dir;
   {

@@ -26,7 +26,7 @@ void encode_record(std::span<const std::int32_t> indices, const void* values, DT
 // Decodes a record of nnz entries of stored type `stored` into indices[0..nnz) and values[0..nnz)
 // of type `out` (float32, float64, int32 or int64). Throws kCorruptData when the bytes are not a
 // record of that size, never reading outside bytes + padding nor accepting an index >= n_cols;
-// kPrecision when a value does not fit `out` and casting is kExact. After an exception the outputs
+// kPrecision when a value does not fit `out` as far as casting goes. After an exception the outputs
 // hold garbage.
 void decode_record(std::span<const std::uint8_t> bytes, std::int64_t nnz, std::int64_t n_cols,
                    DType stored, DType out, Casting casting, std::int32_t* indices, void* values,

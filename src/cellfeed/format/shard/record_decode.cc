@@ -30,46 +30,44 @@ void check_blocks(const BlockRequest& request, const BlockResult& result) {
   if (result.end != request.end) throw_corrupt("has {} bytes left over", request.end - result.end);
 }
 
-void check_exact(bool exact, Casting casting, DType stored, DType out) {
-  if (exact || casting != Casting::kExact) return;
-  throw_error(
-      ErrorKind::kPrecision, {},
-      "stored {} values do not all fit {} exactly: ask for a wider dtype or for same_kind casting",
-      dtype_name(stored), dtype_name(out));
+void check_fit(const Fit& fit, Casting casting, DType stored, DType out) {
+  if (fit.allows(may_round(casting, stored, out))) return;
+  throw_error(ErrorKind::kPrecision, {}, "a stored {} value {}", dtype_name(stored),
+              misfit_text(casting, stored, out));
 }
 
 // Turns codes into out[0..nnz). codes may be the upper end of out: value i never lies over a code
 // behind i.
 template <typename To, typename ValueOf>
-void expand_codes(const std::uint8_t* codes, std::int64_t nnz, To* out, bool* exact,
+void expand_codes(const std::uint8_t* codes, std::int64_t nnz, To* out, Fit* fit,
                   ValueOf value_of) {
   auto* bytes = reinterpret_cast<std::uint8_t*>(out);
   for (std::int64_t i = 0; i < nnz; ++i) {
     const auto code = load<std::int32_t>(codes + i * kCodeBytes);
-    const To value = convert_value<To>(value_of(code), exact);
+    const To value = convert_value<To>(value_of(code), fit);
     std::memcpy(bytes + i * sizeof(To), &value, sizeof(To));
   }
 }
 
 template <typename To, typename Stored>
 void expand_scaled(const RecordParts& parts, const std::uint8_t* codes, std::int64_t nnz, To* out,
-                   bool* exact) {
+                   Fit* fit) {
   const auto factor = load<Stored>(parts.factor);
   const auto count = [&](std::int32_t code) {
     return static_cast<Stored>(std::int64_t{code} + parts.offset);
   };
   if (parts.kind == ValueKind::kDivided) {
-    expand_codes(codes, nnz, out, exact, [&](std::int32_t code) { return count(code) / factor; });
+    expand_codes(codes, nnz, out, fit, [&](std::int32_t code) { return count(code) / factor; });
   } else {
-    expand_codes(codes, nnz, out, exact, [&](std::int32_t code) { return count(code) * factor; });
+    expand_codes(codes, nnz, out, fit, [&](std::int32_t code) { return count(code) * factor; });
   }
 }
 
 template <typename To, typename Stored>
 void expand_dictionary(const RecordParts& parts, const std::uint8_t* codes, std::int64_t nnz,
-                       To* out, bool* exact) {
+                       To* out, Fit* fit) {
   bool known = true;
-  expand_codes(codes, nnz, out, exact, [&](std::int32_t code) {
+  expand_codes(codes, nnz, out, fit, [&](std::int32_t code) {
     const auto entry = static_cast<std::uint32_t>(code);
     if (entry < parts.n_entries) return load<Stored>(parts.entries + entry * sizeof(Stored));
     known = false;
@@ -81,23 +79,23 @@ void expand_dictionary(const RecordParts& parts, const std::uint8_t* codes, std:
 
 template <typename To, typename Stored>
 void expand_values(const RecordParts& parts, const std::uint8_t* codes, std::int64_t nnz, To* out,
-                   bool* exact) {
+                   Fit* fit) {
   switch (parts.kind) {
     case ValueKind::kCounts:
-      expand_codes(codes, nnz, out, exact,
+      expand_codes(codes, nnz, out, fit,
                    [&](std::int32_t code) { return std::int64_t{code} + parts.offset; });
       break;
     case ValueKind::kMultiplied:
     case ValueKind::kDivided:
       if constexpr (std::is_floating_point_v<Stored>)
-        expand_scaled<To, Stored>(parts, codes, nnz, out, exact);
+        expand_scaled<To, Stored>(parts, codes, nnz, out, fit);
       break;
     case ValueKind::kDictionary:
-      expand_dictionary<To, Stored>(parts, codes, nnz, out, exact);
+      expand_dictionary<To, Stored>(parts, codes, nnz, out, fit);
       break;
     case ValueKind::kRaw:
       for (std::int64_t i = 0; i < nnz; ++i) {
-        out[i] = convert_value<To>(load<Stored>(parts.raw + i * sizeof(Stored)), exact);
+        out[i] = convert_value<To>(load<Stored>(parts.raw + i * sizeof(Stored)), fit);
       }
       break;
   }
@@ -142,12 +140,12 @@ void decode_as(const RecordParts& parts, DType stored, Casting casting, BlockReq
   BlockResult result = unpack_blocks(request);
   if (result.status == BlockStatus::kTooWide) result = unpack_blocks_scalar(request);
   check_blocks(request, result);
-  bool exact = true;
+  Fit fit;
   // A stored bool is read as the byte it is: damaged files hold others than 0 and 1.
   dispatch_dtype(stored == DType::kBool ? DType::kU8 : stored, [&](auto tag) {
-    expand_values<To, decltype(tag)>(parts, codes, request.nnz, out, &exact);
+    expand_values<To, decltype(tag)>(parts, codes, request.nnz, out, &fit);
   });
-  check_exact(exact, casting, stored, dtype_of<To>());
+  check_fit(fit, casting, stored, dtype_of<To>());
 }
 
 }  // namespace

@@ -143,11 +143,14 @@ template <typename T>
 class DistinctValues {
  public:
   DistinctValues(std::size_t nnz, std::size_t most)
-      : most_(most), mask_(std::bit_ceil(2 * nnz + 2) - 1), slots_(mask_ + 1, kEmpty) {}
+      : most_(most),
+        slot_bits_(static_cast<int>(std::bit_width(2 * nnz + 1))),
+        mask_((std::size_t{1} << slot_bits_) - 1),
+        slots_(mask_ + 1, kEmpty) {}
 
   // The value's number in order of first sight, or -1 when there are too many.
   std::int64_t insert(Bits<T> bits) {
-    std::size_t slot = (std::uint64_t{bits} * 0x9e3779b97f4a7c15u >> 20) & mask_;
+    std::size_t slot = slot_of_bits(bits, slot_bits_);
     while (slots_[slot] != kEmpty && seen_[slots_[slot]] != bits) slot = (slot + 1) & mask_;
     if (slots_[slot] == kEmpty) {
       if (seen_.size() == most_) return -1;
@@ -161,6 +164,7 @@ class DistinctValues {
  private:
   static constexpr std::uint32_t kEmpty = 0xffffffff;
   std::size_t most_;
+  int slot_bits_;
   std::size_t mask_;
   std::vector<std::uint32_t> slots_;
   std::vector<Bits<T>> seen_;

@@ -4,6 +4,9 @@
 #include <filesystem>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/checksum.h"
+#include "cellfeed/format/shard/genes_file.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -16,21 +19,38 @@ bool leads_outside(const fs::path& path, const fs::path& dir) {
   return error || target.parent_path() != fs::canonical(dir, error) || error;
 }
 
+[[noreturn]] void throw_written_again(const std::string& path) {
+  throw_error(ErrorKind::kCorruptData, path,
+              "the shard directory was written again, or removed, since it was opened: open it "
+              "again");
+}
+
+std::string name_of_owner(const Manifest& manifest, const FileEntry& file) {
+  for (const ShardEntry& shard : manifest.shards)
+    for (const auto* entry : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      if (entry->name == file.name) return fmt::format("shard {}", shard.shard);
+  return file.name;
+}
+
 }  // namespace
 
-ShardDirectory::ShardDirectory(std::string dir, GeneAxis axis)
-    : dir_(std::move(dir)), manifest_(read_manifest(dir_)) {
-  if (axis == GeneAxis::kSkip) return;
-  path_of(manifest_.genes);
-  Genes genes = read_genes(dir_, manifest_);
+ShardDirectory::ShardDirectory(std::string dir, ShardDirectoryOptions options)
+    : dir_(std::move(dir)), options_(options), manifest_(read_manifest(dir_)) {
+  if (!options_.reads_genes) return;
+  Genes genes = read_genes(*this);
   axis_.names = std::move(genes.names);
   var_ = std::move(genes.var);
+}
+
+std::string ShardDirectory::name_path(const FileEntry& file) const {
+  return (fs::path(dir_) / file.name).string();
 }
 
 std::string ShardDirectory::path_of(const FileEntry& file) const {
   const fs::path path = fs::path(dir_) / file.name;
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
+  if (!fs::exists(status) && was_written_again()) throw_written_again(path.string());
   if (!fs::exists(status))
     throw_error(
         ErrorKind::kNotFound, path.string(),
@@ -39,6 +59,50 @@ std::string ShardDirectory::path_of(const FileEntry& file) const {
     throw_error(ErrorKind::kCorruptData, path.string(),
                 "a link that leads out of the shard directory: replace it by the file itself");
   return path.string();
+}
+
+std::shared_ptr<arrow::Buffer> ShardDirectory::map(const FileEntry& file) const {
+  auto bytes = map_whole_file(path_of(file));
+  // The size first: what no file of this directory has need not be read to be refused.
+  if (options_.verifies)
+    check_identity(file, has_file_of(bytes->size())
+                             ? checksum_bytes({reinterpret_cast<const std::byte*>(bytes->data()),
+                                               static_cast<std::size_t>(bytes->size())})
+                             : ~file.checksum);
+  else if (bytes->size() != file.bytes)
+    check_identity(file, ~file.checksum);
+  return bytes;
+}
+
+bool ShardDirectory::has_file_of(std::int64_t bytes) const {
+  if (manifest_.genes.bytes == bytes) return true;
+  return std::ranges::any_of(manifest_.shards, [&](const ShardEntry& shard) {
+    return shard.obs.bytes == bytes || shard.fixed_obs.bytes == bytes;
+  });
+}
+
+void ShardDirectory::check_identity(const FileEntry& file, std::uint64_t found) const {
+  if (found == file.checksum) return;
+  const std::string path = name_path(file);
+  for (const ShardEntry& shard : manifest_.shards)
+    for (const auto* other : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+      if (other->checksum == found && other->name != file.name)
+        throw_error(ErrorKind::kCorruptData, path,
+                    "this file is {} of shard {} under the name of {}: were files exchanged? "
+                    "rename them back",
+                    other->name, shard.shard, name_of_owner(manifest_, file));
+  if (was_written_again()) throw_written_again(path);
+  throw_error(ErrorKind::kCorruptData, path,
+              "this is not the file that the manifest describes: it was damaged or replaced; "
+              "restore it, or convert again");
+}
+
+bool ShardDirectory::was_written_again() const {
+  try {
+    return manifest_to_json(read_manifest(dir_)) != manifest_to_json(manifest_);
+  } catch (const Error&) {
+    return true;  // the manifest that was read is gone
+  }
 }
 
 const ShardEntry* ShardDirectory::find_by_checksum(std::uint64_t checksum) const {

@@ -4,35 +4,57 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/matrix/csr.h"
 
+namespace arrow {
+class Buffer;
+class Table;
+}  // namespace arrow
+
 namespace cellfeed::format::shard {
+
+struct ShardDirectoryOptions {
+  // Unless set, genes() is empty and var() null: for looking at a directory whose files may be
+  // damaged.
+  bool reads_genes = true;
+  // Files are compared with the manifest when they are first used.
+  bool verifies = true;
+};
 
 class ShardDirectory {
  public:
-  enum class GeneAxis { kRead, kSkip };
-  // kSkip leaves genes() empty and var() null: for looking at a directory whose files may be
-  // damaged.
-  explicit ShardDirectory(std::string dir, GeneAxis axis = GeneAxis::kRead);
+  explicit ShardDirectory(std::string dir, ShardDirectoryOptions options = {});
 
   const std::string& dir() const { return dir_; }
+  bool verifies() const { return options_.verifies; }
   const Manifest& manifest() const { return manifest_; }
   const matrix::GeneAxis& genes() const { return axis_; }
   const std::shared_ptr<arrow::Table>& var() const { return var_; }
 
-  // The path of a file of the manifest. Throws kNotFound when it is missing (naming the shard and
+  // Where a file of the manifest lies, there or not.
+  std::string name_path(const FileEntry& file) const;
+  // The same. Throws kNotFound when it is missing (naming the shard and
   // the remedy) and kCorruptData when it is a link that leads out of the directory.
   std::string path_of(const FileEntry& file) const;
+  // Its bytes, mapped, and compared with the manifest as they are mapped: what has the file's name
+  // later makes no difference. Throws what path_of and check_identity throw.
+  std::shared_ptr<arrow::Buffer> map(const FileEntry& file) const;
+  // Throws kCorruptData unless the checksum found is the manifest's, saying why where that can be
+  // known: exchanged files, or a directory that was written again since it was opened.
+  void check_identity(const FileEntry& file, std::uint64_t found) const;
   // The shard whose matrix has this checksum, for saying which files were exchanged; null when
   // there is none.
   const ShardEntry* find_by_checksum(std::uint64_t checksum) const;
 
  private:
+  // True where a file of tables has this size.
+  bool has_file_of(std::int64_t bytes) const;
+  bool was_written_again() const;
+
   std::string dir_;
+  ShardDirectoryOptions options_;
   Manifest manifest_;
   matrix::GeneAxis axis_;
   std::shared_ptr<arrow::Table> var_;

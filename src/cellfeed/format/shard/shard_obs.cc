@@ -7,8 +7,10 @@
 #include <parquet/metadata.h>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
+#include "cellfeed/format/shard/obs_check.h"
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
 #include "cellfeed/format/shard/shard_identity.h"
@@ -16,23 +18,6 @@
 
 namespace cellfeed::format::shard {
 namespace {
-
-// A mapped file that Arrow slices without copying.
-class MappedBuffer : public arrow::Buffer {
- public:
-  explicit MappedBuffer(const std::string& path)
-      : MappedBuffer(io::open_local_file(path, {.access = io::FileAccess::kMap})) {}
-
- private:
-  explicit MappedBuffer(std::unique_ptr<io::ByteSource> source)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),
-        source_(std::move(source)) {}
-  std::unique_ptr<io::ByteSource> source_;
-};
-
-bool is_stored_bool(const arrow::Field& field) {
-  return field.metadata() && field.metadata()->Get(kDtypeKey).ValueOr("") == "bool";
-}
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& path) {
   const auto dtype = matrix::dtype_of_arrow(type);
@@ -57,7 +42,6 @@ matrix::FixedColumn map_column(const arrow::Field& field,
     column.ordered = static_cast<const arrow::DictionaryType&>(*array->type()).ordered();
     column.categories = dictionary.dictionary();
     values = dictionary.indices();
-    check_arrow(column.categories->ValidateFull(), path, ErrorKind::kCorruptData);
   }
   column.dtype = fixed_dtype(*values->type(), path);
   if (is_stored_bool(field) && column.dtype == DType::kU8) column.dtype = DType::kBool;
@@ -120,8 +104,8 @@ RowGroups overlapping_row_groups(const parquet::FileMetaData& metadata, std::int
 std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
   const std::lock_guard lock(mutex_);
   if (fixed_) return fixed_;
-  const std::string path = directory_->path_of(shard_.fixed_obs);
-  const auto file = std::make_shared<arrow::io::BufferReader>(std::make_shared<MappedBuffer>(path));
+  const std::string path = directory_->name_path(shard_.fixed_obs);
+  const auto file = std::make_shared<arrow::io::BufferReader>(directory_->map(shard_.fixed_obs));
   const auto reader =
       arrow_value(arrow::ipc::RecordBatchFileReader::Open(file), path, ErrorKind::kCorruptData);
   check_shard_number(*reader->schema(), shard_.shard, path);
@@ -129,7 +113,7 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
     throw_error(ErrorKind::kCorruptData, path, "must hold one record batch, not {}",
                 reader->num_record_batches());
   auto batch = arrow_value(reader->ReadRecordBatch(0), path, ErrorKind::kCorruptData);
-  check_arrow(batch->Validate(), path, ErrorKind::kCorruptData);
+  check_fixed_obs(*batch, path);
   if (batch->num_rows() != shard_.n_cells)
     throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
                 batch->num_rows(), shard_.n_cells);
@@ -140,8 +124,9 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
 std::shared_ptr<arrow::Schema> ShardObs::schema() const {
   const std::lock_guard lock(mutex_);
   if (schema_) return schema_;
-  const std::string path = directory_->path_of(shard_.obs);
-  const auto reader = open_parquet_reader(path);
+  const std::string path = directory_->name_path(shard_.obs);
+  parquet_ = directory_->map(shard_.obs);
+  const auto reader = open_parquet_reader(parquet_, path);
   std::shared_ptr<arrow::Schema> schema;
   check_arrow(reader->GetSchema(&schema), path, ErrorKind::kCorruptData);
   check_shard_number(*schema, shard_.shard, path);
@@ -154,6 +139,12 @@ std::shared_ptr<arrow::Schema> ShardObs::schema() const {
   return schema_;
 }
 
+std::shared_ptr<arrow::Buffer> ShardObs::parquet() const {
+  schema();
+  const std::lock_guard lock(mutex_);
+  return parquet_;
+}
+
 std::vector<std::string> ShardObs::names() const {
   auto names = schema()->field_names();
   names.erase(names.begin());
@@ -164,24 +155,27 @@ matrix::FixedColumn ShardObs::column(const std::string& name) const {
   const auto batch = fixed();
   if (const int i = batch->schema()->GetFieldIndex(name); i >= 0)
     return map_column(*batch->schema()->field(i), batch->column(i), batch,
-                      directory_->path_of(shard_.fixed_obs));
+                      directory_->name_path(shard_.fixed_obs));
   const int i = schema()->GetFieldIndex(name);
   if (i < 0)
-    throw_error(ErrorKind::kNoSuchKey, directory_->path_of(shard_.obs),
-                "no such obs column: '{}'; there are: {}", name, fmt::join(names(), ", "));
+    throw_error(ErrorKind::kNoSuchKey, directory_->name_path(shard_.obs), "no obs column '{}'{}",
+                name, suggestion(name, names()));
   return matrix::make_fixed_column(name, *read_parquet(0, shard_.n_cells, {i})->column(0));
 }
 
 std::shared_ptr<arrow::Table> ShardObs::read_parquet(std::int64_t begin, std::int64_t end,
                                                      const std::vector<int>& columns) const {
-  const std::string path = directory_->path_of(shard_.obs);
-  const auto reader = open_parquet_reader(path);
+  const std::string path = directory_->name_path(shard_.obs);
+  const auto reader = open_parquet_reader(parquet(), path);
   const RowGroups groups =
       overlapping_row_groups(*reader->parquet_reader()->metadata(), begin, end);
   const auto table =
       arrow_value(reader->ReadRowGroups(groups.numbers, columns), path, ErrorKind::kCorruptData);
   check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
-  return table->Slice(begin - groups.first_row, end - begin);
+  const auto rows = table->Slice(begin - groups.first_row, end - begin);
+  if (rows->num_rows() != end - begin)
+    throw_error(ErrorKind::kCorruptData, path, "holds fewer rows than its metadata say");
+  return rows;
 }
 
 std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t end) const {
@@ -194,7 +188,7 @@ std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t en
   for (int i = 0; i < all->num_fields(); ++i)
     if (batch->schema()->GetFieldIndex(all->field(i)->name()) < 0) in_parquet.push_back(i);
   const auto texts = read_parquet(begin, end, in_parquet);
-  const std::string fixed_path = directory_->path_of(shard_.fixed_obs);
+  const std::string fixed_path = directory_->name_path(shard_.fixed_obs);
   arrow::FieldVector fields;
   arrow::ChunkedArrayVector columns;
   int next_text = 0;

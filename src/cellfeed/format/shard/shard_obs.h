@@ -1,19 +1,21 @@
 // ShardObs: the obs of one shard. Fixed-width columns come from the mapped .arrow file, the others
-// from Parquet; nothing is opened before it is asked for. Thread-safe.
+// from Parquet; nothing is opened before it is asked for, and then stays open, so that all comes of
+// the files that the manifest describes. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/matrix/obs.h"
 
 namespace arrow {
 class Array;
+class Buffer;
 class ChunkedArray;
 class Field;
 class RecordBatch;
@@ -35,15 +37,17 @@ class ShardObs {
  private:
   std::shared_ptr<arrow::RecordBatch> fixed() const;
   std::shared_ptr<arrow::Schema> schema() const;
+  std::shared_ptr<arrow::Buffer> parquet() const;
   // Rows [begin, end) of these columns of the Parquet file.
   std::shared_ptr<arrow::Table> read_parquet(std::int64_t begin, std::int64_t end,
                                              const std::vector<int>& columns) const;
 
   std::shared_ptr<const ShardDirectory> directory_;
   ShardEntry shard_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::shared_ptr<arrow::RecordBatch> fixed_;
   mutable std::shared_ptr<arrow::Schema> schema_;
+  mutable std::shared_ptr<arrow::Buffer> parquet_;  // that schema_ is of
 };
 
 }  // namespace cellfeed::format::shard

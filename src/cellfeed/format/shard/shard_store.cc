@@ -110,17 +110,7 @@ class DenseShard final : public ShardStore {
 void check_is_shard(const ShardDirectory& directory, const ShardEntry& shard,
                     const CellsHeader& header, const std::string& path) {
   const Manifest& manifest = directory.manifest();
-  if (header.checksum != shard.matrix.checksum) {
-    if (const ShardEntry* other = directory.find_by_checksum(header.checksum))
-      throw_error(ErrorKind::kCorruptData, path,
-                  "this file is shard {} ({}) under the name of shard {}: were files exchanged? "
-                  "rename them back",
-                  other->shard, other->matrix.name, shard.shard);
-    throw_error(ErrorKind::kCorruptData, path,
-                "this is not the file that the manifest describes (it says shard {}): restore it, "
-                "or convert again",
-                header.shard);
-  }
+  directory.check_identity(shard.matrix, header.checksum);
   if (header.n_cells != shard.n_cells || header.nnz != shard.nnz ||
       header.n_genes != manifest.n_genes || header.value_dtype != manifest.value_dtype)
     throw_error(
@@ -142,6 +132,19 @@ std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::s
   throw_invalid("access must be auto, map, pread, uring or direct, not '{}'", access);
 }
 
+std::unique_ptr<RowStore> open_dense(const DirectoryPtr& directory, const ShardEntry& shard,
+                                     std::unique_ptr<io::ByteSource> mapped, bool reads_ahead) {
+  DenseFileOptions options{.reads_ahead = reads_ahead};
+  if (directory->verifies())
+    options.check_identity = [directory, file = shard.matrix](std::uint64_t found) {
+      directory->check_identity(file, found);
+    };
+  return std::make_unique<DenseShard>(
+      directory, shard,
+      std::make_shared<DenseFile>(std::move(mapped), shard.n_cells, directory->manifest().n_genes,
+                                  std::move(options)));
+}
+
 std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardEntry& shard,
                                      const OpenOptions& options) {
   const std::string path = directory->path_of(shard.matrix);
@@ -150,12 +153,10 @@ std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardE
   auto mapped =
       io::open_local_file(path, {.access = io::FileAccess::kMap, .random_access = reads_ahead});
   if (directory->manifest().layout == Layout::kDense)
-    return std::make_unique<DenseShard>(
-        directory, shard,
-        std::make_shared<DenseFile>(std::move(mapped), shard.n_cells, directory->manifest().n_genes,
-                                    reads_ahead));
-  auto file =
-      std::make_shared<CellsFile>(std::move(mapped), open_reads(path, options.access), reads_ahead);
+    return open_dense(directory, shard, std::move(mapped), reads_ahead);
+  auto file = std::make_shared<CellsFile>(
+      std::move(mapped), open_reads(path, options.access),
+      CellsFileOptions{.reads_ahead = reads_ahead, .verifies = directory->verifies()});
   check_is_shard(*directory, shard, file->header(), path);
   return std::make_unique<PackedShard>(directory, shard, std::move(file));
 }
@@ -170,9 +171,10 @@ bool is_shard_dir(const std::string& dir) {
 std::vector<std::unique_ptr<RowStore>> open_shards(const std::string& dir,
                                                    const OpenOptions& options) {
   if (options.layer != "X")
-    throw_error(ErrorKind::kNoSuchKey, dir, "no such layer: '{}'; shards hold one matrix, X",
+    throw_error(ErrorKind::kNoSuchKey, dir, "no layer '{}'; shards hold one matrix, X",
                 options.layer);
-  const auto directory = std::make_shared<const ShardDirectory>(dir);
+  const auto directory = std::make_shared<const ShardDirectory>(
+      dir, ShardDirectoryOptions{.verifies = options.verify != "never"});
   std::vector<std::unique_ptr<RowStore>> stores;
   for (const ShardEntry& shard : directory->manifest().shards)
     stores.push_back(open_shard(directory, shard, options));

@@ -2,7 +2,6 @@
 
 #include <arrow/api.h>
 
-#include <filesystem>
 #include <variant>
 
 #include "cellfeed/base/error.h"
@@ -15,17 +14,16 @@ namespace {
 
 using MatrixWriter = std::variant<CellsFileWriter, DenseFileWriter>;
 
-MatrixWriter make_matrix_writer(const std::string& stem, const ShardSpec& spec) {
-  if (spec.layout == Layout::kDense) return DenseFileWriter(stem + ".npy", spec.cells.n_genes);
-  return CellsFileWriter(stem + ".cells", spec.cells);
+MatrixWriter make_matrix_writer(const io::FileTarget& stem, const ShardSpec& spec) {
+  if (spec.layout == Layout::kDense)
+    return DenseFileWriter(stem.with_suffix(".npy"), spec.cells.n_genes);
+  return CellsFileWriter(stem.with_suffix(".cells"), spec.cells);
 }
 
 }  // namespace
 
-std::string shard_stem(std::int64_t shard) { return fmt::format("shard_{:06d}", shard); }
-
 struct ShardWriter::State {
-  State(ShardSpec s, const std::string& stem)
+  State(ShardSpec s, const io::FileTarget& stem)
       : spec(std::move(s)),
         matrix(make_matrix_writer(stem, spec)),
         obs(stem, with_shard_number(spec.obs_schema, spec.cells.shard)) {}
@@ -35,14 +33,14 @@ struct ShardWriter::State {
 };
 
 ShardWriter::ShardWriter(ShardSpec spec) {
-  const auto stem = (std::filesystem::path(spec.dir) / shard_stem(spec.cells.shard)).string();
+  const io::FileTarget stem(spec.dir, shard_stem(spec.cells.shard, spec.generation));
   state_ = std::make_unique<State>(std::move(spec), stem);
 }
 ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 
-void ShardWriter::append(const EncodedRows& rows) {
-  std::visit([&](auto& matrix) { matrix.append(rows); }, state_->matrix);
+void ShardWriter::append(EncodedRows rows) {
+  std::visit([&](auto& matrix) { matrix.append(std::move(rows)); }, state_->matrix);
 }
 
 void ShardWriter::append_obs(const std::shared_ptr<arrow::Table>& obs) { state_->obs.append(obs); }

@@ -9,17 +9,20 @@
 
 #include "cellfeed/format/shard/cells_file_writer.h"
 #include "cellfeed/format/shard/encoded_rows.h"
+#include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::format::shard {
 
 struct ShardSpec {
-  std::string dir;
+  io::Directory dir;
+  Generation generation = 0;  // of the directory
   Layout layout = Layout::kPacked;
   CellsFileSpec cells;                        // dense uses shard and n_genes of it
   std::int64_t first_cell = 0;                // of this shard in the directory
-  std::shared_ptr<arrow::Schema> obs_schema;  // of unify_obs_schemas()
+  std::shared_ptr<arrow::Schema> obs_schema;  // of stored_obs_schema()
 };
 
 class ShardWriter {
@@ -28,7 +31,7 @@ class ShardWriter {
   ~ShardWriter();  // without finish(): nothing is left behind
   ShardWriter(ShardWriter&&) noexcept;
 
-  void append(const EncodedRows& rows);
+  void append(EncodedRows rows);
   void append_obs(const std::shared_ptr<arrow::Table>& obs);  // of conform_obs()
   std::int64_t n_cells() const;
   // Syncs and renames all three files. The shard is finished once PartialManifest::add has recorded
@@ -39,8 +42,5 @@ class ShardWriter {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// "shard_000007" for 7.
-std::string shard_stem(std::int64_t shard);
 
 }  // namespace cellfeed::format::shard

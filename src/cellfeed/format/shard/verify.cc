@@ -14,7 +14,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
-#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/local_file.h"
@@ -81,6 +81,7 @@ class CheckedFile {
   std::vector<std::byte> read(std::int64_t begin, std::int64_t end) const {
     std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin));
     open()->read(begin, bytes);
+    findings_.advance(end - begin);
     return bytes;
   }
   // Calls consume with the bytes [begin, end), a piece at a time.
@@ -143,19 +144,21 @@ void check_range_checksum(const CheckedFile& file, std::int64_t begin, std::int6
     file.report(begin, end, fmt::format("{}: {}", part, mismatch(found, expected)), segment);
 }
 
-// Header and tables at once; the segments become tasks.
+// Header and tables at once; the segments become tasks. directory: to name exchanged files; may be
+// null.
 void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
-                const ShardDirectory& directory, std::vector<Task>& tasks) {
+                const ShardDirectory* directory, std::vector<Task>& tasks) {
   const auto bytes = file->read(0, std::min(file->size(), kHeaderBytes));
   CellsHeader header;
   try {
     header = parse_header(bytes, file->size(), file->path());
   } catch (const Error& error) {
-    return file->report(0, file->size(), error.what());
+    return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
   if (header.checksum != shard.matrix.checksum) {
-    const ShardEntry* other = directory.find_by_checksum(header.checksum);
-    file->report(0, file->size(),
+    const ShardEntry* other =
+        directory != nullptr ? directory->find_by_checksum(header.checksum) : nullptr;
+    file->report(0, std::max<std::int64_t>(file->size(), 1),
                  other ? fmt::format("this file is shard {} ({}): exchanged", other->shard,
                                      other->matrix.name)
                        : std::string("not the file that the manifest describes"));
@@ -196,24 +199,47 @@ void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry
     file->report(table_begin, header.file_bytes(), "the segments do not cover all records");
 }
 
+// The checksums at once; the blocks become tasks, many at a time.
 void plan_dense(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
                 std::int64_t n_genes, std::vector<Task>& tasks) {
+  constexpr std::int64_t kTaskBytes = 16 << 20;
+  std::optional<DenseLayout> layout;
+  const auto header_at = [&](std::int64_t begin) {
+    return file->read(std::min(begin, file->size()),
+                      std::min(begin + kNpyHeaderBytes, file->size()));
+  };
   try {
-    parse_npy_header(file->read(0, std::min(file->size(), kNpyHeaderBytes)), shard.n_cells, n_genes,
-                     file->size(), file->path());
+    layout.emplace(shard.n_cells, n_genes, file->path());
+    check_dense_file(*layout, header_at(0), header_at(layout->values_end), file->size(),
+                     file->path());
   } catch (const Error& error) {
-    return file->report(0, std::min(file->size(), kNpyHeaderBytes), error.what());
+    return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
-  tasks.push_back([file, expected = shard.matrix.checksum] {
-    check_range_checksum(*file, kNpyHeaderBytes, file->size(), expected, "the values");
-  });
+  const auto bytes = file->read(layout->checksums_begin, layout->file_bytes);
+  if (checksum_bytes(bytes) != shard.matrix.checksum)
+    return file->report(layout->checksums_begin, layout->file_bytes,
+                        "the checksums of the rows, by which the manifest knows the file: " +
+                            mismatch(checksum_bytes(bytes), shard.matrix.checksum));
+  const auto checksums = std::make_shared<std::vector<std::uint64_t>>(layout->n_blocks);
+  if (!bytes.empty()) std::memcpy(checksums->data(), bytes.data(), bytes.size());
+  const std::int64_t block_bytes = layout->rows_per_block * layout->row_bytes;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kTaskBytes / std::max<std::int64_t>(1, block_bytes));
+  for (std::int64_t first = 0; first < layout->n_blocks; first += step)
+    tasks.push_back([file, checksums, layout, first, step] {
+      for (std::int64_t i = first; i < std::min(layout->n_blocks, first + step); ++i)
+        check_range_checksum(
+            *file, layout->block_begin(i), layout->block_end(i), (*checksums)[i],
+            fmt::format("rows {} to {} of the shard", i * layout->rows_per_block,
+                        std::min(layout->n_rows, (i + 1) * layout->rows_per_block)));
+    });
 }
 
 void plan_whole_file(const std::shared_ptr<const CheckedFile>& file, const FileEntry& entry,
                      std::vector<Task>& tasks) {
   if (file->size() != entry.bytes)
     return file->report(
-        0, file->size(),
+        0, std::max(file->size(), entry.bytes),
         fmt::format("{} bytes where the manifest says {}", file->size(), entry.bytes));
   tasks.push_back([file, expected = entry.checksum] {
     check_range_checksum(*file, 0, file->size(), expected, "the file");
@@ -263,7 +289,7 @@ class Verification {
   void plan_shard(const ShardEntry& shard) {
     if (const auto file = open(shard.matrix, shard.shard)) {
       if (directory_.manifest().layout == Layout::kPacked)
-        plan_cells(file, shard, directory_, tasks_);
+        plan_cells(file, shard, &directory_, tasks_);
       else
         plan_dense(file, shard, directory_.manifest().n_genes, tasks_);
     }
@@ -271,19 +297,21 @@ class Verification {
       if (const auto file = open(*entry, shard.shard)) plan_whole_file(file, *entry, tasks_);
   }
 
-  // Files of the user's own are none of our business.
+  // Files of the user's own are none of our business, nor is what a writer left or is writing now:
+  // temporary files, the journal, and files of another generation.
   void report_unlisted_files() {
+    const auto own = generation_of(directory_.manifest().genes.name);
     for (const auto& entry : fs::directory_iterator(dir_)) {
       const std::string name = entry.path().filename().string();
-      const bool looks_like_ours =
-          (name.starts_with("shard_") && name != kManifestName) || io::is_temp_name(name);
-      if (!looks_like_ours || names_.contains(name)) continue;
-      const char* what =
-          io::is_temp_name(name) ? "left behind by a writer that was stopped: remove it"
-          : name == kPartialManifestName
-              ? "the journal of a conversion beside a finished manifest: remove it"
-              : "not in the manifest: remove it, or restore the manifest it belongs to";
-      findings_.add({.file = name, .shard = -1, .segment = -1, .begin = 0, .end = 0, .what = what});
+      if (generation_of(name) != own || !name.starts_with("shard_") || names_.contains(name))
+        continue;
+      findings_.add({.file = name,
+                     .shard = -1,
+                     .segment = -1,
+                     .begin = 0,
+                     .end = 0,
+                     .what = "not in the manifest: remove it, or restore the manifest it belongs "
+                             "to"});
     }
   }
 
@@ -300,7 +328,7 @@ std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgres
                                      const ParallelFor& parallel) {
   std::optional<ShardDirectory> directory;
   try {
-    directory.emplace(dir, ShardDirectory::GeneAxis::kSkip);
+    directory.emplace(dir, ShardDirectoryOptions{.reads_genes = false});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorruptData) throw;
     return {{.file = kManifestName,
@@ -311,6 +339,49 @@ std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgres
              .what = error.what()}};
   }
   return Verification(dir, *directory, progress).run(parallel);
+}
+
+namespace {
+
+// Genes of a dense file, which follow from its length: checksums and headers only add to the
+// values.
+std::int64_t dense_genes(const ShardEntry& shard) {
+  const auto& file = shard.matrix;
+  const std::int64_t n_cells = std::max<std::int64_t>(shard.n_cells, 1);
+  std::int64_t n_genes = file.bytes / n_cells / static_cast<std::int64_t>(sizeof(float));
+  while (n_genes > 0 && DenseLayout(shard.n_cells, n_genes, file.name).file_bytes > file.bytes)
+    --n_genes;
+  return n_genes;
+}
+
+}  // namespace
+
+std::vector<Damage> verify_shard(const std::string& dir, const ShardEntry& shard) {
+  const VerifyProgress silent;
+  Findings findings(silent, 0);
+  std::vector<Task> tasks;
+  const auto open = [&](const FileEntry& entry) {
+    return std::make_shared<const CheckedFile>(entry.name, shard.shard,
+                                               (fs::path(dir) / entry.name).string(), findings);
+  };
+  try {
+    const auto matrix = open(shard.matrix);
+    if (shard.matrix.name.ends_with(".npy"))
+      plan_dense(matrix, shard, dense_genes(shard), tasks);
+    else
+      plan_cells(matrix, shard, nullptr, tasks);
+    for (const auto* entry : {&shard.obs, &shard.fixed_obs})
+      plan_whole_file(open(*entry), *entry, tasks);
+    for (const Task& task : tasks) task();
+  } catch (const Error& error) {
+    findings.add({.file = shard.matrix.name,
+                  .shard = shard.shard,
+                  .segment = -1,
+                  .begin = 0,
+                  .end = shard.matrix.bytes,
+                  .what = error.what()});
+  }
+  return findings.take();
 }
 
 }  // namespace cellfeed::format::shard

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::format::shard {
 
@@ -26,5 +27,8 @@ using VerifyProgress = std::function<void(std::int64_t bytes_done, std::int64_t 
 // does (kNotFound).
 std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgress& progress = {},
                                      const ParallelFor& parallel = run_serially);
+
+// The same for the files of one shard, whatever else lies there; missing ones are damaged.
+std::vector<Damage> verify_shard(const std::string& dir, const ShardEntry& shard);
 
 }  // namespace cellfeed::format::shard

@@ -1,0 +1,201 @@
+"""Checks of arguments: a message names the argument, what is allowed, what was given."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .errors import InvalidArgumentError, InvalidTypeError, NotFoundError, OutOfRangeError
+
+DTYPES = ("float32", "float64", "int32", "int64")
+_LONGEST = 80
+
+
+def shown(value: Any) -> str:
+    """What was given, on one line."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no integers of many thousand digits
+        text = f"a huge {type(value).__name__}"
+    except Exception:  # a repr of the user's own
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def did_you_mean(name: Any, known: Sequence[str]) -> str:
+    """``'; did you mean "dense"?'`` for a name that is near one of the known; else nothing."""
+    nearest = _core.nearest_name(name, list(known)) if isinstance(name, str) else ""
+    return f'; did you mean "{nearest}"?' if nearest else ""
+
+
+def suggestion(name: Any, known: Iterable[Any]) -> str:
+    """``"; did you mean 'depth'? there are: depth, donor"``: the end of an error about a name."""
+    return _core.suggestion(str(name), [str(other) for other in known])
+
+
+def one_of(choices: Sequence[str]) -> str:
+    """``"a", "b" or "c"``."""
+    quoted = [f'"{choice}"' for choice in choices]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """One of a few words."""
+    if isinstance(value, str) and value in choices:
+        return value
+    kind = InvalidArgumentError if isinstance(value, str) else InvalidTypeError
+    raise kind(
+        f"{name} must be {one_of(choices)}, not {shown(value)}{did_you_mean(value, choices)}"
+    )
+
+
+def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """An integer in ``[low, high]``; without ``high``, any that 64 bits can hold."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        is_whole = isinstance(value, float) and value.is_integer()
+        hint = f"; write {int(value)}" if is_whole else ""
+        raise InvalidTypeError(f"{name} must be an integer, not {shown(value)}{hint}")
+    if not low <= value <= (2**63 - 1 if high is None else high):
+        is_bounded = high is not None or value > 2**63 - 1
+        limits = f"in [{low}, {2**63 - 1 if high is None else high}]"
+        raise InvalidArgumentError(
+            f"{name} must be {limits if is_bounded else f'at least {low}'}, not {shown(value)}"
+        )
+    return int(value)
+
+
+def as_float(name: str, value: Any, low: float = -math.inf) -> float:
+    """A finite number of at least ``low``."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, (bool, np.bool_)) or not is_number:
+        raise InvalidTypeError(f"{name} must be a number, not {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < low:
+        limits = "finite" if low == -math.inf else f"finite and at least {low:g}"
+        raise InvalidArgumentError(f"{name} must be {limits}, not {shown(value)}")
+    return number
+
+
+def as_bool(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name} must be True or False, not {shown(value)}")
+    return bool(value)
+
+
+def as_text(name: str, value: Any) -> str:
+    """A str that UTF-8 can hold."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name} must be a str, not {shown(value)}")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidArgumentError(f"{name} must be text that UTF-8 can hold, not {shown(value)}")
+    return str(value)
+
+
+def as_names(name: str, value: Any) -> list[str]:
+    """A list of names; one str is one name."""
+    if isinstance(value, str):
+        return [as_text(name, value)]
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidTypeError(f"{name} must be a name or a list of names, not {shown(value)}")
+    return [as_text(f"each of {name}", item) for item in value]
+
+
+def as_path(name: str, value: Any) -> str:
+    """A path as a str; bytes that are not UTF-8 are kept as Python keeps them."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise InvalidTypeError(f"{name} must be a path (str or os.PathLike), not {shown(value)}")
+    path = os.fspath(value)
+    if path == "":
+        raise NotFoundError(f"{name} must be a path, not ''")
+    try:
+        is_good = bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        is_good = False
+    if "\0" in path:
+        raise InvalidArgumentError(
+            f"{name} cannot be a path, as it holds a NUL byte: {shown(value)}"
+        )
+    if not is_good:
+        raise InvalidArgumentError(f"{name} cannot be a path: {shown(value)}")
+    return str(path)
+
+
+def as_paths(name: str, value: Any) -> list[str]:
+    """One path, or several."""
+    if isinstance(value, (str, os.PathLike)):
+        return [as_path(name, value)]
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidTypeError(
+            f"{name} must be a path, a glob, or a list of these, not {shown(value)}"
+        )
+    return [as_path(f"each of {name}", path) for path in value]
+
+
+def as_dtype(name: str, value: Any) -> str:
+    """The name of a dtype that batches can have."""
+    given = str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
+    try:
+        # numpy takes None for float64.
+        known = "" if given is None else np.dtype(given).name
+    except (TypeError, ValueError):  # ValueError: text that is no Unicode
+        known = ""
+    if known not in DTYPES:
+        kind = InvalidArgumentError if isinstance(given, str) or known else InvalidTypeError
+        raise kind(f"{name} must be {one_of(DTYPES)}, not {shown(value)}{_nearest_dtype(given)}")
+    return known
+
+
+def _nearest_dtype(given: Any) -> str:
+    return did_you_mean(given if isinstance(given, str) else getattr(given, "__name__", ""), DTYPES)
+
+
+def as_rows(name: str, value: Any) -> np.ndarray:
+    """A numpy array of what was given, or an error of ours where it cannot be one."""
+    try:
+        return np.atleast_1d(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            f"{name} must be integers or a boolean mask, not {shown(value)}"
+        ) from error
+
+
+def as_row_numbers(rows: Any, n: int) -> np.ndarray:
+    """Row numbers of an int, a slice, a mask or a list; negative ones count from the end."""
+    if isinstance(rows, slice):
+        try:
+            return np.arange(*rows.indices(n), dtype=np.int64)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"rows must be a slice of integers, not {rows}") from error
+    array = as_rows("rows", rows)
+    if array.dtype == bool:
+        if array.shape != (n,):
+            raise OutOfRangeError(f"a mask needs one value a cell: {array.shape} for {n} cells")
+        return np.flatnonzero(array).astype(np.int64)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise InvalidTypeError(
+            f"rows must be integers, a slice or a boolean mask, not {shown(rows)}"
+        )
+    array = array.astype(np.int64)
+    outside = (array < -n) | (array >= n)
+    if outside.any():
+        raise OutOfRangeError(f"row {array[outside][0]} is outside the collection of {n} cells")
+    return np.ascontiguousarray(np.where(array < 0, array + n, array))
+
+
+def check_options(where: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse keyword arguments that are not known."""
+    for name in given:
+        if name not in known:
+            raise InvalidTypeError(
+                f"{where} has no argument {name!r}{did_you_mean(name, known)}; it has: "
+                f"{', '.join(known)}"
+            )

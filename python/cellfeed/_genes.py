@@ -1,0 +1,102 @@
+"""Lists of genes that users hand in, and what is said of genes that the data lacks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from ._checks import as_choice, as_text, shown
+from .errors import InvalidArgumentError, InvalidTypeError, MissingGenesWarning, NoSuchKeyError
+
+MISSING_GENES = ("warn", "zero", "error")
+
+
+def gene_list(genes: Any, name: str = "genes") -> list[str]:
+    """Names in the wanted order: of a str (one gene), a list, an array, a GeneVocab, a generator.
+
+    Parameters
+    ----------
+    genes
+        What the user gave.
+    name
+        The argument, for messages.
+
+    Raises
+    ------
+    InvalidTypeError
+        For a set or the keys of a dict, whose order means nothing, and for names that are not
+        ``str``.
+    InvalidArgumentError
+        For no names, and for a name that is there twice.
+    """
+    if isinstance(genes, str):
+        return [as_text(name, genes)]
+    refuse_unordered(genes, name)
+    genes = getattr(genes, "genes", genes)
+    if isinstance(genes, bytes) or not isinstance(genes, Iterable):
+        raise InvalidTypeError(f"{name} must be a list of gene names, not {shown(genes)}")
+    names = list(genes)
+    for gene in names:
+        if not isinstance(gene, str):
+            raise InvalidTypeError(f"{name} must hold gene names, each a str, not {shown(gene)}")
+    if not names:
+        raise InvalidArgumentError(f"{name} is empty: name at least one gene, or leave it out")
+    seen: set[str] = set()
+    for gene in names:
+        if gene in seen:
+            raise InvalidArgumentError(f"{name} has gene {gene!r} twice; each gene is one column")
+        seen.add(gene)
+    return [as_text(f"each of {name}", gene) for gene in names]
+
+
+def refuse_unordered(genes: Any, name: str) -> None:
+    """Refuse a set, a dict or a view of one: its order means nothing, and may differ each run.
+
+    Parameters
+    ----------
+    genes
+        What the user gave.
+    name
+        The argument, for messages.
+    """
+    if isinstance(genes, (AbstractSet, Mapping)):
+        raise InvalidTypeError(
+            f"{name} is a {type(genes).__name__}, which does not say in which order the genes are "
+            f"to be; pass a list, such as sorted({name})"
+        )
+
+
+def check_missing_genes(missing_genes: Any) -> None:
+    """Refuse a policy that there is not.
+
+    Parameters
+    ----------
+    missing_genes
+        What the user gave.
+    """
+    as_choice("missing_genes", missing_genes, MISSING_GENES)
+
+
+def report_missing_genes(text: str, missing_genes: str, stacklevel: int) -> None:
+    """Warn of genes that were asked for and are nowhere, or refuse them.
+
+    Parameters
+    ----------
+    text
+        What is to be said; nothing is done where it is empty.
+    missing_genes
+        ``"warn"``, ``"zero"`` (say nothing) or ``"error"``.
+    stacklevel
+        As for :func:`warnings.warn`.
+    """
+    if not text or missing_genes == "zero":
+        return
+    if missing_genes == "error":
+        raise NoSuchKeyError(text)
+    warnings.warn(
+        f'{text} (missing_genes="zero" is silent, "error" refuses)',
+        MissingGenesWarning,
+        stacklevel=stacklevel + 1,
+    )

@@ -1,0 +1,99 @@
+"""States of a schedule as small JSON-able data, and what may be wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from ._checks import as_int, shown
+from ._epochs import Position, Worker
+from .errors import InvalidArgumentError
+
+STATE_VERSION = 1
+# Epochs count on from what is given, in 64 bits.
+MAX_EPOCH = 2**62
+_ORDER_KEYS = ("order_step_samples", "order_fetch_samples", "order_batch_size")
+_PARTITIONS = ("interleave", "group")
+_KEYS = ("seed", "epoch", "consumed", *_ORDER_KEYS, "partition", "collection", "strategy")
+
+
+def make_position(plan: _core.Plan, seed: int, epoch: int, consumed: int) -> Position:
+    """The position in the epoch of a plan."""
+    order = (getattr(plan, key) for key in _ORDER_KEYS)
+    return Position(seed, epoch, consumed, *order, _PARTITIONS.index(plan.partition))
+
+
+def plan_options(position: Position) -> dict[str, Any]:
+    """What makes a plan continue at the position."""
+    options = {key: getattr(position, key) for key in ("consumed", *_ORDER_KEYS)}
+    return {**options, "partition": partition_of(position)}
+
+
+def partition_of(position: Position) -> str:
+    return _PARTITIONS[position.is_group]
+
+
+def to_state(position: Position, collection: str, strategy: str) -> dict[str, Any]:
+    """The state dict of a position."""
+    return {
+        "version": STATE_VERSION,
+        **{key: getattr(position, key) for key in ("seed", "epoch", "consumed", *_ORDER_KEYS)},
+        "partition": partition_of(position),
+        "collection": collection,
+        "strategy": strategy,
+    }
+
+
+def parse_state(state: Any, collection: str, strategy: str) -> Position:
+    """The position of a state dict of this collection and strategy."""
+    version = state.get("version") if isinstance(state, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int) or version != STATE_VERSION:
+        raise InvalidArgumentError(f"not a state of this version of cellfeed: {shown(state)}")
+    missing = [key for key in _KEYS if key not in state]
+    if missing:
+        raise InvalidArgumentError(f"the state lacks {', '.join(missing)}: {shown(state)}")
+    if state["collection"] != collection:
+        raise InvalidArgumentError(
+            "the state belongs to another collection: its files, their order, content or "
+            "genes have changed"
+        )
+    if state["strategy"] != strategy:
+        raise InvalidArgumentError(
+            "the state belongs to another sampling strategy, or one with other settings"
+        )
+    if not isinstance(state["partition"], str) or state["partition"] not in _PARTITIONS:
+        raise InvalidArgumentError(
+            f"partition of the state must be one of {_PARTITIONS}: {shown(state['partition'])}"
+        )
+    return Position(
+        as_int("seed of the state", state["seed"], 0, 2**63 - 1),
+        as_int("epoch of the state", state["epoch"], 0, MAX_EPOCH),
+        as_int("consumed of the state", state["consumed"], 0, 2**62),
+        *(as_int(f"{key} of the state", state[key], 1, 2**62) for key in _ORDER_KEYS),
+        _PARTITIONS.index(state["partition"]),
+    )
+
+
+def next_batch_of_worker(state: dict[str, Any], worker: Worker, step_samples: int) -> int | None:
+    """The batch that a worker of a ``StatefulDataLoader`` yields next; None for other states."""
+    saved = state.get("worker")
+    if saved is None:
+        return None
+    keys = ("index", "count", "next_batch", "step_samples")
+    if not isinstance(saved, dict) or any(key not in saved for key in keys):
+        raise InvalidArgumentError(f"the state's worker lacks its numbers: {shown(saved)}")
+    index, count, next_batch, samples = (
+        as_int(f"worker's {key} of the state", saved[key], 0, 2**62) for key in keys
+    )
+    if not worker.is_process or (index, count) != (worker.index, worker.count):
+        raise InvalidArgumentError(
+            f"the state is that of worker {index} of {count} of a StatefulDataLoader: load the "
+            "whole state into a StatefulDataLoader with as many workers"
+        )
+    if samples != step_samples:
+        raise InvalidArgumentError(
+            "the state of a StatefulDataLoader with workers continues with the same world size and "
+            f"batch size only: {samples} samples a step then, {step_samples} now; num_workers=0 "
+            "has no such limit"
+        )
+    return next_batch

@@ -1,0 +1,154 @@
+"""Batches as tensors on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._batch import Batch, BatchObs
+from ._tensors import batch_to_tensor
+
+
+class _Columns:
+    """obs columns by place, as :class:`BatchObs` asks for them."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        self.tensors = tensors
+
+    def obs(self, place: int) -> torch.Tensor:
+        return self.tensors[place]
+
+
+class TensorBatch:
+    """What :meth:`cellfeed.Batch.to` returns: the parts of a batch as tensors on one device.
+
+    Attributes
+    ----------
+    x
+        Cells x genes: ``torch.sparse_csr``, or dense where the batch is; ``x.to_dense()`` on a GPU
+        is quick.
+    index
+        int64, global row numbers.
+    is_padding
+        bool, True where a cell only fills up the batch.
+    """
+
+    def __init__(
+        self, batch: Batch[Any], x: torch.Tensor, columns: list[torch.Tensor],
+        index: torch.Tensor, is_padding: torch.Tensor,
+    ) -> None:  # fmt: skip
+        self._batch = batch
+        self._columns = columns
+        self.x = x
+        self.index = index
+        self.is_padding = is_padding
+
+    @classmethod
+    def of(cls, batch: Batch[Any]) -> TensorBatch:
+        """Tensors that share the batch's memory.
+
+        Parameters
+        ----------
+        batch
+            What a loader yielded.
+        """
+        columns = [torch.from_numpy(np.ascontiguousarray(values)) for values in batch.obs.values()]
+        index = torch.from_numpy(np.ascontiguousarray(batch.index))
+        padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
+        return cls(batch, batch_to_tensor(batch), columns, index, padding)
+
+    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> TensorBatch:
+        columns = [change(column) for column in self._columns]
+        return TensorBatch(
+            self._batch, change(self.x), columns, change(self.index), change(self.is_padding)
+        )
+
+    def to(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> TensorBatch:
+        """Move every tensor to a device; to where they are by default.
+
+        Parameters
+        ----------
+        device
+            Where to.
+        non_blocking
+            Do not wait for copies out of page-locked memory.
+        """
+        if device is None:
+            return self
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> TensorBatch:
+        """Move to a GPU, the current one by default."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def cpu(self) -> TensorBatch:
+        """Move to the CPU's memory."""
+        return self.to("cpu")
+
+    def pin_memory(self) -> TensorBatch:
+        """Page-lock every tensor; what is page-locked already is not copied."""
+        return self._each(_pinned)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.x.device
+
+    @property
+    def obs(self) -> BatchObs:
+        """Obs columns by name, as tensors."""
+        columns: Any = _Columns(self._columns)
+        return BatchObs(columns, self._batch._source.columns)
+
+    def keys(self) -> list[str]:
+        """``"X"`` and the names of the obs columns."""
+        return self._batch.keys()
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self.x if name == "X" else self.obs[name]
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __repr__(self) -> str:
+        return f"TensorBatch({self._batch!r} on {self.device})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells and genes."""
+        return self._batch.shape
+
+    @property
+    def var_names(self) -> np.ndarray:
+        """Names of the columns of ``x``."""
+        return self._batch.var_names
+
+    @property
+    def obs_names(self) -> np.ndarray:
+        """Names of the cells; see :attr:`cellfeed.Batch.obs_names`."""
+        return self._batch.obs_names
+
+    def to_torch(self, *, dense: bool = False) -> torch.Tensor:
+        """``x``, or ``x`` made dense.
+
+        Parameters
+        ----------
+        dense
+            Densify a sparse batch.
+        """
+        return self.x.to_dense() if dense and self.x.layout is torch.sparse_csr else self.x
+
+
+def _pinned(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout is not torch.sparse_csr:
+        return tensor if tensor.is_pinned() else tensor.pin_memory()
+    parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
+    crow, columns, values = (_pinned(part) for part in parts)
+    return torch.sparse_csr_tensor(crow, columns, values, size=tensor.shape)

@@ -1,0 +1,7 @@
+"""Training with Lightning; importing it imports ``lightning`` (or ``pytorch_lightning``)."""
+
+from __future__ import annotations
+
+from ._resume import ResumeLoader
+
+__all__ = ["ResumeLoader"]

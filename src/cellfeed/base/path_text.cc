@@ -1,0 +1,78 @@
+#include "cellfeed/base/path_text.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed {
+namespace {
+
+constexpr std::string_view kMask = "***";
+// Keys of a query whose values let anyone act as the one who signed it.
+constexpr std::array<std::string_view, 8> kSecretKeys{
+    "sig",    "signature", "x-amz-signature",  "x-amz-credential", "x-amz-security-token",
+    "awskey", "token",     "x-goog-signature",
+};
+
+bool ends_url(char c) { return c == ' ' || c == '\'' || c == '"' || c == '\n' || c == ')'; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return out;
+}
+
+// A secret may itself hold slashes, so what counts is the last "@" before the query.
+void mask_user(std::string& url, std::size_t begin) {
+  const std::size_t end = std::min(url.find('?', begin), url.size());
+  const std::size_t at = url.substr(0, end).rfind('@');
+  if (at == std::string::npos || at < begin) return;
+  url.replace(begin, at - begin, kMask);
+}
+
+void mask_query(std::string& url) {
+  std::size_t at = url.find('?');
+  while (at != std::string::npos) {
+    const std::size_t begin = at + 1;
+    const std::size_t equals = url.find('=', begin);
+    if (equals == std::string::npos) return;
+    const std::size_t next = url.find('&', begin);
+    if (equals < next) {
+      const std::string key = lower(std::string_view(url).substr(begin, equals - begin));
+      if (std::find(kSecretKeys.begin(), kSecretKeys.end(), key) != kSecretKeys.end()) {
+        const std::size_t length = next == std::string::npos ? next : next - equals - 1;
+        url.replace(equals + 1, length, kMask);
+      }
+    }
+    at = url.find('&', begin);
+  }
+}
+
+}  // namespace
+
+void require_path(std::string_view path) {
+  if (path.empty()) throw_invalid("a path must not be empty");
+  const std::size_t nul = path.find('\0');
+  if (nul != std::string_view::npos)
+    throw_invalid("a path holds a NUL byte at position {}, behind '{}'; remove it", nul,
+                  path.substr(0, nul));
+}
+
+std::string mask_credentials(std::string text) {
+  for (std::size_t at = text.find("://"); at != std::string::npos;) {
+    const std::size_t begin = at + 3;
+    const auto stop = static_cast<std::size_t>(
+        std::find_if(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), ends_url) -
+        text.begin());
+    std::string url = text.substr(begin, stop - begin);
+    mask_user(url, 0);
+    mask_query(url);
+    text.replace(begin, stop - begin, url);
+    at = text.find("://", begin + url.size());
+  }
+  return text;
+}
+
+}  // namespace cellfeed

@@ -1,0 +1,191 @@
+// The conformance suite itself: a store that breaks the contract in one way fails the check for it.
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/testing/faulty_row_store.h"
+#include "cellfeed/testing/row_store_conformance.h"
+
+namespace cellfeed::format {
+namespace {
+
+namespace checks = testing::conformance;
+using testing::ForwardingRows;
+using testing::ForwardingRowStore;
+using Check = void (*)(const testing::RowStoreFactory&);
+
+std::unique_ptr<RowStore> memory_store(const matrix::CsrBlock& block, DType stored) {
+  return memory::make_memory_store(memory::make_stored_csr(block, stored));
+}
+
+// Failures of the check, which are not failures of this test.
+template <typename Store>
+int failures_of(Check check) {
+  ::testing::TestPartResultArray results;
+  {
+    ::testing::ScopedFakeTestPartResultReporter reporter(
+        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    check([](const matrix::CsrBlock& block, DType stored) -> std::unique_ptr<RowStore> {
+      return std::make_unique<Store>(memory_store(block, stored));
+    });
+  }
+  int n = 0;
+  for (int i = 0; i < results.size(); ++i) n += results.GetTestPartResult(i).failed();
+  return n;
+}
+
+// A store whose rows are of type Rows.
+template <typename Rows>
+class StoreOf final : public ForwardingRowStore {
+ public:
+  using ForwardingRowStore::ForwardingRowStore;
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    return std::make_unique<Rows>(store_->fetch(rows, parallel));
+  }
+};
+
+class WritesPastItsRow final : public ForwardingRows {
+ public:
+  using ForwardingRows::ForwardingRows;
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+    rows_->decode(begin, end, sink);
+    for (std::int64_t i = begin; i < end; ++i) sink.indices[sink.place[i] + sink.counts[i]] = 0;
+  }
+};
+
+class WritesAValuePastItsRow final : public ForwardingRows {
+ public:
+  using ForwardingRows::ForwardingRows;
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+    rows_->decode(begin, end, sink);
+    if (sink.dtype != DType::kF64) return;
+    for (std::int64_t i = begin; i < end; ++i)
+      static_cast<double*>(sink.values)[sink.place[i] + sink.counts[i]] = 0;
+  }
+};
+
+class SizesOneTooLarge final : public ForwardingRows {
+ public:
+  using ForwardingRows::ForwardingRows;
+  void sizes(std::span<std::int64_t> nnz) const override {
+    rows_->sizes(nnz);
+    for (auto& size : nnz) ++size;
+  }
+};
+
+class LeavesOutTheLastRow final : public ForwardingRows {
+ public:
+  using ForwardingRows::ForwardingRows;
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+    rows_->decode(begin, std::max(begin, end - (end == n_rows())), sink);
+  }
+};
+
+class HoldsMoreThanPlanned final : public ForwardingRows {
+ public:
+  using ForwardingRows::ForwardingRows;
+  std::int64_t bytes_held() const override { return 1; }
+};
+
+class SwallowsErrors final : public ForwardingRowStore {
+ public:
+  using ForwardingRowStore::ForwardingRowStore;
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    try {
+      parallel(std::ssize(rows), [](std::int64_t) {});
+    } catch (const Error&) {
+      return store_->fetch(rows, run_serially);
+    }
+    return store_->fetch(rows, parallel);
+  }
+};
+
+class ForgetsTheKind final : public ForwardingRowStore {
+ public:
+  using ForwardingRowStore::ForwardingRowStore;
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    try {
+      parallel(std::ssize(rows), [](std::int64_t) {});
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kInternal, error.what());
+    }
+    return store_->fetch(rows, parallel);
+  }
+};
+
+class HasOneFingerprint final : public ForwardingRowStore {
+ public:
+  using ForwardingRowStore::ForwardingRowStore;
+  std::uint64_t fingerprint() const override { return 7; }
+};
+
+TEST(RowStoreConformance, ASoundStorePasses) {
+  for (const Check check : {checks::describes_itself, checks::reads_every_row_in_order,
+                            checks::stores_every_dtype, checks::hands_on_errors_of_parallel})
+    EXPECT_EQ(failures_of<ForwardingRowStore>(check), 0);
+}
+
+TEST(RowStoreConformance, ABrokenStoreFailsTheCheckForIt) {
+  const Check reads = checks::reads_every_row_in_order;
+  EXPECT_GT(failures_of<StoreOf<WritesPastItsRow>>(reads), 0);
+  EXPECT_GT(failures_of<StoreOf<WritesAValuePastItsRow>>(reads), 0);
+  EXPECT_GT(failures_of<StoreOf<SizesOneTooLarge>>(reads), 0);
+  EXPECT_GT(failures_of<StoreOf<LeavesOutTheLastRow>>(reads), 0);
+  EXPECT_GT(failures_of<StoreOf<HoldsMoreThanPlanned>>(reads), 0);
+  EXPECT_GT(failures_of<SwallowsErrors>(checks::hands_on_errors_of_parallel), 0);
+  EXPECT_GT(failures_of<ForgetsTheKind>(checks::hands_on_errors_of_parallel), 0);
+  EXPECT_GT(failures_of<HasOneFingerprint>(checks::describes_itself), 0);
+}
+
+// Counts the calls that have a default, which a double forgets first.
+class CountingStore final : public ForwardingRowStore {
+ public:
+  CountingStore(std::unique_ptr<RowStore> store, int* calls)
+      : ForwardingRowStore(std::move(store)), calls_(calls) {}
+  void release_pages() const override { ++*calls_; }
+  void set_cache_bytes(std::int64_t) const override { ++*calls_; }
+  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
+                                     const ParallelFor& parallel) const override {
+    class Rows final : public ForwardingRows {
+     public:
+      Rows(std::unique_ptr<FetchedRows> rows, int* calls)
+          : ForwardingRows(std::move(rows)), calls_(calls) {}
+      void wait() const override { ++*calls_; }
+      std::int64_t bytes_held() const override { return ++*calls_; }
+
+     private:
+      int* calls_;
+    };
+    return std::make_unique<Rows>(store_->fetch(rows, parallel), calls_);
+  }
+
+ private:
+  int* calls_;
+};
+
+TEST(Doubles, PassOnWhatHasADefault) {
+  int calls = 0;
+  const auto counting =
+      std::make_shared<CountingStore>(memory_store(testing::random_csr(), DType::kF32), &calls);
+  const testing::SlowRowStore slow(counting);
+  const testing::FaultyRowStore faulty(counting, {});
+  const std::vector<std::int64_t> rows{1};
+  for (const RowStore* store :
+       {static_cast<const RowStore*>(&slow), static_cast<const RowStore*>(&faulty)}) {
+    calls = 0;
+    store->release_pages();
+    store->set_cache_bytes(1);
+    const auto fetched = store->fetch(rows, run_serially);
+    fetched->wait();
+    fetched->bytes_held();
+    EXPECT_EQ(calls, 4);
+  }
+}
+
+}  // namespace
+}  // namespace cellfeed::format

@@ -1,0 +1,71 @@
+#include "cellfeed/format/shard/file_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace cellfeed::format::shard {
+namespace {
+
+constexpr std::string_view kShard = "shard_";
+constexpr std::string_view kGenes = "genes";
+constexpr std::array<std::string_view, 4> kExtensions = {".cells", ".npy", ".parquet", ".arrow"};
+
+std::string suffix(Generation generation) {
+  return generation == 0 ? std::string() : fmt::format(".g{}", generation);
+}
+
+// Takes digits from the front; none, or one too many, is no number.
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || text.front() == '-') return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+}  // namespace
+
+std::string shard_stem(std::int64_t shard, Generation generation) {
+  return fmt::format("{}{:06d}{}", kShard, shard, suffix(generation));
+}
+
+std::string genes_name(Generation generation) {
+  return fmt::format("{}{}.parquet", kGenes, suffix(generation));
+}
+
+// The next one still fits.
+constexpr Generation kMaxGeneration = 1'000'000'000;
+
+std::optional<Generation> generation_of(std::string_view file_name) {
+  std::string_view rest = file_name;
+  std::string stem;
+  if (rest.starts_with(kShard)) {
+    rest.remove_prefix(kShard.size());
+    const auto shard = take_number(rest);
+    if (!shard) return std::nullopt;
+    stem = shard_stem(*shard);
+  } else if (rest.starts_with(kGenes)) {
+    rest.remove_prefix(kGenes.size());
+    stem = kGenes;
+  } else {
+    return std::nullopt;
+  }
+  Generation generation = 0;
+  if (rest.starts_with(".g")) {
+    rest.remove_prefix(2);
+    const auto number = take_number(rest);
+    if (!number || *number == 0 || *number > kMaxGeneration) return std::nullopt;
+    generation = *number;
+  }
+  const bool is_known =
+      stem == kGenes ? rest == ".parquet"
+                     : std::find(kExtensions.begin(), kExtensions.end(), rest) != kExtensions.end();
+  // Numbers have one way of being written.
+  if (!is_known || file_name != stem + suffix(generation) + std::string(rest)) return std::nullopt;
+  return generation;
+}
+
+}  // namespace cellfeed::format::shard

@@ -1,0 +1,20 @@
+// Looks at some cells before an epoch begins: a dtype that cannot hold the data is an error of the
+// loader, not of its thousandth batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/collection/collection.h"
+
+namespace cellfeed::loader {
+
+// Whether some file holds what is refused nearly everywhere if it is refused once: fractions as
+// integers, float64 as float32 without rounding.
+bool is_in_question(const collection::Collection& collection, DType dtype, Casting casting);
+// Decodes those of the rows that lie in such files. Throws kPrecision as a batch of them would.
+void check_first_values(const collection::Collection& collection,
+                        std::span<const std::int64_t> rows, DType dtype, Casting casting);
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,23 @@
+// run_in_child: a body in a forked child, for tests of what a fork leaves behind. Tests only.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace cellfeed::testing {
+
+// The child's exit code: 0 when body() returns true. A child that hangs is killed after 20 s.
+inline int run_in_child(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+}  // namespace cellfeed::testing

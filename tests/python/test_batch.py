@@ -1,0 +1,162 @@
+"""Batches by name, on devices, as AnnData; loaders and collections that are closed."""
+
+import pickle
+
+import anndata
+import numpy as np
+import pytest
+import torch
+from small_atlas import make_anndata, write_atlas
+
+import cellfeed as cf
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("batch")
+    write_atlas(folder, 2)
+    cf.convert_to_shards(folder / "atlas_0.h5ad", folder / "shards", shard_size=25)
+    return folder
+
+
+@pytest.fixture(params=["h5ad", "shards", "memory"])
+def cells(request, folder):
+    source = {
+        "h5ad": folder / "atlas_0.h5ad", "shards": folder / "shards", "memory": make_anndata(),
+    }[request.param]  # fmt: skip
+    return cf.open(source, obs=["cell_type", "depth"])
+
+
+ROWS = [41, 3, 7, 59]
+
+
+def test_names_are_expression_and_obs(cells):
+    batch = cells[ROWS]
+    assert batch.keys() == ["X", "cell_type", "depth"]
+    whole = make_anndata()
+    adata = whole[ROWS]
+    np.testing.assert_array_equal(batch["X"].toarray(), adata.X.toarray())
+    np.testing.assert_array_equal(batch["cell_type"], whole.obs["cell_type"].cat.codes.iloc[ROWS])
+    np.testing.assert_array_equal(batch["depth"], adata.obs["depth"])
+    assert len(batch[1:3]) == 2 and len(batch[[0]]) == 1
+    with pytest.raises(KeyError, match="did you mean 'depth'"):
+        batch["dept"]
+
+
+def test_labels_and_categories_are_of_label_columns(cells):
+    batch = cells[ROWS]
+    expected = [None if v != v else v for v in make_anndata().obs["cell_type"].iloc[ROWS]]
+    assert batch.obs.labels("cell_type").tolist() == expected
+    for ask in (batch.obs.labels, batch.obs.categories):
+        with pytest.raises(KeyError, match=r"'depth' holds float64.*obs\['depth'\]"):
+            ask("depth")
+
+
+def test_anndata_keeps_names_and_columns(cells):
+    adata = make_anndata()[ROWS]
+    batch = cells[ROWS]
+    made = batch.to_anndata()
+    assert batch.obs_names.tolist() == make_anndata().obs_names[ROWS].tolist()
+    assert made.obs_names.tolist() == make_anndata().obs_names[ROWS].tolist()
+    assert made.var["symbol"].tolist() == adata.var["symbol"].tolist()
+    np.testing.assert_array_equal(made.X.toarray(), adata.X.toarray())
+    assert cells.obs_names.tolist() == make_anndata().obs_names.tolist()
+
+
+def test_var_columns_follow_the_genes(folder):
+    cells = cf.open(folder / "atlas_0.h5ad")
+    made = cells.read([1, 2], transforms=[cf.SelectGenes(["gene7", "gene2"])]).to_anndata()
+    assert made.var_names.tolist() == ["gene7", "gene2"]
+    assert made.var["symbol"].tolist() == ["S7", "S2"]
+
+
+def test_var_columns_of_joined_files_are_the_first_ones(tmp_path):
+    one, two = make_anndata(seed=1)[:, :8].copy(), make_anndata(seed=2)[:, 4:].copy()
+    two.var["symbol"] = [f"other {name}" for name in two.var_names]
+    one.write_h5ad(tmp_path / "one.h5ad")
+    two.write_h5ad(tmp_path / "two.h5ad")
+    cells = cf.open([tmp_path / "one.h5ad", tmp_path / "two.h5ad"], join="outer")
+    expected = {**two.var["symbol"].to_dict(), **one.var["symbol"].to_dict()}
+    assert cells.var["symbol"].to_dict() == expected
+    names = cells[[0, 59, 60, 119]].obs_names.tolist()
+    assert names == ["cell-1-0", "cell-1-59", "cell-2-0", "cell-2-59"]
+    joined = anndata.concat([one, two], join="outer")
+    assert cells.obs_names.tolist() == joined.obs_names.tolist()
+
+
+def test_tensors_on_a_device(cells):
+    loader = cf.Loader(cells, cf.BlockShuffling(4), 16, seed=3)
+    for batch, moved in zip(
+        loader,
+        (b.to("cpu") for b in cf.Loader(cells, cf.BlockShuffling(4), 16, seed=3)),
+        strict=True,
+    ):
+        assert moved.device == torch.device("cpu") and moved.keys() == batch.keys()
+        assert moved.x.layout is torch.sparse_csr and moved["X"] is moved.x
+        np.testing.assert_array_equal(moved.to_torch(dense=True).numpy(), batch.to_numpy())
+        np.testing.assert_array_equal(moved["cell_type"].numpy(), batch["cell_type"])
+        assert moved.obs.labels("cell_type").tolist() == batch.obs.labels("cell_type").tolist()
+        np.testing.assert_array_equal(moved.index.numpy(), batch.index)
+        assert not moved.is_padding.any() and len(moved) == len(batch)
+    assert moved.to("meta").device == torch.device("meta")
+    if not torch.cuda.is_available():
+        for ask in (batch.cuda, batch.pin_memory):
+            with pytest.raises((RuntimeError, AssertionError)):
+                ask()
+
+
+def test_a_data_loader_pins_through_the_batch(cells, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
+    pinned = torch.utils.data._utils.pin_memory.pin_memory(cells[ROWS])
+    assert pinned.shape == (4, 12) and len(asked) == 3 + 2 + 2
+    np.testing.assert_array_equal(pinned.x.to_dense().numpy(), cells[ROWS].to_numpy())
+
+
+def test_collate_fn_makes_what_is_yielded_and_is_timed(cells):
+    def make(batch):
+        return batch.to_torch(dense=True), batch["cell_type"].copy()
+
+    loader = cf.Loader(cells, cf.BlockShuffling(4), 16, collate_fn=make)
+    assert loader.stats()["collate_seconds"] == 0
+    plain = cf.Loader(cells, cf.BlockShuffling(4), 16)
+    for (x, y), batch in zip(loader, plain, strict=True):
+        np.testing.assert_array_equal(x.numpy(), batch.to_numpy())
+        np.testing.assert_array_equal(y, batch["cell_type"])
+    assert loader.stats()["collate_seconds"] > 0
+    assert loader.state_dict() == plain.state_dict()
+    with pytest.raises(TypeError, match="collate_fn must be a function, not 3"):
+        cf.Loader(cells, cf.Streaming(), 16, collate_fn=3)
+
+
+def test_a_closed_collection_and_a_closed_loader_say_so(folder):
+    with cf.open(folder / "atlas_0.h5ad") as cells:
+        with cf.Loader(cells, cf.Streaming(), 16) as loader:
+            batches = iter(loader)
+            kept = next(batches)
+        with pytest.raises(ValueError, match="this loader is closed"):
+            next(batches)
+        for use in (lambda: next(iter(loader)), loader.stats):
+            with pytest.raises(ValueError, match="this loader is closed"):
+                use()
+        assert len(cells) == N
+        other = cf.Loader(cells, cf.Streaming(), 16)
+    for use in (lambda: len(cells), lambda: cells[0], lambda: cells.obs_names, lambda: cells.var):
+        with pytest.raises(ValueError, match="this collection is closed"):
+            use()
+    with pytest.raises(ValueError, match="this collection is closed"):
+        cf.Loader(cells, cf.Streaming())
+    np.testing.assert_array_equal(kept.to_numpy(), make_anndata().X[:16].toarray())
+    assert sum(len(batch) for batch in other) == N
+
+
+def test_names_of_a_batch_from_elsewhere_are_asked_for_where_the_loader_is(cells):
+    batch = cells[ROWS]
+    state = pickle.dumps(batch)
+    cf._batch.BatchSource._alive.pop(batch._source.key)
+    copy = pickle.loads(state)
+    np.testing.assert_array_equal(copy.to_numpy(), batch.to_numpy())
+    with pytest.raises(KeyError, match="where the loader is"):
+        copy.to_anndata()

@@ -1,0 +1,121 @@
+"""The task-shaped pages of docs/ run as they stand there: Python, files to write, shell, output.
+
+Blocks of a page run in order in a folder that holds an atlas. A Python block that begins with
+``# name.py`` is written to that file; a ``text`` block is what the shell block before it printed.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"# (\w+\.py)\n")
+
+
+def write_file(path: pathlib.Path, n_cells: int, donors: list[str]) -> None:
+    """Cells of two kinds that differ in their counts; one in ten without a label."""
+    random = np.random.default_rng(n_cells)
+    kinds = random.choice(["B cell", "T cell"], n_cells, p=[0.8, 0.2]).astype(object)
+    rates = np.where(kinds[:, None] == "B cell", np.linspace(0.1, 2, 40), np.linspace(2, 0.1, 40))
+    kinds[random.random(n_cells) < 0.1] = None
+    obs = pd.DataFrame(
+        {
+            "cell_type": pd.Categorical(kinds, categories=["B cell", "T cell"]),
+            "donor": pd.Categorical(random.choice(donors, n_cells)),
+        },
+        index=[f"{path.stem}-{row}" for row in range(n_cells)],
+    )
+    var = pd.DataFrame(index=[f"gene{column}" for column in range(40)])
+    x = scipy.sparse.csr_matrix(random.poisson(rates).astype(np.float32))
+    anndata.AnnData(x, obs=obs, var=var).write_h5ad(path)
+
+
+@pytest.fixture
+def atlas(tmp_path, monkeypatch):
+    (tmp_path / "atlas").mkdir()
+    write_file(tmp_path / "atlas" / "one.h5ad", 1500, ["donor 1", "donor 2"])
+    write_file(tmp_path / "atlas" / "two.h5ad", 700, ["donor 2", "donor 3"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_shell(code: str) -> str:
+    """Its stdout, by the programs of this environment; warnings are left to the program."""
+    folder = pathlib.Path(sys.executable).parent
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_page(name: str) -> dict:
+    """Run every block of a page; the names that its Python left."""
+    page = DOCS / name
+    text, names, printed = page.read_text(), {}, ""
+    n_run = 0
+    for match in BLOCK.finditer(text):
+        language, code = match[1], match[2]
+        file_name = FILE_NAME.match(code)
+        if language == "python" and file_name:
+            pathlib.Path(file_name[1]).write_text(code)
+        elif language == "python":
+            line = text.count("\n", 0, match.start()) + 1
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+        elif language == "bash":
+            printed = run_shell(code)
+        elif language == "text":
+            assert printed == code
+        n_run += 1
+    assert n_run >= 3, f"{page} has hardly a block: is it written otherwise?"
+    return names
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_training(atlas):
+    names = run_page("training.md")
+    assert names["classes"] == ["B cell", "T cell"]
+    assert len(names["train_rows"]) + len(names["test_rows"]) == 2200
+    assert min(names["weights"]) < 1 < max(names["weights"])
+    assert names["scores"][-1] > 0.9
+    x, y = names["x"], names["y"]
+    assert x.is_sparse_csr and x.shape == (len(y), 40)
+    assert len(names["predicted_types"]) == 700
+    drawn = names["balanced"].get_indices(names["cells"], seed=0)
+    labels = names["cells"].obs_values("cell_type")[drawn]
+    assert labels.min() == 0 and set(drawn) <= set(names["train_rows"])
+    assert abs(np.mean(labels) - 0.5) < 0.05
+
+
+def test_distributed(atlas):
+    run_page("distributed.md")
+
+
+@pytest.mark.filterwarnings("ignore")  # what Lightning says of this machine
+def test_lightning(atlas):
+    run_page("lightning.md")
+
+
+def test_tuning(atlas):
+    names = run_page("tuning.md")
+    assert names["stats"]["cells"] == 2200
+    assert (atlas / "rate.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_sampling(atlas):
+    names = run_page("guide_sampling.md")
+    n = len(names["dataset"])
+    assert len(names["remaining"]) == n - 3 > 0

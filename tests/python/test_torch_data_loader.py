@@ -1,0 +1,71 @@
+"""Loaders in torch's DataLoader: whichever came first; a word where batches would be batched."""
+
+import subprocess
+import sys
+
+import pytest
+from small_atlas import write_atlas
+
+import cellfeed as cf
+
+BEFORE_TORCH = """
+import sys
+import cellfeed as cf
+loader = cf.Loader(cf.open({path!r}), cf.BlockShuffling(4), 16)
+assert "torch" not in sys.modules
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+assert isinstance(loader, IterableDataset)
+sizes = [len(batch) for batch in DataLoader(loader, batch_size=None)]
+assert sizes == [16, 16, 16, 12], sizes
+assert type(loader) is cf.Loader is loader.__class__
+"""
+
+
+def test_the_types_of_arguments_are_all_there():
+    """What the overloads of Loader and read take by **options is what the functions take."""
+    import inspect
+
+    from cellfeed._options import LoaderOptions, ReadOptions
+
+    for function, options in (
+        (cf.Loader.__init__, LoaderOptions), (cf.CellCollection.read, ReadOptions),
+    ):  # fmt: skip
+        given = {"self", "cells", "strategy", "batch_size", "rows", "output", "collate_fn"}
+        assert set(inspect.signature(function).parameters) - given == set(options.__annotations__)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(write_atlas(tmp_path)[0])
+
+
+def test_a_loader_may_be_made_before_torch_is_imported(path):
+    run = subprocess.run(
+        [sys.executable, "-c", BEFORE_TORCH.format(path=path)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", [cf.Loader, cf.scDataset])
+def test_batching_batches_is_refused_with_the_remedy(path, kind, workers):
+    from torch.utils.data import DataLoader
+
+    dataset = kind(cf.open(path), cf.Streaming(), 16)
+    with pytest.raises(cf.errors.InvalidArgumentError, match="use batch_size=None"):
+        next(iter(DataLoader(dataset, num_workers=workers)))
+    assert len(next(iter(DataLoader(dataset, batch_size=None, num_workers=workers)))) == 16
+
+
+def test_what_collate_fn_makes_goes_through_a_data_loader(path):
+    from torch.utils.data import DataLoader
+
+    loader = cf.Loader(
+        cf.open(path, obs="donor"), cf.Streaming(), 16,
+        collate_fn=lambda batch: (batch.to_torch(dense=True), batch["donor"].copy()),
+    )  # fmt: skip
+    x, y = next(iter(DataLoader(loader, batch_size=None)))
+    assert x.shape == (16, 12) and y.shape == (16,)

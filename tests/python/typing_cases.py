@@ -1,0 +1,56 @@
+"""What type checkers see: read by tools/check_types.py, never run."""
+
+from typing import Any, assert_type
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+import cellfeed as cf
+from cellfeed import Batch, Loader
+from cellfeed.torch import TensorBatch
+
+cells = cf.open("atlas/*.h5ad", join="outer", obs="cell_type", access="map")
+strategy = cf.BlockShuffling(64)
+
+# The batches of a dense loader hold arrays; collate_fn decides what is yielded.
+dense = Loader(cells, strategy, 1024, output="dense", dtype="float64", transforms=[cf.Log1p()])
+assert_type(dense, Loader[Batch[np.ndarray]])
+for batch in dense:
+    assert_type(batch, Batch[np.ndarray])
+    assert_type(batch.x, np.ndarray)
+    assert_type(batch["X"], np.ndarray)
+    assert_type(batch[:3], Batch[np.ndarray])
+    assert_type(batch.to("cuda", non_blocking=True), TensorBatch)
+    assert_type(batch.to("cuda")["cell_type"], torch.Tensor)
+sparse = Loader(
+    cells, strategy, remainder="drop", partition="group", casting="exact", rank=0, world_size=1
+)
+for some in sparse:
+    assert_type(some.to_torch(), torch.Tensor)
+
+
+def to_pair(batch: Batch[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    return batch.to_torch(), torch.from_numpy(batch["cell_type"])
+
+
+pairs = Loader(cells, strategy, collate_fn=to_pair)
+assert_type(pairs, Loader[tuple[torch.Tensor, torch.Tensor]])
+for _x, y in pairs:
+    assert_type(y, torch.Tensor)
+
+# A loader is a data set of torch.
+assert_type(DataLoader(dense, batch_size=None), DataLoader[Batch[np.ndarray]])
+DataLoader(cf.scDataset(cells, strategy, 64), batch_size=None, num_workers=2)
+assert_type(cells.read([1, 2], output="dense", obs="donor"), Batch[np.ndarray])
+
+# Mistyped words are errors; a checker says so where one of these is none.
+Loader(cells, strategy, output="dens")  # type: ignore
+Loader(cells, strategy, dtype="floot")  # type: ignore
+Loader(cells, strategy, remainder="padd")  # type: ignore
+Loader(cells, strategy, casting="exct")  # type: ignore
+Loader(cells, strategy, partition="grp")  # type: ignore
+Loader(cells, strategy, batchsize=3)  # type: ignore
+Loader(cells, cf.BlockShuffling)  # type: ignore
+cf.open("a.h5ad", join="iner")  # type: ignore
+cf.open("a.h5ad", access="mapp")  # type: ignore
