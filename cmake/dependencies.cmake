@@ -19,7 +19,7 @@ function(cellfeed_dependency name debian_package)
   endif()
 endfunction()
 
-cellfeed_dependency(hdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial SUFFIXES hdf5/serial)
+cellfeed_dependency(libhdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial SUFFIXES hdf5/serial)
 cellfeed_dependency(libdeflate libdeflate-dev HEADER libdeflate.h LIBRARY deflate)
 cellfeed_dependency(zstd libzstd-dev HEADER zstd.h LIBRARY zstd)
 cellfeed_dependency(lz4 liblz4-dev HEADER lz4.h LIBRARY lz4)

@@ -1,4 +1,5 @@
-# cellfeed_layer(NAME LINK deps...): a layer is a folder of src/cellfeed; files ending in _test.cc are its tests.
+# cellfeed_layer(NAME LINK deps... [TEST_LINK deps...]): a layer is a folder of src/cellfeed; files ending in _test.cc
+# are its tests. TEST_LINK is what only they stand on.
 set(CELLFEED_LAYERS "" CACHE INTERNAL "")
 
 add_library(cellfeed_flags INTERFACE)
@@ -13,7 +14,7 @@ if(CELLFEED_SANITIZE)
 endif()
 
 function(cellfeed_layer name)
-  cmake_parse_arguments(A "RECURSE;NO_MAIN" "" "LINK" ${ARGN})
+  cmake_parse_arguments(A "RECURSE;NO_MAIN" "" "LINK;TEST_LINK" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/src/cellfeed/${name})
   if(A_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -44,6 +45,8 @@ function(cellfeed_layer name)
   target_link_libraries(cellfeed_${name} PUBLIC cellfeed_flags ${links})
   set(CELLFEED_LAYERS ${CELLFEED_LAYERS} ${name} CACHE INTERNAL "")
   set(CELLFEED_TESTS_${name} "${tests}" CACHE INTERNAL "")
+  list(TRANSFORM A_TEST_LINK PREPEND dep_)
+  set(CELLFEED_TEST_LINK_${name} "${A_TEST_LINK}" CACHE INTERNAL "")
 endfunction()
 
 function(cellfeed_layer_tests)
@@ -54,7 +57,8 @@ function(cellfeed_layer_tests)
   foreach(name ${CELLFEED_LAYERS})
     if(CELLFEED_TESTS_${name})
       add_executable(${name}_test ${CELLFEED_TESTS_${name}})
-      target_link_libraries(${name}_test PRIVATE cellfeed_${name} GTest::gmock GTest::gtest_main)
+      target_link_libraries(${name}_test PRIVATE cellfeed_${name} ${CELLFEED_TEST_LINK_${name}} GTest::gmock
+                            GTest::gtest_main)
       add_dependencies(cpp_tests ${name}_test)
       gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     endif()
