@@ -23,6 +23,7 @@ cellfeed_dependency(libhdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial SUFFIX
 cellfeed_dependency(libdeflate libdeflate-dev HEADER libdeflate.h LIBRARY deflate)
 cellfeed_dependency(zstd libzstd-dev HEADER zstd.h LIBRARY zstd)
 cellfeed_dependency(lz4 liblz4-dev HEADER lz4.h LIBRARY lz4)
+cellfeed_dependency(blosc libblosc-dev HEADER blosc.h LIBRARY blosc)
 cellfeed_dependency(uring liburing-dev HEADER liburing.h LIBRARY uring)
 cellfeed_dependency(hwy libhwy-dev HEADER hwy/highway.h LIBRARY hwy)
 cellfeed_dependency(xxhash libxxhash-dev HEADER xxhash.h LIBRARY xxhash)

@@ -19,9 +19,7 @@ namespace {
 template <typename... Args>
 [[noreturn]] void throw_damaged(const ChunkOrigin& origin, fmt::format_string<Args...> text,
                                 Args&&... args) {
-  throw_error(ErrorKind::kCorruptData, std::string(origin.path),
-              "damaged chunk at offset {}: {}; copy or download the file again", origin.offset,
-              fmt::format(text, std::forward<Args>(args)...));
+  throw_damaged_chunk(origin, fmt::format(text, std::forward<Args>(args)...));
 }
 
 struct FreeDecompressor {
@@ -66,6 +64,12 @@ std::uint64_t read_big_endian(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what) {
+  throw_error(ErrorKind::kCorruptData, std::string(origin.path),
+              "damaged chunk at offset {}: {}; copy or download the file again", origin.offset,
+              what);
+}
 
 // Bytes after the end of the stream are allowed, as in HDF5 itself.
 void inflate_zlib(std::span<const std::byte> in, std::span<std::byte> out,

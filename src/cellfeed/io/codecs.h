@@ -16,6 +16,8 @@ struct ChunkOrigin {
   std::int64_t offset = 0;
 };
 
+[[noreturn]] void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what);
+
 // Each decodes all of `in` to exactly out.size() bytes, or throws kCorruptData naming the origin.
 // in and out must not overlap.
 void inflate_zlib(std::span<const std::byte> in, std::span<std::byte> out,
@@ -32,6 +34,19 @@ void decode_lz4_block(std::span<const std::byte> in, std::span<std::byte> out,
                       const ChunkOrigin& origin = {});
 void decode_lz4_hdf5(std::span<const std::byte> in, std::span<std::byte> out,
                      const ChunkOrigin& origin = {});  // HDF5 filter 32004, with its framing
+
+void decode_blosc(std::span<const std::byte> in, std::span<std::byte> out,
+                  const ChunkOrigin& origin = {});  // HDF5 filter 32001; one Blosc 1 buffer
+
+// What comes after the bit shuffle of HDF5 filter 32008.
+enum class BitshuffleCodec { kNone, kLz4, kZstd };
+struct BitshuffleOptions {
+  std::size_t element_bytes = 1;
+  std::size_t block_elements = 0;  // 0: bitshuffle's own choice; a codec's framing says it itself
+  BitshuffleCodec codec = BitshuffleCodec::kNone;
+};
+void decode_bitshuffle(std::span<const std::byte> in, std::span<std::byte> out,
+                       const BitshuffleOptions& options, const ChunkOrigin& origin = {});
 
 // Undoes the byte shuffle (HDF5 filter 2): byte planes back to elements; trailing bytes that fill
 // no element are copied. REQUIRES: in.size() == out.size(), element_bytes > 0, no overlap.

@@ -1,5 +1,6 @@
 #include "cellfeed/io/codecs.h"
 
+#include <blosc.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libdeflate.h>
@@ -114,6 +115,58 @@ Bytes compress_lz4_hdf5(const Bytes& data) {
   return out;
 }
 
+Bytes compress_blosc(const Bytes& data) {
+  constexpr std::size_t kWidth = 4, kAnyBlock = 0;
+  Bytes out(data.size() + BLOSC_MAX_OVERHEAD);
+  out.resize(static_cast<std::size_t>(blosc_compress_ctx(5, BLOSC_BITSHUFFLE, kWidth, data.size(),
+                                                         data.data(), out.data(), out.size(),
+                                                         "zstd", kAnyBlock, 1)));
+  return out;
+}
+
+// Bit b of element e to bit row b, for all elements but those past the last multiple of eight.
+Bytes shuffle_bits(const Bytes& data, std::size_t width) {
+  const std::size_t count = data.size() / width / 8 * 8;
+  Bytes out = data;
+  std::fill_n(out.begin(), count * width, std::byte{0});
+  for (std::size_t e = 0; e < count; ++e)
+    for (std::size_t b = 0; b < width * 8; ++b) {
+      const std::size_t to = b * count + e;
+      out[to / 8] |= (data[e * width + b / 8] >> (b % 8) & std::byte{1}) << (to % 8);
+    }
+  return out;
+}
+
+// As bitshuffle frames blocks of 1024 elements of one byte.
+Bytes frame_bitshuffle(const Bytes& data, Bytes (*compress)(const Bytes&)) {
+  constexpr std::size_t kBlock = 1024;
+  Bytes out;
+  append_big_endian(out, data.size(), 8);
+  append_big_endian(out, kBlock, 4);
+  std::size_t at = 0;
+  while (data.size() - at >= 8) {
+    const std::size_t size = std::min(kBlock, (data.size() - at) / 8 * 8);
+    const auto begin = data.begin() + static_cast<std::ptrdiff_t>(at);
+    const Bytes packed =
+        compress(shuffle_bits(Bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), 1));
+    append_big_endian(out, packed.size(), 4);
+    out.insert(out.end(), packed.begin(), packed.end());
+    at += size;
+  }
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(at), data.end());
+  return out;
+}
+Bytes bitshuffle_lz4(const Bytes& data) { return frame_bitshuffle(data, compress_lz4); }
+Bytes bitshuffle_zstd(const Bytes& data) { return frame_bitshuffle(data, compress_zstd); }
+void decode_bitshuffle_lz4(std::span<const std::byte> in, std::span<std::byte> out,
+                           const ChunkOrigin& origin) {
+  decode_bitshuffle(in, out, {.codec = BitshuffleCodec::kLz4}, origin);
+}
+void decode_bitshuffle_zstd(std::span<const std::byte> in, std::span<std::byte> out,
+                            const ChunkOrigin& origin) {
+  decode_bitshuffle(in, out, {.codec = BitshuffleCodec::kZstd}, origin);
+}
+
 // Literals only: enough to feed the decoder any data.
 Bytes wrap_lzf(const Bytes& data) {
   Bytes out;
@@ -193,15 +246,18 @@ TEST_P(EveryCodec, SurvivesFlippedBytesAndNoise) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Io, EveryCodec,
-                         ::testing::Values(CodecCase{"zlib", inflate_zlib, compress_deflate},
-                                           CodecCase{"gzip", inflate_gzip, compress_gzip},
-                                           CodecCase{"lzf", decode_lzf, wrap_lzf},
-                                           CodecCase{"zstd", decode_zstd, compress_zstd},
-                                           CodecCase{"lz4_block", decode_lz4_block, compress_lz4},
-                                           CodecCase{"lz4_hdf5", decode_lz4_hdf5,
-                                                     compress_lz4_hdf5}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Io, EveryCodec,
+    ::testing::Values(CodecCase{"zlib", inflate_zlib, compress_deflate},
+                      CodecCase{"gzip", inflate_gzip, compress_gzip},
+                      CodecCase{"lzf", decode_lzf, wrap_lzf},
+                      CodecCase{"zstd", decode_zstd, compress_zstd},
+                      CodecCase{"lz4_block", decode_lz4_block, compress_lz4},
+                      CodecCase{"lz4_hdf5", decode_lz4_hdf5, compress_lz4_hdf5},
+                      CodecCase{"blosc", decode_blosc, compress_blosc},
+                      CodecCase{"bitshuffle_lz4", decode_bitshuffle_lz4, bitshuffle_lz4},
+                      CodecCase{"bitshuffle_zstd", decode_bitshuffle_zstd, bitshuffle_zstd}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Codecs, TellHowMuchLzfHolds) {
   EXPECT_EQ(lzf_decoded_bytes({}), 0u);
@@ -233,6 +289,56 @@ TEST(Codecs, ReadAChunkThatH5pyShuffledAndCompressed) {
   inflate_zlib(std::as_bytes(std::span(kGzipShuffleChunk)), shuffled);
   unshuffle(shuffled, out, 4);
   EXPECT_EQ(out, golden_values());
+}
+
+// The first 75 golden values; 72 are in blocks, 3 are left over.
+TEST(Codecs, ReadChunksOfTheBitshuffleAndBloscPlugins) {
+  const Bytes lz4 = from_hex(
+      "000000000000012c000000600000001dff03388ee3077ee0ff01e0c771fcf881ff00feff01003650ffffffff"
+      "ff0000001dff03388eff077e00ff01ff388e00c00f0000f00001003650000000000000000021ff07ff8fe300"
+      "70e0ff0fe00070fc0070000080ff00f0ff00010032500000000000760000007600000076000000");
+  const Bytes zstd = from_hex(
+      "000000000000012c000020000000004b28b52ffd6020000d020002840d17d0a5316470b39ac0e283c6870299"
+      "0b0b30015496313b05ca54ff03657e2852432c180da93a0d28ce3cf9c88734954b650dafce522702005540b1"
+      "932850760000007600000076000000");
+  const Bytes blosc = from_hex(
+      "020134042c0100002c010000e500000014000000cd000000f647ceffffffceffffffceffffffd5ffffffd5ff"
+      "ffffd5ffffffdcffffffdcffffffdcffffffe3ffffffe3ffffffe3ffffffeaffffffeaffffffeafffffff1ff"
+      "fffff1fffffff1fffffff8fffffff8fffffff8ffffffffff0500ff420600000006000000060000000d000000"
+      "0d0000000d0000001400000014000000140000001b0000001b0000001b000000220000002200000022000000"
+      "29000000050000000500000005000000050000000514002c175a04001761040017680400176f0400c0760000"
+      "007600000076000000");
+  Bytes values = golden_values();
+  values.resize(300);
+  Bytes out(300);
+  decode_bitshuffle(lz4, out, {.element_bytes = 4, .codec = BitshuffleCodec::kLz4});
+  EXPECT_EQ(out, values);
+  std::fill(out.begin(), out.end(), std::byte{0});
+  decode_bitshuffle(zstd, out, {.element_bytes = 4, .codec = BitshuffleCodec::kZstd});
+  EXPECT_EQ(out, values);
+  std::fill(out.begin(), out.end(), std::byte{0});
+  decode_blosc(blosc, out);
+  EXPECT_EQ(out, values);
+}
+
+TEST(Bitshuffle, UndoesTheShuffleOfEveryWidthInOneBlock) {
+  for (const std::size_t width : {1u, 2u, 3u, 4u, 8u, 16u}) {
+    for (const std::size_t count : {0u, 1u, 7u, 8u, 25u, 128u}) {
+      const Bytes data = testing::random_bytes(width * count, 2);
+      Bytes out(data.size());
+      decode_bitshuffle(shuffle_bits(data, width), out, {.element_bytes = width});
+      EXPECT_EQ(out, data) << width << " " << count;
+    }
+  }
+}
+
+TEST(Bitshuffle, RefusesImpossibleBlocksAndWidths) {
+  Bytes in(64);
+  Bytes out(64);
+  EXPECT_THROW(decode_bitshuffle(in, out, {.element_bytes = 0}), Error);
+  EXPECT_THROW(decode_bitshuffle(in, out, {.element_bytes = 5}), Error);
+  EXPECT_THROW(decode_bitshuffle(in, out, {.element_bytes = 1, .block_elements = 12}), Error);
+  EXPECT_THROW(decode_bitshuffle(std::span(in).first(63), out, {.element_bytes = 1}), Error);
 }
 
 TEST(Codecs, GzipOfSeveralMembers) {
