@@ -6,6 +6,8 @@ each writes ``<folder>/<case>.<rank>.json``: of each epoch the rows of its batch
 another Trainer with another loader, and writes ``<folder>/resume.json``.
 """
 
+import atexit
+import gc
 import json
 import logging
 import os
@@ -37,6 +39,11 @@ class Recorder(LightningModule):
         self.weight = torch.nn.Parameter(torch.zeros(1))
         self.path = path
         self.epochs = []
+
+    def setup(self, stage):
+        # torch aborts at exit where a DDP model, here in a circle of references, outlives its
+        # group. Lightning has registered the end of the group by now; this runs before it.
+        atexit.register(gc.collect)
 
     def on_train_batch_start(self, batch, batch_idx):
         while len(self.epochs) <= self.current_epoch:
