@@ -85,7 +85,8 @@ def open(
     make_unique
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
     cache
-        Bytes of inflated chunks kept between reads of a compressed file.
+        Bytes of inflated chunks kept between reads of a compressed file; 0 keeps none. While there
+        are loaders, what their ``memory_budget`` allows counts instead.
     access
         How packed shards are read: ``"auto"`` maps them and asks for what is not in memory ahead of
         time, ``"map"`` maps them only, ``"pread"`` and ``"uring"`` copy through read calls,
@@ -124,7 +125,7 @@ def open(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
     core = _core.Collection.open(
-        names, join, axis, make_unique, layer, parse_bytes(cache, "cache"), access, verify
+        names, join, axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify
     )
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .errors import InvalidArgumentError
+
 Yielded = TypeVar("Yielded", covariant=True)
 
 if TYPE_CHECKING:
@@ -40,3 +42,27 @@ def register_iterable(kind: type) -> None:
         from .torch import register_iterable_dataset
 
         register_iterable_dataset(kind)
+
+
+BATCHED_AGAIN = (
+    "a loader of cellfeed makes whole batches, which a DataLoader must not batch again: use "
+    "batch_size=None, as in DataLoader(loader, batch_size=None)"
+)
+
+
+def refuse_batching_again() -> None:
+    """Refuse to be iterated by a ``DataLoader`` that would stack our batches into larger ones.
+
+    For ``__iter__`` to call first. A DataLoader says what it will do with the batches nowhere but
+    in its fetcher, the object whose method calls ``__iter__``.
+    """
+    fetch = sys.modules.get("torch.utils.data._utils.fetch")
+    frame = sys._getframe(1).f_back
+    if fetch is None or frame is None:
+        return
+    caller = frame.f_locals.get("self")
+    if not isinstance(caller, fetch._BaseDatasetFetcher) or not caller.auto_collation:
+        return
+    # A collate_fn of the user's own may know what to do with several batches.
+    if caller.collate_fn is sys.modules["torch.utils.data"].default_collate:
+        raise InvalidArgumentError(BATCHED_AGAIN)

@@ -15,10 +15,11 @@ from ._checks import as_bool, as_choice, as_dtype, as_int, as_names, as_row_numb
 from ._closed import Closed
 from ._collection import CellCollection
 from ._epochs import this_worker
-from ._iterable import TorchIterable, Yielded
+from ._iterable import TorchIterable, Yielded, refuse_batching_again
 from ._options import Casting, DType, LoaderOptions, Output, Partition, Remainder
 from ._rank import Ranks
 from ._schedule import EpochSetter, Run, Schedule, Settings, as_epoch
+from ._shared_iterator import SharedIterator
 from ._sizes import parse_memory_budget, parse_threads
 from ._strategies import SamplingStrategy, as_strategy
 from ._transforms import Transform
@@ -290,7 +291,7 @@ class Loader(TorchIterable[Yielded]):
     @property
     def sampler(self) -> EpochSetter:
         """What sets the epoch, where Lightning's ``Trainer`` looks for it."""
-        return EpochSetter(self)
+        return EpochSetter(self._schedule)
 
     @property
     def batch_sampler(self) -> None:
@@ -337,9 +338,13 @@ class Loader(TorchIterable[Yielded]):
         """
         return self._schedule.next_rows(epoch)
 
-    def __iter__(self) -> Iterator[Yielded]:
+    def __iter__(self) -> SharedIterator[Yielded]:
+        """An iteration; threads may share it, and each batch goes to one of them."""
+        refuse_batching_again()
         batches: Any = self._batches(self._schedule.begin())
-        return batches if self.collate_fn is None else self._collated(batches, self.collate_fn)
+        if self.collate_fn is not None:
+            batches = self._collated(batches, self.collate_fn)
+        return SharedIterator(batches)
 
     def _collated(
         self, batches: Iterator[Batch[Any]], collate_fn: Callable[[Batch[Any]], Any]

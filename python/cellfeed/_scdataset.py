@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from . import _core
 from ._batch import Batch
 from ._checks import as_bool, as_choice, as_int, check_options, shown
 from ._collection import CellCollection
+from ._iterable import refuse_batching_again
 from ._loader import PARTITIONS, REMAINDERS, Loader
 from ._multi_indexable import MultiIndexable, length_of, take
 from ._rank import Ranks
 from ._schedule import EpochSetter, Run, Schedule, Settings, as_epoch
+from ._shared_iterator import SharedIterator
 from ._strategies import SamplingStrategy, as_indices, as_strategy
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 
@@ -213,7 +215,7 @@ class Batches:
     @property
     def sampler(self) -> EpochSetter:
         """What sets the epoch, where Lightning's ``Trainer`` looks for it."""
-        return EpochSetter(self)
+        return EpochSetter(self._schedule)
 
     @property
     def batch_sampler(self) -> None:
@@ -284,15 +286,19 @@ class Batches:
         """Row numbers of this rank's batches, without reading any data."""
         return self._schedule.next_rows(epoch)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> SharedIterator[Any]:
+        """An iteration; threads may share it, and each batch goes to one of them."""
+        refuse_batching_again()
         loader = self._loader
         if loader is None or self.fetch_callback or self.fetch_transform or self.batch_callback:
-            return self._finished(self._grouped(self._schedule.begin()))
+            return SharedIterator(self._finished(self._grouped(self._schedule.begin())))
         if self.batch_transform is None and not self.with_padding:
             return iter(loader)
-        return self._finished((batch, None) for batch in loader)
+        return SharedIterator(self._finished((batch, None) for batch in loader))
 
-    def _finished(self, batches: Iterator[tuple[Any, np.ndarray | None]]) -> Iterator[Any]:
+    def _finished(
+        self, batches: Iterator[tuple[Any, np.ndarray | None]]
+    ) -> Generator[Any, None, None]:
         for batch, is_padding in batches:
             if self.with_padding and is_padding is None:
                 is_padding = batch.is_padding

@@ -263,6 +263,20 @@ class Schedule:
         self.epochs.set(epoch)
         self._run = None
 
+    def require_batches_of(self, epoch: int) -> None:
+        """Refuse a state loaded within the epoch whose batches were smaller or larger ones."""
+        position = self.epochs.pending()
+        if position is None or position.epoch != epoch or not position.consumed:
+            return
+        before, now = position.order_step_samples, self._step_samples()
+        if before != now and not self._is_all(position):
+            raise InvalidArgumentError(
+                f"the state lies within an epoch of batches of {before} cells over all ranks, now "
+                f"{now}, and whoever sets the epoch of a sampler (as Lightning does) counts its "
+                "batches on from there, and would leave some out: continue with the same number of "
+                "ranks and batch size, or from a checkpoint at the end of an epoch"
+            )
+
     def begin(self) -> Run:
         """An iteration of this process."""
         self._n_begun += 1
@@ -368,14 +382,22 @@ class Schedule:
 
 
 class EpochSetter:
-    """Sets the epoch of an owner: what training frameworks look for in a ``sampler``."""
+    """Sets the epoch of a schedule: what training frameworks look for in a ``sampler``."""
 
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the owner's next iteration."""
-        self._owner.set_epoch(epoch)
+        """Set the epoch of the next iteration, for one that counts its batches itself.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A state within that epoch was loaded, and what is left of it makes other batches than
+            those that were counted before.
+        """
+        self._schedule.require_batches_of(as_epoch(epoch))
+        self._schedule.set_epoch(epoch)
 
 
 def as_epoch(epoch: Any) -> int:

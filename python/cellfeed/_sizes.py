@@ -18,7 +18,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def parse_bytes(size: int | float | str, name: str = "memory_budget") -> int:
+def parse_bytes(size: int | float | str, name: str = "memory_budget", low: int = 1) -> int:
     """Bytes of ``2_000_000_000``, ``"2GB"``, ``"512 MiB"``; GB is 10^9, GiB is 2^30."""
     if isinstance(size, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-zA-Z]*)\s*", size, re.ASCII)
@@ -37,8 +37,8 @@ def parse_bytes(size: int | float | str, name: str = "memory_budget") -> int:
         raise InvalidTypeError(
             f'{name} must be a number of bytes or a text like "2GB", not {shown(size)}'
         )
-    if not 1 <= number < 2**63:
-        limit = "at least 1 byte" if number < 1 else "less than 2**63 bytes"
+    if not low <= number < 2**63:
+        limit = f"at least {low}" if number < low else "less than 2**63 bytes"
         raise InvalidArgumentError(f"{name} must be {limit}, not {shown(size)}")
     return int(size) if isinstance(size, int) else int(number)
 

@@ -97,7 +97,7 @@ class CollectionError(CellfeedError, RuntimeError):
 
 
 class CancelledError(CellfeedError, RuntimeError):
-    """The work was stopped by its consumer."""
+    """The work was stopped before its end, by its consumer or by an error raised elsewhere."""
 
 
 class InternalError(CellfeedError, RuntimeError):

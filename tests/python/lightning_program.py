@@ -8,6 +8,7 @@ another Trainer with another loader, and writes ``<folder>/resume.json``.
 
 import atexit
 import gc
+import itertools
 import json
 import logging
 import os
@@ -121,6 +122,12 @@ def make_cases(atlas):
     }  # fmt: skip
 
 
+def bare(atlas, kind, batch_size):
+    if kind == "Loader":
+        return lambda: (make_loader(atlas, batch_size), [])
+    return lambda: (cf.scDataset(cf.open(atlas), cf.BlockShuffling(4), batch_size, 2, seed=0), [])
+
+
 def fit(make, folder, limits, ckpt_path=None, every=None):
     batches, callbacks = make()
     if every is not None:
@@ -159,10 +166,19 @@ def run_resume(atlas, folder):
         batches = DataLoader(make_loader(atlas, 16), batch_size=None)
         return batches, [ResumeLoader(batches)]
 
-    try:
-        fit(larger, folder, {"max_epochs": 3}, ckpt_path=file)
-    except cf.CellfeedError as error:
-        out["larger"] = str(error)
+    def message(make, file):
+        try:
+            fit(make, folder, {"max_epochs": 3}, ckpt_path=file)
+        except cf.CellfeedError as error:
+            return str(error)
+        return ""
+
+    out["larger"] = message(larger, file)
+    for kind, step in itertools.product(("Loader", "scDataset"), (16, 4)):
+        for case in ("after 3", "after the last", "at the end"):
+            place = os.path.join(folder, kind, case)
+            place = os.path.join(place, os.listdir(place)[0])
+            out[f"{kind}, {case}, {step}"] = message(bare(atlas, kind, step), place)
     batches, callbacks = make_cases(atlas)["DataLoader"]()
     Trainer(callbacks=callbacks, **OFF).validate(Recorder(), batches, ckpt_path=file, verbose=False)
     out["validated"] = [batch.index.tolist() for batch in batches]

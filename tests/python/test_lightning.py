@@ -98,5 +98,15 @@ def test_a_checkpoint_within_an_epoch_of_other_batches_is_refused(runs):
     assert "epoch of 13 batches, which now has 7" in runs["larger"]
 
 
+@pytest.mark.parametrize("step", [16, 4])
+@pytest.mark.parametrize("kind", ["Loader", "scDataset"])
+def test_a_bare_loader_resumed_with_other_batches_is_refused_too(runs, kind, step):
+    message = runs[f"{kind}, after 3, {step}"]
+    assert "batches of 8 cells over all ranks" in message and f"now {step}" in message
+    # Between epochs there is nothing that Lightning could leave out.
+    assert runs[f"{kind}, after the last, {step}"] == ""
+    assert runs[f"{kind}, at the end, {step}"] == ""
+
+
 def test_validating_a_checkpoint_moves_no_training_data(runs):
     assert runs["validated"] == runs["Loader"]["whole"][1], "the epoch after the one validated"

@@ -16,6 +16,7 @@ from real_files import (
     matrix_of,
     read_anndata,
 )
+from small_atlas import make_anndata
 
 import cellfeed as cf
 
@@ -192,3 +193,19 @@ def test_batches_go_to_anndata_pandas_and_arrow(shared_data):
     assert batch.obs.to_arrow()["n_counts"].to_pylist() == list(
         adata.obs["n_counts"].iloc[[7, 2, 9]]
     )
+
+
+@pytest.mark.parametrize("none", [0, "0", "0 MB"])
+def test_a_cache_of_no_bytes_reads_the_same(tmp_path, none):
+    adata = make_anndata(300)
+    adata.write_h5ad(tmp_path / "packed.h5ad", compression="gzip")
+    cells = cf.open(tmp_path / "packed.h5ad", cache=none)
+    copy = pickle.loads(pickle.dumps(cells))
+    rows = np.random.default_rng(0).permutation(300)
+    for opened in (cells, copy):
+        for some in np.array_split(rows, 30):
+            assert (opened[some].to_numpy() == adata.X[some].toarray()).all()
+        for batch in cf.Loader(opened, cf.BlockShuffling(1), 16):
+            assert (batch.to_numpy() == adata.X[batch.index].toarray()).all()
+    with pytest.raises(cf.errors.InvalidArgumentError, match="cache must be at least 0"):
+        cf.open(tmp_path / "packed.h5ad", cache=-1)

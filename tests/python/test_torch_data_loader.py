@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from small_atlas import write_atlas
 
@@ -49,15 +50,51 @@ def test_a_loader_may_be_made_before_torch_is_imported(path):
     assert run.stderr == ""
 
 
+def to_pair(batch):
+    return batch.to_torch(dense=True), batch.index
+
+
+DATASETS = {
+    "Loader": lambda path: cf.Loader(cf.open(path), cf.Streaming(), 16),
+    "Loader, collate_fn": lambda path: cf.Loader(
+        cf.open(path), cf.Streaming(), 16, collate_fn=to_pair
+    ),
+    "scDataset": lambda path: cf.scDataset(cf.open(path), cf.Streaming(), 16),
+    "scDataset, batch_transform": lambda path: cf.scDataset(
+        cf.open(path), cf.Streaming(), 16, batch_transform=to_pair
+    ),
+    "scDataset over an array": lambda path: cf.scDataset(
+        np.arange(60.0).reshape(60, 1), cf.Streaming(), 16
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*set_vital")
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("kind", [cf.Loader, cf.scDataset])
-def test_batching_batches_is_refused_with_the_remedy(path, kind, workers):
+@pytest.mark.parametrize("kind", ["DataLoader", "StatefulDataLoader"])
+@pytest.mark.parametrize("name", DATASETS)
+def test_batching_batches_is_refused_with_the_remedy(path, name, kind, workers):
+    loader = data_loader(kind)
+    for options in ({}, {"batch_size": 4}):
+        with pytest.raises(cf.errors.InvalidArgumentError, match="use batch_size=None"):
+            next(iter(loader(DATASETS[name](path), num_workers=workers, **options)))
+    whole = loader(DATASETS[name](path), batch_size=None, num_workers=workers)
+    assert len(whole) == len(list(whole)) == 4
+
+
+def data_loader(kind):
+    from torch.utils.data import DataLoader
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    return {"DataLoader": DataLoader, "StatefulDataLoader": StatefulDataLoader}[kind]
+
+
+def test_who_collates_batches_by_a_function_of_their_own_may(path):
     from torch.utils.data import DataLoader
 
-    dataset = kind(cf.open(path), cf.Streaming(), 16)
-    with pytest.raises(cf.errors.InvalidArgumentError, match="use batch_size=None"):
-        next(iter(DataLoader(dataset, num_workers=workers)))
-    assert len(next(iter(DataLoader(dataset, batch_size=None, num_workers=workers)))) == 16
+    for name in DATASETS:
+        pairs = DataLoader(DATASETS[name](path), batch_size=2, collate_fn=list)
+        assert [len(pair) for pair in pairs] == [2, 2], name
 
 
 def test_what_collate_fn_makes_goes_through_a_data_loader(path):

@@ -8,6 +8,7 @@ from torch.utils.data import IterableDataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from .._batch import Batch
+from .._iterable import BATCHED_AGAIN
 from .._scdataset import Batches
 from ..errors import InvalidArgumentError
 
@@ -22,10 +23,7 @@ def register_iterable_dataset(kind: type) -> None:
 
 
 def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
-    raise InvalidArgumentError(
-        "a loader of cellfeed makes whole batches, which a DataLoader must not batch again: use "
-        "batch_size=None, as in DataLoader(loader, batch_size=None)"
-    )
+    raise InvalidArgumentError(BATCHED_AGAIN)
 
 
 # torch's own door for new types.

@@ -27,8 +27,8 @@ class ResumeLoader(Callback):
 
     With worker processes a checkpoint in the middle of an epoch needs torchdata's
     ``StatefulDataLoader``; this callback then takes care of the epochs. Continue with as many ranks
-    and the same batch size: Lightning counts the batches of an epoch, and would leave some out.
-    With this callback, also around a ``Loader`` itself, that is an error.
+    and the same batch size: Lightning counts the batches of an epoch, and would leave some out, so
+    that anything else is an error.
 
     Parameters
     ----------
