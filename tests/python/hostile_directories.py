@@ -8,6 +8,8 @@ case says what came of it. Each must be right or a named error, within SECONDS a
 from __future__ import annotations
 
 import argparse
+import base64
+import functools
 import json
 import os
 import pathlib
@@ -23,14 +25,18 @@ from collections.abc import Callable, Iterator
 import anndata
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse
 import xxhash
 
 import cellfeed as cf
 
 SECONDS, MEGABYTES = 2.0, 200
+MAX_MEGABYTES = 4096  # of this process, whatever it does
 MANIFEST = "shard_metadata.json"
-Case = tuple[str, Callable[[pathlib.Path], None]]
+Change = Callable[[pathlib.Path], None]
+Case = tuple[str, Change]
 
 
 def make_source(path: pathlib.Path) -> None:
@@ -61,7 +67,7 @@ def sign(text: str) -> bytes:
     return zeroed.replace("0" * 16 + '"\n}\n', digits + '"\n}\n').encode()
 
 
-def edit_manifest(change: Callable[[dict], object]) -> Callable[[pathlib.Path], None]:
+def edit_manifest(change: Callable[[dict], object]) -> Change:
     def apply(folder: pathlib.Path) -> None:
         tree = json.loads((folder / MANIFEST).read_text())
         change(tree)
@@ -70,7 +76,7 @@ def edit_manifest(change: Callable[[dict], object]) -> Callable[[pathlib.Path], 
     return apply
 
 
-def replaced(name: str, make: Callable[[pathlib.Path], object]) -> Callable[[pathlib.Path], None]:
+def replaced(name: str, make: Callable[[pathlib.Path], object]) -> Change:
     def apply(folder: pathlib.Path) -> None:
         (folder / name).unlink()
         make(folder / name)
@@ -122,7 +128,7 @@ def lead_outside(folder: pathlib.Path, name: str) -> None:
 
 
 def manifests() -> Iterator[Case]:
-    def text(content: str | bytes) -> Callable[[pathlib.Path], None]:
+    def text(content: str | bytes) -> Change:
         data = content.encode() if isinstance(content, str) else content
         return lambda folder: (folder / MANIFEST).write_bytes(data)
 
@@ -196,6 +202,130 @@ def manifests() -> Iterator[Case]:
         "manifest: no shard",
         edit_manifest(lambda tree: tree.update(shards=[], n_shards=0, n_cells=0, nnz=0)),
     )
+
+
+def listed(tree: dict) -> Iterator[dict]:
+    yield tree["genes"]
+    for shard in tree["shards"]:
+        yield from (shard["obs"], shard["fixed_obs"])
+
+
+def rewritten(name: str, change: Callable[[pathlib.Path], object]) -> Change:
+    """Change a table and make every checksum agree with it."""
+
+    def apply(folder: pathlib.Path) -> None:
+        change(folder / name)
+        tree = json.loads((folder / MANIFEST).read_text())
+        for entry in listed(tree):
+            if entry["file"] == name:
+                data = (folder / name).read_bytes()
+                entry |= {"bytes": len(data), "checksum": f"{xxhash.xxh3_64_intdigest(data):016x}"}
+        (folder / MANIFEST).write_bytes(sign(json.dumps(tree)))
+
+    return apply
+
+
+@functools.cache
+def long_text(megabytes: int) -> str:
+    return "x" * (megabytes << 20)
+
+
+def repeated(text: str, n: int) -> pa.Array:
+    """n times the same text, in memory once."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([text]))
+
+
+def put_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    if at < 0:
+        return table.append_column(name, column)
+    return table.set_column(at, name, column)
+
+
+def write_plainly(table: pa.Table, path: pathlib.Path, metadata: dict | None) -> None:
+    """Without Arrow's schema, so that what is written as a dictionary is read as plain text."""
+    with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(metadata or {})
+
+
+def with_bomb(column: str, megabytes: int) -> Change:
+    """Texts that take hundreds of megabytes once they are decoded, and some kilobytes here."""
+
+    def apply(path: pathlib.Path) -> None:
+        table = pq.read_table(path)
+        bomb = repeated(long_text(megabytes), len(table))
+        write_plainly(put_column(table, column, bomb), path, table.schema.metadata)
+
+    return apply
+
+
+def with_rows(n: int) -> Change:
+    def apply(path: pathlib.Path) -> None:
+        table = pq.read_table(path)
+        names = repeated("g", n)
+        more = {"_index": names, "_original_position": pa.array(np.zeros(n, np.int64))}
+        write_plainly(pa.table(more), path, table.schema.metadata)
+
+    return apply
+
+
+def packed_arrow(megabytes: int, codec: str) -> Change:
+    """The same record batch, compressed, with a category that takes megabytes."""
+
+    def apply(path: pathlib.Path) -> None:
+        with pa.ipc.open_file(path) as reader:
+            batch = reader.get_batch(0)
+        table = pa.Table.from_batches([batch])
+        if megabytes:
+            column = table.column("cell_type").combine_chunks()
+            categories = [*column.dictionary.to_pylist()[:-1], long_text(megabytes)]
+            column = pa.DictionaryArray.from_arrays(column.indices, pa.array(categories))
+            metadata = table.schema.metadata
+            table = put_column(table, "cell_type", column).replace_schema_metadata(metadata)
+        options = pa.ipc.IpcWriteOptions(compression=codec)
+        with pa.ipc.new_file(path, table.schema, options=options) as writer:
+            writer.write_batch(table.combine_chunks().to_batches()[0])
+
+    return apply
+
+
+def with_noted_bomb(megabytes: int) -> Change:
+    """Categories of a var column, noted compressed in the metadata of the genes."""
+
+    def apply(path: pathlib.Path) -> None:
+        table = pq.read_table(path)
+        column = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([long_text(megabytes)]))
+        sink = pa.BufferOutputStream()
+        row = pa.table({"biotype": column})
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(sink, row.schema, options=options) as writer:
+            writer.write_table(row)
+        note = base64.b64encode(sink.getvalue().to_pybytes())
+        table = table.append_column("biotype", pa.array(["x"] * len(table)))
+        table = table.replace_schema_metadata({"cellfeed:categories": note})
+        pq.write_table(table, path, compression="zstd")
+
+    return apply
+
+
+def bombs() -> Iterator[Case]:
+    """Small files with checksums that agree, which are large once they are decoded."""
+    obs, fixed = "shard_000000.parquet", "shard_000000.arrow"
+    for column in ("_index", "donor", "a new one"):
+        yield f"{obs}: 2 GB of {column}", rewritten(obs, with_bomb(column, 64))
+        yield f"genes.parquet: 2 GB of {column}", rewritten("genes.parquet", with_bomb(column, 64))
+    for codec in ("zstd", "lz4"):
+        yield f"{fixed}: compressed with {codec}", rewritten(fixed, packed_arrow(0, codec))
+        yield f"{fixed}: 400 MB in {codec}", rewritten(fixed, packed_arrow(400, codec))
+    yield "genes.parquet: 400 MB of categories", rewritten("genes.parquet", with_noted_bomb(400))
+    n_genes = 20_000_000
+
+    def many_genes(folder: pathlib.Path) -> None:
+        rewritten("genes.parquet", with_rows(n_genes))(folder)
+        edit_manifest(lambda tree: tree.update(n_genes=n_genes))(folder)
+
+    yield "genes.parquet: 20,000,000 genes", many_genes
 
 
 def swaps(names: list[str]) -> Iterator[Case]:
@@ -273,7 +403,7 @@ def judge(folder: pathlib.Path, expected: list[object]) -> dict[str, object]:
 
     signal.signal(signal.SIGALRM, give_up)
     forget_peak()
-    before, start = peak_bytes(), time.monotonic()
+    before, start, cpu_start = peak_bytes(), time.monotonic(), time.process_time()
     signal.alarm(60)
     try:
         right = repr(everything_in(folder)) == repr(expected)
@@ -292,6 +422,7 @@ def judge(folder: pathlib.Path, expected: list[object]) -> dict[str, object]:
         "outcome": outcome,
         "message": message[:300],
         "seconds": round(time.monotonic() - start, 3),
+        "cpu_seconds": round(time.process_time() - cpu_start, 3),
         "megabytes": round((peak_bytes() - before) / 2**20, 1),
     }
 
@@ -299,6 +430,7 @@ def judge(folder: pathlib.Path, expected: list[object]) -> dict[str, object]:
 def cases(names: list[str], seed: int, count: int) -> Iterator[Case]:
     yield from special_files(names)
     yield from manifests()
+    yield from bombs()
     yield from swaps(names)
     yield from mutations(names, seed, count)
 
@@ -315,8 +447,11 @@ def main() -> None:
     parser.add_argument("--layout", choices=["packed", "dense"], default="packed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mutations", type=int, default=200)
+    parser.add_argument("--only", default="", help="cases whose names hold this text")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What runs away ends here, and not the machine.
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEGABYTES << 20, MAX_MEGABYTES << 20))
     root = options.dir
     root.mkdir(parents=True, exist_ok=True)
     make_source(root / "source.h5ad")
@@ -326,6 +461,8 @@ def main() -> None:
     names = sorted(path.name for path in whole.iterdir() if not path.name.startswith("."))
     folder = root / "case"
     for label, change in cases(names, options.seed, options.mutations):
+        if options.only not in label:
+            continue
         shutil.copytree(whole, folder)
         change(folder)
         print(json.dumps({"case": label}), flush=True)

@@ -69,6 +69,8 @@ arrow::Status ChecksummedSink::Write(const void* data, std::int64_t n_bytes) {
 
 arrow::Result<std::int64_t> ChecksummedSink::Tell() const { return state_->file.size(); }
 
+std::string ChecksummedSink::path() const { return state_->file.path(); }
+
 FileEntry ChecksummedSink::commit() {
   if (state_->error) std::rethrow_exception(state_->error);
   state_->file.commit();

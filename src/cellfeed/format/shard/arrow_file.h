@@ -39,6 +39,7 @@ class ChecksummedSink : public arrow::io::OutputStream {
   bool closed() const override { return false; }
   using arrow::io::OutputStream::Write;
 
+  std::string path() const;
   FileEntry commit();
   // What Arrow reports of a failed write is the text of our own error: this throws that one as it
   // was.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/decode_pool.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -73,11 +74,15 @@ ArrayPtr restore_column(const arrow::ChunkedArray& column, const arrow::Dictiona
 TablePtr read_note(const std::string& note, const std::string& path) {
   const auto buffer = arrow::Buffer::FromString(
       arrow_value(arrow::util::base64_decode(note), path, ErrorKind::kCorruptData));
-  const auto reader = arrow_value(
-      arrow::ipc::RecordBatchStreamReader::Open(std::make_shared<arrow::io::BufferReader>(buffer)),
-      path, ErrorKind::kCorruptData);
-  const TablePtr noted = arrow_value(reader->ToTable(), path, ErrorKind::kCorruptData);
-  check_arrow(noted->ValidateFull(), path, ErrorKind::kCorruptData);
+  const DecodePool pool(max_decoded_bytes(buffer->size(), 1, 1));
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.memory_pool = pool.get();
+  options.use_threads = false;
+  const auto reader = pool.value(arrow::ipc::RecordBatchStreamReader::Open(
+                                     std::make_shared<arrow::io::BufferReader>(buffer), options),
+                                 path);
+  const TablePtr noted = pool.value(reader->ToTable(), path);
+  pool.check(noted->ValidateFull(), path);
   return noted;
 }
 

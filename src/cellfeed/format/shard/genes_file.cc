@@ -1,11 +1,13 @@
 #include "cellfeed/format/shard/genes_file.h"
 
 #include <arrow/api.h>
+#include <arrow/util/byte_size.h>
 
 #include <filesystem>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/gene_categories.h"
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
@@ -52,6 +54,18 @@ void check_positions(const std::vector<std::int64_t>& positions, const std::stri
   }
 }
 
+// That what is written can be read again.
+void check_size(const arrow::Table& table, const std::string& dir) {
+  const std::int64_t bytes =
+      arrow_value(arrow::util::ReferencedBufferSize(table), dir, ErrorKind::kInternal);
+  if (const std::int64_t most = max_written_bytes(0, table.num_rows(), table.num_columns());
+      bytes > most)
+    throw_error(ErrorKind::kUnsupported, dir,
+                "the gene table takes {} bytes, and one of {} genes and {} columns may take {}: "
+                "drop var columns of long texts",
+                bytes, table.num_rows(), table.num_columns(), most);
+}
+
 }  // namespace
 
 FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arrow::Table>& var,
@@ -78,6 +92,7 @@ FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arro
                       dir, ErrorKind::kInternal);
   table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
   table = note_categories(arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal), dir);
+  check_size(*table, dir);
   const auto sink =
       std::make_shared<ChecksummedSink>(io::FileTarget(directory, genes_name(generation)));
   const auto writer = open_parquet_writer(table->schema(), sink);
@@ -89,13 +104,8 @@ FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arro
 Genes read_genes(const ShardDirectory& directory) {
   const Manifest& manifest = directory.manifest();
   const std::string path = directory.path_of(manifest.genes);
-  const auto reader = open_parquet_reader(directory.map(manifest.genes), path);
-  // Before anything is decoded.
-  if (const auto rows = reader->parquet_reader()->metadata()->num_rows(); rows != manifest.n_genes)
-    throw_error(ErrorKind::kCorruptData, path, "{} genes where the manifest says {}", rows,
-                manifest.n_genes);
-  auto table = arrow_value(reader->ReadTable(), path, ErrorKind::kCorruptData);
-  check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
+  auto table =
+      ParquetFile(directory.map(manifest.genes), manifest.n_genes, "genes", path).read_all();
   table = restore_categories(table, path);
   const auto index = table->GetColumnByName(kIndexColumn);
   const auto positions = table->GetColumnByName(kOriginalPositionColumn);

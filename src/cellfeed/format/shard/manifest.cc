@@ -63,12 +63,20 @@ void check_counts(const Manifest& manifest, const std::string& path) {
   CheckedSize nnz = 0;
   CheckedSize bytes = manifest.genes.bytes;
   CheckedSize not_finite = 0;
+  // Each name takes some bytes: a number without them would only take memory.
+  if (manifest.n_genes / 4 > manifest.genes.bytes)
+    throw_error(ErrorKind::kCorruptData, path, "{} genes in a file of {} bytes", manifest.n_genes,
+                manifest.genes.bytes);
   std::set<std::string> names{manifest.genes.name};
   for (const auto& shard : manifest.shards) {
     if (!(cells == shard.first_cell))
       throw_error(ErrorKind::kCorruptData, path,
                   "shard {} begins at cell {} where the shards before it hold {}", shard.shard,
                   shard.first_cell, cells.value());
+    // '_source_row' alone takes 8 bytes a cell.
+    if (shard.n_cells > shard.fixed_obs.bytes / 8)
+      throw_error(ErrorKind::kCorruptData, path, "{} cells of shard {} in a file of {} bytes: '{}'",
+                  shard.n_cells, shard.shard, shard.fixed_obs.bytes, shard.fixed_obs.name);
     cells += shard.n_cells;
     nnz += shard.nnz;
     not_finite += shard.not_finite;

@@ -22,7 +22,7 @@ ShardEntry make_shard(std::int64_t shard, std::int64_t first_cell, std::int64_t 
   entry.nnz = nnz;
   entry.matrix = {stem + ".cells", 1, 2};
   entry.obs = {stem + ".parquet", 3, 4};
-  entry.fixed_obs = {stem + ".arrow", 5, 6};
+  entry.fixed_obs = {stem + ".arrow", 500, 6};
   return entry;
 }
 

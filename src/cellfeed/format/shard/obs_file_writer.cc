@@ -2,10 +2,12 @@
 
 #include <arrow/api.h>
 #include <arrow/ipc/writer.h>
+#include <arrow/util/byte_size.h>
 #include <parquet/arrow/writer.h>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
 #include "cellfeed/format/shard/parquet_file.h"
 
@@ -47,6 +49,25 @@ struct ObsFileWriter::State {
     n_pending = rest->num_rows();
   }
 
+  // What only the Parquet file has of these rows, decoded.
+  void count_text_bytes(const arrow::Table& obs) {
+    for (int i = 0; i < obs.num_columns(); ++i)
+      if (!is_fixed_width(*obs.field(i)))
+        text_bytes += arrow_value(arrow::util::ReferencedBufferSize(*obs.column(i)), "",
+                                  ErrorKind::kInternal);
+  }
+
+  // That what is written can be read again.
+  void check_text_bytes() const {
+    const std::int64_t file_bytes = arrow_value(parquet_sink->Tell(), "", ErrorKind::kInternal);
+    const std::int64_t most = max_written_bytes(file_bytes, n_cells, schema->num_fields());
+    if (text_bytes > most)
+      throw_error(ErrorKind::kUnsupported, parquet_sink->path(),
+                  "the texts of obs take {} bytes, and those of a shard of {} cells may take {}: "
+                  "ask for smaller shards, or make columns of repeated long texts categorical",
+                  text_bytes, n_cells, most);
+  }
+
   FileEntry finish_fixed() {
     arrow::FieldVector fields;
     arrow::ArrayVector arrays;
@@ -75,6 +96,7 @@ struct ObsFileWriter::State {
   std::vector<std::shared_ptr<arrow::Table>> pending;
   std::int64_t n_pending = 0;
   std::int64_t n_cells = 0;
+  std::int64_t text_bytes = 0;
 };
 
 ObsFileWriter::ObsFileWriter(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> schema)
@@ -93,6 +115,7 @@ void ObsFileWriter::append(const std::shared_ptr<arrow::Table>& obs) {
     for (const auto& chunk : obs->column(column)->chunks()) builder.append(*chunk);
   s.n_cells += obs->num_rows();
   if (obs->num_rows() == 0) return;
+  s.count_text_bytes(*obs);
   s.pending.push_back(obs);
   s.n_pending += obs->num_rows();
   while (s.n_pending >= kObsRowGroupRows) s.write_row_group(kObsRowGroupRows);
@@ -102,6 +125,7 @@ void ObsFileWriter::finish(ShardEntry& entry) {
   State& s = *state_;
   if (s.n_pending > 0) s.write_row_group(s.n_pending);
   s.parquet_sink->check(s.parquet->Close());
+  s.check_text_bytes();
   entry.obs = s.parquet_sink->commit();
   entry.fixed_obs = s.finish_fixed();
 }

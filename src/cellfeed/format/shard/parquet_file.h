@@ -5,11 +5,16 @@
 #include <parquet/arrow/writer.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "cellfeed/format/shard/decode_pool.h"
 
 namespace arrow {
 class Buffer;
 class Schema;
+class Table;
 namespace io {
 class OutputStream;
 }
@@ -21,8 +26,28 @@ namespace cellfeed::format::shard {
 std::unique_ptr<parquet::arrow::FileWriter> open_parquet_writer(
     const std::shared_ptr<arrow::Schema>& schema,
     const std::shared_ptr<arrow::io::OutputStream>& sink);
-// Throws kCorruptData naming the path.
-std::unique_ptr<parquet::arrow::FileReader> open_parquet_reader(
-    const std::shared_ptr<arrow::Buffer>& file, const std::string& path);
+
+// A Parquet file whose tables take no more memory than its rows and columns may. Not thread-safe.
+// Lifetime: tables outlive it. All that fails is kCorruptData, naming the path.
+class ParquetFile {
+ public:
+  // what: of which the file must hold n_rows, for the message: "genes".
+  ParquetFile(std::shared_ptr<arrow::Buffer> bytes, std::int64_t n_rows, const std::string& what,
+              std::string path);
+
+  std::shared_ptr<arrow::Schema> schema();
+  // Rows [begin, end) of some columns, each value looked at. REQUIRES: rows within [0, n_rows).
+  std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end,
+                                     const std::vector<int>& columns);
+  std::shared_ptr<arrow::Table> read_all();
+
+ private:
+  void check_row_counts(std::int64_t n_rows, const std::string& what) const;
+
+  std::string path_;
+  std::optional<DecodePool> pool_;
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::shared_ptr<parquet::FileMetaData> metadata_;
+};
 
 }  // namespace cellfeed::format::shard

@@ -3,21 +3,22 @@
 #include <arrow/api.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
-#include <parquet/file_reader.h>
-#include <parquet/metadata.h>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
 #include "cellfeed/format/shard/obs_check.h"
 #include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"
 #include "cellfeed/format/shard/shard_identity.h"
-#include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::shard {
 namespace {
+
+// Arrow's own, for a file whose columns stay where they are.
+constexpr std::int64_t kUncompressedBytes = 1 << 20;
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& path) {
   const auto dtype = matrix::dtype_of_arrow(type);
@@ -79,24 +80,21 @@ std::shared_ptr<arrow::Array> slice_fixed(const arrow::RecordBatch& batch, int i
              : array;
 }
 
-// Row groups that overlap [begin, end), and the first row of the first of them.
-struct RowGroups {
-  std::vector<int> numbers;
-  std::int64_t first_row = 0;
-};
-RowGroups overlapping_row_groups(const parquet::FileMetaData& metadata, std::int64_t begin,
-                                 std::int64_t end) {
-  RowGroups groups;
-  std::int64_t row = 0;
-  for (int i = 0; i < metadata.num_row_groups(); ++i) {
-    const std::int64_t next = row + metadata.RowGroup(i)->num_rows();
-    if (next > begin && row < end) {
-      if (groups.numbers.empty()) groups.first_row = row;
-      groups.numbers.push_back(i);
-    }
-    row = next;
+// What is written is not compressed, so that columns are bytes of the file. Anything else would
+// take memory that the file's size does not tell.
+void check_lies_in(const arrow::Buffer& file, const arrow::ArrayData& array,
+                   const std::string& path) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(file.data());
+  for (const auto& buffer : array.buffers) {
+    if (!buffer || buffer->size() == 0) continue;
+    const auto at = reinterpret_cast<std::uintptr_t>(buffer->data());
+    if (at < begin || at - begin > static_cast<std::uintptr_t>(file.size()) ||
+        buffer->size() > file.size() - static_cast<std::int64_t>(at - begin))
+      throw_error(ErrorKind::kCorruptData, path,
+                  "its columns are compressed, which those of a shard are not");
   }
-  return groups;
+  for (const auto& child : array.child_data) check_lies_in(file, *child, path);
+  if (array.dictionary) check_lies_in(file, *array.dictionary, path);
 }
 
 }  // namespace
@@ -105,14 +103,20 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
   const std::lock_guard lock(mutex_);
   if (fixed_) return fixed_;
   const std::string path = directory_->name_path(shard_.fixed_obs);
-  const auto file = std::make_shared<arrow::io::BufferReader>(directory_->map(shard_.fixed_obs));
-  const auto reader =
-      arrow_value(arrow::ipc::RecordBatchFileReader::Open(file), path, ErrorKind::kCorruptData);
+  const auto bytes = directory_->map(shard_.fixed_obs);
+  const DecodePool pool(kUncompressedBytes);
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.memory_pool = pool.get();
+  options.use_threads = false;
+  const auto reader = pool.value(arrow::ipc::RecordBatchFileReader::Open(
+                                     std::make_shared<arrow::io::BufferReader>(bytes), options),
+                                 path);
   check_shard_number(*reader->schema(), shard_.shard, path);
   if (reader->num_record_batches() != 1)
     throw_error(ErrorKind::kCorruptData, path, "must hold one record batch, not {}",
                 reader->num_record_batches());
-  auto batch = arrow_value(reader->ReadRecordBatch(0), path, ErrorKind::kCorruptData);
+  auto batch = pool.value(reader->ReadRecordBatch(0), path);
+  for (const auto& column : batch->column_data()) check_lies_in(*bytes, *column, path);
   check_fixed_obs(*batch, path);
   if (batch->num_rows() != shard_.n_cells)
     throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
@@ -126,15 +130,12 @@ std::shared_ptr<arrow::Schema> ShardObs::schema() const {
   if (schema_) return schema_;
   const std::string path = directory_->name_path(shard_.obs);
   parquet_ = directory_->map(shard_.obs);
-  const auto reader = open_parquet_reader(parquet_, path);
-  std::shared_ptr<arrow::Schema> schema;
-  check_arrow(reader->GetSchema(&schema), path, ErrorKind::kCorruptData);
+  const auto schema = ParquetFile(parquet_, shard_.n_cells, "rows", path).schema();
   check_shard_number(*schema, shard_.shard, path);
-  if (reader->parquet_reader()->metadata()->num_rows() != shard_.n_cells)
-    throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
-                reader->parquet_reader()->metadata()->num_rows(), shard_.n_cells);
-  if (schema->num_fields() == 0 || schema->field(0)->name() != kIndexColumn)
-    throw_error(ErrorKind::kCorruptData, path, "its first column must be '{}'", kIndexColumn);
+  if (schema->num_fields() == 0 || schema->field(0)->name() != kIndexColumn ||
+      schema->field(0)->type()->id() != arrow::Type::STRING)
+    throw_error(ErrorKind::kCorruptData, path, "its first column must be '{}', of text",
+                kIndexColumn);
   schema_ = schema;
   return schema_;
 }
@@ -165,17 +166,8 @@ matrix::FixedColumn ShardObs::column(const std::string& name) const {
 
 std::shared_ptr<arrow::Table> ShardObs::read_parquet(std::int64_t begin, std::int64_t end,
                                                      const std::vector<int>& columns) const {
-  const std::string path = directory_->name_path(shard_.obs);
-  const auto reader = open_parquet_reader(parquet(), path);
-  const RowGroups groups =
-      overlapping_row_groups(*reader->parquet_reader()->metadata(), begin, end);
-  const auto table =
-      arrow_value(reader->ReadRowGroups(groups.numbers, columns), path, ErrorKind::kCorruptData);
-  check_arrow(table->ValidateFull(), path, ErrorKind::kCorruptData);
-  const auto rows = table->Slice(begin - groups.first_row, end - begin);
-  if (rows->num_rows() != end - begin)
-    throw_error(ErrorKind::kCorruptData, path, "holds fewer rows than its metadata say");
-  return rows;
+  return ParquetFile(parquet(), shard_.n_cells, "rows", directory_->name_path(shard_.obs))
+      .read(begin, end, columns);
 }
 
 std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t end) const {
