@@ -92,11 +92,25 @@ void Cursor::expect_checksum() {
 }
 
 void Cursor::verify_checksum(std::uint64_t n) const {
+  const std::uint32_t stored = stored_checksum(n);
+  compare_checksum(stored, metadata_checksum(bytes_.view().first(static_cast<std::size_t>(n))));
+}
+
+void Cursor::verify_checksum_inside(std::uint64_t n) const {
+  const std::uint32_t stored = stored_checksum(n);
+  std::vector<std::byte> copy(bytes_.view().begin(), bytes_.view().end());
+  std::fill_n(copy.begin() + static_cast<std::ptrdiff_t>(n), kChecksumBytes, std::byte{0});
+  compare_checksum(stored, metadata_checksum(copy));
+}
+
+std::uint32_t Cursor::stored_checksum(std::uint64_t n) const {
   if (n > size() || kChecksumBytes > size() - n)
     fail("its checksum wanted at its byte {} of {}", n, size());
-  const auto at = static_cast<std::size_t>(n);
-  const auto stored = little_endian(bytes_.view().subspan(at, kChecksumBytes));
-  const auto computed = metadata_checksum(bytes_.view().first(at));
+  return static_cast<std::uint32_t>(
+      little_endian(bytes_.view().subspan(static_cast<std::size_t>(n), kChecksumBytes)));
+}
+
+void Cursor::compare_checksum(std::uint32_t stored, std::uint32_t computed) const {
   if (stored != computed)
     fail("its checksum does not match: {:#010x} stored, {:#010x} computed", stored, computed);
 }

@@ -56,6 +56,9 @@ class Cursor {
   // Compares the checksum that stands at n with that of the first n bytes; moves nowhere.
   void verify_checksum(std::uint64_t n) const;
 
+  // Compares the checksum that stands at n with that of all bytes, its own counted as zero.
+  void verify_checksum_inside(std::uint64_t n) const;
+
   // Throws kCorruptData naming the structure and its offset in the file.
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
@@ -70,6 +73,8 @@ class Cursor {
  private:
   std::span<const std::byte> take(std::uint64_t n);
   std::uint64_t wide(int n_bytes);
+  std::uint32_t stored_checksum(std::uint64_t n) const;
+  void compare_checksum(std::uint32_t stored, std::uint32_t computed) const;
   [[noreturn]] void throw_damage(const std::string& what) const;
   [[noreturn]] void throw_refusal(const std::string& what) const;
 

@@ -27,12 +27,16 @@ bool FileBytes::holds(Address address, std::uint64_t n_bytes) const {
   return address <= room && n_bytes <= room - address;
 }
 
-Bytes FileBytes::read(Address address, std::uint64_t n_bytes) const {
+void FileBytes::check(Address address, std::uint64_t n_bytes) const {
   if (!holds(address, n_bytes))
     throw_error(ErrorKind::kCorruptData, path(),
                 "damaged or truncated HDF5 file: metadata lies outside of it: address {}, bytes "
                 "{}, base address {}, size of the file {}",
                 address, n_bytes, base_address_, size_);
+}
+
+Bytes FileBytes::read(Address address, std::uint64_t n_bytes) const {
+  check(address, n_bytes);
   const std::uint64_t offset = base_address_ + address;
   if (const auto map = source_->map(); !map.empty())
     return {map.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(n_bytes)),
@@ -75,6 +79,30 @@ Bytes FileBytes::read_through_pages(std::uint64_t offset, std::uint64_t n_bytes)
   return {*owned, owned};
 }
 
+std::vector<Bytes> FileBytes::read_many(std::span<const AddressRange> ranges) const {
+  for (const AddressRange& range : ranges) check(range.address, range.n_bytes);
+  std::vector<Bytes> read_bytes;
+  if (!source_->map().empty()) {
+    for (const AddressRange& range : ranges)
+      read_bytes.push_back(read(range.address, range.n_bytes));
+    return read_bytes;
+  }
+  std::vector<io::ReadRequest> requests;
+  for (const AddressRange& range : ranges) {
+    const std::uint64_t offset = base_address_ + range.address;
+    if (range.n_bytes == 0 || is_kept(offset, range.n_bytes)) {
+      read_bytes.push_back(read(range.address, range.n_bytes));
+      continue;
+    }
+    auto owned = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(range.n_bytes));
+    requests.push_back({static_cast<std::int64_t>(offset), *owned});
+    read_bytes.emplace_back(*owned, owned);
+  }
+  if (requests.empty()) return read_bytes;
+  source_->read_many(requests);
+  return read_bytes;
+}
+
 void FileBytes::fetch(std::span<const AddressRange> ranges) const {
   if (!source_->map().empty()) return;
   std::vector<std::uint64_t> numbers;
@@ -91,6 +119,13 @@ void FileBytes::fetch(std::span<const AddressRange> ranges) const {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   read_pages(numbers);
+}
+
+bool FileBytes::is_kept(std::uint64_t offset, std::uint64_t n_bytes) const {
+  const std::uint64_t last = (offset + n_bytes - 1) / page_bytes_;
+  for (std::uint64_t number = offset / page_bytes_; number <= last; ++number)
+    if (!find_page(number)) return false;
+  return true;
 }
 
 std::int64_t FileBytes::page_length(std::uint64_t number) const {

@@ -76,6 +76,9 @@ class FileBytes {
   // Throws kCorruptData unless all of these bytes are inside the source; nothing is allocated
   // before.
   Bytes read(Address address, std::uint64_t n_bytes) const;
+  // Each of the ranges, those that are not there in one round trip; none is kept. Throws as read
+  // does, before any reading.
+  std::vector<Bytes> read_many(std::span<const AddressRange> ranges) const;
   // Reads what is not there yet of all ranges in one round trip, so that reading them next waits
   // for nothing. A hint: what lies outside of the source is left out, and so is what exceeds half
   // of what is kept. Does nothing where the source has a map().
@@ -88,6 +91,8 @@ class FileBytes {
     std::list<std::uint64_t>::iterator use;
   };
 
+  void check(Address address, std::uint64_t n_bytes) const;
+  bool is_kept(std::uint64_t offset, std::uint64_t n_bytes) const;
   Page find_page(std::uint64_t number) const;
   void keep_page(std::uint64_t number, Page page) const;
   // Reads these pages, ascending, in one round trip; keeps and returns them.
