@@ -49,7 +49,7 @@ void read_cells(Bytes bytes) {
       nullptr, shard::CellsFileOptions{.verifies = false});
   for (std::int64_t row = 0; row < std::min(kMaxRows, file->header().n_cells); ++row) {
     try {
-      const auto fetched = shard::fetch_packed(file, {&row, 1});
+      const auto fetched = shard::begin_packed(file, {&row, 1});
       std::int64_t nnz = 0;
       fetched->sizes({&nnz, 1});
       if (nnz > kMaxEntries) continue;

@@ -21,8 +21,12 @@ namespace cellfeed::collection {
 // What reading rows of a store takes and gives. Whoever reads a collection knows these, and no
 // format.
 using format::CsrSink;
+using format::fetch_rows;
 using format::FetchedRows;
+using format::kRowsAhead;
 using format::ParallelFor;
+using format::ReadContext;
+using format::ReadPlan;
 
 struct CollectionOptions {
   Join join = Join::kNone;

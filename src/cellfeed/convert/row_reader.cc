@@ -90,7 +90,7 @@ DType exact_decode_dtype(DType stored) {
 }
 
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece) {
-  const auto fetched = store.fetch(rows, format::run_serially);
+  const auto fetched = format::fetch_rows(store, rows);
   const std::size_t n = rows.size();
   piece.dtype = exact_decode_dtype(store.info().value_dtype);
   piece.indptr.assign(n + 1, 0);

@@ -41,9 +41,9 @@ template <typename Rows>
 class StoreOf final : public ForwardingRowStore {
  public:
   using ForwardingRowStore::ForwardingRowStore;
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
-    return std::make_unique<Rows>(store_->fetch(rows, parallel));
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext& context) const override {
+    return std::make_unique<Rows>(store_->begin(rows, context));
   }
 };
 
@@ -90,31 +90,48 @@ class HoldsMoreThanPlanned final : public ForwardingRows {
   std::int64_t bytes_held() const override { return 1; }
 };
 
-class SwallowsErrors final : public ForwardingRowStore {
+// Rows that say they were read once their only task has run.
+class RunsATask : public ForwardingRows {
  public:
-  using ForwardingRowStore::ForwardingRowStore;
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
-    try {
-      parallel(std::ssize(rows), [](std::int64_t) {});
-    } catch (const Error&) {
-      return store_->fetch(rows, run_serially);
-    }
-    return store_->fetch(rows, parallel);
+  using ForwardingRows::ForwardingRows;
+  std::int64_t n_tasks() const override { return n_rows() > 0 ? 2 : 0; }
+  void run(std::int64_t task) override { has_run_[task] = true; }
+
+ protected:
+  bool has_run_[2] = {};
+};
+
+class WantsTasksInOrder final : public RunsATask {
+ public:
+  using RunsATask::RunsATask;
+  void run(std::int64_t task) override {
+    if (task == 1 && !has_run_[0]) throw Error(ErrorKind::kInternal, "task 0 is first");
+    RunsATask::run(task);
   }
 };
 
-class ForgetsTheKind final : public ForwardingRowStore {
+// Keeps what a fetch that was let go left behind.
+class RemembersHalfAFetch final : public RunsATask {
+ public:
+  explicit RemembersHalfAFetch(std::unique_ptr<FetchedRows> rows) : RunsATask(std::move(rows)) {}
+  ~RemembersHalfAFetch() override { is_half_done_ = has_run_[0] && !has_run_[1]; }
+  void sizes(std::span<std::int64_t> nnz) const override {
+    rows_->sizes(nnz);
+    if (is_half_done_)
+      for (auto& size : nnz) ++size;
+  }
+
+ private:
+  static inline bool is_half_done_ = false;
+};
+
+class ForgetsWhyItStopped final : public ForwardingRowStore {
  public:
   using ForwardingRowStore::ForwardingRowStore;
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
-    try {
-      parallel(std::ssize(rows), [](std::int64_t) {});
-    } catch (const Error& error) {
-      throw Error(ErrorKind::kInternal, error.what());
-    }
-    return store_->fetch(rows, parallel);
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext& context) const override {
+    if (context.stop.stop_requested()) throw Error(ErrorKind::kInternal, "stopped");
+    return store_->begin(rows, context);
   }
 };
 
@@ -125,9 +142,13 @@ class HasOneFingerprint final : public ForwardingRowStore {
 };
 
 TEST(RowStoreConformance, ASoundStorePasses) {
-  for (const Check check : {checks::describes_itself, checks::reads_every_row_in_order,
-                            checks::stores_every_dtype, checks::hands_on_errors_of_parallel})
+  for (const Check check :
+       {checks::describes_itself, checks::reads_every_row_in_order, checks::stores_every_dtype,
+        checks::takes_steps_in_any_order, checks::may_be_dropped_after_any_step,
+        checks::ends_or_goes_on_when_stopped}) {
     EXPECT_EQ(failures_of<ForwardingRowStore>(check), 0);
+    EXPECT_EQ(failures_of<StoreOf<RunsATask>>(check), 0);
+  }
 }
 
 TEST(RowStoreConformance, ABrokenStoreFailsTheCheckForIt) {
@@ -137,8 +158,9 @@ TEST(RowStoreConformance, ABrokenStoreFailsTheCheckForIt) {
   EXPECT_GT(failures_of<StoreOf<SizesOneTooLarge>>(reads), 0);
   EXPECT_GT(failures_of<StoreOf<LeavesOutTheLastRow>>(reads), 0);
   EXPECT_GT(failures_of<StoreOf<HoldsMoreThanPlanned>>(reads), 0);
-  EXPECT_GT(failures_of<SwallowsErrors>(checks::hands_on_errors_of_parallel), 0);
-  EXPECT_GT(failures_of<ForgetsTheKind>(checks::hands_on_errors_of_parallel), 0);
+  EXPECT_THROW(failures_of<StoreOf<WantsTasksInOrder>>(checks::takes_steps_in_any_order), Error);
+  EXPECT_GT(failures_of<StoreOf<RemembersHalfAFetch>>(checks::may_be_dropped_after_any_step), 0);
+  EXPECT_GT(failures_of<ForgetsWhyItStopped>(checks::ends_or_goes_on_when_stopped), 0);
   EXPECT_GT(failures_of<HasOneFingerprint>(checks::describes_itself), 0);
 }
 
@@ -149,19 +171,22 @@ class CountingStore final : public ForwardingRowStore {
       : ForwardingRowStore(std::move(store)), calls_(calls) {}
   void release_pages() const override { ++*calls_; }
   void set_cache_bytes(std::int64_t) const override { ++*calls_; }
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext& context) const override {
     class Rows final : public ForwardingRows {
      public:
       Rows(std::unique_ptr<FetchedRows> rows, int* calls)
           : ForwardingRows(std::move(rows)), calls_(calls) {}
-      void wait() const override { ++*calls_; }
+      void wait() override { ++*calls_; }
+      std::int64_t n_tasks() const override { return 1; }
+      void run(std::int64_t) override { ++*calls_; }
+      void prefetch(std::int64_t, std::int64_t) const override { ++*calls_; }
       std::int64_t bytes_held() const override { return ++*calls_; }
 
      private:
       int* calls_;
     };
-    return std::make_unique<Rows>(store_->fetch(rows, parallel), calls_);
+    return std::make_unique<Rows>(store_->begin(rows, context), calls_);
   }
 
  private:
@@ -180,10 +205,10 @@ TEST(Doubles, PassOnWhatHasADefault) {
     calls = 0;
     store->release_pages();
     store->set_cache_bytes(1);
-    const auto fetched = store->fetch(rows, run_serially);
-    fetched->wait();
+    const auto fetched = fetch_rows(*store, rows);  // waits, and runs the task
+    fetched->prefetch(0, 1);
     fetched->bytes_held();
-    EXPECT_EQ(calls, 4);
+    EXPECT_EQ(calls, 6);
   }
 }
 

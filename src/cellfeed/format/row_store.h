@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -54,27 +55,54 @@ struct CsrSink {
   bool past_caches = false;
 };
 
-// The bytes of some rows, ready to be sized and decoded. Thread-safe: decode may run on disjoint
-// ranges at once.
+// What reading some rows takes, known before it begins.
+struct ReadPlan {
+  // Memory that the rows hold at most until they are let go, but for what caches hold.
+  std::int64_t bytes_held = 0;
+  // Of compressed chunks, each inflated whole and once; 0 where rows are decoded as they are
+  // stored. Chunks that a cache holds count too.
+  std::int64_t bytes_inflated = 0;
+};
+
+struct ReadContext {
+  std::stop_token stop{};  // once it is requested, any step may throw kCancelled
+};
+
+// Rows on their way from a store, in steps of which only wait() waits for the source:
+//
+//   begin() -> wait() -> run(i) for every i below n_tasks(), on any threads -> sizes(), decode()
+//
+// So the latencies of many stores pass together, and the work of all of them is shared out at once.
+// It may be destroyed after any step. Thread-safe: run of different tasks, and then decode of
+// disjoint ranges, at once. Lifetime: the store outlives it.
 class FetchedRows {
  public:
   virtual ~FetchedRows() = default;
   virtual std::int64_t n_rows() const = 0;
-  // Returns when the bytes are there; fetch may have returned before. Throws what reading them
-  // threw, as decode then does, which waits by itself.
-  virtual void wait() const {}
+  // Returns when the bytes are there; throws what reading them threw.
+  virtual void wait() {}
+  // Chunks to inflate, rows to count: what is left to do before rows can be sized. REQUIRES: waited
+  // for.
+  virtual std::int64_t n_tasks() const { return 0; }
+  // REQUIRES: waited for, task < n_tasks(), each once.
+  virtual void run(std::int64_t task);
   // An upper bound of the non-zeros of each row, exact unless the row holds duplicate entries.
+  // REQUIRES, as all below: every task has run.
   virtual void sizes(std::span<std::int64_t> nnz) const = 0;
+  // Has the bytes of rows [begin, end) brought into the processor's caches: they are decoded soon.
+  // decode does so by itself for all but the first kRowsAhead rows that it is given.
+  virtual void prefetch(std::int64_t, std::int64_t) const {}
   // Decodes rows [begin, end) of the request: indices sorted and unique, duplicates summed,
   // explicit zeros kept. Throws kCorruptData (file, row, offset) or kPrecision (file, row, value;
   // what to ask for instead).
   virtual void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const = 0;
   virtual std::int64_t bytes_read() const = 0;  // from the source, after coalescing
-  virtual std::int64_t bytes_used() const = 0;  // of the rows asked for
+  virtual std::int64_t bytes_used() const = 0;  // of the rows asked for; known from the beginning
   virtual std::int64_t bytes_held() const {
     return 0;
   }  // memory this object keeps; 0 for memory maps
 };
+inline constexpr std::int64_t kRowsAhead = 4;
 
 // Runs n independent tasks, on the caller's threads; rethrows the first error.
 using ParallelFor =
@@ -86,13 +114,13 @@ class RowStore {
   virtual ~RowStore() = default;
   virtual const StoreInfo& info() const = 0;
   virtual const matrix::GeneAxis& genes() const = 0;
-  // Rows in any order, repeats allowed. Reads coalesce, and may still be under way when this
-  // returns; compressed chunks are inflated once per call, by `parallel`. REQUIRES: rows in [0,
-  // n_rows); throws kOutOfRange otherwise.
-  virtual std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const ParallelFor& parallel) const = 0;
-  // Upper bound of the memory that fetch of these rows will hold, for the byte budget.
-  virtual std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const = 0;
+  // Begins to read rows, in any order, repeats allowed, and returns without waiting for them. Reads
+  // coalesce; a compressed chunk is one task. REQUIRES: rows in [0, n_rows); throws kOutOfRange
+  // otherwise.
+  virtual std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const ReadContext& context = {}) const = 0;
+  // What begin of these rows will take. May read where the rows lie. REQUIRES: as begin.
+  virtual ReadPlan plan(std::span<const std::int64_t> rows) const = 0;
 
   // Lets the system take back mapped memory behind the rows read so far, for readers that pass over
   // a store once.
@@ -113,6 +141,10 @@ class RowStore {
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;
 };
+
+// All steps up to sizes(), for whoever reads one store at a time.
+std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const std::int64_t> rows,
+                                        const ParallelFor& parallel = run_serially);
 
 struct OpenOptions {
   std::string layer =

@@ -81,9 +81,11 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
                               core.collection->n_rows()));
   std::vector<sampling::BatchPlan> plans(1);
   plans[0].rows.assign(rows.begin(), rows.end());
-  Window window(*core.collection, std::move(plans));
+  Window window(*core.collection, locate_batches(*core.collection, std::move(plans)));
   const auto pool = exec::shared_pool(core.options.threads);
-  window.fetch(
+  window.begin({}, *core.counters);
+  window.wait(*core.counters);
+  window.finish(
       [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
         pool->parallel_for(n, task, core.inflating_threads);
       },

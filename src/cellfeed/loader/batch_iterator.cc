@@ -56,10 +56,11 @@ struct BatchIterator::State : std::enable_shared_from_this<BatchIterator::State>
   void read_windows() noexcept;
   std::exception_ptr read_until_over();
   std::shared_ptr<Window> take_window();
-  std::shared_ptr<Window> make_window(std::vector<sampling::BatchPlan> plans);
+  std::shared_ptr<Window> make_window(std::vector<LocatedBatch> batches);
   bool has_room_ahead(bool waits);
   bool admit_window(Window& window, bool waits);
   void begin_window(Window& window);
+  void finish_window(Window& window);
   void hand_over(std::shared_ptr<Window> window);
   bool is_over();
   bool is_reading_over() const { return stop.stop_requested() || is_abandoned; }
@@ -182,6 +183,8 @@ std::exception_ptr BatchIterator::State::read_until_over() {
   std::list<std::shared_ptr<Window>> begun;
   std::shared_ptr<Window> planned;
   std::exception_ptr error;
+  // What threads inflate in; windows are inflated one at a time.
+  const auto scratch = budget.take(core->inflating_bytes);
   const std::int64_t room = std::max(budget.limit() - core->inflating_bytes, budget.limit() / 4);
   WindowSizer sizer(*core->collection, {plan, first, step, n_batches()},
                     {room, core->caches_everything});
@@ -189,9 +192,9 @@ std::exception_ptr BatchIterator::State::read_until_over() {
   const auto begin_more = [&] {
     while (!error && has_room_ahead(begun.empty())) {
       if (!planned) {
-        auto plans = sizer.next_window();
-        if (plans.empty()) return;
-        planned = make_window(std::move(plans));
+        auto batches = sizer.next_window();
+        if (batches.empty()) return;
+        planned = make_window(std::move(batches));
       }
       if (!admit_window(*planned, begun.empty())) return;
       begin_window(*planned);
@@ -206,7 +209,7 @@ std::exception_ptr BatchIterator::State::read_until_over() {
       error = std::current_exception();  // comes after the windows that are begun
     }
     if (begun.empty() || is_over()) return error;
-    begun.front()->wait(*core->counters);
+    finish_window(*begun.front());
     hand_over(std::move(begun.front()));
     begun.pop_front();
   }
@@ -230,13 +233,11 @@ bool BatchIterator::State::is_over() {
   return is_reading_over();
 }
 
-// What is compressed fills the budget with one window.
 bool BatchIterator::State::has_room_ahead(bool waits) {
-  const bool is_compressed = core->collection->inflated_bytes() > 0;
   std::unique_lock lock(mutex);
   const auto has_room = [&] {
     return windows_ahead == 0 ||
-           (!is_compressed && windows_ahead < kMaxWindowsAhead && bytes_ahead < kReadAheadBytes);
+           (windows_ahead < kMaxWindowsAhead && bytes_ahead < kReadAheadBytes);
   };
   if (waits) changed.wait(lock, [&] { return is_reading_over() || has_room(); });
   return !is_reading_over() && has_room();
@@ -244,8 +245,7 @@ bool BatchIterator::State::has_room_ahead(bool waits) {
 
 // Takes what the window needs from the budget. Windows further ahead leave half of it to others.
 bool BatchIterator::State::admit_window(Window& window, bool waits) {
-  const std::int64_t bytes =
-      window.plan_fetch_bytes() + window.list_bytes() + core->inflating_bytes;
+  const std::int64_t bytes = window.plan().bytes_held + window.list_bytes();
   if (waits) {
     window.lease = wait_for_bytes(bytes, true);
     return !is_over();
@@ -258,7 +258,16 @@ bool BatchIterator::State::admit_window(Window& window, bool waits) {
 }
 
 void BatchIterator::State::begin_window(Window& window) {
-  window.fetch(
+  window.begin({.stop = stop.get_token()}, *core->counters);
+  const std::lock_guard lock(mutex);
+  ++windows_ahead;
+  bytes_ahead += window.bytes_used();
+  changed.notify_all();
+}
+
+void BatchIterator::State::finish_window(Window& window) {
+  window.wait(*core->counters);
+  window.finish(
       [&](std::int64_t tasks, const std::function<void(std::int64_t)>& task) {
         pool->parallel_for(
             tasks,
@@ -269,12 +278,8 @@ void BatchIterator::State::begin_window(Window& window) {
             core->inflating_threads);
       },
       *core->counters);
-  // What was planned is what scattered rows need at most; and inflating is over.
+  // What was planned is what scattered rows need at most.
   if (window.lease.bytes() > 0) window.lease.set(window.bytes_held() + window.list_bytes());
-  const std::lock_guard lock(mutex);
-  ++windows_ahead;
-  bytes_ahead += window.bytes_used();
-  changed.notify_all();
 }
 
 void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
@@ -283,8 +288,8 @@ void BatchIterator::State::hand_over(std::shared_ptr<Window> window) {
   changed.notify_all();
 }
 
-std::shared_ptr<Window> BatchIterator::State::make_window(std::vector<sampling::BatchPlan> plans) {
-  auto window = std::make_unique<Window>(*core->collection, std::move(plans));
+std::shared_ptr<Window> BatchIterator::State::make_window(std::vector<LocatedBatch> batches) {
+  auto window = std::make_unique<Window>(*core->collection, std::move(batches));
   {
     const std::lock_guard lock(mutex);
     ++live_windows;

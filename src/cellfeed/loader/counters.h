@@ -19,16 +19,17 @@ struct Counters {
   std::atomic<std::int64_t> nonzeros{0};
   std::atomic<std::int64_t> bytes_read{0};
   std::atomic<std::int64_t> bytes_used{0};
-  std::atomic<std::int64_t> wait_ns{0};       // the consumer, for a batch that was not ready
-  std::atomic<std::int64_t> fetch_ns{0};      // read and inflate
-  std::atomic<std::int64_t> decode_ns{0};     // summed over threads
-  std::atomic<std::int64_t> transform_ns{0};  // summed over threads
+  std::atomic<std::int64_t> wait_ns{0};    // the consumer, for a batch that was not ready
+  std::atomic<std::int64_t> fetch_ns{0};   // read and inflate
   std::atomic<std::int64_t> ready_sum{0};  // batches ready at each next(), for the mean queue depth
   std::atomic<std::int64_t> peak_bytes{0};  // of the memory budget
   std::atomic<std::int64_t> elapsed_ns{
       0};                                  // from each iteration's first next() to its latest batch
   std::atomic<std::int64_t> assembled{0};  // batches that entropy_bits sums over
   std::unique_ptr<std::atomic<double>[]> entropy_bits;
+  // Summed over the threads that decode, which add to them after each slice, away from the rest.
+  alignas(64) std::atomic<std::int64_t> decode_ns{0};
+  std::atomic<std::int64_t> transform_ns{0};
 };
 
 inline std::int64_t now_ns() {

@@ -1,6 +1,5 @@
 #include "cellfeed/loader/first_values.h"
 
-#include <functional>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -45,11 +44,8 @@ void check_first_values(const collection::Collection& collection,
     if (is_in_question(collection.store(place.store).info().value_dtype, dtype, casting))
       rows_of[place.store].push_back(place.row);
   }
-  const auto serially = [](std::int64_t n, const std::function<void(std::int64_t)>& task) {
-    for (std::int64_t i = 0; i < n; ++i) task(i);
-  };
   for (const auto& [store, own] : rows_of)
-    decode(*collection.store(store).fetch(own, serially), dtype, casting);
+    decode(*collection::fetch_rows(collection.store(store), own), dtype, casting);
 }
 
 }  // namespace cellfeed::loader

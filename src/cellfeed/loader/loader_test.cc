@@ -32,7 +32,7 @@ matrix::CsrBlock source_block() {
   return testing::random_csr({.n_rows = kRows, .n_cols = kGenes, .density = 0.3});
 }
 
-// A store whose decode fails at one row, or is slow.
+// A store that fails at one row, or has a slow task for each.
 class TroubledStore final : public testing::ForwardingRowStore {
  public:
   TroubledStore(std::unique_ptr<RowStore> inner, std::int64_t bad_row, int delay_ms,
@@ -41,21 +41,30 @@ class TroubledStore final : public testing::ForwardingRowStore {
         bad_row_(bad_row),
         delay_ms_(delay_ms),
         fetch_bytes_(fetch_bytes) {}
-  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const format::ParallelFor& parallel) const override {
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
     for (const std::int64_t row : rows)
       if (row == bad_row_) throw Error(ErrorKind::kCorruptData, "row is damaged", "troubled");
-    if (delay_ms_ > 0)
-      parallel(static_cast<std::int64_t>(rows.size()), [this](std::int64_t) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms_));
-      });
-    return store_->fetch(rows, parallel);
+    return std::make_unique<Rows>(store_->begin(rows, context), delay_ms_);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return fetch_bytes_ * static_cast<std::int64_t>(rows.size());
+  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return {.bytes_held = fetch_bytes_ * std::ssize(rows)};
   }
 
  private:
+  class Rows final : public testing::ForwardingRows {
+   public:
+    Rows(std::unique_ptr<format::FetchedRows> rows, int delay_ms)
+        : ForwardingRows(std::move(rows)), delay_ms_(delay_ms) {}
+    std::int64_t n_tasks() const override { return delay_ms_ > 0 ? n_rows() : 0; }
+    void run(std::int64_t) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms_));
+    }
+
+   private:
+    const int delay_ms_;
+  };
+
   std::int64_t bad_row_;
   int delay_ms_;
   std::int64_t fetch_bytes_;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/loader/window.h"
+#include "cellfeed/loader/rows_by_store.h"
 #include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/sampling/plan_statistics.h"
 #include "cellfeed/sampling/streaming.h"
@@ -82,7 +82,8 @@ void estimate_bytes(const collection::Collection& cells, const RunSettings& sett
   std::vector<sampling::BatchPlan> group;
   for (std::int64_t k = 0; k < std::min(settings.plan.fetch_factor, plan.n_batches()); ++k)
     plan.batch(k, group.emplace_back());
-  estimate.fetch_bytes = Window(cells, std::move(group)).plan_fetch_bytes();
+  estimate.fetch_bytes =
+      plan_reads(cells, RowsByStore(cells, locate_batches(cells, std::move(group)))).bytes_held;
 }
 
 void advise(const collection::Collection& cells, const RunSettings& settings,

@@ -1,6 +1,6 @@
 // Window: some batches whose rows are read together, so that neighbours coalesce and each
-// compressed chunk is inflated once. Made by the loader's driver; then decoded by any thread, slice
-// by slice. Thread-safe after construction: slices write disjoint parts.
+// compressed chunk is inflated once. Read by one thread, step by step; then decoded by any thread,
+// slice by slice. Thread-safe once it is read: slices write disjoint parts.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,15 @@
 #include "cellfeed/exec/byte_budget.h"
 #include "cellfeed/loader/counters.h"
 #include "cellfeed/loader/row_pipeline.h"
+#include "cellfeed/loader/rows_by_store.h"
+#include "cellfeed/loader/slice_decoder.h"
 #include "cellfeed/matrix/batch.h"
-#include "cellfeed/sampling/plan.h"
 
 namespace cellfeed::loader {
-
-// The rows of one store in one window, in the order of their batches.
-struct StoreRequest {
-  std::int64_t store = 0;
-  std::int64_t last_batch = -1;  // the newest batch with rows here
-  std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> position;  // in the row's batch
-  std::vector<std::int64_t> sizes;     // upper bounds, from FetchedRows
-  std::vector<std::int64_t> place;     // first entry in the batch's buffers
-  std::vector<std::int32_t> counts;    // entries really there
-  std::unique_ptr<collection::FetchedRows> fetched;
-};
-
-// Consecutive rows of one request that belong to one batch.
-struct Piece {
-  std::int32_t request = 0;
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
-// What one thread decodes at a time: pieces [begin, end) of a batch.
-struct Slice {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
 
 struct WindowBatch {
   sampling::BatchPlan plan;
   std::vector<collection::RowPlace> places;  // of each row
-  std::vector<Piece> pieces;
   std::vector<Slice> slices;
   std::int64_t max_nnz = 0;  // the sum of the sizes
   bool past_caches = false;  // its rows are not read again soon
@@ -53,23 +28,30 @@ struct WindowBatch {
 
 class Window {
  public:
-  Window(const collection::Collection& collection, std::vector<sampling::BatchPlan> plans);
+  // Lifetime: the collection outlives it.
+  Window(const collection::Collection& collection, std::vector<LocatedBatch> batches);
 
-  // Memory that reading these rows will hold.
-  std::int64_t plan_fetch_bytes() const;
+  // What reading these rows takes.
+  const collection::ReadPlan& plan() const { return plan_; }
   // Memory of the lists of rows and of where they go.
   std::int64_t list_bytes() const;
-  // Begins to read all stores, and to inflate; reads may be under way when this returns.
-  void fetch(const collection::ParallelFor& parallel, Counters& counters);
-  // Returns when every byte is there. Throws what reading threw, as decoding then does.
-  void wait(Counters& counters) const;
-  std::int64_t bytes_used() const;  // as stored. REQUIRES: fetched
-  std::int64_t bytes_held() const;  // in memory. REQUIRES: fetched
+
+  // The steps of reading, in this order; each throws what its stores throw.
+  // Begins to read from all stores, and waits for none.
+  void begin(const collection::ReadContext& context, Counters& counters);
+  // Returns when every byte is there.
+  void wait(Counters& counters);
+  // Inflates and counts, the tasks of all stores together, and sizes every row.
+  void finish(const collection::ParallelFor& parallel, Counters& counters);
+
+  std::int64_t bytes_used() const { return bytes_used_; }  // as stored. REQUIRES: begun
+  std::int64_t bytes_held() const;                         // in memory. REQUIRES: begun
 
   std::size_t n_batches() const { return batches_.size(); }
   WindowBatch& batch(std::size_t b) { return batches_[b]; }
   const WindowBatch& batch(std::size_t b) const { return batches_[b]; }
-  // Sets where each row of batch b goes; indptr gets the upper bounds. REQUIRES: fetched.
+  // REQUIRES, as all below: finished.
+  // Sets where each row of batch b goes; indptr gets the upper bounds.
   void place_rows(std::size_t b, std::span<std::int64_t> indptr);
   // Decodes one slice of batch b into out.x, rows run through the pipeline.
   void decode_slice(std::size_t b, const Slice& slice, const RowPipeline& pipeline, Casting casting,
@@ -80,17 +62,21 @@ class Window {
   exec::ByteBudget::Lease lease;
 
  private:
-  void add_batch(sampling::BatchPlan plan, std::vector<std::int32_t>& request_of_store);
-  void decode_csr(StoreRequest& request, std::int64_t begin, std::int64_t end, std::size_t b,
-                  const RowPipeline& pipeline, Casting casting, matrix::CsrBlock& block,
-                  Counters& counters);
-  void decode_dense(StoreRequest& request, std::int64_t begin, std::int64_t end, std::size_t b,
-                    const RowPipeline& pipeline, Casting casting, matrix::DenseBlock& block,
-                    Counters& counters);
+  using Part = RowsByStore::Part;
+  using Piece = RowsByStore::Piece;
+  void size_rows();
 
   const collection::Collection& collection_;
-  std::vector<StoreRequest> requests_;
   std::vector<WindowBatch> batches_;
+  RowsByStore rows_;
+  std::vector<Piece> pieces_;  // those of rows_, cut where slices end
+  collection::ReadPlan plan_;
+  std::vector<std::unique_ptr<collection::FetchedRows>> fetched_;  // of each part
+  std::int64_t bytes_used_ = 0;
+  // Of each row, in the order of rows_.
+  std::vector<std::int64_t> sizes_;   // upper bounds, from FetchedRows
+  std::vector<std::int64_t> place_;   // first entry in the batch's buffers
+  std::vector<std::int32_t> counts_;  // entries really there
 };
 
 }  // namespace cellfeed::loader

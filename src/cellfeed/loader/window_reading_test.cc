@@ -10,6 +10,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/loader/batch_iterator.h"
+#include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/sampling/streaming.h"
 #include "cellfeed/testing/random_csr.h"
 #include "cellfeed/testing/slow_row_store.h"
@@ -62,7 +63,7 @@ class PendingRows final : public testing::ForwardingRows {
     if (!is_finished_) --reads_.unfinished;
     --reads_.live;
   }
-  void wait() const override {
+  void wait() override {
     std::unique_lock lock(reads_.mutex);
     reads_.changed.wait_for(lock, std::chrono::seconds(10),
                             [this] { return number_ < reads_.may_end; });
@@ -87,12 +88,13 @@ class PendingStore final : public testing::ForwardingRowStore {
     info_.inflated_bytes = reads_->inflated_bytes;
   }
   const format::StoreInfo& info() const override { return info_; }
-  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const format::ParallelFor& parallel) const override {
-    return std::make_unique<PendingRows>(store_->fetch(rows, parallel), reads_);
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
+    return std::make_unique<PendingRows>(store_->begin(rows, context), reads_);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return std::ssize(rows) * reads_->row_bytes;
+  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return {.bytes_held = std::ssize(rows) * reads_->row_bytes,
+            .bytes_inflated = reads_->inflated_bytes > 0 ? std::ssize(rows) : 0};
   }
 
  private:
@@ -102,17 +104,24 @@ class PendingStore final : public testing::ForwardingRowStore {
 
 class WindowReading : public ::testing::Test {
  protected:
-  BatchIterator& start(std::int64_t memory_budget = std::int64_t{1} << 30) {
+  static std::unique_ptr<format::RowStore> memory_store() {
+    return format::memory::make_memory_store(format::memory::make_stored_csr(
+        testing::random_csr({.n_rows = kRows, .n_cols = 30, .density = 0.3})));
+  }
+  // Of the rows whose reads are under way; with others, in random order, of as many plain stores.
+  BatchIterator& start(std::int64_t memory_budget = std::int64_t{1} << 30,
+                       std::int64_t n_plain = 0) {
     std::vector<std::unique_ptr<format::RowStore>> stores;
-    const std::shared_ptr<const format::RowStore> memory =
-        format::memory::make_memory_store(format::memory::make_stored_csr(
-            testing::random_csr({.n_rows = kRows, .n_cols = 30, .density = 0.3})));
-    stores.push_back(std::make_unique<PendingStore>(memory, shared_));
+    stores.push_back(std::make_unique<PendingStore>(memory_store(), shared_));
+    for (std::int64_t i = 0; i < n_plain; ++i) stores.push_back(memory_store());
+    const std::int64_t n_rows = (n_plain + 1) * kRows;
+    std::shared_ptr<const sampling::Strategy> order = std::make_shared<sampling::Streaming>(n_rows);
+    if (n_plain > 0) order = std::make_shared<sampling::BlockShuffling>(n_rows, 1);
     const auto cells = std::make_shared<const collection::Collection>(
         std::move(stores), collection::CollectionOptions{});
     core_ = make_loader_core(cells, {.memory_budget = memory_budget, .threads = 2});
-    const sampling::Plan plan(std::make_shared<sampling::Streaming>(kRows),
-                              {.batch_size = kBatch, .fetch_factor = 1}, 0, 0);
+    const sampling::Plan plan(order, {.batch_size = kBatch, .fetch_factor = n_plain > 0 ? 16 : 1},
+                              0, 0);
     iterator_ = std::make_unique<BatchIterator>(core_, plan);
     return *iterator_;
   }
@@ -208,6 +217,8 @@ TEST_F(WindowReading, ABudgetOfLessThanAWindowReadsOneAtATime) {
   EXPECT_EQ(reads_.most_unfinished, 1);
 }
 
+// Windows of compressed rows take most of the room, so that the next is begun when the last is
+// decoded.
 TEST_F(WindowReading, CompressedFilesAreReadOneWindowAhead) {
   reads_.inflated_bytes = std::int64_t{1} << 40;
   reads_.row_bytes = kLargeRow;
@@ -215,6 +226,18 @@ TEST_F(WindowReading, CompressedFilesAreReadOneWindowAhead) {
   std::int64_t n = 0;
   EXPECT_EQ(drain(&n), kRows);
   EXPECT_EQ(reads_.most_unfinished, 1);
+}
+
+// Nor does one compressed file among others keep their windows from being read ahead.
+TEST_F(WindowReading, ACompressedFileAmongOthersIsReadAheadWithThem) {
+  reads_.inflated_bytes = std::int64_t{1} << 40;
+  reads_.may_end = 1;
+  start(std::int64_t{1} << 30, 9);
+  const std::int64_t rows = poll();
+  EXPECT_TRUE(reads_.wait_until_begun(4));
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  EXPECT_EQ(rows + drain(&n), 10 * kRows);
 }
 
 TEST_F(WindowReading, AFailedReadComesAfterTheBatchesBeforeIt) {
@@ -234,6 +257,58 @@ TEST_F(WindowReading, AbandonedReadsAreAllTakenBack) {
     iterator_.reset();
     EXPECT_TRUE(are_all_taken_back());
   }
+}
+
+// Stores that each answer after 20 ms: a window waits for the slowest, not for their sum.
+std::shared_ptr<const collection::Collection> slow_cells(std::int64_t n_stores) {
+  const auto latency = std::chrono::milliseconds(20);
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  for (std::int64_t s = 0; s < n_stores; ++s)
+    stores.push_back(std::make_unique<testing::SlowRowStore>(
+        format::memory::make_memory_store(format::memory::make_stored_csr(
+            testing::random_csr({.n_rows = 20, .n_cols = 30, .density = 0.3}))),
+        testing::SlowStoreOptions{.min_fetch_latency = latency,
+                                  .max_fetch_latency = latency,
+                                  .max_decode_latency = std::chrono::microseconds(0)}));
+  return std::make_shared<const collection::Collection>(std::move(stores),
+                                                        collection::CollectionOptions{});
+}
+
+constexpr std::int64_t kSlowStores = 50;
+
+TEST(SlowStores, TheirLatenciesPassTogether) {
+  const auto core = make_loader_core(slow_cells(kSlowStores), {.threads = 2});
+  const sampling::Plan plan(std::make_shared<sampling::BlockShuffling>(kSlowStores * 20, 1),
+                            {.batch_size = kSlowStores * 20, .fetch_factor = 1}, 0, 0);
+  auto best = std::chrono::steady_clock::duration::max();
+  for (int round = 0; round < 5 && best > std::chrono::milliseconds(60); ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    BatchIterator iterator(core, plan);
+    std::shared_ptr<LoadedBatch> batch;
+    ASSERT_EQ(iterator.next(10'000, &batch), BatchIterator::Status::kReady);
+    EXPECT_EQ(batch->batch().n_rows(), kSlowStores * 20);
+    best = std::min(best, std::chrono::steady_clock::now() - start);
+  }
+  EXPECT_LT(best, std::chrono::milliseconds(60));
+  EXPECT_GE(best, std::chrono::milliseconds(20));
+}
+
+TEST(SlowStores, AreNotWaitedForOnceNobodyWantsTheirRows) {
+  const auto latency = std::chrono::seconds(20);
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(std::make_unique<testing::SlowRowStore>(
+      format::memory::make_memory_store(format::memory::make_stored_csr(testing::random_csr())),
+      testing::SlowStoreOptions{.min_fetch_latency = latency, .max_fetch_latency = latency}));
+  const auto core = make_loader_core(std::make_shared<const collection::Collection>(
+                                         std::move(stores), collection::CollectionOptions{}),
+                                     {.threads = 2});
+  const auto start = std::chrono::steady_clock::now();
+  {
+    BatchIterator iterator(core, {std::make_shared<sampling::Streaming>(100), {}, 0, 0});
+    std::shared_ptr<LoadedBatch> batch;
+    EXPECT_EQ(iterator.next(20, &batch), BatchIterator::Status::kWaiting);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "cellfeed/loader/window_size.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
-
-#include "cellfeed/loader/window.h"
 
 namespace cellfeed::loader {
 namespace {
@@ -21,29 +21,34 @@ constexpr double kWorthwhile = 0.8;
 
 }  // namespace
 
-std::vector<sampling::BatchPlan> WindowSizer::next_window() {
-  std::vector<sampling::BatchPlan> window;
-  if (next_ == batches_.size) return window;
+std::vector<LocatedBatch> WindowSizer::next_window() {
+  if (next_ == batches_.size) return {};
   const std::size_t n = choose_size();
   plan_ahead(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    window.push_back(std::move(ahead_.front().plan));
-    ahead_.pop_front();
-  }
+  const auto end = ahead_.begin() + static_cast<std::ptrdiff_t>(n);
+  std::vector<LocatedBatch> window(std::make_move_iterator(ahead_.begin()),
+                                   std::make_move_iterator(end));
+  ahead_.erase(ahead_.begin(), end);
+  bytes_.erase(bytes_.begin(),
+               bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(n, bytes_.size())));
   next_ += static_cast<std::int64_t>(n);
   return window;
 }
 
 std::size_t WindowSizer::choose_size() {
-  const std::size_t left = n_left();
   const auto asked =
       static_cast<std::size_t>(std::max<std::int64_t>(batches_.plan.options().fetch_factor, 1));
-  if (cells_.inflated_bytes() == 0) return std::min(asked, left);
-  if (room_.keeps_chunks) return std::min({asked, left, kMaxKeptWindowBatches});
+  const std::size_t left = n_left();
+  const std::size_t group = std::min(asked, left);
+  if (cells_.inflated_bytes() == 0) return group;
+  if (room_.keeps_chunks) return std::min(group, kMaxKeptWindowBatches);
+  const Work work = work_of(group);
+  if (work.inflated_rows == 0) return group;
   const double overlapping = kOverlapping * static_cast<double>(room_.bytes);
   const double at_most = kAtMost * static_cast<double>(room_.bytes);
   std::size_t n = part_of_group(overlapping, at_most);
-  if (n < n_left_in_group()) return n;
+  // A window of many batches makes all of them wait; it helps those of its rows that are inflated.
+  if (n < n_left_in_group() || 2 * work.inflated_rows < work.rows) return n;
   while (n < left) {
     const std::size_t more = std::min(2 * n, left);
     if (bytes(more) > overlapping) break;
@@ -88,43 +93,44 @@ std::size_t WindowSizer::n_left_in_group() const {
 
 void WindowSizer::plan_ahead(std::size_t n) {
   while (ahead_.size() < n) {
-    const std::int64_t number = next_ + static_cast<std::int64_t>(ahead_.size());
-    PlannedBatch& planned = ahead_.emplace_back();
-    batches_.plan.batch(batches_.first + number * batches_.step, planned.plan);
+    const std::int64_t number = next_ + std::ssize(ahead_);
+    sampling::BatchPlan plan;
+    batches_.plan.batch(batches_.first + number * batches_.step, plan);
+    ahead_.push_back(locate_batch(cells_, std::move(plan)));
   }
 }
 
 double WindowSizer::bytes(std::size_t n) {
   plan_ahead(n);
-  double bytes = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    PlannedBatch& planned = ahead_[i];
-    if (planned.bytes < 0) planned.bytes = Window(cells_, {planned.plan}).plan_fetch_bytes();
-    bytes += static_cast<double>(planned.bytes);
+  while (bytes_.size() < n)
+    bytes_.push_back(
+        plan_reads(cells_, RowsByStore(cells_, {&ahead_[bytes_.size()], 1})).bytes_held);
+  return std::accumulate(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(n), 0.0,
+                         [](double sum, std::int64_t b) { return sum + static_cast<double>(b); });
+}
+
+WindowSizer::Work WindowSizer::work_of(std::size_t n) {
+  plan_ahead(n);
+  const RowsByStore rows(cells_, std::span(ahead_).first(n));
+  Work work;
+  for (const RowsByStore::Part& part : rows.parts) {
+    const format::RowStore& store = cells_.store(part.store);
+    const std::int64_t n_rows = part.end - part.begin;
+    const std::int64_t inflated = store.plan(rows.rows_of(part)).bytes_inflated;
+    work.rows += n_rows;
+    if (inflated > 0) {
+      work.inflated_rows += n_rows;
+      work.bytes += static_cast<double>(inflated);
+    } else {
+      work.bytes += static_cast<double>(n_rows) * static_cast<double>(store.info().bytes_on_disk) /
+                    static_cast<double>(store.info().n_rows);
+    }
   }
-  return bytes;
+  return work;
 }
 
 bool WindowSizer::saves_inflating(std::size_t smaller, std::size_t larger) {
-  return inflated_per_row(larger) <= kWorthwhile * inflated_per_row(smaller);
-}
-
-// Rows that a window inflates for each one that is read, about.
-double WindowSizer::inflated_per_row(std::size_t n) {
-  plan_ahead(n);
-  std::vector<std::pair<std::int32_t, std::int64_t>> chunks;
-  for (std::size_t i = 0; i < n; ++i)
-    for (const std::int64_t row : ahead_[i].plan.rows) {
-      const collection::RowPlace place = cells_.locate(row);
-      chunks.emplace_back(place.store, place.row / cells_.store(place.store).info().rows_per_chunk);
-    }
-  const auto n_rows = static_cast<double>(chunks.size());
-  std::sort(chunks.begin(), chunks.end());
-  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-  double inflated = 0;
-  for (const auto& [store, chunk] : chunks)
-    inflated += static_cast<double>(cells_.store(store).info().rows_per_chunk);
-  return inflated / n_rows;
+  return work_of(larger).per_row() <= kWorthwhile * work_of(smaller).per_row();
 }
 
 }  // namespace cellfeed::loader

@@ -1,14 +1,14 @@
 // WindowSizer: how many batches of a plan are read as one window. Compressed files gain from many:
-// each chunk is inflated once a window. Reads nothing. Not thread-safe: an iterator has its own.
+// each chunk is inflated once a window. Reads no rows. Not thread-safe: an iterator has its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/loader/rows_by_store.h"
 #include "cellfeed/sampling/plan.h"
 
 namespace cellfeed::loader {
@@ -35,13 +35,16 @@ class WindowSizer {
               const WindowRoom& room)
       : cells_(cells), batches_(batches), room_(room) {}
 
-  // Plans of the batches of the next window, the first from number 0; empty after the last.
-  std::vector<sampling::BatchPlan> next_window();
+  // The batches of the next window, the first from number 0; empty after the last.
+  std::vector<LocatedBatch> next_window();
 
  private:
-  struct PlannedBatch {
-    sampling::BatchPlan plan;
-    std::int64_t bytes = -1;  // that reading it takes; -1: not asked yet
+  // What reading some batches together takes.
+  struct Work {
+    std::int64_t rows = 0;
+    std::int64_t inflated_rows = 0;  // that lie in compressed chunks
+    double bytes = 0;                // of those chunks whole, and of the other rows
+    double per_row() const { return bytes / static_cast<double>(rows); }
   };
 
   std::size_t choose_size();
@@ -49,15 +52,17 @@ class WindowSizer {
   std::size_t n_left() const;
   std::size_t n_left_in_group() const;
   void plan_ahead(std::size_t n);
+  Work work_of(std::size_t n);
   double bytes(std::size_t n);
-  double inflated_per_row(std::size_t n);
   bool saves_inflating(std::size_t smaller, std::size_t larger);
 
   const collection::Collection& cells_;
   const BatchSequence batches_;
   const WindowRoom room_;
   std::int64_t next_ = 0;
-  std::deque<PlannedBatch> ahead_;  // from next_ on
+  // From next_ on: the batches, and the memory that reading each takes, where it was asked for.
+  std::vector<LocatedBatch> ahead_;
+  std::vector<std::int64_t> bytes_;
   // What was found for the first windows; an order is the same everywhere.
   std::optional<bool> half_is_worse_;
   std::optional<bool> more_is_better_;

@@ -27,38 +27,45 @@ class ChunkedStore final : public testing::ForwardingRowStore {
       : ForwardingRowStore(format::memory::make_memory_store(format::memory::make_stored_csr(
             testing::random_csr({.n_rows = kRows, .n_cols = 4, .density = 0.3})))),
         info_(store_->info()) {
-    info_.rows_per_chunk = is_compressed ? kChunkRows : 1;
     info_.inflated_bytes = is_compressed ? kRows * kRowBytes : 0;
   }
   const format::StoreInfo& info() const override { return info_; }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return kRowBytes * static_cast<std::int64_t>(rows.size());
+  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    std::set<std::int64_t> chunks;
+    for (const std::int64_t row : rows) chunks.insert(row / kChunkRows);
+    return {.bytes_held = is_compressed() ? kRowBytes * std::ssize(rows) : 0,
+            .bytes_inflated = is_compressed() ? std::ssize(chunks) * kChunkRows * kRowBytes : 0};
   }
+  bool is_compressed() const { return info_.inflated_bytes > 0; }
 
  private:
   format::StoreInfo info_;
 };
 
-std::shared_ptr<const collection::Collection> cells(bool is_compressed = true) {
+// For each store: whether it is compressed.
+using Stores = std::vector<bool>;
+
+std::shared_ptr<const collection::Collection> cells(const Stores& compressed) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
-  stores.push_back(std::make_unique<ChunkedStore>(is_compressed));
+  for (const bool is_compressed : compressed)
+    stores.push_back(std::make_unique<ChunkedStore>(is_compressed));
   return std::make_shared<const collection::Collection>(std::move(stores),
                                                         collection::CollectionOptions{});
 }
 
-sampling::Plan plan_of(std::int64_t block, std::int64_t fetch) {
+sampling::Plan plan_of(std::int64_t block, std::int64_t fetch, std::int64_t n_stores = 1) {
   std::shared_ptr<const sampling::Strategy> strategy;
   if (block == 0)
-    strategy = std::make_shared<sampling::Streaming>(kRows);
+    strategy = std::make_shared<sampling::Streaming>(n_stores * kRows);
   else
-    strategy = std::make_shared<sampling::BlockShuffling>(kRows, block);
+    strategy = std::make_shared<sampling::BlockShuffling>(n_stores * kRows, block);
   return {strategy, {.batch_size = kBatch, .fetch_factor = fetch}, 1, 0};
 }
 
 // Batches of each window of an epoch, taken by this step.
 std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom room,
-                                       bool is_compressed = true, std::int64_t step = 1) {
-  const auto collection = cells(is_compressed);
+                                       const Stores& compressed = {true}, std::int64_t step = 1) {
+  const auto collection = cells(compressed);
   const BatchSequence batches{plan, 0, step, (plan.n_batches() + step - 1) / step};
   std::vector<std::int64_t> sizes;
   sampling::BatchPlan expected;
@@ -69,7 +76,7 @@ std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom ro
     sizes.push_back(std::ssize(window));
     for (std::int64_t i = 0; i < std::ssize(window); ++i) {
       plan.batch((next + i) * step, expected);
-      EXPECT_EQ(window[i].rows, expected.rows);
+      EXPECT_EQ(window[i].plan.rows, expected.rows);
     }
   }
   EXPECT_TRUE(sizer.next_window().empty());
@@ -80,7 +87,16 @@ std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom ro
 WindowRoom room_for(std::int64_t n_batches) { return {n_batches * kBatch * kRowBytes}; }
 
 TEST(WindowSizeTest, FetchGroupsWhereNothingIsInflated) {
-  EXPECT_EQ(window_sizes(plan_of(8, 16), {1}, false), std::vector<std::int64_t>(8, 16));
+  EXPECT_EQ(window_sizes(plan_of(8, 16), {1}, {false}), std::vector<std::int64_t>(8, 16));
+}
+
+TEST(WindowSizeTest, FetchGroupsWhereLittleIsInflated) {
+  EXPECT_EQ(window_sizes(plan_of(1, 16, 4), room_for(100), {false, true, false, false}),
+            std::vector<std::int64_t>(32, 16));
+  // In storage order first three plain stores, and then a compressed one: room is used there.
+  EXPECT_EQ(window_sizes(plan_of(0, 16, 4), room_for(200), {false, false, false, true}),
+            (std::vector<std::int64_t>{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
+                                       16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 64, 64}));
 }
 
 TEST(WindowSizeTest, ChunksThatAreKeptNeedNoLargeWindows) {
@@ -114,7 +130,7 @@ TEST(WindowSizeTest, TrueRandomOrderFillsTheRoom) {
 }
 
 TEST(WindowSizeTest, ABatchInFourOfAWorker) {
-  window_sizes(plan_of(16, 32), room_for(15), true, 4);
+  window_sizes(plan_of(16, 32), room_for(15), {true}, 4);
 }
 
 }  // namespace

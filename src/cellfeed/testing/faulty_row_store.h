@@ -14,11 +14,14 @@
 namespace cellfeed::testing {
 
 struct StoreFaults {
-  std::optional<std::int64_t> fail_at_fetch =
-      std::nullopt;  // the nth fetch (from 0) and all later ones throw kIo
+  // The nth fetch (from 0) and all later ones throw kIo when they begin, are waited for, or run
+  // a task, which each then has.
+  std::optional<std::int64_t> fail_at_fetch = std::nullopt;
+  std::optional<std::int64_t> fail_at_wait = std::nullopt;
+  std::optional<std::int64_t> fail_at_task = std::nullopt;
   std::optional<std::int64_t> bad_row = std::nullopt;  // decoding this row throws kCorruptData
-  std::optional<std::int64_t> short_row =
-      std::nullopt;  // this row decodes to one entry less than sized, as with duplicates
+  // This row decodes to one entry less than sized, as with duplicates.
+  std::optional<std::int64_t> short_row = std::nullopt;
 };
 
 class FaultyRowStore final : public ForwardingRowStore {
@@ -26,12 +29,11 @@ class FaultyRowStore final : public ForwardingRowStore {
   FaultyRowStore(std::shared_ptr<const format::RowStore> store, const StoreFaults& faults)
       : ForwardingRowStore(std::move(store)), faults_(faults) {}
 
-  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const format::ParallelFor& parallel) const override {
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
     const std::int64_t number = n_fetches_++;
-    if (faults_.fail_at_fetch && number >= *faults_.fail_at_fetch)
-      throw_error(ErrorKind::kIo, info().path, "planted fault at fetch: {}", number);
-    return std::make_unique<FaultyRows>(store_->fetch(rows, parallel), *this,
+    fail_from(faults_.fail_at_fetch, number, "fetch");
+    return std::make_unique<FaultyRows>(store_->begin(rows, context), *this, number,
                                         std::vector<std::int64_t>(rows.begin(), rows.end()));
   }
 
@@ -39,8 +41,23 @@ class FaultyRowStore final : public ForwardingRowStore {
   class FaultyRows final : public ForwardingRows {
    public:
     FaultyRows(std::unique_ptr<format::FetchedRows> fetched, const FaultyRowStore& store,
-               std::vector<std::int64_t> rows)
-        : ForwardingRows(std::move(fetched)), store_(store), row_numbers_(std::move(rows)) {}
+               std::int64_t number, std::vector<std::int64_t> rows)
+        : ForwardingRows(std::move(fetched)),
+          store_(store),
+          number_(number),
+          row_numbers_(std::move(rows)) {}
+
+    void wait() override {
+      store_.fail_from(store_.faults_.fail_at_wait, number_, "wait");
+      rows_->wait();
+    }
+    std::int64_t n_tasks() const override {
+      return rows_->n_tasks() + (store_.faults_.fail_at_task ? 1 : 0);
+    }
+    void run(std::int64_t task) override {
+      if (task < rows_->n_tasks()) return rows_->run(task);
+      store_.fail_from(store_.faults_.fail_at_task, number_, "task");
+    }
 
     void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
       const auto& faults = store_.faults_;
@@ -56,8 +73,14 @@ class FaultyRowStore final : public ForwardingRowStore {
 
    private:
     const FaultyRowStore& store_;
+    const std::int64_t number_;
     std::vector<std::int64_t> row_numbers_;
   };
+
+  void fail_from(std::optional<std::int64_t> first, std::int64_t number, const char* step) const {
+    if (first && number >= *first)
+      throw_error(ErrorKind::kIo, info().path, "planted fault at {}: {}", step, number);
+  }
 
   StoreFaults faults_;
   mutable std::atomic<std::int64_t> n_fetches_{0};

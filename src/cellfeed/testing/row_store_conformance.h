@@ -110,7 +110,7 @@ namespace conformance {
 
 inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& block,
                         const std::vector<std::int64_t>& rows, DType dtype = DType::kF64) {
-  const auto fetched = store.fetch(rows, format::run_serially);
+  const auto fetched = format::fetch_rows(store, rows);
   ASSERT_EQ(fetched->n_rows(), std::ssize(rows));
   const DecodedRows expected = expected_rows(block, rows);
   // No row of the block holds a gene twice, so the sizes are exact.
@@ -120,7 +120,9 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   EXPECT_EQ(sizes, expected_sizes);
   EXPECT_EQ(decode_rows(*fetched, dtype), expected);
   EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
-  EXPECT_LE(fetched->bytes_held(), store.plan_fetch_bytes(rows));
+  const format::ReadPlan plan = store.plan(rows);
+  EXPECT_LE(fetched->bytes_held(), plan.bytes_held);
+  EXPECT_GE(plan.bytes_inflated, 0);
   EXPECT_GE(fetched->bytes_read(), 0);
 }
 
@@ -184,7 +186,7 @@ inline void opens_without_rows(const RowStoreFactory& make) {
   expect_rows(*store, block, {});
   expect_error(ErrorKind::kOutOfRange, [&] {
     const std::int64_t row = 0;
-    store->fetch({&row, 1}, format::run_serially);
+    store->begin({&row, 1});
   });
   EXPECT_EQ(store->read_obs(0, 0)->num_rows(), 0);
 }
@@ -220,7 +222,7 @@ inline void refuses_to_lose_precision(const RowStoreFactory& make) {
   std::get<matrix::Buffer<std::int64_t>>(block.values)[0] = (std::int64_t{1} << 53) + 1;
   const auto store = make(block, DType::kI64);
   const std::vector<std::int64_t> rows{0, 1};
-  const auto fetched = store->fetch(rows, format::run_serially);
+  const auto fetched = format::fetch_rows(*store, rows);
   expect_error(ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF32); }, "row 0");
   expect_error(
       ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF64); }, "9007199254740993");
@@ -238,22 +240,20 @@ inline void keeps_fractions_nan_and_infinity(const RowStoreFactory& make) {
   values[3] = std::numeric_limits<float>::quiet_NaN();
   const auto store = make(block, DType::kF32);
   const std::vector<std::int64_t> rows{0};
-  const auto read = decode_rows(*store->fetch(rows, format::run_serially), DType::kF32);
+  const auto read = decode_rows(*format::fetch_rows(*store, rows), DType::kF32);
   EXPECT_EQ(read.values[0][0], static_cast<double>(0.1f));
   EXPECT_EQ(read.values[0][1], -1.5);
   EXPECT_TRUE(std::isinf(read.values[0][2]));
   EXPECT_TRUE(std::isnan(read.values[0][3]));
   expect_error(ErrorKind::kPrecision,
-               [&] { decode_rows(*store->fetch(rows, format::run_serially), DType::kI32); });
+               [&] { decode_rows(*format::fetch_rows(*store, rows), DType::kI32); });
 }
 
 inline void refuses_rows_out_of_range(const RowStoreFactory& make) {
   const auto store = make(random_csr({.n_rows = 10}), DType::kF32);
   for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{10}, std::int64_t{1} << 62}) {
     const std::vector<std::int64_t> rows{0, bad};
-    expect_error(
-        ErrorKind::kOutOfRange, [&] { store->fetch(rows, format::run_serially); },
-        std::to_string(bad));
+    expect_error(ErrorKind::kOutOfRange, [&] { store->begin(rows); }, std::to_string(bad));
   }
   expect_error(ErrorKind::kOutOfRange, [&] { store->read_obs(0, 11); });
   expect_error(ErrorKind::kOutOfRange, [&] { store->read_obs(5, 4); });
@@ -274,7 +274,7 @@ inline void serves_many_threads(const RowStoreFactory& make) {
     threads.emplace_back([&, t] {
       for (std::uint64_t round = 0; round < 3; ++round) {
         const auto rows = random_rows(300, 64, t * 100 + round);
-        const auto fetched = store->fetch(rows, parallel);
+        const auto fetched = format::fetch_rows(*store, rows, parallel);
         EXPECT_EQ(decode_rows(*fetched), expected_rows(block, rows));
       }
     });
@@ -284,7 +284,7 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make, bool pa
   const auto block = random_csr({.n_rows = 200, .seed = 6});
   const auto store = make(block, DType::kF32);
   const auto rows = random_rows(200, 128, 7);
-  const auto fetched = store->fetch(rows, format::run_serially);
+  const auto fetched = format::fetch_rows(*store, rows);
   std::vector<std::int64_t> sizes(128), place(129, 0);
   fetched->sizes(sizes);
   for (int i = 0; i < 128; ++i) place[i + 1] = place[i] + sizes[i];
@@ -321,32 +321,60 @@ inline void keeps_fetched_rows_apart(const RowStoreFactory& make) {
   const auto block = random_csr({.n_rows = 100, .seed = 8});
   const auto store = make(block, DType::kF32);
   const std::vector<std::int64_t> first{1, 2, 3}, second{99, 2};
-  const auto a = store->fetch(first, format::run_serially);
-  const auto b = store->fetch(second, format::run_serially);
+  const auto a = format::fetch_rows(*store, first);
+  const auto b = format::fetch_rows(*store, second);
   EXPECT_EQ(decode_rows(*b), expected_rows(block, second));
   EXPECT_EQ(decode_rows(*a), expected_rows(block, first));
 }
 
-inline void hands_on_errors_of_parallel(const RowStoreFactory& make) {
-  const auto block = random_csr();
+// Steps of two fetches between one another, tasks from the last to the first.
+inline void takes_steps_in_any_order(const RowStoreFactory& make) {
+  const auto block = random_csr({.n_rows = 300, .seed = 9});
   const auto store = make(block, DType::kF32);
-  const std::vector<std::int64_t> rows{1, 2};
-  bool has_failed = false;
-  const auto failing = [&](std::int64_t n, const std::function<void(std::int64_t)>&) {
-    has_failed = n > 0;
-    if (has_failed) throw Error(ErrorKind::kCancelled, "stopped");
-  };
-  const auto fetch = [&] { store->fetch(rows, failing)->wait(); };
-  // Stores that run no tasks have nothing to hand on: the first fetch says which kind this is.
-  try {
-    fetch();
-    EXPECT_FALSE(has_failed) << "the store swallowed the error of its tasks";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
-    EXPECT_TRUE(has_failed);
-    expect_error(ErrorKind::kCancelled, fetch, "stopped");
+  const auto first = random_rows(300, 200, 1), second = random_rows(300, 200, 2);
+  const auto a = store->begin(first);
+  const auto b = store->begin(second);
+  b->wait();
+  a->wait();
+  a->wait();  // again is legal
+  for (const auto* rows : {&b, &a})
+    for (std::int64_t task = (*rows)->n_tasks(); task-- > 0;) (*rows)->run(task);
+  a->prefetch(0, a->n_rows());
+  EXPECT_EQ(decode_rows(*a), expected_rows(block, first));
+  EXPECT_EQ(decode_rows(*b), expected_rows(block, second));
+}
+
+// Rows that are let go after a step leave nothing half done.
+inline void may_be_dropped_after_any_step(const RowStoreFactory& make) {
+  const auto block = random_csr({.n_rows = 300, .seed = 10});
+  const auto store = make(block, DType::kF32);
+  const auto rows = random_rows(300, 200, 3);
+  store->begin(rows);
+  store->begin(rows)->wait();
+  {
+    const auto fetched = store->begin(rows);
+    fetched->wait();
+    for (std::int64_t task = 0; task < fetched->n_tasks(); task += 2) fetched->run(task);
   }
-  expect_rows(*store, block, rows);  // and what failed left nothing half done
+  expect_rows(*store, block, rows);
+}
+
+// What is stopped ends with kCancelled, or as if nobody had asked.
+inline void ends_or_goes_on_when_stopped(const RowStoreFactory& make) {
+  const auto block = random_csr({.n_rows = 50, .seed = 11});
+  const auto store = make(block, DType::kF32);
+  const auto rows = random_rows(50, 40, 4);
+  std::stop_source stop;
+  stop.request_stop();
+  try {
+    const auto fetched = store->begin(rows, {.stop = stop.get_token()});
+    fetched->wait();
+    for (std::int64_t task = 0; task < fetched->n_tasks(); ++task) fetched->run(task);
+    EXPECT_EQ(decode_rows(*fetched), expected_rows(block, rows));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCancelled) << error.what();
+  }
+  expect_rows(*store, block, rows);
 }
 
 inline void tells_obs_and_var_by_name(const RowStoreFactory& make) {
@@ -401,7 +429,9 @@ inline bool register_row_store_conformance(const std::string& name, const RowSto
       {"ServesManyThreads", conformance::serves_many_threads},
       {"DecodesDisjointRangesAtOnce", conformance::decodes_disjoint_ranges_at_once},
       {"KeepsFetchedRowsApart", conformance::keeps_fetched_rows_apart},
-      {"HandsOnErrorsOfParallel", conformance::hands_on_errors_of_parallel},
+      {"TakesStepsInAnyOrder", conformance::takes_steps_in_any_order},
+      {"MayBeDroppedAfterAnyStep", conformance::may_be_dropped_after_any_step},
+      {"EndsOrGoesOnWhenStopped", conformance::ends_or_goes_on_when_stopped},
       {"TellsObsAndVarByName", conformance::tells_obs_and_var_by_name},
   };
   for (const auto& [title, check] : checks)

@@ -57,7 +57,7 @@ inline std::string column_bytes(const matrix::FixedColumn& column) {
 inline std::string row_bytes(const format::RowStore& store) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(store.info().n_rows));
   std::iota(rows.begin(), rows.end(), 0);
-  const auto fetched = store.fetch(rows, format::run_serially);
+  const auto fetched = format::fetch_rows(store, rows);
   std::vector<std::int64_t> place(rows.size() + 1, 0);
   fetched->sizes(std::span(place).subspan(1));
   std::partial_sum(place.begin(), place.end(), place.begin());

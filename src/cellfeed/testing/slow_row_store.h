@@ -1,21 +1,28 @@
-// SlowRowStore: a double that answers correctly but late. Thread-safe.
+// SlowRowStore: a double that answers correctly but late, or not at all once it is stopped.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/format/row_store.h"
 
 namespace cellfeed::testing {
 
 struct SlowStoreOptions {
   std::uint64_t seed = 0;
-  std::chrono::microseconds max_fetch_latency{500};  // each fetch waits between 0 and this
+  // The bytes of each fetch are there between these after it began.
+  std::chrono::microseconds min_fetch_latency{0};
+  std::chrono::microseconds max_fetch_latency{500};
   std::chrono::microseconds max_decode_latency{100};
 };
 
@@ -26,12 +33,12 @@ class ForwardingRowStore : public format::RowStore {
       : store_(std::move(store)) {}
   const format::StoreInfo& info() const override { return store_->info(); }
   const matrix::GeneAxis& genes() const override { return store_->genes(); }
-  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const format::ParallelFor& parallel) const override {
-    return store_->fetch(rows, parallel);
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
+    return store_->begin(rows, context);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return store_->plan_fetch_bytes(rows);
+  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return store_->plan(rows);
   }
   void release_pages() const override { store_->release_pages(); }
   void set_cache_bytes(std::int64_t bytes) const override { store_->set_cache_bytes(bytes); }
@@ -53,7 +60,12 @@ class ForwardingRows : public format::FetchedRows {
  public:
   explicit ForwardingRows(std::unique_ptr<format::FetchedRows> rows) : rows_(std::move(rows)) {}
   std::int64_t n_rows() const override { return rows_->n_rows(); }
-  void wait() const override { rows_->wait(); }
+  void wait() override { rows_->wait(); }
+  std::int64_t n_tasks() const override { return rows_->n_tasks(); }
+  void run(std::int64_t task) override { rows_->run(task); }
+  void prefetch(std::int64_t begin, std::int64_t end) const override {
+    rows_->prefetch(begin, end);
+  }
   void sizes(std::span<std::int64_t> nnz) const override { rows_->sizes(nnz); }
   void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
     rows_->decode(begin, end, sink);
@@ -72,10 +84,12 @@ class SlowRowStore final : public ForwardingRowStore {
                         const SlowStoreOptions& options = {})
       : ForwardingRowStore(std::move(store)), options_(options) {}
 
-  std::unique_ptr<format::FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                             const format::ParallelFor& parallel) const override {
-    std::this_thread::sleep_for(next_latency(options_.max_fetch_latency));
-    return std::make_unique<SlowRows>(store_->fetch(rows, parallel), *this);
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
+    const auto latency = options_.min_fetch_latency +
+                         next_latency(options_.max_fetch_latency - options_.min_fetch_latency);
+    return std::make_unique<SlowRows>(store_->begin(rows, context), *this, context.stop,
+                                      std::chrono::steady_clock::now() + latency);
   }
   // Fetches and decodes so far.
   std::int64_t calls() const { return n_calls_.load(); }
@@ -83,8 +97,21 @@ class SlowRowStore final : public ForwardingRowStore {
  private:
   class SlowRows final : public ForwardingRows {
    public:
-    SlowRows(std::unique_ptr<format::FetchedRows> rows, const SlowRowStore& store)
-        : ForwardingRows(std::move(rows)), store_(store) {}
+    SlowRows(std::unique_ptr<format::FetchedRows> rows, const SlowRowStore& store,
+             std::stop_token stop, std::chrono::steady_clock::time_point ready_at)
+        : ForwardingRows(std::move(rows)),
+          store_(store),
+          stop_(std::move(stop)),
+          ready_at_(ready_at) {}
+    void wait() override {
+      std::mutex mutex;
+      std::condition_variable_any stopped;
+      std::unique_lock lock(mutex);
+      stopped.wait_until(lock, stop_, ready_at_, [] { return false; });
+      if (stop_.stop_requested())
+        throw_error(ErrorKind::kCancelled, store_.info().path, "reading was stopped");
+      rows_->wait();
+    }
     void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
       std::this_thread::sleep_for(store_.next_latency(store_.options_.max_decode_latency));
       rows_->decode(begin, end, sink);
@@ -92,6 +119,8 @@ class SlowRowStore final : public ForwardingRowStore {
 
    private:
     const SlowRowStore& store_;
+    const std::stop_token stop_;
+    const std::chrono::steady_clock::time_point ready_at_;
   };
 
   // SplitMix64 of the call's number: a seed gives the same latencies whatever the threads do.

@@ -143,26 +143,33 @@ class ArrayRows {
   matrix::Buffer<std::byte> kept_;
 };
 
+struct RowPlaces;
+
 class CsrRows final : public FetchedRows {
  public:
   CsrRows(const CsrMatrix& matrix, const ChunkCache& cache, std::vector<std::int64_t> rows,
           std::vector<EntryRange> ranges)
       : matrix_(matrix),
+        cache_(cache),
         rows_(std::move(rows)),
         ranges_(std::move(ranges)),
         indices_(matrix.indices(), cache, ranges_),
         values_(matrix.data(), cache, ranges_) {
     for (const EntryRange& range : ranges_) n_entries_ += range.end - range.begin;
+    read_rows_ahead();
+    read_chunks_ahead();
   }
 
-  // Has the rows' bytes read into the map, where they are decoded from it.
-  void read_ahead();
-  void inflate(const ChunkCache& cache, const ParallelFor& parallel);
-
   std::int64_t n_rows() const override { return std::ssize(rows_); }
+  std::int64_t n_tasks() const override { return std::ssize(tasks_); }
+  void run(std::int64_t task) override {
+    const auto& [array, slot] = tasks_[task];
+    bytes_inflated_ += array->fill(slot, cache_);
+  }
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < ranges_.size(); ++i) nnz[i] = ranges_[i].end - ranges_[i].begin;
   }
+  void prefetch(std::int64_t begin, std::int64_t end) const override;
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
   std::int64_t bytes_read() const override {
     if (bytes_ahead_ > 0) return bytes_inflated_ + bytes_ahead_;
@@ -175,21 +182,28 @@ class CsrRows final : public FetchedRows {
   std::int64_t bytes_held() const override { return indices_.bytes_held() + values_.bytes_held(); }
 
  private:
+  void find(std::int64_t i, RowPlaces& places) const;
+  // Has the rows' bytes read into the map, where they are decoded from it.
+  void read_rows_ahead();
+  // Lists the chunks to inflate, and has them read.
+  void read_chunks_ahead();
   std::int64_t bytes_of(const StoredArray& array) const {
     return n_entries_ * static_cast<std::int64_t>(dtype_bytes(array.dtype()));
   }
 
   const CsrMatrix& matrix_;
+  const ChunkCache& cache_;
   std::vector<std::int64_t> rows_;
   std::vector<EntryRange> ranges_;
   ArrayRows indices_;
   ArrayRows values_;
+  std::vector<std::pair<ArrayRows*, std::size_t>> tasks_;
   std::int64_t n_entries_ = 0;
-  std::int64_t bytes_inflated_ = 0;
+  std::atomic<std::int64_t> bytes_inflated_{0};  // as stored
   std::int64_t bytes_ahead_ = 0;
 };
 
-void CsrRows::read_ahead() {
+void CsrRows::read_rows_ahead() {
   const io::ReadAhead* ahead = matrix_.file().ahead();
   std::vector<const ArrayRows*> mapped;
   for (const ArrayRows* array : {&indices_, &values_})
@@ -209,44 +223,60 @@ void CsrRows::read_ahead() {
       });
 }
 
-void CsrRows::inflate(const ChunkCache& cache, const ParallelFor& parallel) {
-  std::vector<std::pair<ArrayRows*, std::size_t>> tasks;
+void CsrRows::read_chunks_ahead() {
   for (ArrayRows* array : {&indices_, &values_})
-    for (const std::size_t slot : array->slots_to_fill()) tasks.emplace_back(array, slot);
-  if (tasks.empty()) return;
-  if (const io::ReadAhead* ahead = matrix_.file().ahead())
-    ahead->ask(std::ssize(tasks), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-      const auto& [array, slot] = tasks[i];
-      if (!array->is_cached(slot, cache)) ranges.push_back(array->stored_range(slot));
-    });
-  std::atomic<std::int64_t> bytes{0};
-  parallel(std::ssize(tasks), [&](std::int64_t i) {
-    const auto& [array, slot] = tasks[i];
-    bytes += array->fill(slot, cache);
+    for (const std::size_t slot : array->slots_to_fill()) tasks_.emplace_back(array, slot);
+  const io::ReadAhead* ahead = matrix_.file().ahead();
+  if (ahead == nullptr || tasks_.empty()) return;
+  ahead->ask(n_tasks(), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+    const auto& [array, slot] = tasks_[i];
+    if (!array->is_cached(slot, cache_)) ranges.push_back(array->stored_range(slot));
   });
-  bytes_inflated_ = bytes.load();
+}
+
+// Where a row and the next one lie. Of each thread, so that rows few at a time allocate nothing.
+struct RowPlaces {
+  std::vector<RowPiece> indices;
+  std::vector<RowPiece> values;
+};
+
+void CsrRows::find(std::int64_t i, RowPlaces& places) const {
+  places.indices.clear();
+  places.values.clear();
+  indices_.append_pieces(i, places.indices);
+  values_.append_pieces(i, places.values);
+}
+
+void CsrRows::prefetch(std::int64_t begin, std::int64_t end) const {
+  static thread_local RowPlaces places;
+  const auto ask = [](std::span<const RowPiece> pieces, std::int64_t width) {
+    for (const RowPiece& piece : pieces)
+      for (std::int64_t at = 0; at < piece.length * width; at += 64)
+        __builtin_prefetch(piece.data + at);
+  };
+  for (std::int64_t i = begin; i < end; ++i) {
+    find(i, places);
+    ask(places.indices, indices_.width());
+    ask(places.values, values_.width());
+  }
 }
 
 void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+  static thread_local RowPlaces row, next;
   const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  std::vector<RowPiece> indices, values, next_indices, next_values;
-  const auto find_pieces = [&](std::int64_t i) {
-    next_indices.clear();
-    next_values.clear();
-    if (i == n_rows()) return;
-    indices_.append_pieces(i, next_indices);
-    values_.append_pieces(i, next_values);
-  };
-  find_pieces(begin);
+  if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
-    indices.swap(next_indices);
-    values.swap(next_values);
-    // Past the end too: whoever decodes these rows decodes the next ones soon.
-    find_pieces(i + 1);
+    std::swap(row, next);
+    if (i + 1 < end) {
+      find(i + 1, next);
+    } else {
+      next.indices.clear();
+      next.values.clear();
+    }
     sink.counts[i] = matrix_.decoder().decode(
-        rows_[i], indices, values, sink.dtype, sink.casting, sink.indices + sink.place[i],
+        rows_[i], row.indices, row.values, sink.dtype, sink.casting, sink.indices + sink.place[i],
         static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
-        {next_indices, next_values, sink.past_caches});
+        {next.indices, next.values, sink.past_caches});
   }
   publish_row_copies(sink.past_caches);
 }
@@ -260,31 +290,28 @@ std::vector<EntryRange> ranges_of(const CsrMatrix& matrix, std::span<const std::
 
 }  // namespace
 
-std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
-                                            std::span<const std::int64_t> rows,
-                                            const ParallelFor& parallel) {
-  auto fetched = std::make_unique<CsrRows>(
+std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+                                            std::span<const std::int64_t> rows) {
+  return std::make_unique<CsrRows>(
       matrix, cache, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
-  fetched->read_ahead();
-  fetched->inflate(cache, parallel);
-  return fetched;
 }
 
-std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, const ChunkCache& cache,
-                                  std::span<const std::int64_t> rows) {
+ReadPlan plan_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+                       std::span<const std::int64_t> rows) {
   constexpr auto kRowBytes =
       static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
-  std::int64_t entry_bytes = 0;
-  for (const StoredArray* array : {&matrix.indices(), &matrix.data()})
-    if (array->is_compressed() && !cache.keeps_whole())
-      entry_bytes += static_cast<std::int64_t>(dtype_bytes(array->dtype()));
-  std::int64_t bytes = std::ssize(rows) * kRowBytes;
-  if (entry_bytes == 0) return bytes;
-  for (const std::int64_t row : rows) {
-    const EntryRange range = matrix.row_entries(row);
-    bytes += (range.end - range.begin) * entry_bytes;
+  ReadPlan plan{.bytes_held = std::ssize(rows) * kRowBytes};
+  if (!matrix.indices().is_compressed() && !matrix.data().is_compressed()) return plan;
+  const std::vector<EntryRange> ranges = ranges_of(matrix, rows);
+  for (const StoredArray* array : {&matrix.indices(), &matrix.data()}) {
+    if (!array->is_compressed()) continue;
+    plan.bytes_inflated += std::ssize(chunks_of(*array, ranges)) * array->chunk_bytes();
+    if (cache.keeps_whole()) continue;
+    for (const EntryRange& range : ranges)
+      plan.bytes_held +=
+          (range.end - range.begin) * static_cast<std::int64_t>(dtype_bytes(array->dtype()));
   }
-  return bytes;
+  return plan;
 }
 
 }  // namespace cellfeed::format::h5ad

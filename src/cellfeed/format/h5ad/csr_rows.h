@@ -12,14 +12,12 @@
 
 namespace cellfeed::format::h5ad {
 
-// Lifetime: matrix outlives the result. Each compressed chunk that is not in the cache is inflated
-// once, by `parallel`.
-std::unique_ptr<FetchedRows> fetch_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
-                                            std::span<const std::int64_t> rows,
-                                            const ParallelFor& parallel);
+// Its tasks inflate one chunk each, unless the cache has it. Lifetime: matrix and cache outlive the
+// result.
+std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+                                            std::span<const std::int64_t> rows);
 
-// Upper bound of the memory that the result will hold, but for what the cache holds.
-std::int64_t plan_csr_fetch_bytes(const CsrMatrix& matrix, const ChunkCache& cache,
-                                  std::span<const std::int64_t> rows);
+ReadPlan plan_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+                       std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::h5ad

@@ -113,7 +113,7 @@ std::string make_file(const TempDir& directory, const Parts& parts, const Storag
 }
 
 testing::DecodedRows read_rows(const RowStore& store, std::vector<std::int64_t> rows) {
-  return testing::decode_rows(*store.fetch(rows, run_serially));
+  return testing::decode_rows(*fetch_rows(store, rows));
 }
 
 const testing::DecodedRows kExpected{{{0, 3}, {}, {1, 2, 3}}, {{1, 2}, {}, {3, 4, 5}}};
@@ -214,13 +214,13 @@ TEST(H5adFileTest, InflatesEachChunkOncePerFetch) {
     tasks += n;
     run_serially(n, task);
   };
-  store->fetch(rows, counting);
+  fetch_rows(*store, rows, counting);
   EXPECT_EQ(tasks, 2);  // one of data, one of indices
-  store->fetch(rows, counting);
+  fetch_rows(*store, rows, counting);
   EXPECT_EQ(tasks, 4);  // nothing kept
   const auto caching = open_h5ad(store->info().path);
-  caching->fetch(rows, counting);
-  caching->fetch(rows, counting);
+  fetch_rows(*caching, rows, counting);
+  fetch_rows(*caching, rows, counting);
   EXPECT_EQ(tasks, 6);  // the second fetch finds both in the cache
 }
 

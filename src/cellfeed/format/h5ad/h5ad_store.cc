@@ -27,13 +27,13 @@ class H5adStore final : public RowStore {
 
   const StoreInfo& info() const override { return info_; }
   const matrix::GeneAxis& genes() const override { return genes_; }
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext&) const override {
     file_->require_unchanged();
-    return fetch_csr_rows(matrix_, cache_, rows, parallel);
+    return begin_csr_rows(matrix_, cache_, rows);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return plan_csr_fetch_bytes(matrix_, cache_, rows);
+  ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return plan_csr_rows(matrix_, cache_, rows);
   }
   void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
   void release_pages() const override { file_->release_pages(); }

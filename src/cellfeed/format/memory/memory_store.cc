@@ -60,15 +60,15 @@ class MemoryStore final : public RowStore {
               std::string path);
   const StoreInfo& info() const override { return info_; }
   const matrix::GeneAxis& genes() const override { return genes_; }
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor&) const override {
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext&) const override {
     for (const std::int64_t row : rows)
       if (row < 0 || row >= rows_.n_rows)
         throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", row,
                     rows_.n_rows);
     return std::make_unique<MemoryRows>(*this, rows);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t>) const override { return 0; }
+  ReadPlan plan(std::span<const std::int64_t>) const override { return {}; }
   std::vector<std::string> obs_names() const override {
     std::vector<std::string> names = obs_->schema()->field_names();
     names.erase(names.begin());

@@ -29,9 +29,9 @@ TEST(FaultyRowStoreTest, FailsWhereItIsTold) {
   const testing::FaultyRowStore store(make_memory_store(make_stored_csr(testing::random_csr())),
                                       {.fail_at_fetch = 1, .bad_row = 7});
   const std::vector<std::int64_t> rows{3, 7};
-  const auto fetched = store.fetch(rows, run_serially);
+  const auto fetched = fetch_rows(store, rows);
   testing::expect_error(ErrorKind::kCorruptData, [&] { testing::decode_rows(*fetched); }, "row: 7");
-  testing::expect_error(ErrorKind::kIo, [&] { store.fetch(rows, run_serially); });
+  testing::expect_error(ErrorKind::kIo, [&] { fetch_rows(store, rows); });
 }
 
 template <typename T>
@@ -54,7 +54,7 @@ testing::DecodedRows read_all(const RowStore& store, DType dtype = DType::kF64,
                               Casting casting = Casting::kExact) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(store.info().n_rows));
   std::iota(rows.begin(), rows.end(), 0);
-  return testing::decode_rows(*store.fetch(rows, run_serially), dtype, casting);
+  return testing::decode_rows(*fetch_rows(store, rows), dtype, casting);
 }
 
 TEST(RowDecoderTest, SortsIndicesWithTheirValues) {

@@ -35,18 +35,18 @@ std::int64_t copy_nonzero(const float* values, std::int64_t n, std::int32_t* ind
 
 class DenseRows final : public FetchedRows {
  public:
-  DenseRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows,
-            const ParallelFor& parallel)
+  DenseRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows)
       : file_(std::move(file)), rows_(rows.begin(), rows.end()), nnz_(rows.size()) {
     for (const std::int64_t row : rows_) file_->row(row);
     file_->read_ahead(rows_);
-    parallel((n_rows() + kRowsPerTask - 1) / kRowsPerTask, [&](std::int64_t task) {
-      for (std::int64_t i = task * kRowsPerTask; i < std::min(n_rows(), (task + 1) * kRowsPerTask);
-           ++i) {
-        file_->check(rows_[i]);
-        nnz_[i] = count_nonzero(file_->row(rows_[i]), file_->n_cols());
-      }
-    });
+  }
+  std::int64_t n_tasks() const override { return (n_rows() + kRowsPerTask - 1) / kRowsPerTask; }
+  void run(std::int64_t task) override {
+    const std::int64_t end = std::min(n_rows(), (task + 1) * kRowsPerTask);
+    for (std::int64_t i = task * kRowsPerTask; i < end; ++i) {
+      file_->check(rows_[i]);
+      nnz_[i] = count_nonzero(file_->row(rows_[i]), file_->n_cols());
+    }
   }
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(rows_.size()); }
   void sizes(std::span<std::int64_t> nnz) const override {
@@ -156,10 +156,9 @@ void DenseFile::check(std::int64_t row) const {
   word.fetch_or(bit, std::memory_order_release);
 }
 
-std::unique_ptr<FetchedRows> fetch_dense(std::shared_ptr<const DenseFile> file,
-                                         std::span<const std::int64_t> rows,
-                                         const ParallelFor& parallel) {
-  return std::make_unique<DenseRows>(std::move(file), rows, parallel);
+std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
+                                         std::span<const std::int64_t> rows) {
+  return std::make_unique<DenseRows>(std::move(file), rows);
 }
 
 }  // namespace cellfeed::format::shard

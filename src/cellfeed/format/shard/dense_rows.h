@@ -57,9 +57,8 @@ class DenseFile {
   mutable std::vector<std::atomic<std::uint64_t>> checked_;  // a bit for each block
 };
 
-// Counts the non-zeros of each row, in parallel. Lifetime: keeps the file open.
-std::unique_ptr<FetchedRows> fetch_dense(std::shared_ptr<const DenseFile> file,
-                                         std::span<const std::int64_t> rows,
-                                         const ParallelFor& parallel);
+// Its tasks count the non-zeros of some rows each. Lifetime: keeps the file open.
+std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
+                                         std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::shard

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -22,7 +21,6 @@ namespace {
 constexpr std::int64_t kMaxGapBytes = 8 << 10;
 constexpr std::int64_t kMaxReadBytes = 1 << 20;
 constexpr std::size_t kEntriesAhead = 16;
-constexpr std::int64_t kRecordsAhead = 4;
 
 // Entries of 4 bytes that a decoder with room may overwrite.
 constexpr std::int64_t kOverrunEntries = 16;
@@ -53,9 +51,14 @@ class PackedRows final : public FetchedRows {
   }
 
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
-  void wait() const override;
+  void wait() override {
+    if (reads_) reads_->wait();
+  }
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < records_.size(); ++i) nnz[i] = records_[i].nnz;
+  }
+  void prefetch(std::int64_t begin, std::int64_t end) const override {
+    for (std::int64_t i = begin; i < end; ++i) prefetch(i);
   }
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
   std::int64_t bytes_read() const override { return bytes_read_; }
@@ -82,9 +85,7 @@ class PackedRows final : public FetchedRows {
   std::vector<std::int64_t> rows_;
   std::vector<RecordView> records_;
   io::ReadBuffer buffer_;  // of the reads, back to back; the last record may over-read its padding
-  mutable std::mutex mutex_;
-  mutable std::atomic<bool> is_waiting_for_reads_{false};
-  std::unique_ptr<io::PendingReads> reads_;  // guarded by mutex_; goes before the buffer
+  std::unique_ptr<io::PendingReads> reads_;  // goes before the buffer
   std::int64_t bytes_read_ = 0;
   std::int64_t bytes_used_ = 0;
 };
@@ -119,15 +120,6 @@ void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
     records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
   }
   reads_ = file_->reads()->begin_read_many(requests);
-  is_waiting_for_reads_ = reads_ != nullptr;
-}
-
-void PackedRows::wait() const {
-  if (!is_waiting_for_reads_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(mutex_);
-  if (!is_waiting_for_reads_.load(std::memory_order_relaxed)) return;
-  reads_->wait();
-  is_waiting_for_reads_.store(false, std::memory_order_release);
 }
 
 void PackedRows::read_ahead() {
@@ -203,8 +195,6 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* i
 
 void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   if (begin == end) return;
-  wait();
-  for (std::int64_t i = begin; i < std::min(end, begin + kRecordsAhead); ++i) prefetch(i);
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
     in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
@@ -221,8 +211,7 @@ void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool i
   const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
-    // Past the end too: whoever decodes these rows decodes the next ones soon.
-    if (i + kRecordsAhead < n_rows()) prefetch(i + kRecordsAhead);
+    if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
     const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
     decode_row(i, sink, sink.indices + sink.place[i],
                static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
@@ -243,9 +232,9 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
     values.reset(static_cast<std::size_t>(nnz * value_bytes));
     decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
     UpcomingBytes upcoming;
-    if (i + kRecordsAhead < n_rows())
-      upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRecordsAhead].bytes),
-                  static_cast<std::int64_t>(records_[i + kRecordsAhead].length)};
+    if (i + kRowsAhead < end)
+      upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRowsAhead].bytes),
+                  static_cast<std::int64_t>(records_[i + kRowsAhead].length)};
     copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
                reinterpret_cast<std::byte*>(sink.indices + sink.place[i]), upcoming, true);
     copy_bytes(values.data(), nnz * value_bytes,
@@ -308,7 +297,7 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
   return {kRecordsOffset + begin, end - begin - kChecksumBytes, nnz};
 }
 
-std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
+std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
                                           std::span<const std::int64_t> rows) {
   return std::make_unique<PackedRows>(std::move(file), rows);
 }

@@ -71,9 +71,9 @@ class CellsFile {
 };
 
 // Lifetime: keeps the file open.
-std::unique_ptr<FetchedRows> fetch_packed(std::shared_ptr<const CellsFile> file,
+std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
                                           std::span<const std::int64_t> rows);
-// Memory that fetch_packed of these rows holds at most.
+// Memory that begin_packed of these rows holds at most.
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::shard

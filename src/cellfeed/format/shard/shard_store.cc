@@ -77,12 +77,12 @@ class PackedShard final : public ShardStore {
   PackedShard(DirectoryPtr directory, const ShardEntry& shard,
               std::shared_ptr<const CellsFile> file)
       : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor&) const override {
-    return fetch_packed(file_, rows);
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext&) const override {
+    return begin_packed(file_, rows);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t> rows) const override {
-    return plan_packed_bytes(*file_, rows);
+  ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return {.bytes_held = plan_packed_bytes(*file_, rows)};
   }
   void release_pages() const override { file_->release_pages(); }
 
@@ -94,11 +94,11 @@ class DenseShard final : public ShardStore {
  public:
   DenseShard(DirectoryPtr directory, const ShardEntry& shard, std::shared_ptr<const DenseFile> file)
       : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
-  std::unique_ptr<FetchedRows> fetch(std::span<const std::int64_t> rows,
-                                     const ParallelFor& parallel) const override {
-    return fetch_dense(file_, rows, parallel);
+  std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
+                                     const ReadContext&) const override {
+    return begin_dense(file_, rows);
   }
-  std::int64_t plan_fetch_bytes(std::span<const std::int64_t>) const override { return 0; }
+  ReadPlan plan(std::span<const std::int64_t>) const override { return {}; }
   void release_pages() const override { file_->release_pages(); }
 
  private:

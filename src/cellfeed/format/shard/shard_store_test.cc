@@ -31,7 +31,7 @@ struct Decoded {
 };
 
 Decoded read_rows(const RowStore& store, const std::vector<std::int64_t>& rows) {
-  const auto fetched = store.fetch(rows, run_serially);
+  const auto fetched = fetch_rows(store, rows);
   std::vector<std::int64_t> sizes(rows.size());
   fetched->sizes(sizes);
   Decoded out;
@@ -191,7 +191,7 @@ TEST(ShardStore, HoldsNoCells) {
     EXPECT_EQ(stores[0]->read_obs(0, 0)->num_rows(), 0);
     EXPECT_EQ(stores[0]->obs_column("depth").length, 0);
     EXPECT_EQ(stores[0]->obs_column("donor").length, 0);
-    EXPECT_EQ(stores[0]->fetch({}, run_serially)->n_rows(), 0);
+    EXPECT_EQ(fetch_rows(*stores[0], {})->n_rows(), 0);
   }
 }
 
@@ -201,7 +201,7 @@ TEST(ShardStore, RefusesRowsOutside) {
   const auto stores = open_shards(dir.path(), {});
   for (const std::int64_t row : {std::int64_t{-1}, std::int64_t{10}}) {
     const std::vector<std::int64_t> rows{row};
-    EXPECT_THROW(stores[0]->fetch(rows, run_serially), Error);
+    EXPECT_THROW(fetch_rows(*stores[0], rows), Error);
   }
   EXPECT_THROW(stores[0]->read_obs(5, 11), Error);
 }
