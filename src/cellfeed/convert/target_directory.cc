@@ -94,10 +94,11 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
   if (is_rewritten_) is_finished_ = false;
 }
 
-shard::PartialManifest TargetDirectory::open_journal(const std::string& plan) {
+shard::PartialManifest TargetDirectory::open_journal(const std::string& plan,
+                                                     const shard::ResumeOptions& options) {
   const bool is_begun = is_unfinished_ || is_rewritten_;
   if (existing_ == ExistingTarget::kResume && is_begun)
-    return shard::PartialManifest::resume(directory_, plan);
+    return shard::PartialManifest::resume(directory_, plan, options);
   if (existing_ != ExistingTarget::kOverwrite)
     return shard::PartialManifest::start(directory_, plan);
   // A manifest without files still has its generation.

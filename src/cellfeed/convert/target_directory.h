@@ -31,7 +31,8 @@ class TargetDirectory {
   // True when finished shards stay in their place until the new ones are whole.
   bool is_rewritten() const { return is_rewritten_; }
   // REQUIRES: !is_finished().
-  format::shard::PartialManifest open_journal(const std::string& plan);
+  format::shard::PartialManifest open_journal(const std::string& plan,
+                                              const format::shard::ResumeOptions& options);
 
  private:
   io::Directory directory_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -106,22 +107,43 @@ void require_file(const io::Directory& dir, const FileEntry& file) {
               bytes ? "changed" : "removed");
 }
 
-// Where two plans part, for the message.
-std::string first_difference(const std::string& a, const std::string& b) {
-  const auto at = static_cast<std::size_t>(
-      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-  const std::size_t from = at < 30 ? 0 : at - 30;
-  return fmt::format("it had '{}', now there is '{}'", a.substr(from, 80), b.substr(from, 80));
-}
-
 bool has_file(const io::Directory& dir, const FileEntry& file) {
   return dir.file_bytes(file.name) == file.bytes;
 }
 
-// A damaged shard is written again.
-bool is_whole(const io::Directory& dir, const ShardEntry& shard) {
-  return has_file(dir, shard.matrix) && has_file(dir, shard.obs) &&
-         has_file(dir, shard.fixed_obs) && verify_shard(dir.path(), shard).empty();
+// The shards of the journal, up to a line that is torn; what follows was never acknowledged.
+std::vector<ShardEntry> read_shards(std::istream& lines, const std::string& path) {
+  std::vector<ShardEntry> shards;
+  std::string line;
+  while (std::getline(lines, line)) {
+    const auto content = from_line(line, path);
+    if (!content) break;
+    shards.push_back(shard_from_json(*content, path));
+  }
+  return shards;
+}
+
+// Those of which every byte is as it was written; the others are written again.
+std::vector<ShardEntry> whole_shards(const io::Directory& dir, std::vector<ShardEntry> shards,
+                                     const ResumeOptions& options) {
+  std::erase_if(shards, [&](const ShardEntry& shard) {
+    return !has_file(dir, shard.matrix) || !has_file(dir, shard.obs) ||
+           !has_file(dir, shard.fixed_obs);
+  });
+  const std::int64_t n_cells = std::accumulate(
+      shards.begin(), shards.end(), std::int64_t{0},
+      [](std::int64_t sum, const ShardEntry& shard) { return sum + shard.n_cells; });
+  VerifyProgress progress;
+  if (options.progress)
+    progress = [&](std::int64_t done, std::int64_t total) {
+      const double part = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+      options.progress(static_cast<std::int64_t>(part * static_cast<double>(n_cells)), n_cells);
+    };
+  std::set<std::int64_t> damaged;
+  for (const Damage& damage : verify_shards(dir.path(), shards, progress, options.parallel))
+    damaged.insert(damage.shard);
+  std::erase_if(shards, [&](const ShardEntry& shard) { return damaged.contains(shard.shard); });
+  return shards;
 }
 
 void write_lines(const io::Directory& dir, const std::string& lines) {
@@ -131,6 +153,14 @@ void write_lines(const io::Directory& dir, const std::string& lines) {
 }
 
 }  // namespace
+
+std::string first_difference(const std::string& before, const std::string& now) {
+  const auto at = static_cast<std::size_t>(
+      std::mismatch(before.begin(), before.end(), now.begin(), now.end()).first - before.begin());
+  const std::size_t from = at < 30 ? 0 : at - 30;
+  return fmt::format("it had '{}', now there is '{}'", before.substr(from, 80),
+                     now.substr(from, 80));
+}
 
 std::uint64_t plan_fingerprint(const std::string& plan) { return hash_text(plan); }
 
@@ -222,7 +252,8 @@ PartialManifest PartialManifest::start(const io::Directory& dir, const std::stri
   return PartialManifest(std::move(state));
 }
 
-PartialManifest PartialManifest::resume(const io::Directory& dir, const std::string& plan) {
+PartialManifest PartialManifest::resume(const io::Directory& dir, const std::string& plan,
+                                        const ResumeOptions& options) {
   const std::string path = dir.path_of(kPartialManifestName);
   if (dir.file_bytes(kManifestName) && !is_being_rewritten(dir))
     throw_error(ErrorKind::kAlreadyExists, dir.path(),
@@ -245,19 +276,15 @@ PartialManifest PartialManifest::resume(const io::Directory& dir, const std::str
     throw_error(ErrorKind::kInvalidArgument, dir.path(),
                 "this is not the conversion that was interrupted: {}; resume with the same inputs "
                 "and options, or start again with --overwrite",
-                first_difference(head.text("plan"), plan));
+                options.describe_difference(head.text("plan"), plan));
   auto state = std::make_unique<State>();
   state->dir = dir;
   state->plan = plan;
   state->generation = head.count("generation");
   std::string kept = to_line(*first);
-  while (std::getline(file, line)) {
-    const auto content = from_line(line, path);
-    if (!content) break;  // torn; what follows was never acknowledged
-    const ShardEntry shard = shard_from_json(*content, path);
-    if (!is_whole(dir, shard)) continue;
+  for (const ShardEntry& shard : whole_shards(dir, read_shards(file, path), options)) {
     state->finished[shard.shard] = shard;
-    kept += to_line(*content);
+    kept += to_line(shard_to_json(shard));
   }
   io::remove_leftovers_in(dir);
   write_lines(dir, kept);

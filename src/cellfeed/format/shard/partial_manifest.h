@@ -11,10 +11,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/temp_file.h"
@@ -40,6 +42,19 @@ enum class Rewriting { kKeep, kDiscard };
 // replaces). REQUIRES: the directory's lock, and a manifest.
 void remove_leftovers_of_writers(const io::Directory& dir, Rewriting rewriting);
 
+// Where two texts part.
+std::string first_difference(const std::string& before, const std::string& now);
+
+struct ResumeOptions {
+  // What to say of a plan that is not the one that began.
+  std::function<std::string(const std::string& before, const std::string& now)>
+      describe_difference = first_difference;
+  // Finished shards are compared with their checksums; called by one thread of `parallel` at a
+  // time, with cells. What it throws stops it.
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+  ParallelFor parallel = run_serially;
+};
+
 class PartialManifest {
  public:
   // plan: text that decides every byte of the output (sources with fingerprints, shard size,
@@ -51,8 +66,9 @@ class PartialManifest {
   // Continues. Keeps shards of whose three files every byte is as recorded; removes
   // temporary files. Throws kNotFound without a journal, kAlreadyExists when the conversion is
   // finished (compare the manifest's plan_fingerprint), kInvalidArgument when the plan differs
-  // (naming where).
-  static PartialManifest resume(const io::Directory& dir, const std::string& plan);
+  // (naming where), kCancelled where progress does.
+  static PartialManifest resume(const io::Directory& dir, const std::string& plan,
+                                const ResumeOptions& options = {});
   ~PartialManifest();
   PartialManifest(PartialManifest&&) noexcept;
 

@@ -1,134 +1,23 @@
 #include "cellfeed/format/shard/verify.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/checked_file.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/shard_directory.h"
-#include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::int64_t kReadBytes = 1 << 20;
-
-// Collects what tasks on several threads find. Thread-safe.
-class Findings {
- public:
-  Findings(const VerifyProgress& progress, std::int64_t bytes_total)
-      : progress_(progress), bytes_total_(bytes_total) {}
-
-  void add(Damage damage) {
-    const std::lock_guard lock(mutex_);
-    damages_.push_back(std::move(damage));
-  }
-  void advance(std::int64_t bytes) {
-    if (!progress_) return;
-    const std::lock_guard lock(mutex_);
-    bytes_done_ += bytes;
-    progress_(bytes_done_, bytes_total_);
-  }
-  std::vector<Damage> take() {
-    std::sort(damages_.begin(), damages_.end(), [](const Damage& a, const Damage& b) {
-      return std::tie(a.shard, a.file, a.begin) < std::tie(b.shard, b.file, b.begin);
-    });
-    return std::move(damages_);
-  }
-
- private:
-  std::mutex mutex_;
-  const VerifyProgress& progress_;
-  std::int64_t bytes_total_;
-  std::int64_t bytes_done_ = 0;
-  std::vector<Damage> damages_;
-};
-
-// One file under check, opened anew by each task, so that many shards need few descriptors. Read
-// with pread, so that a bad sector is an error and not a signal.
-class CheckedFile {
- public:
-  CheckedFile(std::string name, std::int64_t shard, std::string path, Findings& findings)
-      : name_(std::move(name)),
-        shard_(shard),
-        path_(std::move(path)),
-        findings_(findings),
-        size_(open()->size()) {}
-
-  std::int64_t size() const { return size_; }
-  const std::string& path() const { return path_; }
-  void report(std::int64_t begin, std::int64_t end, std::string what,
-              std::int64_t segment = -1) const {
-    findings_.add({.file = name_,
-                   .shard = shard_,
-                   .segment = segment,
-                   .begin = begin,
-                   .end = end,
-                   .what = std::move(what)});
-  }
-  std::vector<std::byte> read(std::int64_t begin, std::int64_t end) const {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin));
-    open()->read(begin, bytes);
-    findings_.advance(end - begin);
-    return bytes;
-  }
-  // Calls consume with the bytes [begin, end), a piece at a time.
-  template <typename Consume>
-  void scan(std::int64_t begin, std::int64_t end, const Consume& consume) const {
-    std::vector<std::byte> piece(
-        static_cast<std::size_t>(std::min(kReadBytes, std::max<std::int64_t>(end - begin, 0))));
-    if (begin >= end) return;
-    const auto source = open();
-    for (std::int64_t at = begin; at < end; at += kReadBytes) {
-      const std::span<std::byte> part(piece.data(),
-                                      static_cast<std::size_t>(std::min(kReadBytes, end - at)));
-      source->read(at, part);
-      consume(std::span<const std::byte>(part), at);
-      findings_.advance(static_cast<std::int64_t>(part.size()));
-    }
-  }
-  std::uint64_t checksum(std::int64_t begin, std::int64_t end) const {
-    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
-                                                                               XXH3_freeState);
-    XXH3_64bits_reset(hash.get());
-    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t) {
-      XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
-    });
-    return XXH3_64bits_digest(hash.get());
-  }
-  void check_zeros(std::int64_t begin, std::int64_t end, const char* what) const {
-    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t at) {
-      const auto bad = std::find_if(bytes.begin(), bytes.end(),
-                                    [](std::byte byte) { return byte != std::byte{0}; });
-      if (bad != bytes.end())
-        report(at + (bad - bytes.begin()), at + (bad - bytes.begin()) + 1,
-               fmt::format("{} must be zero", what));
-    });
-  }
-
- private:
-  std::unique_ptr<io::ByteSource> open() const {
-    return io::open_local_file(path_, {.access = io::FileAccess::kPread, .threads = 1});
-  }
-
-  std::string name_;
-  std::int64_t shard_;
-  std::string path_;
-  Findings& findings_;
-  std::int64_t size_;
-};
 
 using Task = std::function<void()>;
 
@@ -354,33 +243,52 @@ std::int64_t dense_genes(const ShardEntry& shard) {
   return n_genes;
 }
 
-}  // namespace
-
-std::vector<Damage> verify_shard(const std::string& dir, const ShardEntry& shard) {
-  const VerifyProgress silent;
-  Findings findings(silent, 0);
-  std::vector<Task> tasks;
+// The tasks of a shard that no manifest speaks of yet.
+void plan_shard_alone(const std::string& dir, const ShardEntry& shard, Findings& findings,
+                      std::vector<Task>& tasks) {
   const auto open = [&](const FileEntry& entry) {
     return std::make_shared<const CheckedFile>(entry.name, shard.shard,
                                                (fs::path(dir) / entry.name).string(), findings);
   };
-  try {
-    const auto matrix = open(shard.matrix);
-    if (shard.matrix.name.ends_with(".npy"))
-      plan_dense(matrix, shard, dense_genes(shard), tasks);
-    else
-      plan_cells(matrix, shard, nullptr, tasks);
-    for (const auto* entry : {&shard.obs, &shard.fixed_obs})
-      plan_whole_file(open(*entry), *entry, tasks);
-    for (const Task& task : tasks) task();
-  } catch (const Error& error) {
-    findings.add({.file = shard.matrix.name,
-                  .shard = shard.shard,
-                  .segment = -1,
-                  .begin = 0,
-                  .end = shard.matrix.bytes,
-                  .what = error.what()});
-  }
+  const auto matrix = open(shard.matrix);
+  if (shard.matrix.name.ends_with(".npy"))
+    plan_dense(matrix, shard, dense_genes(shard), tasks);
+  else
+    plan_cells(matrix, shard, nullptr, tasks);
+  for (const auto* entry : {&shard.obs, &shard.fixed_obs})
+    plan_whole_file(open(*entry), *entry, tasks);
+}
+
+}  // namespace
+
+std::vector<Damage> verify_shards(const std::string& dir, std::span<const ShardEntry> shards,
+                                  const VerifyProgress& progress, const ParallelFor& parallel) {
+  std::int64_t total = 0;
+  for (const ShardEntry& shard : shards)
+    total += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+  Findings findings(progress, total);
+  std::vector<std::pair<const ShardEntry*, Task>> tasks;
+  // What cannot be read is as bad as what is damaged.
+  const auto note = [&](const ShardEntry& shard, const std::function<void()>& check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;
+      findings.add({.file = shard.matrix.name,
+                    .shard = shard.shard,
+                    .segment = -1,
+                    .begin = 0,
+                    .end = shard.matrix.bytes,
+                    .what = error.what()});
+    }
+  };
+  for (const ShardEntry& shard : shards)
+    note(shard, [&] {
+      std::vector<Task> own;
+      plan_shard_alone(dir, shard, findings, own);
+      for (Task& task : own) tasks.emplace_back(&shard, std::move(task));
+    });
+  parallel(std::ssize(tasks), [&](std::int64_t i) { note(*tasks[i].first, tasks[i].second); });
   return findings.take();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,10 @@ using VerifyProgress = std::function<void(std::int64_t bytes_done, std::int64_t 
 std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgress& progress = {},
                                      const ParallelFor& parallel = run_serially);
 
-// The same for the files of one shard, whatever else lies there; missing ones are damaged.
-std::vector<Damage> verify_shard(const std::string& dir, const ShardEntry& shard);
+// The same for the files of some shards, whatever else lies there; what is missing or cannot be
+// read is damaged. What progress throws stops it: kCancelled.
+std::vector<Damage> verify_shards(const std::string& dir, std::span<const ShardEntry> shards,
+                                  const VerifyProgress& progress = {},
+                                  const ParallelFor& parallel = run_serially);
 
 }  // namespace cellfeed::format::shard

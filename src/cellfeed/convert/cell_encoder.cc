@@ -1,0 +1,89 @@
+#include "cellfeed/convert/cell_encoder.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::convert {
+
+namespace shard = format::shard;
+
+CellEncoder::CellEncoder(const Sources& sources, shard::Layout layout, DType value_dtype)
+    : sources_(sources), layout_(layout), value_dtype_(value_dtype) {
+  place_genes();
+}
+
+void CellEncoder::set_gene_order(std::vector<std::int64_t> gene_order) {
+  gene_order_ = std::move(gene_order);
+  place_genes();
+}
+
+std::vector<std::string> CellEncoder::gene_names() const {
+  std::vector<std::string> names = sources_.genes().names;
+  for (std::size_t i = 0; i < gene_order_.size(); ++i)
+    names[i] = sources_.genes().names[gene_order_[i]];
+  return names;
+}
+
+void CellEncoder::place_genes() {
+  std::vector<std::int32_t> rank(gene_order_.size());
+  for (std::size_t i = 0; i < rank.size(); ++i) rank[gene_order_[i]] = static_cast<std::int32_t>(i);
+  positions_.clear();
+  std::map<const std::int32_t*, std::shared_ptr<const std::vector<std::int32_t>>> by_map;
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto map = sources_.gene_map(s);
+    auto& positions = by_map[map.data()];
+    if (!positions && !(map.empty() && rank.empty())) {
+      std::vector<std::int32_t> own(sources_.store(s).genes().names.size());
+      for (std::size_t column = 0; column < own.size(); ++column) {
+        const std::int32_t joined = map.empty() ? static_cast<std::int32_t>(column) : map[column];
+        own[column] = joined < 0 || rank.empty() ? joined : rank[joined];
+      }
+      positions = std::make_shared<const std::vector<std::int32_t>>(std::move(own));
+    }
+    positions_.push_back(positions);
+  }
+}
+
+std::int64_t CellEncoder::dense_row_bytes() const {
+  return layout_ == shard::Layout::kDense
+             ? sources_.genes().size() * static_cast<std::int64_t>(sizeof(float))
+             : 0;
+}
+
+std::int64_t CellEncoder::n_genes_left_out() const {
+  std::int64_t most = 0;
+  for (const auto& positions : positions_)
+    if (positions)
+      most = std::max<std::int64_t>(
+          most, std::ranges::count_if(*positions, [](std::int32_t at) { return at < 0; }));
+  return most;
+}
+
+shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std::int64_t> rows) {
+  const auto& store = sources_.store(source);
+  const auto piece = pieces_.acquire();
+  read_rows(store, rows, *piece);
+  if (const auto& positions = positions_[source])
+    renumber_columns(*piece, *positions, sources_.genes().size());
+  shard::CsrSlice slice;
+  slice.indptr = piece->indptr;
+  slice.indices = piece->indices.data();
+  slice.values = piece->values.data();
+  slice.dtype = piece->dtype;
+  shard::RowEncoding encoding;
+  encoding.layout = layout_;
+  encoding.n_genes = sources_.genes().size();
+  encoding.value_dtype = value_dtype_;
+  try {
+    return shard::encode_rows(slice, encoding);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("in the piece that begins with row {}: {}", rows.front(), error.what()),
+                store.info().path);
+  }
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,50 @@
+// CellEncoder: rows of the inputs as shards store them, on the stored gene axis.
+// Thread-safe: encode(). Lifetime: the sources outlive it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/sources.h"
+#include "cellfeed/format/shard/encoded_rows.h"
+
+namespace cellfeed::convert {
+
+class CellEncoder {
+ public:
+  CellEncoder(const Sources& sources, format::shard::Layout layout, DType value_dtype);
+
+  // gene_order: joined column of each stored gene. Once, before encode().
+  void set_gene_order(std::vector<std::int64_t> gene_order);
+  // Joined column of each stored gene; empty: as joined.
+  const std::vector<std::int64_t>& gene_order() const { return gene_order_; }
+  std::vector<std::string> gene_names() const;  // as stored
+
+  DType value_dtype() const { return value_dtype_; }
+  format::shard::Layout layout() const { return layout_; }
+  // Of a dense row; 0 where rows are packed.
+  std::int64_t dense_row_bytes() const;
+  // Of the source that loses most: columns that no shard has.
+  std::int64_t n_genes_left_out() const;
+
+  // Throws what reading and encoding throw, naming the source and its row.
+  format::shard::EncodedRows encode(std::int64_t source, std::span<const std::int64_t> rows);
+
+ private:
+  void place_genes();
+
+  const Sources& sources_;
+  format::shard::Layout layout_;
+  DType value_dtype_;
+  std::vector<std::int64_t> gene_order_;
+  // Per source: its column -> stored position; null where they are the same. Shared between sources
+  // with the same axis.
+  std::vector<std::shared_ptr<const std::vector<std::int32_t>>> positions_;
+  PiecePool pieces_;
+};
+
+}  // namespace cellfeed::convert

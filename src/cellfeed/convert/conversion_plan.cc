@@ -1,0 +1,84 @@
+#include "cellfeed/convert/conversion_plan.h"
+
+#include <arrow/type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cellfeed/format/shard/manifest.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+using Json = nlohmann::json;
+
+std::string text_of(const Json& value) {
+  if (value.is_null()) return "not given";
+  return value.is_string() ? fmt::format("'{}'", value.get<std::string>()) : value.dump();
+}
+
+std::string source_difference(const Json& before, const Json& now) {
+  if (before.size() != now.size())
+    return fmt::format("there were {} inputs, now there are {}", before.size(), now.size());
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::string path = now[i].value("path", "");
+    for (const char* key : {"path", "layer"})
+      if (before[i].value(key, "") != now[i].value(key, ""))
+        return fmt::format("the {} of input {} was '{}', now '{}'", key, i + 1,
+                           before[i].value(key, ""), now[i].value(key, ""));
+    if (before[i] != now[i])
+      return fmt::format("what input {} holds has changed: '{}'", i + 1, path);
+  }
+  return "the inputs have changed";
+}
+
+}  // namespace
+
+// obs names the files, so their paths are part of it too.
+std::string conversion_plan(const ConvertOptions& options, const Sources& sources,
+                            DType value_dtype, const arrow::Schema& obs_schema) {
+  Json plan = {
+      {"writer", 1},
+      {"layout", options.layout == shard::Layout::kDense ? "dense" : "packed"},
+      {"gene_order", options.gene_order == shard::GeneOrder::kMean ? "mean" : "source"},
+      {"shard_size", options.shard_size},
+      {"value_dtype", dtype_name(value_dtype)},
+      {"genes", shard::gene_fingerprint(sources.genes().names)},
+      {"join", options.join},
+      {"obs", obs_schema.ToString()},
+  };
+  if (options.shuffle) plan["shuffle_seed"] = options.seed;
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const auto& store = sources.store(s);
+    plan["sources"].push_back({{"path", store.info().path},
+                               {"layer", store.info().layer},
+                               {"fingerprint", store.fingerprint()},
+                               {"n_cells", store.info().n_rows}});
+  }
+  return plan.dump();
+}
+
+std::string plan_difference(const std::string& before, const std::string& now) {
+  const Json was = Json::parse(before, nullptr, false);
+  const Json is = Json::parse(now, nullptr, false);
+  if (!was.is_object() || !is.is_object()) return "its journal holds another plan";
+  const auto part_of = [](const Json& plan, const char* key) { return plan.value(key, Json()); };
+  try {
+    if (part_of(was, "sources") != part_of(is, "sources"))
+      return source_difference(part_of(was, "sources"), part_of(is, "sources"));
+  } catch (const Json::exception&) {
+    return "its journal holds another plan";
+  }
+  for (const char* key :
+       {"layout", "gene_order", "shard_size", "join", "shuffle_seed", "value_dtype"})
+    if (part_of(was, key) != part_of(is, key))
+      return fmt::format("{} was {}, now {}", key, text_of(part_of(was, key)),
+                         text_of(part_of(is, key)));
+  if (part_of(was, "genes") != part_of(is, "genes")) return "its genes were others";
+  if (part_of(was, "obs") != part_of(is, "obs")) return "its obs columns were others";
+  return "another cellfeed began it";
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,23 @@
+// The plan of a conversion: all that decides the bytes of its shards, as a text that the journal
+// keeps, so that only the same conversion goes on from there.
+#pragma once
+
+#include <string>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/convert/sources.h"
+
+namespace arrow {
+class Schema;
+}
+
+namespace cellfeed::convert {
+
+std::string conversion_plan(const ConvertOptions& options, const Sources& sources,
+                            DType value_dtype, const arrow::Schema& obs_schema);
+
+// What differs between two of them, in the words of the options: "gene_order was mean, now source".
+std::string plan_difference(const std::string& before, const std::string& now);
+
+}  // namespace cellfeed::convert

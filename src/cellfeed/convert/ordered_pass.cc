@@ -1,0 +1,86 @@
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cellfeed/convert/shard_passes.h"
+#include "cellfeed/convert/shard_sequence.h"
+#include "cellfeed/format/shard/obs_schema.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+struct Task {
+  std::int64_t shard = 0;
+  CellTask cells;
+};
+using TaskResult = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
+
+std::vector<Task> make_tasks(const ShardPass& pass,
+                             const std::map<std::int64_t, shard::ShardEntry>& finished) {
+  std::vector<Task> tasks;
+  for (std::int64_t k = 0; k < pass.n_shards(); ++k) {
+    if (finished.contains(k)) continue;
+    const std::int64_t begin = k * pass.shard_size;
+    const std::int64_t end = std::min(pass.sources.n_cells(), begin + pass.shard_size);
+    for (const CellTask& cells : make_cell_tasks(pass.sources, begin, end, pass.task_sizes()))
+      tasks.push_back({k, cells});
+  }
+  return tasks;
+}
+
+TaskResult produce(const ShardPass& pass, const CellTask& task) {
+  const SourceRange& range = task.range;
+  std::vector<std::int64_t> rows(range.n_cells());
+  std::iota(rows.begin(), rows.end(), range.begin);
+  if (task.is_obs)
+    return shard::conform_obs(pass.sources.read_obs(range), pass.spec.obs_schema,
+                              pass.sources.store(range.source).info().path, rows);
+  return pass.encoder.encode(range.source, rows);
+}
+
+}  // namespace
+
+CellTaskSizes ShardPass::task_sizes() const {
+  CellTaskSizes sizes;
+  if (const std::int64_t row_bytes = encoder.dense_row_bytes())
+    sizes.piece_cells =
+        std::clamp<std::int64_t>(sizes.piece_bytes / row_bytes, 1, sizes.piece_cells);
+  return sizes;
+}
+
+std::int64_t ShardPass::plan_bytes(const CellTask& task) const {
+  if (task.is_obs) return plan_obs_bytes(sources, task.range);
+  const std::int64_t decoded = sources.plan_bytes(task.range);
+  const std::int64_t dense_bytes = encoder.dense_row_bytes() * task.range.n_cells();
+  return decoded + (dense_bytes > 0 ? dense_bytes : decoded / 4);
+}
+
+double write_in_order(const ShardPass& pass) {
+  const auto finished = pass.journal.finished();
+  std::int64_t cells_before = 0;
+  for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
+  ProgressMeter meter(pass.progress, "writing shards", pass.sources.n_cells(), cells_before);
+  const std::vector<Task> tasks = make_tasks(pass, finished);
+  ShardSequence writer(pass.spec, pass.shard_size, pass.sources.n_cells(), pass.journal);
+  run_in_order<TaskResult>(
+      pass.pool, std::ssize(tasks), pass.limits,
+      [&](std::int64_t i) { return pass.plan_bytes(tasks[i].cells); },
+      [&](std::int64_t i) { return produce(pass, tasks[i].cells); },
+      [&](std::int64_t i, TaskResult&& result) {
+        if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
+          return writer.append_obs(tasks[i].shard, *obs);
+        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(std::move(result)));
+        pass.pages.passed(tasks[i].cells.range);
+        meter.advance(tasks[i].cells.range.n_cells());
+      },
+      pass.stop);
+  return meter.rate();
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,44 @@
+// The passes that write the shards of a conversion: in the order of the inputs, or shuffled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+
+#include "cellfeed/convert/cell_encoder.h"
+#include "cellfeed/convert/cell_tasks.h"
+#include "cellfeed/convert/ordered_pipeline.h"
+#include "cellfeed/convert/progress.h"
+#include "cellfeed/convert/sources.h"
+#include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/shard_writer.h"
+
+namespace cellfeed::convert {
+
+// What both need. Lifetime: what it refers to outlives the pass.
+struct ShardPass {
+  const Sources& sources;
+  CellEncoder& encoder;
+  exec::ThreadPool& pool;
+  format::shard::PartialManifest& journal;
+  PassedPages& pages;
+  format::shard::ShardSpec spec;  // of every shard, but for its number and first cell
+  std::int64_t shard_size = 0;
+  std::int64_t memory_bytes = 0;  // held by pieces under way
+  PipelineLimits limits;
+  ProgressCallback progress;
+  std::stop_token stop;
+
+  std::int64_t n_shards() const { return (sources.n_cells() + shard_size - 1) / shard_size; }
+  CellTaskSizes task_sizes() const;
+  // What a piece holds while it is read and encoded.
+  std::int64_t plan_bytes(const CellTask& task) const;
+};
+
+// Both write the shards that the journal does not know yet, enter each there, and return cells per
+// second. Throw kCancelled and what reading, encoding and writing throw.
+double write_in_order(const ShardPass& pass);
+double write_shuffled(const ShardPass& pass, std::uint64_t seed);
+
+}  // namespace cellfeed::convert

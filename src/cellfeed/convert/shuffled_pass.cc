@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cellfeed/convert/cell_shuffle.h"
+#include "cellfeed/convert/shard_passes.h"
+#include "cellfeed/convert/shard_sequence.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+struct ScatteredRows {
+  std::vector<BucketSlot> slots;
+  shard::EncodedRows rows;
+};
+using ScatterResult = std::variant<ScatteredRows, std::vector<ObsScatter::Piece>>;
+
+// The first pass of a shuffle.
+void scatter(const ShardPass& pass, CellShuffle& shuffle, std::int64_t cells_before) {
+  ProgressMeter meter(pass.progress, "shuffling cells", pass.sources.n_cells(), cells_before);
+  const std::vector<CellTask> tasks =
+      make_cell_tasks(pass.sources, 0, pass.sources.n_cells(), pass.task_sizes());
+  run_in_order<ScatterResult>(
+      pass.pool, std::ssize(tasks), pass.limits,
+      [&](std::int64_t i) { return pass.plan_bytes(tasks[i]); },
+      [&](std::int64_t i) -> ScatterResult {
+        const SourceRange& range = tasks[i].range;
+        if (tasks[i].is_obs) return shuffle.scatter_obs(range);
+        CellShuffle::WantedRows wanted = shuffle.wanted_rows(range);
+        shard::EncodedRows rows;
+        if (!wanted.rows.empty()) rows = pass.encoder.encode(range.source, wanted.rows);
+        return ScatteredRows{std::move(wanted.slots), std::move(rows)};
+      },
+      [&](std::int64_t i, ScatterResult&& result) {
+        if (auto* obs = std::get_if<std::vector<ObsScatter::Piece>>(&result))
+          return shuffle.add_obs(*obs);
+        const auto& scattered = std::get<ScatteredRows>(result);
+        shuffle.add_rows(scattered.slots, scattered.rows);
+        pass.pages.passed(tasks[i].range);
+        meter.advance(scattered.rows.n_rows());
+      },
+      pass.stop);
+}
+
+CellShuffleSpec shuffle_spec(const ShardPass& pass, std::uint64_t seed) {
+  CellShuffleSpec spec;
+  spec.dir = pass.spec.dir;
+  spec.seed = seed;
+  spec.shard_size = pass.shard_size;
+  spec.is_finished.resize(static_cast<std::size_t>(pass.n_shards()));
+  for (const auto& [number, entry] : pass.journal.finished()) spec.is_finished[number] = true;
+  spec.cell_bytes = pass.encoder.dense_row_bytes();
+  for (std::int64_t s = 0; s < pass.sources.n_sources(); ++s)
+    spec.cell_bytes =
+        std::max(spec.cell_bytes, static_cast<std::int64_t>(pass.sources.row_bytes(s)));
+  spec.memory_bytes = pass.memory_bytes;
+  return spec;
+}
+
+}  // namespace
+
+double write_shuffled(const ShardPass& pass, std::uint64_t seed) {
+  std::int64_t cells_before = 0;
+  for (const auto& [number, entry] : pass.journal.finished()) cells_before += entry.n_cells;
+  ProgressMeter meter(pass.progress, "writing shards", pass.sources.n_cells(), cells_before);
+  if (cells_before == pass.sources.n_cells()) return meter.rate();
+  CellShuffle shuffle(pass.sources, pass.spec.obs_schema, shuffle_spec(pass, seed));
+  scatter(pass, shuffle, cells_before);
+  ShardSequence writer(pass.spec, pass.shard_size, pass.sources.n_cells(), pass.journal);
+  run_in_order<std::vector<CellShuffle::Part>>(
+      pass.pool, shuffle.n_buckets(), pass.limits,
+      [&](std::int64_t bucket) { return shuffle.plan_take_bytes(bucket); },
+      [&](std::int64_t bucket) { return shuffle.take(bucket); },
+      [&](std::int64_t, std::vector<CellShuffle::Part>&& parts) {
+        for (CellShuffle::Part& part : parts) {
+          const std::int64_t n_rows = part.rows.n_rows();
+          writer.append_obs(part.shard, part.obs);
+          writer.append(part.shard, std::move(part.rows));
+          meter.advance(n_rows);
+          if (pass.stop.stop_requested())
+            throw Error(ErrorKind::kCancelled, "stopped before the end");
+        }
+      },
+      pass.stop);
+  return meter.rate();
+}
+
+}  // namespace cellfeed::convert
