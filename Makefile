@@ -32,7 +32,8 @@ quickstart: build ## the main job on real data in a few minutes; DATA=file.h5ad 
 
 .PHONY: setup
 setup: $(READY) ## install what is missing: Debian packages (as root), .venv, Python packages
-$(READY): pyproject.toml tools/setup.sh tools/packages.txt tools/constraints.txt tools/list_dependencies.py
+$(READY): pyproject.toml tools/setup.sh tools/packages.txt tools/constraints.txt tools/build_requirements.txt \
+          tools/list_dependencies.py
 	@echo 'setting up .venv'
 	@tools/setup.sh dev
 	@rm -f $(BUILT)

@@ -57,9 +57,12 @@ install_python_packages() {
   if ! .venv/bin/python -c '' 2>/dev/null || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear .venv
   fi
-  local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint tools/constraints.txt)
+  local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
   # shellcheck disable=SC2206
   pip+=(${PIP_ARGS:-})
+  # What the package is built with: these files and no others.
+  "${pip[@]}" --require-hashes --only-binary :all: --requirement tools/build_requirements.txt
+  pip+=(--constraint tools/constraints.txt)
   "${pip[@]}" --upgrade pip
   # torch alone and first: a resolver that meets it among others may look at many large files.
   "${pip[@]}" torch
