@@ -26,7 +26,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
 GLIBC = ("manylinux2014", "manylinux_2_17", "manylinux_2_26", "manylinux_2_27", "manylinux_2_28")
 HEAD = """\
-# What the package is built with; made by tools/pin_build_requirements.py, checked by pip with --require-hashes.
+# What the package is built with, for pip with --require-hashes; made by pin_build_requirements.py.
 # Wheels for Linux on x86-64 and 64-bit Arm, Python 3.11 to 3.14.
 """
 
