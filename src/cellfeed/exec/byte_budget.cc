@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <list>
 #include <mutex>
 
 #include "cellfeed/base/error.h"
@@ -17,8 +16,7 @@ struct ByteBudget::State {
   std::condition_variable_any changed;
   std::int64_t used = 0;
   std::int64_t peak = 0;
-  std::uint64_t next_ticket = 0;
-  std::list<std::uint64_t> waiting;  // tickets, oldest first
+  std::int64_t n_waiting = 0;
 
   bool fits(std::int64_t bytes) const { return used == 0 || bytes <= limit - used; }
   void take(std::int64_t bytes) {
@@ -47,27 +45,29 @@ ByteBudget::ByteBudget(std::int64_t limit) {
   state_ = std::make_shared<State>(limit);
 }
 
-ByteBudget::Lease ByteBudget::acquire(std::int64_t bytes, std::stop_token stop) {
+std::optional<ByteBudget::Lease> ByteBudget::acquire(std::int64_t bytes, std::stop_token stop,
+                                                     const std::function<bool()>& must_go_on) {
   require_size(bytes);
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  const auto ticket = state.waiting.insert(state.waiting.end(), state.next_ticket++);
-  const bool is_granted = state.changed.wait(
-      lock, stop, [&] { return state.waiting.begin() == ticket && state.fits(bytes); });
-  state.waiting.erase(ticket);
-  if (is_granted) state.take(bytes);
-  lock.unlock();
-  state.changed.notify_all();  // the next in line may fit as well
-  if (!is_granted) {
-    throw_error(ErrorKind::kCancelled, {}, "stopped while waiting for {} bytes of memory", bytes);
-  }
+  ++state.n_waiting;
+  state.changed.wait(lock, stop, [&] { return state.fits(bytes) || must_go_on(); });
+  --state.n_waiting;
+  if (stop.stop_requested()) return std::nullopt;
+  state.take(bytes);
   return Lease(state_, bytes);
+}
+
+void ByteBudget::recheck() {
+  // Whoever waits has asked before, and is asleep, or asks after.
+  const std::lock_guard lock(state_->mutex);
+  state_->changed.notify_all();
 }
 
 std::optional<ByteBudget::Lease> ByteBudget::try_acquire(std::int64_t bytes) {
   require_size(bytes);
   std::lock_guard lock(state_->mutex);
-  if (!state_->waiting.empty() || !state_->fits(bytes)) return std::nullopt;
+  if (state_->n_waiting > 0 || !state_->fits(bytes)) return std::nullopt;
   state_->take(bytes);
   return Lease(state_, bytes);
 }

@@ -1,8 +1,9 @@
-// ByteBudget: so many bytes may be held at once; who wants more waits, first come, first served.
+// ByteBudget: so many bytes may be held at once; who wants more waits.
 // Thread-safe. Leases may outlive the budget. Not fork-safe: make a new one in a child.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -43,11 +44,15 @@ class ByteBudget {
   // REQUIRES: limit > 0.
   explicit ByteBudget(std::int64_t limit);
 
-  // Waits until `bytes` fit. A request above the limit is admitted when nothing else is held, so
-  // that one large row can always be read; the excess is that request's alone. Throws kCancelled
-  // when a stop is requested.
-  Lease acquire(std::int64_t bytes, std::stop_token stop = {});
-  // Empty when the bytes do not fit now, or others wait before this call.
+  // Waits until `bytes` fit, or until must_go_on() is true: then they are taken beyond the limit. A
+  // request above the limit fits when nothing else is held, so that one large row can always be
+  // read. Empty once a stop is requested. must_go_on is asked after whatever is given back and
+  // after recheck(), under a lock: it uses no budget and takes no lock.
+  std::optional<Lease> acquire(std::int64_t bytes, std::stop_token stop,
+                               const std::function<bool()>& must_go_on);
+  // What must_go_on() of others says may have changed.
+  void recheck();
+  // Empty when the bytes do not fit now, or others wait.
   std::optional<Lease> try_acquire(std::int64_t bytes);
   // At once, beyond the limit where need be: for what is there already, or without which nothing
   // goes on. Counted as all others are.

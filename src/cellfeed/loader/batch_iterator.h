@@ -35,6 +35,7 @@ class BatchIterator {
 
  private:
   struct State;
+  void start_driver();
   std::shared_ptr<State> state_;
 };
 

@@ -33,6 +33,17 @@ void split_budget(LoaderCore& core) {
 
 }  // namespace
 
+std::optional<exec::ByteBudget::Lease> acquire_bytes(const LoaderCore& core, std::int64_t bytes,
+                                                     const std::stop_token& stop,
+                                                     const std::function<bool()>& must_go_on) {
+  if (stop.stop_requested()) return std::nullopt;
+  exec::ByteBudget& budget = core.account->budget();
+  if (auto lease = budget.try_acquire(bytes)) return lease;
+  // While this waits, the budget gives the recycler no room to keep others.
+  core.recycler->drop_kept();
+  return budget.acquire(bytes, stop, must_go_on);
+}
+
 std::shared_ptr<const LoaderCore> make_loader_core(
     std::shared_ptr<const collection::Collection> collection, LoaderOptions options) {
   exec::check_memory_budget(options.memory_budget);

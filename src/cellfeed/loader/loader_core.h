@@ -2,7 +2,10 @@
 // counters.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
@@ -34,6 +37,13 @@ struct LoaderCore : std::enable_shared_from_this<LoaderCore> {
   // True when the cache holds every chunk of the files, so that reading needs no memory of its own.
   bool caches_everything = false;
 };
+
+// Bytes of the loader's budget. Waits for room, but never for itself: once must_go_on() says that
+// nothing else would make room, the bytes are taken, and counted, even where they exceed the
+// budget. Empty once a stop is requested. The only place where a pass waits for memory.
+std::optional<exec::ByteBudget::Lease> acquire_bytes(const LoaderCore& core, std::int64_t bytes,
+                                                     const std::stop_token& stop,
+                                                     const std::function<bool()>& must_go_on);
 
 // Throws kInvalidArgument, kNoSuchKey before any expression is read.
 std::shared_ptr<const LoaderCore> make_loader_core(

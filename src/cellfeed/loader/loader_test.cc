@@ -219,6 +219,29 @@ TEST(Loader, ABudgetSmallerThanABatchStillMovesOn) {
   EXPECT_EQ(drain(iterator).size(), 10u);
 }
 
+TEST(Loader, IteratorsOfOneSmallBudgetAllGoOn) {
+  const auto core =
+      make_loader_core(collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 1'000'000)),
+                       {.memory_budget = exec::kMinMemoryBudget, .threads = 2});
+  BatchIterator iterators[] = {{core, plan_of(20)}, {core, plan_of(20)}, {core, plan_of(20)}};
+  std::vector<std::size_t> rows(3);
+  // The third is begun, and then left alone with what it holds.
+  std::shared_ptr<LoadedBatch> batch;
+  iterators[2].next(1, &batch);
+  for (std::size_t n_over = 0; n_over < 2;) {
+    n_over = 0;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto status = iterators[i].next(10'000, &batch);
+      ASSERT_NE(status, BatchIterator::Status::kWaiting);
+      n_over += status == BatchIterator::Status::kEnd ? 1 : 0;
+      if (status == BatchIterator::Status::kReady)
+        rows[i] += static_cast<std::size_t>(batch->batch().n_rows());
+      batch.reset();
+    }
+  }
+  EXPECT_THAT(rows, ::testing::ElementsAre(2 * kRows, 2 * kRows, 0));
+}
+
 TEST(Loader, BatchesOutliveTheirLoader) {
   std::vector<std::shared_ptr<LoadedBatch>> batches;
   {
