@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cellfeed/base/checked_size.h"
+#include "cellfeed/hdf5/fetched_visits.h"
 #include "cellfeed/hdf5/walk_bound.h"
 
 namespace cellfeed::hdf5 {
@@ -149,6 +150,51 @@ std::optional<Bytes> BTree2::find(
     if (node.depth == 0) return std::nullopt;
     // Depths go down to 0, so that a cycle ends.
     node = read.children[static_cast<std::size_t>(low)];
+  }
+}
+
+void BTree2::find_in_node(const Sought& sought, const CompareSought& compare, const Found& found,
+                          std::vector<Sought>& below) const {
+  ReadNode read = read_node(sought.node);
+  std::uint64_t low = 0;  // records before this one stand before all that is left to seek
+  std::uint64_t last_child = ~std::uint64_t{0};
+  for (std::size_t i = sought.begin; i < sought.end; ++i) {
+    bool is_found = false;
+    for (std::uint64_t high = sought.node.n_records; low < high && !is_found;) {
+      const std::uint64_t middle = (low + high) / 2;
+      read.records.seek(middle * record_bytes_);
+      const Bytes record = read.records.bytes(record_bytes_);
+      const int order = compare(i, record.view());
+      is_found = order == 0;
+      if (is_found) found(i, record);
+      if (order <= 0)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    if (is_found || sought.node.depth == 0) continue;
+    if (low == last_child) {
+      below.back().end = i + 1;
+      continue;
+    }
+    below.push_back({read.children[static_cast<std::size_t>(low)], i, i + 1});
+    last_child = low;
+  }
+}
+
+void BTree2::find_many(std::size_t n_sought, const CompareSought& compare,
+                       const Found& found) const {
+  if (root_.address == kUndefinedAddress) return;
+  std::vector<Sought> level{{root_, 0, n_sought}};
+  std::vector<Sought> below;
+  // Depths go down to 0, so that a cycle ends.
+  while (!level.empty()) {
+    below.clear();
+    visit_fetched(
+        *file_, std::span<const Sought>(level),
+        [&](const Sought& at) { return AddressRange{at.node.address, node_bytes_}; },
+        [&](const Sought& at) { find_in_node(at, compare, found, below); });
+    std::swap(level, below);
   }
 }
 

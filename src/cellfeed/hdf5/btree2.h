@@ -44,6 +44,12 @@ class BTree2 {
   // record, above 0 behind it. A round trip a level.
   std::optional<Bytes> find(const std::function<int(std::span<const std::byte>)>& compare) const;
 
+  // As find, for many at once: calls found(i, record) where there is a record for the i-th thing
+  // sought. A round trip a level for all of them. REQUIRES: they are in the order of the tree.
+  using CompareSought = std::function<int(std::size_t, std::span<const std::byte>)>;
+  using Found = std::function<void(std::size_t, const Bytes&)>;
+  void find_many(std::size_t n_sought, const CompareSought& compare, const Found& found) const;
+
  private:
   // A node as its parent knows it. depth 0 is a leaf.
   struct Node {
@@ -64,6 +70,14 @@ class BTree2 {
 
   void set_levels(Cursor& header);
   std::uint64_t pointer_bytes(int depth) const;
+  // What is sought below a node: [begin, end).
+  struct Sought {
+    Node node;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  void find_in_node(const Sought& sought, const CompareSought& compare, const Found& found,
+                    std::vector<Sought>& below) const;
   ReadNode read_node(const Node& node) const;
   [[noreturn]] void fail(const char* what) const;
 

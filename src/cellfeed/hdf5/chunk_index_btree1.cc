@@ -1,0 +1,122 @@
+// Version 1 B-tree of chunks, node type 1. HDF5 File Format Specification 4.0, III.A.1.
+#include <algorithm>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/hdf5/chunk_index_kinds.h"
+
+namespace cellfeed::hdf5 {
+namespace {
+
+constexpr std::string_view kNodeName = "version 1 B-tree node of chunks";
+constexpr std::uint8_t kChunkNode = 1;
+// What a superblock usually lets a node hold; only says how much is asked for ahead.
+constexpr std::uint64_t kUsualEntries = 64;
+constexpr int kAboveEveryLevel = 256;
+
+class BTree1Index final : public ChunkIndex {
+ public:
+  BTree1Index(const FileBytes& file, ChunkedLayout layout, ChunkGrid grid, bool has_filters)
+      : ChunkIndex(file, std::move(layout), std::move(grid), has_filters) {}
+
+ protected:
+  void find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const override;
+
+ private:
+  // A node and the chunks [begin, end) that lie below it where they lie anywhere.
+  struct Visit {
+    Address node = 0;
+    int level_above = kAboveEveryLevel;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+
+  // A key: stored bytes, filter mask, then offsets in elements, the element's own bytes last.
+  std::uint64_t key_bytes() const { return 8 + 8 * (grid_.rank() + 1); }
+  std::uint64_t step_bytes() const {
+    return key_bytes() + static_cast<std::uint64_t>(file_.offset_size());
+  }
+  std::uint64_t header_bytes() const {
+    return 8 + 2 * static_cast<std::uint64_t>(file_.offset_size());
+  }
+  int compare(std::span<const std::uint64_t> chunk, Cursor& keys, std::uint64_t i) const;
+  void visit(const Visit& visit, std::span<const std::uint64_t> coordinates, std::span<Entry> found,
+             std::vector<Visit>& below) const;
+};
+
+void BTree1Index::find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const {
+  std::vector<Visit> level{{layout_.address, kAboveEveryLevel, 0, found.size()}};
+  std::vector<Visit> below;
+  while (!level.empty()) {
+    below.clear();
+    visit_fetched(
+        file_, std::span<const Visit>(level),
+        [&](const Visit& node) {
+          return AddressRange{node.node,
+                              header_bytes() + kUsualEntries * step_bytes() + key_bytes()};
+        },
+        [&](const Visit& node) { visit(node, coordinates, found, below); });
+    std::swap(level, below);
+  }
+}
+
+// Below 0 where the chunk stands before key i, above 0 behind it.
+int BTree1Index::compare(std::span<const std::uint64_t> chunk, Cursor& keys,
+                         std::uint64_t i) const {
+  keys.seek(i * step_bytes() + 8);
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    const std::uint64_t begin = chunk[d] * grid_.chunk_shape()[d];
+    const std::uint64_t key = keys.u64();
+    if (begin != key) return begin < key ? -1 : 1;
+  }
+  return 0;
+}
+
+void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coordinates,
+                        std::span<Entry> found, std::vector<Visit>& below) const {
+  Cursor header(file_, visit.node, header_bytes(), kNodeName);
+  header.expect_signature("TREE");
+  if (const int type = header.u8(); type != kChunkNode) header.fail("its type is {}", type);
+  const int level = header.u8();
+  // Levels count down to 0, so a tree with a cycle ends here.
+  if (level >= visit.level_above)
+    header.fail("its level is {} below one of {}", level, visit.level_above);
+  const std::uint64_t n = header.u16();
+  Cursor keys(file_, visit.node + header_bytes(), n * step_bytes(), kNodeName);
+  const std::size_t rank = grid_.rank();
+  std::uint64_t low = 0;  // entries before this one stand before every chunk that is left
+  for (std::size_t c = visit.begin; c < visit.end; ++c) {
+    const auto chunk = coordinates.subspan(c * rank, rank);
+    std::uint64_t first_above = n;
+    while (low < first_above) {
+      const std::uint64_t middle = (low + first_above) / 2;
+      if (compare(chunk, keys, middle) >= 0)
+        low = middle + 1;
+      else
+        first_above = middle;
+    }
+    if (low == 0) continue;
+    const std::uint64_t entry = low - 1;
+    low = entry;  // the next chunk may lie below the same
+    if (level == 0 && compare(chunk, keys, entry) != 0) continue;
+    keys.seek(entry * step_bytes());
+    const std::uint32_t n_bytes = keys.u32();
+    const std::uint32_t skipped = keys.u32();
+    keys.seek(entry * step_bytes() + key_bytes());
+    const Address child = keys.read_address();
+    if (level == 0)
+      found[c] = {child, n_bytes, skipped};
+    else if (!below.empty() && below.back().node == child && below.back().end == c)
+      below.back().end = c + 1;
+    else
+      below.push_back({child, level, c, c + 1});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ChunkIndex> make_btree1_index(const FileBytes& file, ChunkedLayout layout,
+                                              ChunkGrid grid, bool has_filters) {
+  return std::make_unique<BTree1Index>(file, std::move(layout), std::move(grid), has_filters);
+}
+
+}  // namespace cellfeed::hdf5
