@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from ._checks import suggestion
-from .errors import InvalidTypeError, NoSuchKeyError, UnsupportedError
+from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     import anndata
@@ -50,6 +51,42 @@ def csr_arrays(
         np.ascontiguousarray(values),
         arrow_table(var),
     )
+
+
+def path_of_backed(adata: anndata.AnnData) -> str:
+    """The file of an AnnData in backed mode that is that file's content still.
+
+    Parameters
+    ----------
+    adata
+        In backed mode.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A view, or changed in memory: the file has other cells, genes, names or labels.
+    """
+    import anndata
+
+    remedy = "; pass the file itself, write the changes to a file, or open adata.to_memory()"
+    if adata.is_view:
+        raise InvalidArgumentError(
+            f"a view of a backed AnnData has some of the cells or genes of {adata.filename}"
+            f"{remedy}; indices= of a strategy and genes= choose some"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of old formats: said when the user opened it
+        stored = anndata.read_h5ad(adata.filename, backed="r")
+    try:
+        for name, now, then in (("obs", adata.obs, stored.obs), ("var", adata.var, stored.var)):
+            if not now.equals(then):
+                raise InvalidArgumentError(
+                    f"{name} of this backed AnnData is not that of its file {adata.filename}"
+                    f"{remedy}"
+                )
+    finally:
+        stored.file.close()
+    return str(adata.filename)
 
 
 def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:

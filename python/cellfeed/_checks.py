@@ -160,12 +160,20 @@ def _nearest_dtype(given: Any) -> str:
 
 def as_rows(name: str, value: Any) -> np.ndarray:
     """A numpy array of what was given, or an error of ours where it cannot be one."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidTypeError(
+            f"{name} is a masked array, and what is masked has no row: pass .compressed()"
+        )
     try:
-        return np.atleast_1d(np.asarray(value))
+        array = np.atleast_1d(np.asarray(value))
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(
             f"{name} must be integers or a boolean mask, not {shown(value)}"
         ) from error
+    # As int64 these would be negative, and count from the end.
+    if array.dtype == np.uint64 and array.size and array.max() > np.uint64(2**63 - 1):
+        raise OutOfRangeError(f"{name} must be below 2**63, not {array.max()}")
+    return array
 
 
 def as_row_numbers(rows: Any, n: int) -> np.ndarray:

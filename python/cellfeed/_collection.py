@@ -17,7 +17,13 @@ from ._genes import check_missing_genes, gene_list, report_missing_genes
 from ._names import Names
 from ._options import Access, Casting, DType, Join, Output, ReadOptions, Verify
 from ._sizes import parse_bytes
-from .errors import CorruptDataError, InvalidArgumentError, NoSuchKeyError, OutOfRangeError
+from .errors import (
+    CorruptDataError,
+    InvalidArgumentError,
+    NoSuchKeyError,
+    OutOfRangeError,
+    PrecisionError,
+)
 
 if TYPE_CHECKING:
     import anndata
@@ -116,7 +122,9 @@ def open(
             return _open_anndata(
                 paths, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
             )
-        paths = paths.filename
+        from ._anndata import path_of_backed
+
+        paths = path_of_backed(paths)
     names = as_paths("paths", paths)
     join = None if join is None else as_choice("join", join, JOINS)
     axis = _gene_axis(genes, missing_genes)
@@ -264,6 +272,8 @@ class CellCollection:
         return self._core.n_rows
 
     def __repr__(self) -> str:
+        if isinstance(self._core, Closed):
+            return "CellCollection, closed"
         files = self._core.n_stores
         return (
             f"CellCollection: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
@@ -347,9 +357,16 @@ class CellCollection:
         """
         unknown = self._options["unknown_label"]
         fixed = self._options["categories"] or {}
-        names = list(dict.fromkeys([*self.default_obs, *fixed])) or self.obs_keys()
-        names = [name for name in self.obs_keys() if name in names]
-        columns = {name: self.obs_column(name) for name in names}
+        names = list(dict.fromkeys([*self.default_obs, *fixed]))
+        columns = {}
+        for name in self.obs_keys():
+            if names and name not in names:
+                continue
+            try:
+                columns[name] = self.obs_column(name)
+            except PrecisionError:  # numbers that do not load, so no labels
+                if name in names:
+                    raise
         labels = {name: c.categories for name, c in columns.items() if c.is_categorical}
         unknown_of = {}
         for name in labels:

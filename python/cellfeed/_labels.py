@@ -23,8 +23,16 @@ def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
         booleans. None, NaN and codes below 0 of a Categorical are missing.
     """
     values = getattr(labels, "array", labels) if hasattr(labels, "dtype") else labels
+    if isinstance(labels, np.ma.MaskedArray):
+        known = labels.data.astype(object)
+        known[np.ma.getmaskarray(labels)] = None
+        return encode_labels(known)
     if hasattr(values, "codes") and hasattr(values, "categories"):
         return _fit(np.asarray(values.codes)), list(values.categories)
+    if hasattr(values, "isna") and getattr(values.dtype, "kind", "") in "iub":
+        # pandas' nullable numbers: numpy would round large ones to make room for NaN.
+        known = ~np.asarray(values.isna())
+        return _scatter(known, np.asarray(values[known].astype(values.dtype.numpy_dtype)))
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, np.ndarray)):
         raise InvalidTypeError(f"labels must be one value a sample, not {shown(labels)}")
     # numpy would turn NaN among texts into the text "nan".
@@ -44,11 +52,15 @@ def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
         return _fit(codes), names.tolist()
     if array.dtype.kind == "f":
         known = ~np.isnan(array)
-        names, found = np.unique(array[known], return_inverse=True)
-        codes = np.full(len(array), -1, dtype=np.int32)
-        codes[known] = found
-        return codes, names.tolist()
+        return _scatter(known, array[known])
     return _encode_objects(array)
+
+
+def _scatter(known: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    names, found = np.unique(values, return_inverse=True)
+    codes = np.full(len(known), -1, dtype=np.int32)
+    codes[known] = found
+    return codes, names.tolist()
 
 
 def _has_text(values: Any) -> bool:
@@ -59,8 +71,10 @@ def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     places: dict[Hashable, int] = {}
     codes = np.empty(len(array), dtype=np.int32)
     for i, label in enumerate(array.tolist()):
+        if not isinstance(label, Hashable):
+            raise InvalidTypeError(f"labels must be texts, numbers or booleans, not {shown(label)}")
         # NaN, NaT and pandas' NA are not equal to themselves.
-        is_missing = label is None or not isinstance(label, Hashable) or _is_na(label)
+        is_missing = label is None or _is_na(label)
         codes[i] = -1 if is_missing else places.setdefault(label, len(places))
     names = list(places)
     try:

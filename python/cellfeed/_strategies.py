@@ -49,13 +49,15 @@ def as_strategy(strategy: Any) -> SamplingStrategy:
     """A strategy, or an error that says how to make one."""
     if isinstance(strategy, SamplingStrategy):
         return strategy
-    known = ", ".join(f"{name}(...)" for name in __all__ if name != "SamplingStrategy")
+    names = [name for name in __all__ if name not in ("SamplingStrategy", "WeightedCells")]
+    names.append("WeightedCellSampler")
+    known = ", ".join(f"{name}(...)" for name in names)
     if isinstance(strategy, type) and issubclass(strategy, SamplingStrategy):
         raise InvalidTypeError(
             f"strategy must be an object, not the class {strategy.__name__}: write "
             f"{strategy.__name__}(...)"
         )
-    near = did_you_mean(strategy, __all__)
+    near = did_you_mean(strategy, names)
     raise InvalidTypeError(f"strategy must be one of {known}, not {shown(strategy)}{near}")
 
 
@@ -232,8 +234,11 @@ class BlockWeightedSampling(SamplingStrategy):
 def _as_weights(weights: Any) -> np.ndarray | None:
     if weights is None:
         return None
+    if isinstance(weights, np.ma.MaskedArray):
+        raise InvalidTypeError("weights is a masked array: pass .filled(0), or another number")
     try:
-        array = np.asarray(weights, dtype=np.float64)
+        array = np.asarray(weights)
+        array = array.astype(np.float64, casting="unsafe" if array.dtype == object else "same_kind")
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(f"weights must be numbers, not {shown(weights)}") from error
     if array.ndim != 1:

@@ -141,6 +141,7 @@ def test_a_closed_collection_and_a_closed_loader_say_so(folder):
         for use in (lambda: next(iter(loader)), loader.stats):
             with pytest.raises(ValueError, match="this loader is closed"):
                 use()
+        assert repr(loader).startswith("Loader(")
         assert len(cells) == N
         other = cf.Loader(cells, cf.Streaming(), 16)
     for use in (lambda: len(cells), lambda: cells[0], lambda: cells.obs_names, lambda: cells.var):
@@ -148,6 +149,7 @@ def test_a_closed_collection_and_a_closed_loader_say_so(folder):
             use()
     with pytest.raises(ValueError, match="this collection is closed"):
         cf.Loader(cells, cf.Streaming())
+    assert "closed" in repr(cells) and "closed" in repr(loader)
     np.testing.assert_array_equal(kept.to_numpy(), make_anndata().X[:16].toarray())
     assert sum(len(batch) for batch in other) == N
 

@@ -96,6 +96,11 @@ def test_encoders_are_of_all_label_columns_where_none_was_named(path):
     assert list(cf.open(path, obs="plate").encoders) == ["plate"]
 
 
+def test_numbers_that_do_not_load_are_no_matter_to_the_encoders_of_labels(tmp_path):
+    obs = pd.DataFrame({"kind": list("aab"), "big": pd.array([2**60 + 1, None, 1], dtype="Int64")})
+    assert list(cf.open(write_file(tmp_path / "a.h5ad", obs)).encoders) == ["kind"]
+
+
 def test_an_order_that_the_list_keeps_stays_ordered(tmp_path):
     obs = pd.DataFrame({"dose": pd.Categorical(["lo", "hi"], ["lo", "hi"], ordered=True)})
     path = write_file(tmp_path / "a.h5ad", obs)

@@ -183,6 +183,46 @@ def test_an_anndata_in_backed_mode_is_read_from_its_file(shared_data):
     assert cells.files[0]["path"] == str(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a[:10],
+        lambda a: a[:, :5],
+        lambda a: a.obs.__setitem__("kind", pd.Categorical(["z"] * a.n_obs)),
+        lambda a: a.obs.__setitem__("new", 1),
+        lambda a: setattr(a, "obs_names", [f"x{i}" for i in range(a.n_obs)]),
+        lambda a: setattr(a, "var_names", list(a.var_names[::-1])),
+    ],
+    ids=["some cells", "some genes", "other labels", "a new column", "other cells' names", "genes"],
+)
+def test_a_backed_anndata_that_is_not_its_file_is_refused(tmp_path, change):
+    adata = make_anndata(30)
+    adata.obs["kind"] = pd.Categorical(list("abc") * 10)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
+    assert cf.open(backed).shape == adata.shape
+    with pytest.raises(cf.errors.InvalidArgumentError, match="backed AnnData"):
+        cf.open(change(backed) or backed)
+
+
+@pytest.mark.parametrize(
+    "rows", [np.array([2**64 - 1], np.uint64), np.ma.array([1, 2], mask=[1, 0])]
+)
+def test_row_numbers_are_never_others_than_those_given(tmp_path, rows):
+    cells = cf.open(make_anndata(30))
+    for read in (
+        lambda: cells[rows],
+        lambda: cells[[0, 1, 2]][rows],
+        lambda: cells.obs_values("cell_type", rows),
+        lambda: cf.Loader(cells, cf.Streaming(indices=rows)),
+        lambda: cf.MultiIndexable(np.arange(30))[rows],
+    ):
+        with pytest.raises(
+            (cf.errors.OutOfRangeError, cf.errors.InvalidTypeError), match=r"rows|indices"
+        ):
+            read()
+
+
 def test_batches_go_to_anndata_pandas_and_arrow(shared_data):
     adata = read_anndata(shared_data / "anndata/scp1884.h5ad")
     batch = cf.open(shared_data / "anndata/scp1884.h5ad", obs=["Celltype", "n_counts"])[[7, 2, 9]]

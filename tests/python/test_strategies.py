@@ -183,6 +183,9 @@ def test_label_keys_are_found_in_every_collection(atlas):
         pd.array(["a", None, "b", "a"], dtype="string"),
         [1.5, float("nan"), 2.5, 1.5],
         pd.array([1, None, 2, 1], dtype="Int64"),
+        pd.array([2**60, None, 2**60 + 1, 2**60], dtype="Int64"),
+        np.ma.array(["a", "a", "b", "a"], mask=[0, 1, 0, 0]),
+        np.ma.array([1, 1, 2, 1], mask=[0, 1, 0, 0]),
     ],
     ids=lambda labels: type(labels).__name__,
 )
@@ -190,6 +193,20 @@ def test_missing_labels_are_never_drawn(labels):
     drawn = cf.ClassBalancedSampling(labels, 1, total_size=200).get_indices(range(4), seed=0)
     assert set(drawn.tolist()) == {0, 2, 3}
     assert abs((drawn == 2).mean() - 0.5) < 0.15
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: cf.BlockWeightedSampling(weights=np.ma.array([1.0, 1, 1, 1], mask=[1, 0, 0, 0])),
+        lambda: cf.BlockWeightedSampling(weights=np.array([1, 1, 1, 1 + 1j])),
+        lambda: cf.GroupSampling(labels=np.array([{}, "b", "c", "d"], dtype=object)),
+    ],
+    ids=["masked weights", "complex weights", "labels that cannot be compared"],
+)
+def test_weights_and_labels_that_only_some_could_be_read_of_are_refused(make):
+    with pytest.raises(InvalidTypeError, match=r"weights|labels"):
+        make().get_len(range(4))
 
 
 def test_signatures_are_those_of_scdataset():

@@ -119,7 +119,7 @@ def test_values_that_are_no_counts_are_refused_by_cell(values, order):
         cf.open(anndata.AnnData(x)).read(slice(None), transforms=transforms)
 
 
-@pytest.mark.parametrize("target_sum", [None, "1e4", 0, -1, np.nan, np.inf, True])
+@pytest.mark.parametrize("target_sum", [None, "1e4", 0, -1, np.nan, np.inf, True, 1e39, 1e-39])
 def test_a_target_sum_that_is_no_total_is_refused(target_sum):
     with pytest.raises((ValueError, TypeError), match="NormalizeTotal: target_sum must be"):
         cf.NormalizeTotal(target_sum)

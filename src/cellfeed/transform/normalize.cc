@@ -33,8 +33,9 @@ double library_size(const Row& row) {
 }
 
 NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {
-  if (!(std::isfinite(target_sum) && target_sum > 0))
-    throw_invalid("NormalizeTotal: target_sum must be positive and finite: {}", target_sum);
+  // Beyond, the values of a cell would be infinite, or zero, as floats.
+  if (!(target_sum >= 1e-30 && target_sum <= 1e30))
+    throw_invalid("NormalizeTotal: target_sum must be in [1e-30, 1e30]: {}", target_sum);
 }
 
 double NormalizeTotal::factor(const Row& row) const {

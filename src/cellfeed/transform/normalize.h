@@ -15,7 +15,7 @@ double library_size(const Row& row);
 class NormalizeTotal final : public Transform {
  public:
   explicit NormalizeTotal(
-      double target_sum = 1e4);  // throws kInvalidArgument unless finite and positive
+      double target_sum = 1e4);  // throws kInvalidArgument unless in [1e-30, 1e30]
   std::string name() const override { return "NormalizeTotal"; }
   void apply(Row& row) const override;
   bool needs_library_size() const override { return true; }
