@@ -30,9 +30,9 @@ def test_a_fault_loses_nothing_and_the_next_run_goes_on(atlas, tmp_path, name):
         struck.strike(fault)
 
 
-@pytest.mark.parametrize("name", ["overwrite", "export_over"])
-def test_a_kill_at_an_unlink_or_rename_leaves_the_old_or_the_new(atlas, tmp_path, name):
-    """make attack kills at every one of them, before and after the call."""
+@pytest.mark.parametrize("name", ["overwrite", "export_over", "vocabulary"])
+def test_a_kill_at_what_makes_files_last_leaves_the_old_or_the_new(atlas, tmp_path, name):
+    """make attack kills at each unlink, rename, fsync and ftruncate, before and after the call."""
     struck = attack.Attack(attack.SCENARIOS[name], atlas, tmp_path)
     points = struck.kill_points()
     assert points
