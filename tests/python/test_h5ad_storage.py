@@ -206,7 +206,7 @@ def test_no_code_is_loaded_for_a_filter(tmp_path):
     whole, number = (tmp_path / "a.h5ad").read_bytes(), (32000).to_bytes(2, "little")
     message = number + b"\x08\x00\x01\x00\x03\x00lzf"
     assert whole.count(message) == 1
-    unknown = message.replace(number, (32001).to_bytes(2, "little"))
+    unknown = message.replace(number, (32099).to_bytes(2, "little"))
     (tmp_path / "a.h5ad").write_bytes(whole.replace(message, unknown))
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugin.cc").write_text(PLUGIN)
@@ -222,5 +222,7 @@ def test_no_code_is_loaded_for_a_filter(tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert "UnsupportedError" in result.stderr and "filter 32001 on 'obs/int'" in result.stderr
+    assert (
+        "UnsupportedError" in result.stderr and "filter 32099 (lzf) on 'obs/int'" in result.stderr
+    )
     assert not mark.exists()

@@ -62,96 +62,101 @@ std::shared_ptr<arrow::Array> make_indices(const arrow::Array& codes, std::int64
   }
 }
 
+bool is_ordered(const hdf5::Object& object) {
+  const auto ordered = object.integers_attribute("ordered");
+  return ordered && ordered->size() == 1 && ordered->front() != 0;
+}
+
+std::int64_t length_of(const hdf5::Dataset& dataset) {
+  // Above 2^63 it is no row count of anything, and turns negative.
+  return dataset.shape().empty() ? 0 : static_cast<std::int64_t>(dataset.shape()[0]);
+}
+
 }  // namespace
 
-ColumnReader::ColumnReader(const H5File& file, std::string name, std::string legacy_categories)
+ColumnReader::ColumnReader(const hdf5::File& file, std::string name, std::string legacy_categories)
     : file_(file), name_(std::move(name)) {
-  const Hdf5Session session;
-  switch (object_kind(file_.id(), name_)) {
-    case ObjectKind::kDataset: {
-      values_name_ = name_;
-      length_ = dataset_length(name_);
-      const Handle dataset = open_object(file_.id(), file_.path(), name_);
-      if (H5Aexists(dataset.get(), "categories") <= 0) return;
-      if (legacy_categories.empty() ||
-          object_kind(file_.id(), legacy_categories) != ObjectKind::kDataset)
-        throw_error(
-            ErrorKind::kUnsupported, file_.path(),
-            "the categories of this column are kept in a way that is not readable; write the file "
-            "again with anndata 0.8 or later: '{}'",
-            name_);
-      kind_ = Kind::kCategorical;
-      categories_ = read_values(file_, legacy_categories, 0, dataset_length(legacy_categories));
-      const Handle categories = open_object(file_.id(), file_.path(), legacy_categories);
-      const auto ordered = integers_attribute(categories.get(), "ordered");
-      ordered_ = ordered && ordered->size() == 1 && ordered->front() != 0;
+  const auto object = file_.find(name_);
+  if (!object)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "a listed column is not there: '{}'", name_);
+  switch (object->kind()) {
+    case hdf5::ObjectKind::kDataset:
+      open_dataset(object->dataset(), legacy_categories);
       return;
-    }
-    case ObjectKind::kGroup:
-      open_group();
+    case hdf5::ObjectKind::kGroup:
+      open_group(object->group());
       return;
-    case ObjectKind::kMissing:
-      throw_error(ErrorKind::kCorruptData, file_.path(), "a listed column is not there: '{}'",
-                  name_);
-    case ObjectKind::kOther:
+    default:
       throw_error(ErrorKind::kUnsupported, file_.path(),
                   "a column of this kind is not readable: '{}'", name_);
   }
 }
 
-void ColumnReader::open_group() {
-  const Handle group = open_object(file_.id(), file_.path(), name_);
-  const std::string encoding = text_attribute(group.get(), "encoding-type").value_or("");
+void ColumnReader::open_dataset(const hdf5::Dataset& dataset,
+                                const std::string& legacy_categories) {
+  values_ = dataset;
+  length_ = length_of(dataset);
+  if (dataset.attribute("categories") == nullptr) return;
+  const auto categories = legacy_categories.empty() ? std::nullopt : file_.find(legacy_categories);
+  if (!categories || categories->kind() != hdf5::ObjectKind::kDataset)
+    throw_error(
+        ErrorKind::kUnsupported, file_.path(),
+        "the categories of this column are kept in a way that is not readable; write the file "
+        "again with anndata 0.8 or later: '{}'",
+        name_);
+  kind_ = Kind::kCategorical;
+  categories_ = read_values(categories->dataset(), 0, length_of(categories->dataset()));
+  ordered_ = is_ordered(*categories);
+}
+
+void ColumnReader::open_group(const hdf5::Group& group) {
+  const std::string encoding = group.text_attribute("encoding-type").value_or("");
   if (encoding == "categorical") {
     kind_ = Kind::kCategorical;
-    values_name_ = name_ + "/codes";
+    values_ = member(group, "codes");
     // Asked before going down: a group may hold itself.
-    const std::string categories_name = name_ + "/categories";
-    if (object_kind(file_.id(), categories_name) == ObjectKind::kGroup) {
-      const Handle inner = open_object(file_.id(), file_.path(), categories_name);
-      if (text_attribute(inner.get(), "encoding-type").value_or("") == "categorical")
-        throw_error(ErrorKind::kCorruptData, file_.path(), "categories of categories: '{}'", name_);
-    }
-    const ColumnReader categories(file_, categories_name, "");
+    const auto inner = group.find("categories");
+    if (inner && inner->kind() == hdf5::ObjectKind::kGroup &&
+        inner->text_attribute("encoding-type").value_or("") == "categorical")
+      throw_error(ErrorKind::kCorruptData, file_.path(), "categories of categories: '{}'", name_);
+    const ColumnReader categories(file_, name_ + "/categories", "");
     categories_ = categories.read(0, categories.length());
-    const auto ordered = integers_attribute(group.get(), "ordered");
-    ordered_ = ordered && ordered->size() == 1 && ordered->front() != 0;
+    ordered_ = is_ordered(group);
   } else if (encoding == "nullable-integer" || encoding == "nullable-boolean" ||
              encoding == "nullable-string-array") {
     kind_ = Kind::kNullable;
-    values_name_ = name_ + "/values";
+    values_ = member(group, "values");
+    mask_ = member(group, "mask");
   } else {
     throw_error(
         ErrorKind::kUnsupported, file_.path(),
         "a column of this encoding is not readable; drop it and write the file again: '{}' is '{}'",
         name_, encoding);
   }
-  length_ = dataset_length(values_name_);
+  length_ = length_of(*values_);
 }
 
-std::int64_t ColumnReader::dataset_length(const std::string& name) const {
-  if (object_kind(file_.id(), name) != ObjectKind::kDataset)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}'", name);
-  const Handle dataset = open_object(file_.id(), file_.path(), name);
-  const auto shape = extents(Handle(H5Dget_space(dataset.get())));
-  return shape.empty() ? 0 : shape[0];
+hdf5::Dataset ColumnReader::member(const hdf5::Group& group, const std::string& name) const {
+  const auto object = group.find(name);
+  if (!object || object->kind() != hdf5::ObjectKind::kDataset)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}/{}'", name_, name);
+  return object->dataset();
 }
 
 std::shared_ptr<arrow::Array> ColumnReader::read(std::int64_t begin, std::int64_t end) const {
-  const Hdf5Session session;
   switch (kind_) {
     case Kind::kCategorical:
       return read_categorical(begin, end);
     case Kind::kNullable:
       return read_nullable(begin, end);
     default:
-      return read_values(file_, values_name_, begin, end);
+      return read_values(*values_, begin, end);
   }
 }
 
 std::shared_ptr<arrow::Array> ColumnReader::read_categorical(std::int64_t begin,
                                                              std::int64_t end) const {
-  const auto codes = read_values(file_, values_name_, begin, end);
+  const auto codes = read_values(*values_, begin, end);
   const auto indices = make_indices(*codes, categories_->length(), begin, file_.path(), name_);
   return std::make_shared<arrow::DictionaryArray>(
       arrow::dictionary(indices->type(), categories_->type(), ordered_), indices, categories_);
@@ -159,8 +164,8 @@ std::shared_ptr<arrow::Array> ColumnReader::read_categorical(std::int64_t begin,
 
 std::shared_ptr<arrow::Array> ColumnReader::read_nullable(std::int64_t begin,
                                                           std::int64_t end) const {
-  const auto values = read_values(file_, values_name_, begin, end);
-  const auto mask = read_values(file_, name_ + "/mask", begin, end);
+  const auto values = read_values(*values_, begin, end);
+  const auto mask = read_values(*mask_, begin, end);
   if (mask->type_id() != arrow::Type::BOOL)
     throw_error(ErrorKind::kCorruptData, file_.path(), "the mask of a column must be boolean: '{}'",
                 name_);

@@ -1,14 +1,15 @@
 // Reads columns of an AnnData dataframe to Arrow: today's encodings and the categoricals of anndata
-// 0.7. Thread-safe: takes the HDF5 session itself.
+// 0.7. Thread-safe.
 #pragma once
 
 #include <arrow/type_fwd.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/hdf5/file.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -21,7 +22,7 @@ class ColumnReader {
  public:
   // legacy_categories: where anndata 0.7 kept the categories of a plain dataset
   // ("obs/__categories/cell_type").
-  ColumnReader(const H5File& file, std::string name, std::string legacy_categories);
+  ColumnReader(const hdf5::File& file, std::string name, std::string legacy_categories);
 
   std::int64_t length() const { return length_; }
   bool is_nullable() const { return kind_ == Kind::kNullable; }
@@ -30,16 +31,18 @@ class ColumnReader {
 
  private:
   enum class Kind { kPlain, kCategorical, kNullable };
-  void open_group();
+  void open_dataset(const hdf5::Dataset& dataset, const std::string& legacy_categories);
+  void open_group(const hdf5::Group& group);
+  hdf5::Dataset member(const hdf5::Group& group, const std::string& name) const;
   std::shared_ptr<arrow::Array> read_categorical(std::int64_t begin, std::int64_t end) const;
   std::shared_ptr<arrow::Array> read_nullable(std::int64_t begin, std::int64_t end) const;
-  std::int64_t dataset_length(const std::string& name) const;
 
-  const H5File& file_;
+  hdf5::File file_;
   std::string name_;
   Kind kind_ = Kind::kPlain;
   std::int64_t length_ = 0;
-  std::string values_name_;  // the plain values, the codes, or the values under a mask
+  std::optional<hdf5::Dataset> values_;  // the plain values, the codes, or the values under a mask
+  std::optional<hdf5::Dataset> mask_;    // kNullable
   bool ordered_ = false;
   std::shared_ptr<arrow::Array> categories_;
 };

@@ -1,128 +1,164 @@
-// Plain HDF5 datasets as Arrow arrays, read by hyperslab.
+// Plain HDF5 datasets as Arrow arrays.
 #include "cellfeed/format/h5ad/column_values.h"
 
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/hdf5_filters.h"
-#include "cellfeed/format/h5ad/stored_array.h"
+#include "cellfeed/hdf5/dataset_bytes.h"
+#include "cellfeed/hdf5/number_order.h"
+#include "cellfeed/hdf5/variable_length.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
 
-struct Selection {
-  const H5File& file;
-  const std::string& name;
-  Handle dataset;
-  Handle type;
-  Handle space;
+using hdf5::TypeClass;
+
+// Chunks that were never written, and deflated ones, hold more than a file has bytes; this much is
+// read whatever the file's size, and beyond it so many times its size.
+constexpr std::uint64_t kAlwaysReadBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMostExpansion = 2048;
+
+struct Column {
+  const hdf5::Dataset& dataset;
+  hdf5::DatasetBytes bytes;
+
+  const std::string& path() const { return dataset.bytes().path(); }
 };
 
-void read_slab(const Selection& from, hid_t memory_type, std::int64_t begin, std::int64_t end,
-               void* out) {
+void check_size(const Column& column, std::int64_t n) {
+  const auto width = column.dataset.datatype().size;
+  const std::uint64_t most =
+      std::max(kAlwaysReadBytes, kMostExpansion * column.dataset.bytes().size());
+  if (static_cast<std::uint64_t>(n) > most / width)
+    throw_error(ErrorKind::kCorruptData, column.path(),
+                "a column has more bytes than a file of this size can hold: '{}': {} rows of {} "
+                "bytes",
+                column.dataset.path(), n, width);
+}
+
+void read_bytes(const Column& column, std::int64_t begin, std::int64_t end,
+                std::span<std::byte> out) {
   if (begin == end) return;
-  const auto start = static_cast<hsize_t>(begin);
-  const auto count = static_cast<hsize_t>(end - begin);
-  const Handle memory(H5Screate_simple(1, &count, nullptr));
-  H5Sselect_hyperslab(from.space.get(), H5S_SELECT_SET, &start, nullptr, &count, nullptr);
-  check_hdf5(
-      H5Dread(from.dataset.get(), memory_type, memory.get(), from.space.get(), H5P_DEFAULT, out),
-      ErrorKind::kCorruptData, from.file.path(), "reading '" + from.name + "'");
+  column.bytes.read(
+      {{static_cast<std::uint64_t>(begin)}, {static_cast<std::uint64_t>(end - begin)}}, out);
+}
+
+std::vector<std::byte> read_bytes(const Column& column, std::int64_t begin, std::int64_t end) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin) *
+                               static_cast<std::size_t>(column.dataset.datatype().size));
+  read_bytes(column, begin, end, bytes);
+  return bytes;
 }
 
 template <typename ArrowType>
-std::shared_ptr<arrow::Array> read_numbers(const Selection& from, hid_t memory_type,
-                                           std::int64_t begin, std::int64_t end) {
+std::shared_ptr<arrow::Array> read_numbers(const Column& column, std::int64_t begin,
+                                           std::int64_t end) {
   using T = typename ArrowType::c_type;
   auto buffer = arrow::AllocateBuffer((end - begin) * static_cast<std::int64_t>(sizeof(T)));
   check_arrow(buffer.status());
-  read_slab(from, memory_type, begin, end, (*buffer)->mutable_data());
+  const std::span out(reinterpret_cast<std::byte*>((*buffer)->mutable_data()),
+                      static_cast<std::size_t>((*buffer)->size()));
+  read_bytes(column, begin, end, out);
+  hdf5::to_native_order(column.dataset.datatype(), out);
   return std::make_shared<typename arrow::TypeTraits<ArrowType>::ArrayType>(
       end - begin, std::shared_ptr<arrow::Buffer>(std::move(*buffer)));
 }
 
-std::shared_ptr<arrow::Array> read_integers(const Selection& from, std::int64_t begin,
+std::shared_ptr<arrow::Array> read_halves(const Column& column, std::int64_t begin,
+                                          std::int64_t end) {
+  std::vector<std::byte> halves = read_bytes(column, begin, end);
+  hdf5::to_native_order(column.dataset.datatype(), halves);
+  std::vector<float> values(static_cast<std::size_t>(end - begin));
+  hdf5::widen_float16(halves, values);
+  arrow::FloatBuilder builder;
+  check_arrow(builder.AppendValues(values));
+  std::shared_ptr<arrow::Array> array;
+  check_arrow(builder.Finish(&array));
+  return array;
+}
+
+std::shared_ptr<arrow::Array> read_integers(const Column& column, std::int64_t begin,
                                             std::int64_t end) {
-  const bool is_signed = H5Tget_sign(from.type.get()) == H5T_SGN_2;
-  switch (H5Tget_size(from.type.get())) {
+  const bool is_signed = column.dataset.datatype().is_signed;
+  switch (column.dataset.datatype().size) {
     case 1:
-      return is_signed ? read_numbers<arrow::Int8Type>(from, H5T_NATIVE_INT8, begin, end)
-                       : read_numbers<arrow::UInt8Type>(from, H5T_NATIVE_UINT8, begin, end);
+      return is_signed ? read_numbers<arrow::Int8Type>(column, begin, end)
+                       : read_numbers<arrow::UInt8Type>(column, begin, end);
     case 2:
-      return is_signed ? read_numbers<arrow::Int16Type>(from, H5T_NATIVE_INT16, begin, end)
-                       : read_numbers<arrow::UInt16Type>(from, H5T_NATIVE_UINT16, begin, end);
+      return is_signed ? read_numbers<arrow::Int16Type>(column, begin, end)
+                       : read_numbers<arrow::UInt16Type>(column, begin, end);
     case 4:
-      return is_signed ? read_numbers<arrow::Int32Type>(from, H5T_NATIVE_INT32, begin, end)
-                       : read_numbers<arrow::UInt32Type>(from, H5T_NATIVE_UINT32, begin, end);
-    case 8:
-      return is_signed ? read_numbers<arrow::Int64Type>(from, H5T_NATIVE_INT64, begin, end)
-                       : read_numbers<arrow::UInt64Type>(from, H5T_NATIVE_UINT64, begin, end);
+      return is_signed ? read_numbers<arrow::Int32Type>(column, begin, end)
+                       : read_numbers<arrow::UInt32Type>(column, begin, end);
     default:
-      return nullptr;
+      return is_signed ? read_numbers<arrow::Int64Type>(column, begin, end)
+                       : read_numbers<arrow::UInt64Type>(column, begin, end);
   }
 }
 
-std::shared_ptr<arrow::Array> read_booleans(const Selection& from, std::int64_t begin,
+std::shared_ptr<arrow::Array> read_booleans(const Column& column, std::int64_t begin,
                                             std::int64_t end) {
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(end - begin));
-  read_slab(from, from.type.get(), begin, end, bytes.data());
-  for (std::uint8_t& byte : bytes) byte = byte != 0;
+  std::vector<std::uint8_t> flags;
+  flags.reserve(static_cast<std::size_t>(end - begin));
+  for (const std::byte byte : read_bytes(column, begin, end)) flags.push_back(byte != std::byte{0});
   arrow::BooleanBuilder builder;
-  check_arrow(builder.AppendValues(bytes.data(), end - begin));
+  check_arrow(builder.AppendValues(flags.data(), end - begin));
   std::shared_ptr<arrow::Array> array;
   check_arrow(builder.Finish(&array));
   return array;
 }
 
-void append_variable(const Selection& from, std::int64_t begin, std::int64_t end,
-                     arrow::StringBuilder& builder) {
-  std::vector<char*> pointers(static_cast<std::size_t>(end - begin), nullptr);
-  const Handle memory(H5Tcopy(from.type.get()));
-  read_slab(from, memory.get(), begin, end, static_cast<void*>(pointers.data()));
-  arrow::Status status;
-  for (const char* text : pointers)
-    if (status.ok())
-      status = text == nullptr ? builder.Append("")
-                               : builder.Append(text, static_cast<std::int32_t>(std::strlen(text)));
-  const auto count = static_cast<hsize_t>(pointers.size());
-  const Handle space(H5Screate_simple(1, &count, nullptr));
-  H5Dvlen_reclaim(memory.get(), space.get(), H5P_DEFAULT, static_cast<void*>(pointers.data()));
-  check_arrow(status);
-}
-
-void append_fixed(const Selection& from, std::int64_t begin, std::int64_t end,
-                  arrow::StringBuilder& builder) {
-  const std::size_t width = H5Tget_size(from.type.get());
-  const bool space_padded = H5Tget_strpad(from.type.get()) == H5T_STR_SPACEPAD;
-  std::vector<char> bytes(static_cast<std::size_t>(end - begin) * width);
-  read_slab(from, from.type.get(), begin, end, bytes.data());
-  for (std::int64_t i = 0; i < end - begin; ++i) {
-    const char* text = bytes.data() + static_cast<std::size_t>(i) * width;
-    std::size_t length = strnlen(text, width);
-    while (space_padded && length > 0 && text[length - 1] == ' ') --length;
-    check_arrow(builder.Append(text, static_cast<std::int32_t>(length)));
+// Rows that are read at once: whole chunks, within some memory beside the result.
+std::int64_t piece_rows(const hdf5::Dataset& dataset) {
+  constexpr std::int64_t kUsualRows = 16384;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{32} << 20;
+  const std::uint64_t most = std::max<std::uint64_t>(kMostBytes / dataset.datatype().size, 1);
+  std::uint64_t rows = kUsualRows;
+  if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&dataset.layout())) {
+    const std::uint64_t chunk = chunked->chunk_shape[0];
+    rows = std::max(rows / chunk, std::uint64_t{1}) * chunk;
   }
+  return static_cast<std::int64_t>(std::min(rows, most));
 }
 
-std::shared_ptr<arrow::Array> read_strings(const Selection& from, std::int64_t begin,
+std::shared_ptr<arrow::Array> read_strings(const Column& column, std::int64_t begin,
                                            std::int64_t end) {
-  constexpr std::int64_t kPieceRows = 16384;  // bounds the memory beside the result
-  const bool is_variable = H5Tis_variable_str(from.type.get()) > 0;
+  const std::int64_t step = piece_rows(column.dataset);
   arrow::StringBuilder builder;
-  for (std::int64_t at = begin; at < end; at += kPieceRows) {
-    const std::int64_t stop = std::min(end, at + kPieceRows);
-    if (is_variable)
-      append_variable(from, at, stop, builder);
-    else
-      append_fixed(from, at, stop, builder);
+  for (std::int64_t at = begin; at < end;) {
+    // Pieces begin where chunks do.
+    const std::int64_t stop = std::min(end, (at / step + 1) * step);
+    hdf5::Texts texts;
+    hdf5::append_texts(column.dataset.bytes(), column.dataset.datatype(),
+                       read_bytes(column, at, stop), texts);
+    for (std::int64_t i = 0; i < texts.size(); ++i) check_arrow(builder.Append(texts[i]));
+    at = stop;
   }
   std::shared_ptr<arrow::Array> array;
   check_arrow(builder.Finish(&array));
   return array;
+}
+
+// Null where the type has no Arrow counterpart.
+std::shared_ptr<arrow::Array> read_typed(const Column& column, std::int64_t begin,
+                                         std::int64_t end) {
+  const hdf5::Datatype& type = column.dataset.datatype();
+  if (hdf5::holds_texts(type)) return read_strings(column, begin, end);
+  if (type.is_boolean()) return read_booleans(column, begin, end);
+  if (!type.is_standard) return nullptr;
+  if (type.type_class == TypeClass::kFixedPoint) return read_integers(column, begin, end);
+  if (type.type_class != TypeClass::kFloatingPoint) return nullptr;
+  switch (type.size) {
+    case 2:
+      return read_halves(column, begin, end);
+    case 4:
+      return read_numbers<arrow::FloatType>(column, begin, end);
+    default:
+      return read_numbers<arrow::DoubleType>(column, begin, end);
+  }
 }
 
 }  // namespace
@@ -131,39 +167,26 @@ void check_arrow(const arrow::Status& status) {
   if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString());
 }
 
-std::shared_ptr<arrow::Array> read_values(const H5File& file, const std::string& name,
-                                          std::int64_t begin, std::int64_t end) {
-  Selection from{file, name, open_object(file.id(), file.path(), name), Handle(), Handle()};
-  from.type = Handle(H5Dget_type(from.dataset.get()));
-  from.space = Handle(H5Dget_space(from.dataset.get()));
-  const auto shape = extents(from.space);
+std::shared_ptr<arrow::Array> read_values(const hdf5::Dataset& dataset, std::int64_t begin,
+                                          std::int64_t end) {
+  const std::string& path = dataset.bytes().path();
+  const auto& shape = dataset.shape();
   if (shape.size() != 1)
-    throw_error(ErrorKind::kUnsupported, file.path(),
+    throw_error(ErrorKind::kUnsupported, path,
                 "a column must have one dimension: '{}' has {}; drop it and write the file again",
-                name, shape.size());
-  if (begin < 0 || begin > end || end > shape[0])
-    throw_error(ErrorKind::kCorruptData, file.path(),
-                "a column is too short: '{}' has {} rows, expected {}", name, shape[0], end);
-  const Handle properties(H5Dget_create_plist(from.dataset.get()));
-  for (const int filter : filters_of(properties.get()))
-    if (H5Zfilter_avail(filter) <= 0) throw_unreadable_filter(filter, file.path(), name);
-  std::shared_ptr<arrow::Array> array;
-  const H5T_class_t kind = H5Tget_class(from.type.get());
-  const std::size_t bytes = H5Tget_size(from.type.get());
-  if (kind == H5T_STRING)
-    array = read_strings(from, begin, end);
-  else if (kind == H5T_INTEGER)
-    array = read_integers(from, begin, end);
-  else if (kind == H5T_FLOAT && bytes <= 4)
-    array = read_numbers<arrow::FloatType>(from, H5T_NATIVE_FLOAT, begin, end);
-  else if (kind == H5T_FLOAT && bytes == 8)
-    array = read_numbers<arrow::DoubleType>(from, H5T_NATIVE_DOUBLE, begin, end);
-  else if (kind == H5T_ENUM && stored_dtype(from.type.get(), file.path(), name) == DType::kBool)
-    array = read_booleans(from, begin, end);
+                dataset.path(), shape.size());
+  if (begin < 0 || begin > end || static_cast<std::uint64_t>(end) > shape[0])
+    throw_error(ErrorKind::kCorruptData, path,
+                "a column is too short: '{}' has {} rows, expected {}", dataset.path(), shape[0],
+                end);
+  const Column column{dataset, hdf5::DatasetBytes(dataset)};
+  check_size(column, end - begin);
+  auto array = read_typed(column, begin, end);
   if (!array)
-    throw_error(
-        ErrorKind::kUnsupported, file.path(),
-        "a column of this HDF5 type is not readable; drop it and write the file again: '{}'", name);
+    throw_error(ErrorKind::kUnsupported, path,
+                "a column of this HDF5 type is not readable; drop it and write the file again: "
+                "'{}' is of type {}",
+                dataset.path(), dataset.datatype().description());
   return array;
 }
 

@@ -5,16 +5,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/hdf5/file.h"
 
 namespace cellfeed::format::h5ad {
 
-// Elements [begin, end) of the dataset. float16 widens to float32. REQUIRES: a Hdf5Session.
-// Throws kUnsupported naming the dataset when its type has no Arrow counterpart.
-std::shared_ptr<arrow::Array> read_values(const H5File& file, const std::string& name,
-                                          std::int64_t begin, std::int64_t end);
+// Elements [begin, end) of the dataset. float16 widens to float32. Throws kUnsupported naming the
+// dataset when its type has no Arrow counterpart.
+std::shared_ptr<arrow::Array> read_values(const hdf5::Dataset& dataset, std::int64_t begin,
+                                          std::int64_t end);
 
 // Throws kInternal with Arrow's account when status is an error.
 void check_arrow(const arrow::Status& status);

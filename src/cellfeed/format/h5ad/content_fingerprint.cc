@@ -3,11 +3,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
-#include "cellfeed/format/h5ad/chunk_index.h"
-#include "cellfeed/format/h5ad/hdf5_api.h"
+#include "cellfeed/hdf5/dataset_bytes.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -50,64 +50,48 @@ class Hash {
 };
 
 // First, middle and last chunk, as far as they were written.
-void add_chunks(const H5File& file, hid_t dataset, std::uint64_t header, std::uint64_t length,
-                std::uint64_t chunk, Hash& hash) {
-  const auto index = ChunkIndex::open(file.bytes(), file.user_block_bytes(), header, file.path());
-  const std::uint64_t n_chunks = (length + chunk - 1) / chunk;
-  for (const std::uint64_t i : {std::uint64_t{0}, n_chunks / 2, n_chunks - 1}) {
-    const hsize_t start = i * chunk;
-    if (index) {
-      if (const auto place = index->find(start)) {
-        hash.add(place->size);
-        hash.add_samples(place->offset, place->size, kDatasetSamples / 2);
-      }
-      continue;
-    }
-    unsigned skipped = 0;
-    haddr_t offset = HADDR_UNDEF;
-    hsize_t size = 0;
-    if (H5Dget_chunk_info_by_coord(dataset, &start, &skipped, &offset, &size) < 0 ||
-        offset == HADDR_UNDEF)
-      continue;
-    hash.add(size);
-    hash.add_samples(offset + file.bases().chunked, size, kDatasetSamples / 2);
+void add_chunks(const hdf5::ChunkIndex& index, Hash& hash) {
+  const std::uint64_t n_chunks = index.grid().n_chunks();
+  if (n_chunks == 0) return;
+  const std::array<std::uint64_t, 3> numbers{0, n_chunks / 2, n_chunks - 1};
+  std::array<hdf5::ChunkPlace, 3> places;
+  index.locate(numbers, places);
+  for (const hdf5::ChunkPlace& place : places) {
+    if (!place.is_written) continue;
+    hash.add(place.n_bytes);
+    hash.add_samples(place.offset, place.n_bytes, kDatasetSamples / 2);
   }
 }
 
-void add_dataset(const H5File& file, const Handle& dataset, Hash& hash) {
-  H5O_info_t object;
-  check_hdf5(H5Oget_info2(dataset.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData,
-             file.path(), "locating the header of a dataset");
-  hash.add_bytes(object.addr + file.user_block_bytes(), 256);
-  const auto shape = extents(Handle(H5Dget_space(dataset.get())));
-  for (const std::int64_t length : shape) hash.add(static_cast<std::uint64_t>(length));
-  const Handle properties(H5Dget_create_plist(dataset.get()));
-  if (H5Pget_layout(properties.get()) == H5D_CONTIGUOUS) {
-    if (const haddr_t offset = H5Dget_offset(dataset.get()); offset != HADDR_UNDEF)
-      hash.add_samples(offset + file.bases().contiguous, H5Dget_storage_size(dataset.get()),
-                       kDatasetSamples);
+void add_dataset(const hdf5::Dataset& dataset, Hash& hash) {
+  const hdf5::FileBytes& file = dataset.bytes();
+  hash.add_bytes(static_cast<std::uint64_t>(file.source_offset(dataset.address())), 256);
+  for (const std::uint64_t length : dataset.shape()) hash.add(length);
+  const hdf5::DatasetBytes bytes(dataset);
+  if (const auto* index = bytes.chunk_index()) return add_chunks(*index, hash);
+  const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&dataset.layout());
+  if (contiguous != nullptr && file.holds(contiguous->address, bytes.n_bytes()))
+    hash.add_samples(static_cast<std::uint64_t>(file.source_offset(contiguous->address)),
+                     bytes.n_bytes(), kDatasetSamples);
+}
+
+// Links that lead elsewhere are hashed by name: what they lead to is not read. So is a dataset that
+// is stored elsewhere or has filters that are not undone here.
+void add_object(const hdf5::Object& object, int depth, Hash& hash) {
+  if (object.kind() == hdf5::ObjectKind::kDataset) {
+    try {
+      add_dataset(object.dataset(), hash);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+    }
     return;
   }
-  hsize_t chunk = 0;
-  if (H5Pget_layout(properties.get()) == H5D_CHUNKED && shape.size() == 1 && shape[0] > 0 &&
-      H5Pget_chunk(properties.get(), 1, &chunk) == 1 && chunk > 0)
-    add_chunks(file, dataset.get(), object.addr, static_cast<std::uint64_t>(shape[0]), chunk, hash);
-}
-
-// Links that lead elsewhere are hashed by name: what they lead to is not read.
-bool is_hard_link(hid_t group, const std::string& name) {
-  H5L_info_t link;
-  return H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
-}
-
-void add_object(const H5File& file, const Handle& object, int depth, Hash& hash) {
-  if (H5Iget_type(object.get()) == H5I_DATASET) return add_dataset(file, object, hash);
-  if (H5Iget_type(object.get()) != H5I_GROUP || depth == kMaxDepth) return;
-  for (const std::string& name : member_names(object.get(), file.path())) {
-    hash.add(name);
-    if (!is_hard_link(object.get(), name)) continue;
-    const Handle member(H5Oopen(object.get(), name.c_str(), H5P_DEFAULT));
-    if (member) add_object(file, member, depth + 1, hash);
+  if (object.kind() != hdf5::ObjectKind::kGroup || depth == kMaxDepth) return;
+  const hdf5::Group group = object.group();
+  for (const hdf5::Link& link : group.members()) {
+    hash.add(link.name);
+    if (link.kind == hdf5::LinkKind::kHard)
+      if (const auto member = group.find(link.name)) add_object(*member, depth + 1, hash);
   }
 }
 
@@ -129,11 +113,9 @@ std::uint64_t content_fingerprint(const H5File& file, std::span<const std::strin
   hash.add_samples(0, bytes.size(), kFileSamples);
   hash.add_bytes(0, kEndBytes);
   hash.add_bytes(bytes.size() - kEndBytes, kEndBytes);
-  const Hdf5Session session;
   for (const std::string& group : groups) {
     hash.add(group);
-    if (object_kind(file.id(), group) == ObjectKind::kMissing) continue;
-    add_object(file, open_object(file.id(), file.path(), group), 0, hash);
+    if (const auto object = file.hdf5().find(group)) add_object(*object, 0, hash);
   }
   return hash.digest();
 }

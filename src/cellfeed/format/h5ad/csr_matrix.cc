@@ -11,9 +11,8 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-void check_encoding(const H5File& file, const std::string& layer) {
-  const Handle group = open_object(file.id(), file.path(), layer);
-  const auto encoding = text_attribute(group.get(), "encoding-type");
+void check_encoding(const H5File& file, const hdf5::Object& group, const std::string& layer) {
+  const auto encoding = group.text_attribute("encoding-type");
   if (encoding == "csr_matrix") return;
   if (encoding == "csc_matrix")
     throw_error(
@@ -21,7 +20,7 @@ void check_encoding(const H5File& file, const std::string& layer) {
         "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
         "adata.X = adata.X.tocsr(); adata.write_h5ad(...)",
         layer);
-  if (!encoding && H5Aexists(group.get(), "h5sparse_format") > 0)
+  if (!encoding && group.attribute("h5sparse_format") != nullptr)
     throw_error(ErrorKind::kUnsupported, file.path(),
                 "'{}' has the sparse layout of anndata 0.6 or earlier (h5sparse_format); read the "
                 "file with "
@@ -32,10 +31,10 @@ void check_encoding(const H5File& file, const std::string& layer) {
 }
 
 std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::string& layer) {
-  const Hdf5Session session;
-  check_encoding(file, layer);
-  const Handle group = open_object(file.id(), file.path(), layer);
-  const auto shape = integers_attribute(group.get(), "shape");
+  const auto group = file.hdf5().find(layer);
+  if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
+  check_encoding(file, *group, layer);
+  const auto shape = group->integers_attribute("shape");
   if (!shape)
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "the attribute 'shape' is missing or not of integers: '{}'", layer);
@@ -47,22 +46,25 @@ std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::
 }
 
 bool is_10x_file(const H5File& file) {
-  for (const std::string& name : member_names(file.id(), file.path()))
-    if (object_kind(file.id(), name + "/barcodes") == ObjectKind::kDataset) return true;
+  for (const hdf5::Link& link : file.hdf5().root().members()) {
+    if (link.kind != hdf5::LinkKind::kHard) continue;
+    const auto barcodes = file.hdf5().find(link.name + "/barcodes");
+    if (barcodes && barcodes->kind() == hdf5::ObjectKind::kDataset) return true;
+  }
   return false;
 }
 
 bool is_matrix(const H5File& file, const std::string& name) {
-  return object_kind(file.id(), name) != ObjectKind::kMissing;
+  return file.hdf5().find(name).has_value();
 }
 
 std::vector<std::string> list_layers(const H5File& file) {
   std::vector<std::string> names;
   for (const char* name : {"X", "raw/X"})
     if (is_matrix(file, name)) names.push_back(name);
-  if (object_kind(file.id(), "layers") == ObjectKind::kGroup)
-    for (const auto& name :
-         member_names(open_object(file.id(), file.path(), "layers").get(), file.path()))
+  const auto layers = file.hdf5().find("layers");
+  if (layers && layers->kind() == hdf5::ObjectKind::kGroup)
+    for (const std::string& name : layers->group().member_names())
       names.push_back("layers/" + name);
   return names;
 }

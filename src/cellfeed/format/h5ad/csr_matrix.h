@@ -50,7 +50,7 @@ class CsrMatrix {
 };
 
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
-// what kind of file this is when there is no matrix at all. REQUIRES: a Hdf5Session.
+// what kind of file this is when there is no matrix at all.
 std::string find_layer(const H5File& file, const std::string& layer);
 
 }  // namespace cellfeed::format::h5ad

@@ -46,30 +46,25 @@ std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& ar
 
 }  // namespace
 
-Dataframe::Dataframe(const H5File& file, std::string name, std::int64_t n_rows)
-    : file_(file), name_(std::move(name)), n_rows_(n_rows) {
-  const Hdf5Session session;
-  switch (object_kind(file_.id(), name_)) {
-    case ObjectKind::kGroup:
-      break;
-    case ObjectKind::kDataset:
-      throw_error(ErrorKind::kUnsupported, file_.path(),
-                  "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata "
-                  "and write it "
-                  "again (adata.write_h5ad)",
-                  name_);
-    default:
-      throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
-                  name_);
-  }
-  const Handle group = open_object(file_.id(), file_.path(), name_);
-  const std::vector<std::string> members = member_names(group.get(), file_.path());
+Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
+    : file_(std::move(file)), name_(std::move(name)), n_rows_(n_rows) {
+  const auto object = file_.find(name_);
+  if (object && object->kind() == hdf5::ObjectKind::kDataset)
+    throw_error(ErrorKind::kUnsupported, file_.path(),
+                "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata "
+                "and write it again (adata.write_h5ad)",
+                name_);
+  if (!object || object->kind() != hdf5::ObjectKind::kGroup)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
+                name_);
+  const hdf5::Group group = object->group();
+  const std::vector<std::string> members = group.member_names();
   const auto is_member = [&](const std::string& member) {
     return std::find(members.begin(), members.end(), member) != members.end();
   };
-  index_name_ = text_attribute(group.get(), "_index").value_or("_index");
+  index_name_ = group.text_attribute("_index").value_or("_index");
   has_index_ = is_member(index_name_);
-  if (auto order = texts_attribute(group.get(), "column-order")) {
+  if (auto order = group.texts_attribute("column-order")) {
     columns_ = std::move(*order);
   } else {
     for (const std::string& member : members)
@@ -92,8 +87,6 @@ Dataframe::Dataframe(const H5File& file, std::string name, std::int64_t n_rows)
 }
 
 const ColumnReader& Dataframe::reader(const std::string& column) const {
-  // Session first: the order of the two locks is the same everywhere.
-  const Hdf5Session session;
   const std::lock_guard lock(readers_mutex_);
   auto& slot = readers_[column];
   if (!slot) {

@@ -1,5 +1,5 @@
 // Dataframe: obs or var of an AnnData file, column by column and by ranges of rows.
-// Thread-safe: takes the HDF5 session itself. Lifetime: the H5File outlives it.
+// Thread-safe.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -12,7 +12,7 @@
 
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/format/h5ad/column_reader.h"
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/hdf5/file.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -20,7 +20,7 @@ class Dataframe {
  public:
   // name: "obs", "var" or "raw/var". n_rows: what the matrix says. Throws kUnsupported for the
   // compound tables of anndata 0.6, kCorruptData when the index has another length.
-  Dataframe(const H5File& file, std::string name, std::int64_t n_rows);
+  Dataframe(hdf5::File file, std::string name, std::int64_t n_rows);
 
   const std::string& name() const { return name_; }
   // Without the index.
@@ -36,7 +36,7 @@ class Dataframe {
  private:
   const ColumnReader& reader(const std::string& column) const;
 
-  const H5File& file_;
+  const hdf5::File file_;
   std::string name_;
   std::int64_t n_rows_;
   std::string index_name_;

@@ -15,39 +15,6 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
-constexpr std::string_view kLfsPrefix = "version https://git-lfs";
-
-bool starts_with(std::span<const std::byte> bytes, std::int64_t offset, std::string_view text) {
-  return offset + std::ssize(text) <= std::ssize(bytes) &&
-         std::memcmp(bytes.data() + offset, text.data(), text.size()) == 0;
-}
-
-// The signature may stand at 0, 512, 1024, 2048, ... (after a user block).
-std::int64_t find_signature(std::span<const std::byte> bytes) {
-  if (starts_with(bytes, 0, kSignature)) return 0;
-  for (std::int64_t at = 512; at < std::ssize(bytes); at *= 2)
-    if (starts_with(bytes, at, kSignature)) return at;
-  return -1;
-}
-
-// Where the HDF5 part starts: behind the user block, if there is one.
-std::int64_t check_bytes(const std::string& path, std::span<const std::byte> bytes) {
-  if (bytes.empty())
-    throw Error(ErrorKind::kCorruptData, "the file is empty (0 bytes); copy or download it again",
-                path);
-  if (starts_with(bytes, 0, kLfsPrefix))
-    throw Error(ErrorKind::kCorruptData,
-                "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository",
-                path);
-  const std::int64_t signature = find_signature(bytes);
-  if (signature < 0)
-    throw Error(ErrorKind::kCorruptData,
-                "not an HDF5 file (no HDF5 signature); pass an .h5ad file or a shard directory",
-                path);
-  return signature;
-}
-
 Handle open_file(const std::string& path, std::span<const std::byte> bytes) {
   Handle file = open_mapped(path, bytes);
   if (file) return file;
@@ -86,7 +53,8 @@ H5File::H5File(std::string path, bool reads_ahead)
   } else {
     source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
   }
-  user_block_bytes_ = static_cast<std::uint64_t>(check_bytes(path_, source_->map()));
+  hdf5_ = hdf5::File::open(source_);
+  user_block_bytes_ = hdf5_->bytes().base_address();
   const Hdf5Session session;
   id_ = open_file(path_, source_->map());
   bases_ = address_bases(user_block_bytes_);

@@ -10,6 +10,7 @@
 
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/format/h5ad/user_block.h"
+#include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
 
@@ -27,13 +28,14 @@ class H5File {
   // time of change tell: what was read of it then and what is read now do not belong together. A
   // file of the same name that replaced it is no matter.
   void require_unchanged() const;
+  const hdf5::File& hdf5() const { return *hdf5_; }
   hid_t id() const { return id_.get(); }
   std::span<const std::byte> bytes() const { return source_->map(); }
   std::int64_t size() const { return source_->size(); }
   // The same bytes, for rows read here and there: page faults bring in a page and nothing around
   // it.
   std::span<const std::byte> row_bytes() const {
-    return (row_source_ ? row_source_ : source_)->map();
+    return row_source_ ? row_source_->map() : source_->map();
   }
   // For what will be read of row_bytes(). Null unless it reads ahead.
   const io::ReadAhead* ahead() const { return ahead_ ? &*ahead_ : nullptr; }
@@ -57,9 +59,10 @@ class H5File {
 
   std::string path_;
   std::optional<Version> opened_;
-  std::unique_ptr<io::ByteSource> source_;
+  std::shared_ptr<const io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;
+  std::optional<hdf5::File> hdf5_;
   std::uint64_t user_block_bytes_ = 0;
   AddressBases bases_;
   Handle id_;

@@ -71,8 +71,8 @@ H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
     : file_(std::move(file)),
       matrix_(*file_, layer),
       cache_(cache_bytes, layouts_of(matrix_)),
-      obs_(*file_, "obs", matrix_.n_rows()),
-      var_(*file_, layer == "raw/X" ? "raw/var" : "var", matrix_.n_cols()) {
+      obs_(file_->hdf5(), "obs", matrix_.n_rows()),
+      var_(file_->hdf5(), layer == "raw/X" ? "raw/var" : "var", matrix_.n_cols()) {
   describe(layer);
   read_genes();
 }
@@ -144,16 +144,12 @@ std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& 
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
   auto file = std::make_unique<H5File>(path, options.access != "map");
-  std::string layer;
-  {
-    const Hdf5Session session;
-    layer = find_layer(*file, options.layer);
-    if (object_kind(file->id(), layer) == ObjectKind::kDataset)
-      throw_error(ErrorKind::kUnsupported, path,
-                  "'{}' is a dense matrix, which this version does not read; convert it: adata.X = "
-                  "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)",
-                  layer);
-  }
+  const std::string layer = find_layer(*file, options.layer);
+  if (file->hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)
+    throw_error(ErrorKind::kUnsupported, path,
+                "'{}' is a dense matrix, which this version does not read; convert it: adata.X = "
+                "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)",
+                layer);
   return std::make_unique<H5adStore>(std::move(file), layer, options.cache_bytes);
 }
 
