@@ -139,8 +139,8 @@ def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:
         names = collection.keys()
     if names is None:
         raise NoSuchKeyError(
-            f"a {type(collection).__name__} has no named columns to find labels in; pass "
-            f"labels=[...] instead of label_key"
+            "the collection has no named columns to find labels in; pass labels=[...] instead of "
+            "label_key"
         )
     return lambda key: collection[key], [str(name) for name in names]
 

@@ -370,6 +370,8 @@ class Batches:
 
     @staticmethod
     def _check_length(data: Any, rows: np.ndarray, what: str) -> None:
+        if data is None:
+            raise CollectionError(f"{what} returned None instead of {len(rows)} samples")
         try:
             n = length_of(data)
         except TypeError:

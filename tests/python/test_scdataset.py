@@ -472,6 +472,9 @@ def test_faulty_collections_are_named():
         list(cf.scDataset(X, cf.Streaming(), 8, seed=0, fetch_callback=lambda c, rows: c[:1]))
     with pytest.raises(CollectionError, match="fetch_transform returned 1 samples for 100"):
         list(cf.scDataset(X, cf.Streaming(), 8, seed=0, fetch_transform=lambda group: group[:1]))
+    for hook in ("fetch_callback", "fetch_transform"):
+        with pytest.raises(CollectionError, match=f"{hook} returned None"):
+            list(cf.scDataset(X, cf.Streaming(), 8, seed=0, **{hook: lambda *_: None}))
 
 
 @pytest.mark.parametrize(

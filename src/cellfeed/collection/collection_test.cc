@@ -4,6 +4,10 @@
 #include <arrow/api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
@@ -167,6 +171,43 @@ TEST(Collection, LabelsAndNumbersDoNotMix) {
 TEST(Paths, GlobsThatMatchNothingAreAnError) {
   EXPECT_THAT(message_of([] { expand_paths({"/nowhere/*.h5ad"}); }), HasSubstr("no file matches"));
   EXPECT_THAT(message_of([] { expand_paths({}); }), HasSubstr("no input paths"));
+}
+
+class Globs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"b/x.h5ad", "a/x.h5ad", "a/y.h5ad", "B/x.h5ad", ".hidden/x.h5ad"}) {
+      std::filesystem::create_directories((root_ / name).parent_path());
+      std::ofstream(root_ / name) << "x";
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::vector<std::string> expand(const std::string& pattern) const {
+    std::vector<std::string> found = expand_paths({(root_ / pattern).string()});
+    for (std::string& path : found) path = path.substr(root_.string().size() + 1);
+    return found;
+  }
+
+  const std::filesystem::path root_ =
+      std::filesystem::path(::testing::TempDir()) / ("globs" + std::to_string(::getpid()));
+};
+
+TEST_F(Globs, ComeInTheOrderOfTheirBytes) {
+  EXPECT_THAT(expand("*/x.h5ad"), ElementsAre("B/x.h5ad", "a/x.h5ad", "b/x.h5ad"));
+  EXPECT_THAT(expand("a/?.h5ad"), ElementsAre("a/x.h5ad", "a/y.h5ad"));
+  EXPECT_THAT(expand("[ab]/[!x].*"), ElementsAre("a/y.h5ad"));
+  EXPECT_THAT(expand("[ab]"), ElementsAre("a", "b"));
+}
+
+TEST_F(Globs, AFolderThatCannotBeListedIsAnError) {
+  std::filesystem::create_symlink("loop", root_ / "loop");
+  for (const char* pattern : {"*/*.h5ad", "*/x.h5ad"})
+    EXPECT_THAT(message_of([&] { expand(pattern); }), HasSubstr("loop")) << pattern;
+}
+
+TEST_F(Globs, ThatShouldGoIntoFoldersOfFoldersAreRefused) {
+  EXPECT_THAT(message_of([&] { expand("**/x.h5ad"); }), HasSubstr("**"));
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 
 namespace cellfeed::collection {
 
-// Expands globs (sorted), keeps plain paths as they are. Throws kNotFound when a glob matches
-// nothing.
+// Expands globs of *, ? and [] (in the order of their bytes), keeps plain paths as they are. Throws
+// kNotFound when a glob matches nothing, and what a folder that cannot be listed says: its files
+// would be missing.
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths);
 
 }  // namespace cellfeed::collection
