@@ -86,6 +86,18 @@ def test_var_columns_of_joined_files_are_the_first_ones(tmp_path):
     assert cells.obs_names.tolist() == joined.obs_names.tolist()
 
 
+def test_numbers_of_every_width_are_tensors(tmp_path):
+    adata = make_anndata()
+    for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "?"):
+        adata.obs[dtype] = np.arange(N).astype(dtype)
+    adata.obs["u8"] += np.uint64(2**63)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    names = list(adata.obs)[3:]
+    moved = cf.open(tmp_path / "a.h5ad", obs=names)[ROWS].to("cpu")
+    for name in names:
+        np.testing.assert_array_equal(moved[name].numpy(), adata.obs[name].iloc[ROWS])
+
+
 def test_tensors_on_a_device(cells):
     loader = cf.Loader(cells, cf.BlockShuffling(4), 16, seed=3)
     for batch, moved in zip(

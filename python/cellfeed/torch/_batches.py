@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .._batch import Batch, BatchObs
-from ._tensors import batch_to_tensor
+from ._tensors import as_tensor, batch_to_tensor
 
 
 class _Columns:
@@ -55,7 +55,7 @@ class TensorBatch:
         batch
             What a loader yielded.
         """
-        columns = [torch.from_numpy(np.ascontiguousarray(values)) for values in batch.obs.values()]
+        columns = [as_tensor(values) for values in batch.obs.values()]
         index = torch.from_numpy(np.ascontiguousarray(batch.index))
         padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
         return cls(batch, batch_to_tensor(batch), columns, index, padding)

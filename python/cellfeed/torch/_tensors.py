@@ -44,5 +44,7 @@ def as_tensor(values: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
     if hasattr(values, "toarray"):
         values = values.toarray()
     if not isinstance(values, torch.Tensor):
-        values = torch.as_tensor(np.ascontiguousarray(values))
+        array = np.asarray(values)
+        # numpy has two names for 64 bits, and torch knows but one of the unsigned ones.
+        values = torch.as_tensor(np.ascontiguousarray(array, dtype=array.dtype.str))
     return values.to(*args, **kwargs) if args or kwargs else values
