@@ -233,7 +233,7 @@ TEST_F(Program, CtrlCLeavesNoTemporaryFilesAndExits130) {
   const std::string output = dir_.file("out");
   const pid_t child = ::fork();
   if (child == 0) {
-    std::freopen("/dev/null", "w", stderr);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(99);
     std::vector<std::string> arguments = {"cellfeed", "shard",        input, "--output-dir",
                                           output,     "--shard-size", "50"};
     std::vector<char*> argv;
