@@ -72,8 +72,13 @@ test-layers: $(READY) ## no include and no import against the layers
 	python tools/check_layers.py
 
 .PHONY: test-types
-test-types: build ## mypy and pyright over examples, documents and what users' checkers should see
+test-types: build ## mypy --strict over the package; mypy and pyright over examples and documents; the stubs
+	python tools/make_stubs.py --check
 	python tools/check_types.py
+
+.PHONY: stubs
+stubs: build ## write the stubs of the compiled module anew, after a change of bindings/
+	python tools/make_stubs.py
 
 .PHONY: examples
 examples: build ## every script of examples/, in its short form

@@ -111,7 +111,7 @@ std::shared_ptr<const Collection> collection_from_memory(
 }
 
 std::shared_ptr<const Collection> open_collection(
-    std::vector<FilePath> paths, const std::optional<std::string>& join,
+    std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
     std::int64_t cache_bytes, const std::string& access, const std::string& verify) {
   collection::CollectionOptions options;
@@ -120,15 +120,8 @@ std::shared_ptr<const Collection> open_collection(
   options.open.access = access;
   options.open.verify = verify;
   options.make_unique = make_unique;
-  if (genes) {
-    if (join) throw_invalid("genes fixes the gene axis: give either genes or join, not both");
-    options.join = collection::Join::kFixed;
-    options.genes = std::move(*genes);
-  } else if (join) {
-    if (*join != "inner" && *join != "outer")
-      throw_invalid("join must be \"inner\", \"outer\" or None: '{}'", *join);
-    options.join = *join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
-  }
+  options.join = collection::join_from_name(join, genes.has_value());
+  if (genes) options.genes = std::move(*genes);
   const ReleasedGil released;
   return Collection::open(path_bytes(std::move(paths)), options);
 }
@@ -181,7 +174,7 @@ ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
       arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::large_utf8())}), {names})};
 }
 
-nb::object gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
+NumpyArray gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
   std::vector<collection::RowPlace> places;
   places.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -227,6 +220,7 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("n_stores", &Collection::n_stores)
       .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })
       .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
+      .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
       .def_prop_ro("missing_genes", &Collection::missing_genes)
       .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
@@ -246,10 +240,10 @@ void bind_collection(nb::module_& module) {
           "store"_a)
       .def(
           "gene_map",
-          [](const Collection& self, std::int64_t s) -> nb::object {
+          [](const Collection& self, std::int64_t s) -> std::optional<NumpyArray> {
             checked_store(self, s);
             const auto map = self.gene_map(s);
-            if (map.empty()) return nb::none();
+            if (map.empty()) return std::nullopt;
             return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
           },
           "store"_a)

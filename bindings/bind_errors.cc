@@ -51,8 +51,8 @@ const char* class_of(ErrorKind kind) {
 }
 
 // Paths and the bytes of damaged files need not be UTF-8.
-nb::object as_text(std::string_view text) {
-  return nb::steal(
+nb::str as_text(std::string_view text) {
+  return nb::steal<nb::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
@@ -97,11 +97,11 @@ std::vector<std::string> as_bytes_of(const nb::list& known) {
   return names;
 }
 
-nb::object nearest_name_of(const nb::str& name, const nb::list& known) {
+nb::str nearest_name_of(const nb::str& name, const nb::list& known) {
   return as_text(nearest_name(as_bytes(name), as_bytes_of(known)));
 }
 
-nb::object suggestion_of(const nb::str& name, const nb::list& known) {
+nb::str suggestion_of(const nb::str& name, const nb::list& known) {
   return as_text(suggestion(as_bytes(name), as_bytes_of(known)));
 }
 

@@ -125,7 +125,7 @@ nb::dict stats_of(const LoaderCore& core) {
   return stats;
 }
 
-nb::object values_array(const PyBatch& self) {
+NumpyArray values_array(const PyBatch& self) {
   if (const auto* csr = std::get_if<matrix::CsrBlock>(&self.batch().x))
     return untyped_as_array(matrix::value_buffer_dtype(csr->values),
                             matrix::value_buffer_data(csr->values),
@@ -186,9 +186,9 @@ void bind_batch(nb::module_& module) {
                                      self.loaded);
                    })
       .def_prop_ro("is_padding",
-                   [](const PyBatch& self) -> nb::object {
+                   [](const PyBatch& self) -> std::optional<NumpyArray> {
                      const auto& padding = self.batch().is_padding;
-                     if (padding.empty()) return nb::none();
+                     if (padding.empty()) return std::nullopt;
                      return as_array(reinterpret_cast<const bool*>(padding.data()),
                                      {padding.size()}, self.loaded);
                    })
@@ -204,7 +204,9 @@ void bind_batch(nb::module_& module) {
 void bind_loader(nb::module_& module) {
   bind_batch(module);
   nb::class_<PyIterator>(module, "BatchIterator")
-      .def("__iter__", [](nb::handle self) { return self; })
+      .def(
+          "__iter__", [](nb::handle self) { return self; },
+          nb::sig("def __iter__(self) -> BatchIterator"))
       .def("__next__", &next_batch)
       .def("stop", [](PyIterator& self) { self.get().stop(); }, nb::call_guard<ReleasedGil>());
   nb::class_<LoaderCore>(module, "LoaderCore")

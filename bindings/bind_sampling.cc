@@ -117,27 +117,16 @@ std::shared_ptr<Strategy> make_groups(std::shared_ptr<LabelIndex> groups, bool d
 Plan make_plan(std::shared_ptr<Strategy> strategy, std::uint64_t seed, std::uint64_t epoch,
                std::int64_t batch_size, std::int64_t fetch_factor, std::int64_t rank,
                std::int64_t world_size, const std::string& partition, const std::string& remainder,
-               bool drop_last, std::int64_t consumed, std::int64_t order_step_samples,
-               std::int64_t order_fetch_samples, std::int64_t order_batch_size) {
+               bool drop_last, bool is_chunked, std::int64_t consumed,
+               std::int64_t order_step_samples, std::int64_t order_fetch_samples,
+               std::int64_t order_batch_size) {
   sampling::PlanOptions options;
   options.batch_size = batch_size;
   options.fetch_factor = fetch_factor;
   options.rank = rank;
   options.world_size = world_size;
-  if (partition == "interleave")
-    options.partition = sampling::Partition::kInterleave;
-  else if (partition == "group")
-    options.partition = sampling::Partition::kGroup;
-  else
-    throw_invalid("partition must be \"interleave\", \"group\" or \"auto\": '{}'", partition);
-  if (remainder == "pad")
-    options.remainder = sampling::Remainder::kPad;
-  else if (remainder == "drop")
-    options.remainder = sampling::Remainder::kDrop;
-  else if (remainder == "error")
-    options.remainder = sampling::Remainder::kError;
-  else
-    throw_invalid("remainder must be \"pad\", \"drop\" or \"error\": '{}'", remainder);
+  options.partition = sampling::partition_from_name(partition, is_chunked, world_size);
+  options.remainder = sampling::remainder_from_name(remainder);
   options.drop_last = drop_last;
   options.consumed = consumed;
   options.order_step_samples = order_step_samples;
@@ -146,7 +135,8 @@ Plan make_plan(std::shared_ptr<Strategy> strategy, std::uint64_t seed, std::uint
   return Plan(std::move(strategy), options, seed, epoch);
 }
 
-nb::tuple plan_batch(const Plan& self, std::int64_t k) {
+nb::typed<nb::tuple, NumpyArray, std::optional<NumpyArray>> plan_batch(const Plan& self,
+                                                                       std::int64_t k) {
   if (k < 0 || k >= self.n_batches())
     throw Error(ErrorKind::kOutOfRange,
                 fmt::format("no such batch: {} of {}", k, self.n_batches()));
@@ -161,7 +151,7 @@ nb::tuple plan_batch(const Plan& self, std::int64_t k) {
   return nb::make_tuple(vector_as_array(std::move(batch.rows)), padding);
 }
 
-nb::object order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoch,
+NumpyArray order_of(const Strategy& self, std::uint64_t seed, std::uint64_t epoch,
                     std::int64_t begin, std::int64_t end, std::int64_t stride,
                     std::int64_t step_samples, std::int64_t fetch_samples) {
   const sampling::OrderKey key{seed, epoch, step_samples, fetch_samples};
@@ -212,11 +202,18 @@ void bind_sampling(nb::module_& module) {
              "curriculum_warmup_epochs"_a, "total_size"_a.none());
   module.def("make_groups", &make_groups, "labels"_a, "drop_last"_a);
 
+  module.def(
+      "partition_of",
+      [](const std::string& partition, bool is_chunked, std::int64_t world_size) {
+        return std::string(sampling::partition_name(
+            sampling::partition_from_name(partition, is_chunked, world_size)));
+      },
+      "partition"_a, "is_chunked"_a, "world_size"_a);
   nb::class_<Plan>(module, "Plan")
       .def_static("make", &make_plan, "strategy"_a, "seed"_a, "epoch"_a, "batch_size"_a,
                   "fetch_factor"_a, "rank"_a, "world_size"_a, "partition"_a, "remainder"_a,
-                  "drop_last"_a, "consumed"_a = 0, "order_step_samples"_a = 0,
-                  "order_fetch_samples"_a = 0, "order_batch_size"_a = 0)
+                  "drop_last"_a, "is_chunked"_a = false, "consumed"_a = 0,
+                  "order_step_samples"_a = 0, "order_fetch_samples"_a = 0, "order_batch_size"_a = 0)
       .def_prop_ro("n_batches", &Plan::n_batches)
       .def_prop_ro("order_length", &Plan::order_length)
       .def_prop_ro("order_step_samples",
@@ -227,8 +224,7 @@ void bind_sampling(nb::module_& module) {
                    [](const Plan& self) { return self.options().order_batch_size; })
       .def_prop_ro("partition",
                    [](const Plan& self) {
-                     return self.options().partition == sampling::Partition::kGroup ? "group"
-                                                                                    : "interleave";
+                     return std::string(sampling::partition_name(self.options().partition));
                    })
       .def("batch_rows", &Plan::batch_rows, "batch"_a)
       .def("batch", &plan_batch, "batch"_a)

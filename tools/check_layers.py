@@ -1,13 +1,14 @@
 """Fails on an include or import that layers.toml does not allow, unknown layers and cycles."""
 
 import argparse
-import ast
 import pathlib
 import re
 import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from python_layers import check_python
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 SUFFIXES = {".h", ".cc", ".inc"}
@@ -41,10 +42,10 @@ class Rules:
             found |= self.reachable(name)
         return found
 
-    def problems(self) -> Iterator[str]:
+    def problems(self, layers: dict[str, list[str]]) -> Iterator[str]:
         """A layer may only name layers above it in the file, so the arrows cannot form a cycle."""
         known: set[str] = set()
-        for layer, allowed in self.layers.items():
+        for layer, allowed in layers.items():
             for name in allowed:
                 if name not in known:
                     yield f"layers.toml: {layer} -> {name}: {name} does not stand above {layer}"
@@ -143,66 +144,37 @@ def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) ->
             yield f'{source.name}: "{name}": folders of {source.layer} may not include one another'
 
 
-def find_cycles(sources: dict[str, Source]) -> Iterator[str]:
-    """Each include cycle once, as the path around it."""
+def find_cycles(arrows: dict[str, list[str]], what: str) -> Iterator[str]:
+    """Each circle once, as the path around it."""
     done: set[str] = set()
     path: list[str] = []
 
     def walk(name: str) -> Iterator[str]:
         path.append(name)
-        for follower in sources[name].includes:
+        for follower in arrows[name]:
             if follower in path:
                 circle = [*path[path.index(follower) :], follower]
-                yield "include cycle: " + " -> ".join(circle)
-            elif follower in sources and follower not in done:
+                yield f"{what} cycle: " + " -> ".join(circle)
+            elif follower in arrows and follower not in done:
                 yield from walk(follower)
         done.add(path.pop())
 
-    for start in sources:
+    for start in arrows:
         if start not in done:
             yield from walk(start)
-
-
-def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and top-level name of every absolute import, those for type checkers aside."""
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.lineno, node.module.split(".")[0]
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += node.orelse
-        else:
-            pending += ast.iter_child_nodes(node)
-
-
-def check_python(root: pathlib.Path, rules: Rules) -> Iterator[str]:
-    """Whether heavy packages are imported only where they may be."""
-    base = root / rules.python["root"]
-    for path in sorted(base.rglob("*.py")):
-        if path.relative_to(base).parts[0] in rules.python["allowed"]:
-            continue
-        tree = ast.parse(path.read_text(), str(path))
-        for line, module in sorted(imported_modules(tree)):
-            if module in rules.python["heavy"]:
-                folders = " and ".join(rules.python["allowed"])
-                where = path.relative_to(root).as_posix()
-                yield f"{where}:{line}: {module} is imported in {folders} only"
 
 
 def check(root: pathlib.Path, rules: Rules) -> list[str]:
     """All problems of the tree below ``root``, as lines for a reader."""
     sources = read_sources(root, rules)
-    found = list(rules.problems())
+    found = [*rules.problems(rules.layers), *rules.problems(rules.python["layers"])]
     for source in sources.values():
         found += check_place(source, sources, rules)
         found += check_arrows(source, sources, rules)
         found += check_isolation(source, sources, rules)
-    found += find_cycles(sources)
-    found += check_python(root, rules)
-    return found
+    found += find_cycles({name: list(one.includes) for name, one in sources.items()}, "include")
+    problems, arrows = check_python(root, rules.python)
+    return [*found, *problems, *find_cycles(arrows, "import")]
 
 
 def main() -> int:

@@ -1,4 +1,7 @@
-"""Runs mypy and pyright over the examples, the Python of the documents and the cases of types."""
+"""Runs mypy --strict over the package, and mypy and pyright over what users write.
+
+That is the examples, the Python of the documents and the cases of types.
+"""
 
 import pathlib
 import re
@@ -42,7 +45,11 @@ def main() -> int:
     cases = [ROOT / "tests" / "python" / "typing_cases.py"]
     files = [str(path) for path in [*sorted((ROOT / "examples").glob("*.py")), *blocks, *cases]]
     # Each checker by itself: both shall be satisfied.
-    good = [run("mypy", "mypy", *files), run("pyright", "pyright", *files)]
+    good = [
+        run("mypy --strict", "mypy", "--strict", str(ROOT / "python" / "cellfeed")),
+        run("mypy", "mypy", *files),
+        run("pyright", "pyright", *files),
+    ]
     return 0 if all(good) else 1
 
 

@@ -20,29 +20,29 @@ __version__ = "0.1.0"
 
 # Name -> module that holds it: importing cellfeed loads none of them.
 _LAZY = {
-    "Batch": "_batch",
-    "BlockShuffling": "_strategies",
-    "BlockWeightedSampling": "_strategies",
-    "CellCollection": "_collection",
+    "Batch": "batch",
+    "BlockShuffling": "strategies",
+    "BlockWeightedSampling": "strategies",
+    "CellCollection": "collection",
     "CellfeedError": "errors",
-    "ClassBalancedSampling": "_strategies",
-    "Encoders": "_encoders",
-    "GroupSampling": "_strategies",
-    "Loader": "_loader",
-    "Log1p": "_transforms",
-    "MultiIndexable": "_multi_indexable",
-    "NormalizeTotal": "_transforms",
-    "SamplingStrategy": "_strategies",
-    "SelectGenes": "_transforms",
-    "Streaming": "_strategies",
-    "WeightedCellSampler": "_strategies",
-    "convert_to_shards": "data.sharding",
-    "export_h5ad": "_files",
-    "info": "_files",
-    "load_encoders": "_encoders",
-    "open": "_collection",
-    "scDataset": "_scdataset",
-    "simulate": "_files",
+    "ClassBalancedSampling": "strategies",
+    "Encoders": "encoders",
+    "GroupSampling": "strategies",
+    "Loader": "loader",
+    "Log1p": "transforms",
+    "MultiIndexable": "adapters",
+    "NormalizeTotal": "transforms",
+    "SamplingStrategy": "strategies",
+    "SelectGenes": "transforms",
+    "Streaming": "strategies",
+    "WeightedCellSampler": "samplers",
+    "convert_to_shards": "conversion",
+    "export_h5ad": "conversion",
+    "info": "conversion",
+    "load_encoders": "encoders",
+    "open": "opening",
+    "scDataset": "scdataset",
+    "simulate": "conversion",
 }
 
 _SUBMODULES = ("data", "errors", "torch", "training", "transforms")
@@ -52,28 +52,28 @@ __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 
 if TYPE_CHECKING:
     from . import errors as errors
-    from ._batch import Batch as Batch
-    from ._collection import CellCollection as CellCollection
-    from ._collection import open as open
-    from ._encoders import Encoders as Encoders
-    from ._encoders import load_encoders as load_encoders
-    from ._files import export_h5ad as export_h5ad
-    from ._files import info as info
-    from ._files import simulate as simulate
-    from ._loader import Loader as Loader
-    from ._multi_indexable import MultiIndexable as MultiIndexable
-    from ._strategies import BlockShuffling as BlockShuffling
-    from ._strategies import BlockWeightedSampling as BlockWeightedSampling
-    from ._strategies import ClassBalancedSampling as ClassBalancedSampling
-    from ._strategies import GroupSampling as GroupSampling
-    from ._strategies import SamplingStrategy as SamplingStrategy
-    from ._strategies import Streaming as Streaming
-    from ._transforms import Log1p as Log1p
-    from ._transforms import NormalizeTotal as NormalizeTotal
-    from ._transforms import SelectGenes as SelectGenes
-    from .data.sharding import convert_to_shards as convert_to_shards
-    from .torch import WeightedCellSampler as WeightedCellSampler
-    from .torch import scDataset as scDataset
+    from .adapters import MultiIndexable as MultiIndexable
+    from .batch import Batch as Batch
+    from .collection import CellCollection as CellCollection
+    from .conversion import convert_to_shards as convert_to_shards
+    from .conversion import export_h5ad as export_h5ad
+    from .conversion import info as info
+    from .conversion import simulate as simulate
+    from .encoders import Encoders as Encoders
+    from .encoders import load_encoders as load_encoders
+    from .loader import Loader as Loader
+    from .opening import open as open
+    from .samplers import WeightedCellSampler as WeightedCellSampler
+    from .scdataset import scDataset as scDataset
+    from .strategies import BlockShuffling as BlockShuffling
+    from .strategies import BlockWeightedSampling as BlockWeightedSampling
+    from .strategies import ClassBalancedSampling as ClassBalancedSampling
+    from .strategies import GroupSampling as GroupSampling
+    from .strategies import SamplingStrategy as SamplingStrategy
+    from .strategies import Streaming as Streaming
+    from .transforms import Log1p as Log1p
+    from .transforms import NormalizeTotal as NormalizeTotal
+    from .transforms import SelectGenes as SelectGenes
 
 
 def __getattr__(name: str) -> Any:
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     near = ""
     if not name.startswith("_"):
-        from ._checks import did_you_mean
+        from ._arguments import did_you_mean
 
         near = did_you_mean(name, __dir__())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near}")

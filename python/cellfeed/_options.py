@@ -1,16 +1,17 @@
-"""Types of arguments, for type checkers and editors."""
+"""Types of arguments, for type checkers and editors, and the words that some of them may be."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
 if TYPE_CHECKING:
     import torch
 
-    from ._transforms import Transform
+    from .transforms import Transform
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
 Casting: TypeAlias = Literal["round", "exact", "same_kind"]
@@ -18,33 +19,23 @@ Compression: TypeAlias = Literal["none", "gzip"]
 DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]
 DType: TypeAlias = "DTypeName | np.dtype[Any] | type[np.generic] | type[float] | torch.dtype"
 GeneOrder: TypeAlias = Literal["source", "mean"]
+GeneSelection: TypeAlias = Literal["all", "most_expressed", "random_expressed"]
 Join: TypeAlias = Literal["inner", "outer"]
 Layout: TypeAlias = Literal["packed", "dense"]
+MissingGenes: TypeAlias = Literal["warn", "zero", "error"]
 Output: TypeAlias = Literal["csr", "dense"]
+Path: TypeAlias = "str | os.PathLike[str]"
 Partition: TypeAlias = Literal["auto", "interleave", "group"]
 Remainder: TypeAlias = Literal["pad", "drop", "error"]
 Verify: TypeAlias = Literal["always", "never"]
 
-
-class LoaderOptions(TypedDict, total=False):
-    """Arguments of a ``Loader`` that do not change the type of its batches."""
-
-    dtype: DType
-    obs: Sequence[str] | str | None
-    transforms: Sequence[Transform]
-    seed: int | None
-    epoch: int | None
-    rank: int | None
-    world_size: int | None
-    partition: Partition
-    remainder: Remainder
-    fetch_factor: int | None
-    memory_budget: int | str
-    threads: int | None
-    drop_last: bool
-    casting: Casting
-    pin_memory: bool
-    tune: bool | str
+ACCESS, CASTINGS, COMPRESSIONS = get_args(Access), get_args(Casting), get_args(Compression)
+DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(Join)
+GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
+    get_args(GeneSelection), get_args(Layout), get_args(MissingGenes),
+)  # fmt: skip
+OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
+VERIFY = get_args(Verify)
 
 
 class ReadOptions(TypedDict, total=False):
@@ -54,3 +45,31 @@ class ReadOptions(TypedDict, total=False):
     dtype: DType
     casting: Casting
     transforms: Sequence[Transform]
+
+
+class ReaderKeywords(ReadOptions, total=False):
+    """What a loader reads with."""
+
+    memory_budget: int | str
+    threads: int | None
+    pin_memory: bool
+
+
+class LoaderOptions(ReaderKeywords, total=False):
+    """Arguments of a ``Loader`` that do not change the type of its batches."""
+
+    seed: int | None
+    epoch: int | None
+    rank: int | None
+    world_size: int | None
+    partition: Partition
+    remainder: Remainder
+    fetch_factor: int | None
+    drop_last: bool
+    tune: bool | str
+
+
+class CellOptions(ReaderKeywords, total=False):
+    """Arguments of ``scDataset`` that are for a collection of ``cellfeed.open`` only."""
+
+    output: Output

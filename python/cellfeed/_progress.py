@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from ._checks import shown
+from ._arguments import shown
 from .errors import InvalidTypeError
 
 ProgressCallback = Callable[[str, int, int, float], None]
+# What users pass: show it, do not, on a terminal only, or hand it to a function.
+Progress = bool | ProgressCallback | None
 
 _BAR_CELLS = 30
 _LOG_SECONDS = 5.0
@@ -57,7 +59,7 @@ class ProgressLine:
         return f"{phase}: {done:,} of {total:,} {self._unit}, {rate:,.0f}/s{left}"
 
 
-def as_progress_callback(progress: object, unit: str) -> ProgressCallback | None:
+def as_progress_callback(progress: Progress, unit: str) -> ProgressCallback | None:
     """Make a function for the core; ``None`` shows progress on a terminal only.
 
     Parameters

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from ._collection import CellCollection
-from ._strategies import BlockShuffling, SamplingStrategy
+from ._iteration.settings import Settings
+from ._reader import ReaderOptions
+from .collection import CellCollection
 from .errors import InvalidArgumentError
+from .strategies import BlockShuffling, SamplingStrategy
 
 # Share of true random's label entropy that tuned batches keep.
 WANTED_ENTROPY = 0.98
@@ -18,11 +19,10 @@ SECONDS_PER_POINT = 0.2
 def tuned(
     cells: CellCollection,
     strategy: SamplingStrategy,
-    batch_size: int,
     tune: bool | str,
-    obs: Sequence[str],
+    options: ReaderOptions,
+    settings: Settings,
     world_size: int,
-    memory_budget: int,
 ) -> dict[str, Any]:
     """Block size, fetch factor, threads and memory that load fastest here and keep batches diverse.
 
@@ -34,17 +34,13 @@ def tuned(
         What will be loaded.
     strategy
         Must be :class:`BlockShuffling`: its block size is what is tuned.
-    batch_size
-        Cells of a batch.
     tune
-        The obs column whose entropy per batch is kept; ``True`` takes the first label column of
-        ``obs``.
-    obs
-        Columns loaded with each batch.
+        The obs column whose entropy per batch is kept; ``True`` takes the first label column that
+        is loaded with each batch.
+    options, settings
+        Of the loader.
     world_size
         Must be 1: ranks that measure apart would disagree on the order.
-    memory_budget
-        Bytes that may be used.
 
     Returns
     -------
@@ -61,7 +57,8 @@ def tuned(
             "ranks that measure apart would disagree on the order: run `cellfeed bench` once and "
             "pass its settings to every rank"
         )
-    labels = [tune] if isinstance(tune, str) else obs
+    loaded = cells.default_obs if options.obs is None else options.obs
+    labels = [tune] if isinstance(tune, str) else loaded
     label = next((name for name in labels if cells.obs_column(name).is_categorical), None)
     if label is None:
         raise InvalidArgumentError(
@@ -69,10 +66,12 @@ def tuned(
             "or obs=[...] with a column of labels"
         )
     return _core.tune(
-        cells._core, batch_size, label, WANTED_ENTROPY, SECONDS_PER_POINT, memory_budget, 0
-    )
+        cells._core, settings.batch_size, label, WANTED_ENTROPY, SECONDS_PER_POINT,
+        options.budget_bytes, 0,
+    )  # fmt: skip
 
 
-def with_block_size(strategy: BlockShuffling, block_size: int) -> BlockShuffling:
+def with_block_size(strategy: SamplingStrategy, block_size: int) -> BlockShuffling:
     """The same strategy with blocks of another size."""
+    assert isinstance(strategy, BlockShuffling)  # tuned() has refused others
     return BlockShuffling(block_size, strategy.indices, strategy.drop_last)

@@ -1,19 +1,21 @@
-"""Transforms of a ``Loader``, and hooks of ``scDataset`` for other libraries' collections."""
+"""Transforms of a ``Loader``, run on its threads row by row; and the hooks of :mod:`.adapters`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
 
-import numpy as np
-
-from ._checks import as_names, suggestion
-from ._multi_indexable import MultiIndexable
-from ._transforms import Log1p, NormalizeTotal, SelectGenes, Transform
-from .errors import InvalidTypeError, NoSuchKeyError, OutOfRangeError, UnsupportedError
-
-if TYPE_CHECKING:
-    import torch
+from . import _core
+from ._arguments import as_float, shown
+from ._cells.genes import gene_list
+from .adapters import (
+    adata_to_mindex,
+    bionemo_to_tensor,
+    fetch_transform_adata,
+    hf_tahoe_to_tensor,
+)
+from .errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
     "Log1p",
@@ -27,114 +29,110 @@ __all__ = [
 ]
 
 
-def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> MultiIndexable:
-    """Cells of AnnData or AnnCollection as dense ``X`` and obs columns that are subset together.
+class Transform:
+    """Base of the transforms: holds its core object; picklable, comparable by its settings."""
 
-    Parameters
-    ----------
-    batch
-        An AnnData, a view of a backed one, or a view of an AnnCollection, read into memory here; or
-        anything with ``X`` and ``obs[name].values``.
-    columns
-        obs columns to take along, as their pandas values (categoricals stay categorical).
+    _core: _core.Transform
 
-    Returns
-    -------
-    MultiIndexable
-        Members ``"X"``, cells x genes, and one a column.
-    """
-    adata = _in_memory(batch)
-    names = [] if columns is None else as_names("columns", columns)
-    dense = adata.X.toarray() if hasattr(adata.X, "toarray") else np.asarray(adata.X)
-    return MultiIndexable({"X": dense, **{name: _values(adata.obs, name) for name in names}})
+    def __init__(self, **settings: object) -> None:
+        self._settings = settings
 
-
-def _values(obs: Any, name: str) -> Any:
-    try:
-        column = obs[name]
-    except KeyError as error:
-        known = suggestion(name, obs) if hasattr(obs, "__iter__") else ""
-        raise NoSuchKeyError(f"no obs column {name!r}{known}") from error
-    return getattr(column, "values", column)
-
-
-def fetch_transform_adata(
-    batch: Any, columns: Sequence[str] | str | None = None
-) -> np.ndarray | MultiIndexable:
-    """Cells of AnnData or AnnCollection as a dense array, or with obs columns.
-
-    Parameters
-    ----------
-    batch
-        As for :func:`adata_to_mindex`.
-    columns
-        obs columns to take along.
-
-    Returns
-    -------
-    numpy.ndarray or MultiIndexable
-        ``X``, cells x genes, where no columns are asked for; a torch ``DataLoader`` makes a tensor
-        of its batches.
-    """
-    group = adata_to_mindex(batch, columns)
-    return group["X"] if group.count == 1 else group
-
-
-def _in_memory(batch: Any) -> Any:
-    for method in ("to_adata", "to_memory"):
-        if hasattr(batch, method):
-            return getattr(batch, method)()
-    if hasattr(batch, "X") and hasattr(batch, "obs"):
-        return batch
-    raise InvalidTypeError(f"not an AnnData or AnnCollection: {type(batch).__name__}")
-
-
-def hf_tahoe_to_tensor(batch: Any, num_genes: int = 62713) -> torch.Tensor:
-    """Cells of Tahoe-100M on Hugging Face as a dense float32 tensor, cells x genes.
-
-    Parameters
-    ----------
-    batch
-        A dict of ``"genes"`` and ``"expressions"``, lists with one array a cell; or a list with one
-        such dict a cell.
-    num_genes
-        Columns of the tensor.
-    """
-    from .torch import as_tensor
-
-    if isinstance(batch, dict):
-        genes, values = batch["genes"], batch["expressions"]
-    elif isinstance(batch, list):
-        genes, values = [cell["genes"] for cell in batch], [cell["expressions"] for cell in batch]
-    else:
-        raise InvalidTypeError(
-            f"a batch must be a dict or a list of dicts with genes and expressions, not "
-            f"{type(batch).__name__}"
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._settings.items())})"
         )
-    dense = np.zeros((len(genes), num_genes), dtype=np.float32)
-    for row, (columns, expression) in enumerate(zip(genes, values, strict=True)):
-        columns = np.asarray(columns, dtype=np.int64)
-        if columns.size and not (columns.min() >= 0 and columns.max() < num_genes):
-            raise OutOfRangeError(f"cell {row} has genes outside of [0, {num_genes})")
-        dense[row, columns] = expression
-    return as_tensor(dense)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transform) or type(self) is not type(other):
+            return False
+        return self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple(self._settings.values())
 
 
-def bionemo_to_tensor(data_collection: Any, idx: Any) -> torch.Tensor:
-    """``fetch_callback`` for a SingleCellMemMapDataset of bionemo-scdl: dense rows, cells x genes.
+class NormalizeTotal(Transform):
+    """Scale each cell to the same total, as ``scanpy.pp.normalize_total`` does.
+
+    ``value * target_sum / library_size``; the library size is the sum over **all** genes of the
+    file, also those that a selection (before or after it) or an inner join drops, of the values as
+    the transforms before this one left them. Cells without counts stay as they are.
 
     Parameters
     ----------
-    data_collection
-        The data set.
-    idx
-        An int, a slice, or row numbers.
+    target_sum
+        Total of each cell afterwards.
     """
-    try:
-        from bionemo.scdl.util.torch_dataloader_utils import collate_sparse_matrix_batch
-    except ImportError as error:
-        raise UnsupportedError("bionemo_to_tensor needs the package bionemo-scdl") from error
-    if isinstance(idx, slice):
-        idx = range(*idx.indices(len(data_collection)))
-    rows = [int(i) for i in np.atleast_1d(np.asarray(idx))]
-    return collate_sparse_matrix_batch([data_collection[i] for i in rows]).to_dense()
+
+    def __init__(self, target_sum: float = 1e4) -> None:
+        if isinstance(target_sum, bool) or not isinstance(target_sum, Real):
+            raise InvalidTypeError(
+                "NormalizeTotal: target_sum must be a number, such as 1e4 (scanpy's default, the "
+                f"median over all cells, is not known to a stream of batches), not "
+                f"{shown(target_sum)}"
+            )
+        target_sum = as_float("NormalizeTotal: target_sum", target_sum)
+        super().__init__(target_sum=target_sum)
+        self._core = _core.NormalizeTotal(target_sum)
+
+
+class Log1p(Transform):
+    """``log(1 + value)``, as ``scanpy.pp.log1p`` does; within 2 ulp of the exact logarithm.
+
+    Parameters
+    ----------
+    base
+        Base of the logarithm; natural when omitted.
+    """
+
+    def __init__(self, base: float | None = None) -> None:
+        base = None if base is None else as_float("base", base)
+        if base == 0:  # which is the natural logarithm's name in the core
+            raise InvalidArgumentError("base must be positive and not 1, not 0")
+        super().__init__(base=base)
+        self._core = _core.Log1p(0.0 if base is None else base)
+
+
+class SelectGenes(Transform):
+    """Keep the genes named, in the order given: column ``j`` of a batch is ``genes[j]``.
+
+    Parameters
+    ----------
+    genes
+        Gene names, each once, in the wanted order; a ``str`` is one gene. Names that the data lacks
+        raise ``NoSuchKeyError`` when the loader is made.
+    """
+
+    def __init__(self, genes: Iterable[str]) -> None:
+        self._names = gene_list(genes)
+        super().__init__(genes=self._names)
+        self._core = _core.SelectGenes(self._names)
+
+    def __repr__(self) -> str:
+        return f"SelectGenes(<{len(self._names)} genes>)"
+
+
+def core_transforms(transforms: Any) -> list[_core.Transform]:
+    """Core objects of a list of transforms that a user gave."""
+    if isinstance(transforms, Transform):
+        raise InvalidTypeError(
+            f"transforms must be a list, not {shown(transforms)}: write transforms=[{transforms}]"
+        )
+    if not isinstance(transforms, (list, tuple)):
+        raise InvalidTypeError(f"transforms must be a list of transforms, not {shown(transforms)}")
+    return [_core_transform(transform) for transform in transforms]
+
+
+def _core_transform(transform: Any) -> _core.Transform:
+    if isinstance(transform, Transform):
+        return transform._core
+    name = transform.__name__ if isinstance(transform, type) else ""
+    remedy = f": write {name}(...)" if name and issubclass(transform, Transform) else ""
+    raise InvalidTypeError(
+        f"each of transforms must be NormalizeTotal(...), Log1p(...) or SelectGenes(...), not "
+        f"{f'the class {name}' if name else shown(transform)}{remedy}; functions of Python go to "
+        f"collate_fn"
+    )

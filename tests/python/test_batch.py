@@ -9,6 +9,7 @@ import torch
 from small_atlas import make_anndata, write_atlas
 
 import cellfeed as cf
+from cellfeed._batch_source import BatchSource
 
 N = 60
 
@@ -169,7 +170,7 @@ def test_a_closed_collection_and_a_closed_loader_say_so(folder):
 def test_names_of_a_batch_from_elsewhere_are_asked_for_where_the_loader_is(cells):
     batch = cells[ROWS]
     state = pickle.dumps(batch)
-    cf._batch.BatchSource._alive.pop(batch._source.key)
+    BatchSource._alive.pop(batch._source.key)
     copy = pickle.loads(state)
     np.testing.assert_array_equal(copy.to_numpy(), batch.to_numpy())
     with pytest.raises(KeyError, match="where the loader is"):

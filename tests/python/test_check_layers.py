@@ -25,10 +25,16 @@ SOUND = {
         '#include "cellfeed/collection/c.h"\n#include "cellfeed/format/memory/memory.h"\n'
     ),
     "bindings/module.cc": '#include "bind.h"\n#include "cellfeed/format/store.h"\n',
-    "python/cellfeed/torch/tensors.py": "import torch\n",
-    "python/cellfeed/loader.py": (
-        "import typing\nif typing.TYPE_CHECKING:\n    import torch\nfrom cellfeed.torch import x\n"
+    "python/cellfeed/__init__.py": "def __getattr__(name):\n    from .loader import Loader\n",
+    "python/cellfeed/errors.py": "",
+    "python/cellfeed/torch/__init__.py": "from .tensors import x\n",
+    "python/cellfeed/torch/tensors.py": "import torch\nfrom ..batch import Batch\n",
+    "python/cellfeed/batch.py": (
+        "import typing\nfrom . import _core, errors\nif typing.TYPE_CHECKING:\n    import torch\n"
+        "    from .loader import Loader\ndef f():\n    from .torch import x\n"
     ),
+    "python/cellfeed/loader.py": "from .batch import Batch\nfrom cellfeed.errors import Error\n",
+    "python/cellfeed/data/cells.py": "from .. import loader\nfrom ..torch.tensors import x\n",
 }
 
 
@@ -101,6 +107,22 @@ def test_this_repository_passes():
         ),
         ("bindings/b.cc", '#include "cellfeed/cli/verb.h"', "is no file of src/"),
         ("python/cellfeed/x.py", "def f():\n    import torch.nn", "x.py:2: torch is imported in"),
+        ("python/cellfeed/x.py", "", "x is not a layer of layers.toml"),
+        ("python/cellfeed/errors.py", "from .batch import B", "py:1: errors may not import batch"),
+        (
+            "python/cellfeed/batch.py",
+            "def f():\n    from .loader import L",
+            "may not import loader",
+        ),
+        ("python/cellfeed/batch.py", "import cellfeed.loader", "batch may not import loader"),
+        ("python/cellfeed/batch.py", "from . import loader", "batch may not import loader"),
+        ("python/cellfeed/batch.py", "from .torch import x", "batch may not import torch"),
+        ("python/cellfeed/torch/up.py", "from ..loader import L", "torch may not import loader"),
+        (
+            "python/cellfeed/torch/up.py",
+            "def f():\n    from ..data.cells import C",
+            "torch may not import data",
+        ),
         ("python/cellfeed/data/y.py", "from torch.utils import data", "y.py:1: torch is imported"),
     ],
 )
@@ -130,6 +152,31 @@ def test_an_include_cycle_is_found(tmp_path):
     result = run_check(plant(tmp_path, SOUND | circle))
     assert result.returncode == 1
     assert "cellfeed/io/a.h -> cellfeed/io/b.h -> cellfeed/io/a.h" in result.stderr
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_circle_inside_a_folder_of_python_is_found(tmp_path, late):
+    circle = {
+        "python/cellfeed/data/a.py": "def f():\n    from .b import B\n"
+        if late
+        else "from . import b\n",
+        "python/cellfeed/data/b.py": "from .a import A\n",
+    }
+    result = run_check(plant(tmp_path, SOUND | circle))
+    assert result.returncode == 1
+    assert "import cycle: data/a -> data/b -> data/a" in result.stderr
+
+
+def test_rules_of_python_that_form_a_cycle_are_refused(tmp_path):
+    rules = (ROOT / "tools" / "layers.toml").read_text()
+    (tmp_path / "layers.toml").write_text(
+        rules.replace("_options = []", '_options = ["loader"]', 1)
+    )
+    command = [sys.executable, ROOT / "tools" / "check_layers.py", "--root", tmp_path]
+    command += ["--rules", tmp_path / "layers.toml"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "_options -> loader: loader does not stand above" in result.stderr
 
 
 def test_rules_that_form_a_cycle_are_refused(tmp_path):

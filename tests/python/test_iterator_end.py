@@ -28,7 +28,7 @@ def keep_counting():
         time.sleep(0.0001)
 threading.Thread(target=keep_counting, daemon=True).start()
 sys.setswitchinterval(1000)
-iterator = loader._core.iterate(loader._schedule.make_plan(0))
+iterator = loader._reader.core.iterate(loader._schedule.make_plan(0))
 asking = threading.Thread(target=lambda: list(iterator), daemon=True)
 asking.start()
 while loader.stats()["wait_seconds"] == 0:  # the driver reads

@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
-from cellfeed._epochs import Worker
+from cellfeed._iteration.worker import Worker
 from cellfeed.torch import _pinned, _tensors
 
 N, GENES = 300, 40
@@ -116,7 +116,7 @@ def test_batches_without_non_zeros(tmp_path, locking):
 
 
 def test_parts_and_pickles_of_batches_are_ordinary_memory(cells, locking):
-    batch = make_loader(cells, "csr", pin_memory=True)._read_rows([5, 1])
+    batch = make_loader(cells, "csr", pin_memory=True)._reader.read([5, 1])
     for copy in (batch[[0, 1]], pickle.loads(pickle.dumps(batch))):
         np.testing.assert_array_equal(copy.to_torch().to_dense(), batch.to_numpy())
         assert not copy._core.is_pinned
@@ -135,8 +135,8 @@ def test_a_refusal_of_torch_is_an_error_that_says_what_to_do(cells, locking, out
 def test_workers_are_refused(cells, locking, monkeypatch):
     loader = make_loader(cells, "csr", pin_memory=True)
     assert len(list(DataLoader(loader, batch_size=None))) == len(loader)
-    monkeypatch.setattr("cellfeed._loader.this_worker", lambda: Worker(0, 1, 1 << 62))
-    for read in (lambda: next(iter(loader)), lambda: loader._read_rows([1])):
+    monkeypatch.setattr("cellfeed._reader.this_worker", lambda: Worker(0, 1, 1 << 62))
+    for read in (lambda: next(iter(loader)), lambda: loader._reader.read([1])):
         with pytest.raises(ValueError, match="leave pin_memory out"):
             read()
 
@@ -149,7 +149,7 @@ def test_a_forked_child_leaves_them_alone(cells, locking):
     child = os.fork()
     if child == 0:
         try:
-            loader._read_rows([1])
+            loader._reader.read([1])
         except cf.errors.InvalidArgumentError as error:
             has_refused = "forked" in str(error)
         is_same = batch.data.shape == (32, GENES)

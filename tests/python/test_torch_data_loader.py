@@ -20,6 +20,9 @@ assert isinstance(loader, IterableDataset)
 sizes = [len(batch) for batch in DataLoader(loader, batch_size=None)]
 assert sizes == [16, 16, 16, 12], sizes
 assert type(loader) is cf.Loader is loader.__class__
+assert issubclass(cf.scDataset, IterableDataset) and issubclass(cf.Loader, IterableDataset)
+from torch.utils.data.distributed import DistributedSampler
+assert issubclass(cf.WeightedCellSampler, DistributedSampler)
 """
 
 

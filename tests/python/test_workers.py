@@ -13,7 +13,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
-from cellfeed._epochs import EpochCounter, Position, Worker
+from cellfeed._iteration.epochs import EpochCounter, Position
+from cellfeed._iteration.worker import Worker
 from cellfeed.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader
 
 import cellfeed as cf
 from cellfeed import Batch, Loader
+from cellfeed.data import CellDataset, DistributedShardSampler, GeneVocab, collate_cells
 from cellfeed.torch import TensorBatch
 
 cells = cf.open("atlas/*.h5ad", join="outer", obs="cell_type", access="map")
@@ -44,6 +45,14 @@ assert_type(DataLoader(dense, batch_size=None), DataLoader[Batch[np.ndarray]])
 DataLoader(cf.scDataset(cells, strategy, 64), batch_size=None, num_workers=2)
 assert_type(cells.read([1, 2], output="dense", obs="donor"), Batch[np.ndarray])
 
+# The names of the specification, as samplers and data sets of torch.
+vocab = GeneVocab.from_genes(["A1BG"])
+assert_type(vocab, GeneVocab)
+cell_data = CellDataset("atlas.h5ad", vocab)
+DataLoader(cell_data, batch_size=8, sampler=cf.WeightedCellSampler(["a", "b"]))
+DataLoader(cell_data, sampler=DistributedShardSampler(cell_data), collate_fn=collate_cells)
+assert_type(cf.convert_to_shards("a.h5ad", "shards", progress=False).n_cells, int)
+
 # Mistyped words are errors; a checker says so where one of these is none.
 Loader(cells, strategy, output="dens")  # type: ignore
 Loader(cells, strategy, dtype="floot")  # type: ignore
@@ -52,5 +61,7 @@ Loader(cells, strategy, casting="exct")  # type: ignore
 Loader(cells, strategy, partition="grp")  # type: ignore
 Loader(cells, strategy, batchsize=3)  # type: ignore
 Loader(cells, cf.BlockShuffling)  # type: ignore
+cf.scDataset(cells, strategy, 64, remainder="padd")  # type: ignore
+cf.open("a.h5ad", missing_genes="wrn")  # type: ignore
 cf.open("a.h5ad", join="iner")  # type: ignore
 cf.open("a.h5ad", access="mapp")  # type: ignore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _LAZY = {
     "CellDataset": ".dataset",
@@ -19,6 +19,18 @@ _LAZY = {
 }
 
 __all__ = list(_LAZY)
+
+if TYPE_CHECKING:
+    from .dataset import CellDataset as CellDataset
+    from .dataset import ShardedCellDataset as ShardedCellDataset
+    from .distributed import DistributedShardSampler as DistributedShardSampler
+    from .gene_selection import GeneSelectionCollator as GeneSelectionCollator
+    from .gene_selection import collate_cells as collate_cells
+    from .memmap_store import MemoryMappedStore as MemoryMappedStore
+    from .sampling import WeightedCellSampler as WeightedCellSampler
+    from .sharding import convert_to_shards as convert_to_shards
+    from .sharding import validate_shard_dir as validate_shard_dir
+    from .vocab import GeneVocab as GeneVocab
 
 
 def __getattr__(name: str) -> Any:

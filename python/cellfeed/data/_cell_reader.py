@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_int, as_row_numbers, shown
-from .._collection import CellCollection, open
-from .._genes import report_missing_genes
-from .._loader import Loader
-from .._strategies import Streaming
-from .._transforms import Transform
+from .._arguments import as_int, as_row_numbers, shown
+from .._cells.genes import report_missing_genes
+from .._reader import Reader, ReaderOptions
+from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
+from ..opening import open
+from ..transforms import Transform
 from .vocab import GeneVocab
 
 MISSING_LABEL = "unknown"
@@ -72,12 +72,10 @@ class CellReader:
         self.cells = cells
         self.gene_vocab = gene_vocab or GeneVocab.from_genes(cells.var_names)
         self.obs_keys = list(obs_keys)
-        self._loader = Loader(
-            cells, Streaming(), batch_size=1, transforms=transforms, obs=self.obs_keys,
-            rank=0, world_size=1,
-        )  # fmt: skip
+        self._reader = Reader(cells, ReaderOptions(obs=self.obs_keys, transforms=transforms))
+        self._reader.check_values(lambda n: np.arange(0, len(cells), max(1, len(cells) // n)))
         # A transform may have selected genes.
-        names = self._loader.var_names.tolist()
+        names = self._reader.source.var_names.tolist()
         is_whole = not transforms or names == self.gene_vocab.genes
         self._gene_ids = self.gene_vocab.gene_ids if is_whole else self.gene_vocab.encode(names)
 
@@ -92,7 +90,7 @@ class CellReader:
         rows = as_row_numbers(rows, len(self.cells))
         if rows.size == 0:
             return []
-        batch = self._loader._read_rows(rows)
+        batch = self._reader.read(rows)
         values, columns, starts = batch.data, batch.indices, batch.indptr
         is_stored = values != 0
         if not is_stored.all():
@@ -105,7 +103,7 @@ class CellReader:
             begin, end = starts[i], starts[i + 1]
             expression = values[begin:end]
             if self._function is not None:
-                expression = self._preprocess(expression, int(rows[i]))
+                expression = self._preprocess(self._function, expression, int(rows[i]))
             cells.append(
                 Cell(
                     expression=expression,
@@ -137,7 +135,8 @@ class CellReader:
         values = self.cells.obs_values(label_key)
         if self.cells.obs_column(label_key).is_categorical:
             names = [str(label) for label in self.cells.categories(label_key)]
-            return np.array([*names, MISSING_LABEL], dtype=object)[values]
+            texts = np.array([*names, MISSING_LABEL], dtype=object)
+            return np.take(texts, values)
         return np.array(
             [MISSING_LABEL if v != v else str(v) for v in values.tolist()], dtype=object
         )
@@ -152,8 +151,10 @@ class CellReader:
             columns[key] = values.tolist()
         return [{key: values[i] for key, values in columns.items()} for i in range(len(batch))]
 
-    def _preprocess(self, expression: np.ndarray, row: int) -> np.ndarray:
-        result = np.asarray(self._function(expression.copy()), dtype=np.float32)
+    def _preprocess(
+        self, function: Callable[..., Any], expression: np.ndarray, row: int
+    ) -> np.ndarray:
+        result = np.asarray(function(expression.copy()), dtype=np.float32)
         if result.shape != expression.shape:
             raise InvalidArgumentError(
                 f"preprocessing must keep the number of values: it made {result.shape} of "

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import as_names
-from .._collection import CellCollection
+from .._arguments import as_names
 from .._options import Join
+from ..collection import CellCollection
 from ._cell_reader import Cell, CellReader, open_with_vocab
 from .memmap_store import MemoryMappedStore
 from .vocab import GeneVocab
@@ -39,7 +39,7 @@ class _MapDataset(_Dataset):
         return len(self._reader.cells)
 
     def __getitem__(self, row: int) -> Cell:
-        from ..torch._cells import cells_to_tensors
+        from ..torch import cells_to_tensors
 
         return cells_to_tensors([self._reader.read_one(row)])[0]
 
@@ -51,7 +51,7 @@ class _MapDataset(_Dataset):
         rows
             Numbers in any order, repeats allowed.
         """
-        from ..torch._cells import cells_to_tensors
+        from ..torch import cells_to_tensors
 
         return cells_to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import as_int, as_names, as_path
-from .._collection import CellCollection
+from .._arguments import as_int, as_names, as_path
+from ..collection import CellCollection
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ._cell_reader import Cell, CellReader, open_with_vocab
 from .vocab import GeneVocab

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._labels import look_up_labels
-from .._strategies import WeightedCellSampler
+from .._cells.labels import look_up_labels
 from ..errors import NoSuchKeyError
+from ..samplers import WeightedCellSampler
 
 __all__ = ["WeightedCellSampler", "extract_labels_from_dataset"]
 

@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
-from .._checks import as_choice, as_int, as_names, as_path, as_rows, as_text, shown, suggestion
-from .._genes import refuse_unordered
+from .._arguments import as_choice, as_int, as_names, as_path, as_rows, as_text, shown, suggestion
+from .._cells.genes import refuse_unordered
 from .._json_file import read_json
+from .._special_tokens import CLS_ID, FIRST_GENE_ID, MASK_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
+from ..collection import CellCollection
 from ..errors import (
     CorruptDataError,
     InvalidArgumentError,
     InvalidTypeError,
     NoSuchKeyError,
 )
+from ..loader import Loader
+from ..opening import open as open_cells
+from ..strategies import Streaming
 
 if TYPE_CHECKING:
     import anndata
 
 __all__ = ["CLS_ID", "FIRST_GENE_ID", "MASK_ID", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "GeneVocab"]
 
-PAD_ID, UNK_ID, MASK_ID, CLS_ID = range(4)
-SPECIAL_TOKENS = ("<pad>", "<unk>", "<mask>", "<cls>")
-FIRST_GENE_ID = len(SPECIAL_TOKENS)
 # Rows of an embedding table: len() of a vocabulary is one more than its largest number.
 _MAX_ID = 2**63 - 2
 
@@ -142,9 +144,6 @@ class GeneVocab:
         layer
             The matrix that ``n_genes`` looks at: ``"X"``, ``"raw/X"``, or the name of a layer.
         """
-        from .._collection import CellCollection
-        from .._collection import open as open_cells
-
         as_choice("by", by, tuple(_RANKINGS))
         if isinstance(adata, CellCollection):
             cells = adata
@@ -298,10 +297,10 @@ class GeneVocab:
 
 def _names_in(adata: anndata.AnnData, key: str | None) -> Iterable[str]:
     if key is None:
-        return adata.var_names
+        return list(adata.var_names)
     if as_text("var_key", key) not in adata.var:
         raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, adata.var.columns)}")
-    return adata.var[key]
+    return list(adata.var[key])
 
 
 def _var_column(cells: Any, key: str) -> np.ndarray:
@@ -324,9 +323,6 @@ def _top_columns(cells: Any, n_genes: Any, by: str) -> np.ndarray:
 
 
 def _batches(cells: Any) -> Iterator[Any]:
-    from .._loader import Loader
-    from .._strategies import Streaming
-
     return iter(
         Loader(cells, Streaming(), batch_size=1024, dtype="float64", rank=0, world_size=1, obs=())
     )

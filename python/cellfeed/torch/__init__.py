@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from torch.utils.data.distributed import DistributedSampler
+
 from ._batches import TensorBatch
-from ._dataset import register_iterable_dataset, scDataset
+from ._cells import cells_to_tensors, collate_cells
+from ._dataset import register_iterable_dataset
+from ._gene_selection import GeneSelectionCollator
 from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
-from ._samplers import DistributedShardSampler, WeightedCellSampler
 from ._tensors import as_tensor, batch_to_tensor
 
 __all__ = [
-    "DistributedShardSampler",
+    "DistributedSampler",
+    "GeneSelectionCollator",
     "TensorBatch",
-    "WeightedCellSampler",
     "as_tensor",
     "batch_to_tensor",
     "broadcast_seed",
+    "cells_to_tensors",
+    "collate_cells",
     "find_torch_library",
     "register_iterable_dataset",
-    "scDataset",
 ]

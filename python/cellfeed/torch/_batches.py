@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._batch import Batch, BatchObs
+from ..batch import Batch, BatchObs
 from ._tensors import as_tensor, batch_to_tensor
 
 
@@ -112,7 +112,9 @@ class TensorBatch:
         return self._batch.keys()
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        return self.x if name == "X" else self.obs[name]
+        column: Any = self.x if name == "X" else self.obs[name]
+        tensor: torch.Tensor = column
+        return tensor
 
     def __len__(self) -> int:
         return len(self._batch)

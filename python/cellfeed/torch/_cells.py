@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import MutableMapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from ..data._cell_reader import Cell
-from ..data.vocab import PAD_ID
+from .._special_tokens import PAD_ID
 from ..errors import InvalidArgumentError
+
+Cell = TypeVar("Cell", bound=MutableMapping[str, Any])
 
 
 def cells_to_tensors(cells: list[Cell]) -> list[Cell]:
     """Turn the arrays of the cells into tensors that share their memory."""
-    _teach_default_collate()
     for cell in cells:
+        _teach_default_collate(type(cell))
         cell["expression"] = torch.from_numpy(cell["expression"])
         cell["gene_indices"] = torch.from_numpy(cell["gene_indices"])
     return cells
@@ -57,8 +58,8 @@ def collate_cells(batch: Sequence[Any], pad_value: int = PAD_ID) -> dict[str, An
     }
 
 
-def _teach_default_collate() -> None:
+def _teach_default_collate(kind: type) -> None:
     # A DataLoader without collate_fn cannot stack cells of different lengths; this is torch's own
     # door for new types.
-    if Cell not in default_collate_fn_map:
-        default_collate_fn_map[Cell] = lambda batch, *, collate_fn_map=None: collate_cells(batch)
+    if kind not in default_collate_fn_map:
+        default_collate_fn_map[kind] = lambda batch, *, collate_fn_map=None: collate_cells(batch)

@@ -1,4 +1,4 @@
-"""scDataset as an ``IterableDataset`` of torch."""
+"""Our data sets in the eyes of torch's ``DataLoader``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ from typing import Any, NoReturn
 from torch.utils.data import IterableDataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from .._batch import Batch
-from .._iterable import BATCHED_AGAIN
-from .._scdataset import Batches
+from .._iteration.iterable import BATCHED_AGAIN
+from ..batch import Batch
 from ..errors import InvalidArgumentError
-
-
-class scDataset(Batches, IterableDataset):  # noqa: N801
-    __doc__ = Batches.__doc__
 
 
 def register_iterable_dataset(kind: type) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from .._checks import as_choice, as_int
+from .._arguments import as_choice, as_int
+from .._options import GENE_SELECTIONS, GeneSelection
 from ..errors import InvalidArgumentError
 from ._cells import collate_cells
-
-STRATEGIES = ("all", "most_expressed", "random_expressed")
 
 
 class GeneSelectionCollator:
@@ -38,10 +37,10 @@ class GeneSelectionCollator:
         self,
         tokenizer: Callable[[list[Any]], Any] | None = None,
         masking: Callable[[Any], Any] | None = None,
-        strategy: str = "all",
+        strategy: GeneSelection = "all",
         n_genes: int | None = None,
     ) -> None:
-        as_choice("strategy", strategy, STRATEGIES)
+        as_choice("strategy", strategy, GENE_SELECTIONS)
         if strategy != "all":
             if n_genes is None:
                 raise InvalidArgumentError(f"strategy {strategy!r} needs n_genes")
@@ -64,10 +63,12 @@ class GeneSelectionCollator:
         numbers = torch.cat([torch.as_tensor(cell["gene_indices"]) for cell in cells])
         genes, places = torch.unique(numbers, return_inverse=True)
         if self.strategy == "random_expressed":
-            return genes[torch.randperm(len(genes))[: self.n_genes]]
+            chosen = torch.randperm(len(genes))[: self.n_genes]
+            return torch.index_select(genes, 0, chosen)
         values = torch.cat([torch.as_tensor(cell["expression"]) for cell in cells]).double()
         sums = torch.zeros(len(genes), dtype=torch.float64).index_add_(0, places, values)
-        return genes[torch.sort(sums, descending=True, stable=True).indices[: self.n_genes]]
+        largest = torch.sort(sums, descending=True, stable=True).indices[: self.n_genes]
+        return torch.index_select(genes, 0, largest)
 
 
 def _filter(cell: Any, kept: torch.Tensor) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -44,7 +44,7 @@ def pin(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.pin_memory()
 
 
-def adopt_tensor(owner: object, array: np.ndarray) -> torch.Tensor:
+def adopt_tensor(owner: Any, array: np.ndarray) -> torch.Tensor:
     """A tensor over the memory of ``array``, which torch itself allocated.
 
     Unlike one made by ``torch.from_numpy`` it is known to torch's allocator, so that copies of any

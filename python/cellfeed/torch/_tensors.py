@@ -10,10 +10,10 @@ import torch
 from ._pinned import adopt_tensor, pin
 
 if TYPE_CHECKING:
-    from .._batch import Batch
+    from ..batch import Batch
 
 
-def batch_to_tensor(batch: Batch, *, dense: bool = False) -> torch.Tensor:
+def batch_to_tensor(batch: Batch[Any], *, dense: bool = False) -> torch.Tensor:
     """A tensor that shares the batch's memory, cells x genes; page-locked where the batch is.
 
     Parameters
@@ -35,7 +35,7 @@ def batch_to_tensor(batch: Batch, *, dense: bool = False) -> torch.Tensor:
     return tensor.to_dense() if dense else tensor
 
 
-def _share(array: np.ndarray, owner: object | None) -> torch.Tensor:
+def _share(array: np.ndarray, owner: Any) -> torch.Tensor:
     return torch.from_numpy(array) if owner is None else adopt_tensor(owner, array)
 
 
@@ -47,4 +47,5 @@ def as_tensor(values: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         array = np.asarray(values)
         # numpy has two names for 64 bits, and torch knows but one of the unsigned ones.
         values = torch.as_tensor(np.ascontiguousarray(array, dtype=array.dtype.str))
-    return values.to(*args, **kwargs) if args or kwargs else values
+    tensor: torch.Tensor = values
+    return tensor.to(*args, **kwargs) if args or kwargs else tensor

@@ -67,8 +67,7 @@ std::string to_text(const loader::TuningResult& result) {
 int run_bench(Session& session, BenchArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
-  if (!arguments.join.empty())
-    options.join = arguments.join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
+  options.join = collection::join_from_name(arguments.join);
   arguments.tuning.stop = session.stop.get_token();
   const auto result =
       loader::tune(collection::Collection::open(arguments.inputs, options), arguments.tuning);

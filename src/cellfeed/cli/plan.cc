@@ -67,19 +67,12 @@ std::string to_text(const loader::RunEstimate& e, const sampling::PlanOptions& p
 int run_plan(Session& session, PlanArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
-  if (!arguments.join.empty())
-    options.join = arguments.join == "inner" ? collection::Join::kInner : collection::Join::kOuter;
+  options.join = collection::join_from_name(arguments.join);
   const auto cells = collection::Collection::open(arguments.inputs, options);
   auto& plan = arguments.run.plan;
-  bool is_chunked = false;
-  for (std::int64_t s = 0; s < cells->n_stores(); ++s)
-    is_chunked = is_chunked || cells->store(s).info().rows_per_chunk > 1;
-  const bool by_group = arguments.partition == "group" ||
-                        (arguments.partition == "auto" && is_chunked && plan.world_size > 1);
-  plan.partition = by_group ? sampling::Partition::kGroup : sampling::Partition::kInterleave;
-  plan.remainder = arguments.remainder == "pad"    ? sampling::Remainder::kPad
-                   : arguments.remainder == "drop" ? sampling::Remainder::kDrop
-                                                   : sampling::Remainder::kError;
+  plan.partition =
+      sampling::partition_from_name(arguments.partition, cells->is_chunked(), plan.world_size);
+  plan.remainder = sampling::remainder_from_name(arguments.remainder);
   const auto estimate = loader::estimate_run(*cells, arguments.run);
   print(session.json ? to_json(estimate).dump(2) + "\n" : to_text(estimate, plan));
   return 0;

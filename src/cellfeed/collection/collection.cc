@@ -112,6 +112,11 @@ RowPlace Collection::locate(std::int64_t row) const {
   return {s, row - offsets_[s]};
 }
 
+bool Collection::is_chunked() const {
+  return std::ranges::any_of(stores_,
+                             [](const auto& store) { return store->info().rows_per_chunk > 1; });
+}
+
 std::int64_t Collection::inflated_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& store : stores_) bytes += store->info().inflated_bytes;

@@ -70,6 +70,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // Throws kNoSuchKey when no store has the column, naming those there are.
   std::shared_ptr<const JoinedColumn> obs_column(const std::string& name) const;
 
+  // Some store keeps rows in chunks, so that reading one row inflates its neighbours.
+  bool is_chunked() const;
   // What all compressed stores hold once inflated; 0 where none is compressed in chunks.
   std::int64_t inflated_bytes() const;
   // Memory that each thread takes while it fetches, of the store that takes most.

@@ -210,5 +210,14 @@ TEST_F(Globs, ThatShouldGoIntoFoldersOfFoldersAreRefused) {
   EXPECT_THAT(message_of([&] { expand("**/x.h5ad"); }), HasSubstr("**"));
 }
 
+TEST(JoinNames, AFixedAxisTakesNoName) {
+  EXPECT_EQ(join_from_name(""), Join::kNone);
+  EXPECT_EQ(join_from_name("inner"), Join::kInner);
+  EXPECT_EQ(join_from_name("outer"), Join::kOuter);
+  EXPECT_EQ(join_from_name("", true), Join::kFixed);
+  EXPECT_THAT(message_of([] { join_from_name("inner", true); }), HasSubstr("either genes or join"));
+  EXPECT_THAT(message_of([] { join_from_name("iner"); }), HasSubstr("not 'iner'"));
+}
+
 }  // namespace
 }  // namespace cellfeed::collection

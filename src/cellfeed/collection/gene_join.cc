@@ -203,6 +203,17 @@ void make_unique(matrix::GeneAxis& axis) {
   }
 }
 
+Join join_from_name(std::string_view name, bool has_fixed_axis) {
+  if (has_fixed_axis && !name.empty())
+    throw_invalid("a list of genes fixes the gene axis: give either genes or join, not both: '{}'",
+                  name);
+  if (has_fixed_axis) return Join::kFixed;
+  if (name.empty()) return Join::kNone;
+  if (name == "inner") return Join::kInner;
+  if (name == "outer") return Join::kOuter;
+  throw_invalid("join must be \"inner\" or \"outer\", not '{}'", name);
+}
+
 GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
                     std::span<const std::string> paths, Join join,
                     const std::vector<std::string>& fixed) {

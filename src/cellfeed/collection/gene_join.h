@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/matrix/csr.h"
@@ -12,6 +13,10 @@
 namespace cellfeed::collection {
 
 enum class Join { kNone, kInner, kOuter, kFixed };
+
+// Of "inner", "outer" and "" (none); kFixed where the axis is fixed by a list of genes, and then
+// the name must be "". Throws kInvalidArgument.
+Join join_from_name(std::string_view name, bool has_fixed_axis = false);
 
 struct GeneJoin {
   matrix::GeneAxis genes;

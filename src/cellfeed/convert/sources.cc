@@ -17,20 +17,6 @@ namespace {
 
 constexpr const char* kIndex = "_index";
 
-collection::Join join_of(const SourceOptions& options) {
-  if (!options.genes.empty()) {
-    if (!options.join.empty())
-      throw_invalid(
-          "a list of genes fixes the gene axis: give either genes or join, not both: '{}'",
-          options.join);
-    return collection::Join::kFixed;
-  }
-  if (options.join.empty()) return collection::Join::kNone;
-  if (options.join == "inner") return collection::Join::kInner;
-  if (options.join == "outer") return collection::Join::kOuter;
-  throw_invalid("join is 'inner' or 'outer', not: '{}'", options.join);
-}
-
 std::string processing_of(const std::string& path) {
   if (!format::shard::is_shard_dir(path)) return "{}";
   return format::shard::read_manifest(path).processing_json;
@@ -80,7 +66,7 @@ std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& 
 }  // namespace
 
 Sources Sources::open(const SourceOptions& options) {
-  const collection::Join join = join_of(options);
+  const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
   const std::vector<std::string> paths = collection::expand_paths(options.paths);
   if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
   Sources sources;

@@ -77,6 +77,25 @@ std::int64_t share(std::int64_t left, const PlanOptions& o) {
 
 }  // namespace
 
+Partition partition_from_name(std::string_view name, bool is_chunked, std::int64_t world_size) {
+  if (name == "interleave") return Partition::kInterleave;
+  if (name == "group") return Partition::kGroup;
+  if (name == "auto")
+    return is_chunked && world_size > 1 ? Partition::kGroup : Partition::kInterleave;
+  throw_invalid("partition must be \"interleave\", \"group\" or \"auto\", not '{}'", name);
+}
+
+std::string_view partition_name(Partition partition) {
+  return partition == Partition::kGroup ? "group" : "interleave";
+}
+
+Remainder remainder_from_name(std::string_view name) {
+  if (name == "pad") return Remainder::kPad;
+  if (name == "drop") return Remainder::kDrop;
+  if (name == "error") return Remainder::kError;
+  throw_invalid("remainder must be \"pad\", \"drop\" or \"error\", not '{}'", name);
+}
+
 Plan::Plan(std::shared_ptr<const Strategy> strategy, const PlanOptions& options, std::uint64_t seed,
            std::uint64_t epoch)
     : strategy_(std::move(strategy)), options_(options) {

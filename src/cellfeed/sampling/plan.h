@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/sampling/strategy.h"
@@ -19,6 +20,13 @@ namespace cellfeed::sampling {
 
 enum class Partition { kInterleave, kGroup };
 enum class Remainder { kPad, kDrop, kError };
+
+// Of "interleave", "group" and "auto", which is "group" where several ranks would each inflate the
+// chunks of a fetch group that they share. Throws kInvalidArgument.
+Partition partition_from_name(std::string_view name, bool is_chunked, std::int64_t world_size);
+std::string_view partition_name(Partition partition);
+// Of "pad", "drop" and "error". Throws kInvalidArgument.
+Remainder remainder_from_name(std::string_view name);
 
 struct PlanOptions {
   std::int64_t batch_size = 1;    // samples of a batch on one rank

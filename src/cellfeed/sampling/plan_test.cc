@@ -280,5 +280,21 @@ TEST(Plan, NamesBadInput) {
   EXPECT_THROW(plan.consumed_after(4), Error);
 }
 
+TEST(PlanNames, AutoDealsWholeGroupsOnlyWhereRanksWouldShareChunks) {
+  for (const bool is_chunked : {false, true}) {
+    for (const std::int64_t ranks : {1, 2}) {
+      EXPECT_EQ(partition_from_name("auto", is_chunked, ranks),
+                is_chunked && ranks == 2 ? Partition::kGroup : Partition::kInterleave);
+      for (const Partition partition : {Partition::kInterleave, Partition::kGroup})
+        EXPECT_EQ(partition_from_name(partition_name(partition), is_chunked, ranks), partition);
+    }
+  }
+  EXPECT_EQ(remainder_from_name("pad"), Remainder::kPad);
+  EXPECT_EQ(remainder_from_name("drop"), Remainder::kDrop);
+  EXPECT_EQ(remainder_from_name("error"), Remainder::kError);
+  EXPECT_THROW(partition_from_name("grp", false, 1), Error);
+  EXPECT_THROW(remainder_from_name(""), Error);
+}
+
 }  // namespace
 }  // namespace cellfeed::sampling

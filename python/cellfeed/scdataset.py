@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from . import _core
-from ._batch import Batch
-from ._checks import as_bool, as_choice, as_int, check_options, shown
-from ._collection import CellCollection
-from ._iterable import refuse_batching_again
-from ._loader import PARTITIONS, REMAINDERS, Loader
-from ._multi_indexable import MultiIndexable, length_of, take
-from ._rank import Ranks
-from ._schedule import EpochSetter, Run, Schedule, Settings, as_epoch
-from ._shared_iterator import SharedIterator
-from ._strategies import SamplingStrategy, as_indices, as_strategy
+from ._arguments import as_bool, as_function, check_options
+from ._iteration.dataset import BatchDataset
+from ._iteration.iterable import refuse_batching_again
+from ._iteration.rank import Ranks
+from ._iteration.run import Run
+from ._iteration.schedule import Schedule
+from ._iteration.settings import Settings
+from ._iteration.shared_iterator import SharedIterator
+from ._iteration.states import as_epoch
+from ._marks import marked
+from ._options import CellOptions, Partition, Remainder
+from .adapters import length_of, take
+from .collection import CellCollection
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
+from .loader import Loader
+from .strategies import SamplingStrategy, as_indices, as_strategy
 
 Hook = Callable[..., Any]
-_LOADER_OPTIONS = (
-    "output", "dtype", "obs", "transforms", "memory_budget", "threads", "casting", "pin_memory",
-)  # fmt: skip
-_HOOKS = ("fetch_callback", "fetch_transform", "batch_callback", "batch_transform")
 
 
-class Batches:
+class scDataset(BatchDataset[Any]):  # noqa: N801
     """Batches of any collection in the order of a strategy.
 
-    A torch ``IterableDataset`` where torch is installed.
-    Iterate it, or hand it to ``DataLoader(dataset, batch_size=None)``. Each iteration is the next
-    epoch, also in worker processes, and workers do not change the batches. On several ranks each
-    gets batches of its own, equally many of the same sizes, without a ``DistributedSampler``.
+    A torch ``IterableDataset`` wherever torch is in use. Iterate it, or hand it to
+    ``DataLoader(dataset, batch_size=None)``. Each iteration is the next epoch, also in worker
+    processes, and workers do not change the batches. On several ranks each gets batches of its own,
+    equally many of the same sizes, without a ``DistributedSampler``.
 
     A collection of :func:`cellfeed.open` is read by a :class:`~cellfeed.Loader` and yields
     :class:`~cellfeed.Batch`. Of any other collection the samples of a fetch group (``fetch_factor``
@@ -110,40 +111,38 @@ class Batches:
         world_size: int | None = None,
         seed: int | None = None,
         *,
-        partition: str = "auto",
-        remainder: str = "pad",
+        partition: Partition = "auto",
+        remainder: Remainder = "pad",
         epoch: int = 0,
         with_padding: bool = False,
-        **options: Any,
+        **options: Unpack[CellOptions],
     ) -> None:
         strategy = as_strategy(strategy)
         self.collection = data_collection
         self.strategy = strategy
-        self.batch_size = as_int("batch_size", batch_size, 1)
-        self.fetch_factor = as_int("fetch_factor", fetch_factor, 1)
-        self.drop_last = as_bool("drop_last", drop_last)
-        self.fetch_callback = fetch_callback
-        self.fetch_transform = fetch_transform
-        self.batch_callback = batch_callback
-        self.batch_transform = batch_transform
+        self.fetch_callback = as_function("fetch_callback", fetch_callback)
+        self.fetch_transform = as_function("fetch_transform", fetch_transform)
+        self.batch_callback = as_function("batch_callback", batch_callback)
+        self.batch_transform = as_function("batch_transform", batch_transform)
         self.with_padding = as_bool("with_padding", with_padding)
         self.sort_before_fetch = True
-        for name in _HOOKS:
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise InvalidTypeError(
-                    f"{name} must be a function, not {shown(getattr(self, name))}"
-                )
-        as_choice("partition", partition, PARTITIONS)
-        as_choice("remainder", remainder, REMAINDERS)
-        self._loader = self._make_loader(
-            options, seed, rank, world_size, partition, remainder, epoch
-        )
-        if self._loader is not None:
+        settings = Settings(batch_size, fetch_factor, partition, remainder, drop_last)
+        self._loader: Loader[Any] | None = None
+        if isinstance(data_collection, CellCollection):
+            more: dict[str, Any] = {**options}
+            check_options("scDataset", more, list(CellOptions.__annotations__))
+            self._loader = Loader(
+                data_collection, strategy, batch_size, seed=seed, epoch=epoch, rank=rank,
+                world_size=world_size, partition=partition, remainder=remainder,
+                fetch_factor=fetch_factor, drop_last=drop_last, **more,
+            )  # fmt: skip
             self._schedule = self._loader._schedule
             return
-        settings = Settings(
-            self.batch_size, self.fetch_factor, partition, remainder, self.drop_last
-        )
+        if options:
+            raise InvalidArgumentError(
+                f"{', '.join(options)}: only for a collection of cellfeed.open(...), not for "
+                f"{type(data_collection).__name__}"
+            )
         self._schedule = Schedule(
             self._bind(), self._fingerprint(), settings, Ranks(rank, world_size), seed,
             as_epoch(epoch),
@@ -159,33 +158,6 @@ class Batches:
         if not isinstance(shape, tuple):
             shape = (length_of(counted),)
         return f"{kind.__module__}.{kind.__qualname__}{[int(n) for n in shape]}"
-
-    def _make_loader(
-        self,
-        options: dict[str, Any],
-        seed: int | None,
-        rank: int | None,
-        world_size: int | None,
-        partition: str,
-        remainder: str,
-        epoch: int,
-    ) -> Loader | None:
-        if not isinstance(self.collection, CellCollection):
-            if options:
-                raise InvalidArgumentError(
-                    f"{', '.join(options)}: only for a collection of cellfeed.open(...), not for "
-                    f"{type(self.collection).__name__}"
-                )
-            return None
-        check_options("scDataset", options, _LOADER_OPTIONS)
-        return Loader(
-            self.collection, self.strategy, self.batch_size, seed=seed, epoch=epoch, rank=rank,
-            world_size=world_size, partition=partition, remainder=remainder,
-            fetch_factor=self.fetch_factor, drop_last=self.drop_last, **options,
-        )  # fmt: skip
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -203,88 +175,12 @@ class Batches:
         return self.batch_size * self.fetch_factor
 
     @property
-    def rank(self) -> int:
-        """Number of this process among those that share each epoch, as of now."""
-        return self._schedule.ranks.now()[0]
-
-    @property
-    def world_size(self) -> int:
-        """Processes that share each epoch, as of now."""
-        return self._schedule.ranks.now()[1]
-
-    @property
-    def sampler(self) -> EpochSetter:
-        """What sets the epoch, where Lightning's ``Trainer`` looks for it."""
-        return EpochSetter(self._schedule)
-
-    @property
-    def batch_sampler(self) -> None:
-        """None, as batches come whole: Lightning asks for it beside ``sampler`` in validation."""
-        return None
-
-    @property
-    def seed(self) -> int:
-        """Seed of every order, the one drawn where none was given.
-
-        Where the process group came after the data set, all ranks must ask for it, or iterate: they
-        agree on one then.
-        """
-        return self._schedule.seed
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of the next iteration."""
-        return self._schedule.epochs.next_epoch()
-
-    @property
     def _base_seed(self) -> int:
         return self.seed
 
     @property
     def _epoch(self) -> int:
         return self.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; otherwise each iteration advances by one.
-
-        A state of that epoch that was loaded and not begun yet stays; of another, it is dropped.
-        """
-        self._schedule.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the current iteration stands, as small JSON-able data.
-
-        Where worker processes iterate, only torchdata's ``StatefulDataLoader`` knows what was used:
-        use its own.
-        """
-        return self._schedule.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` stood; the next iteration yields what remains.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The state belongs to another collection, strategy, seed or version.
-        """
-        self._schedule.load_state_dict(state_dict)
-
-    def __len__(self) -> int:
-        """Batches of this rank in a whole epoch, also after resuming: the same on every rank."""
-        return self._schedule.n_batches
-
-    @property
-    def n_batches_left(self) -> int:
-        """Batches of this rank that are left of the epoch that :meth:`state_dict` tells of.
-
-        After :meth:`load_state_dict` what the next iteration yields; during an iteration what it
-        has not handed out; after it the whole next epoch.
-        """
-        return self._schedule.n_batches_left
-
-    def plan(self, epoch: int | None = None) -> Iterator[np.ndarray]:
-        """Row numbers of this rank's batches, without reading any data."""
-        return self._schedule.next_rows(epoch)
 
     def __iter__(self) -> SharedIterator[Any]:
         """An iteration; threads may share it, and each batch goes to one of them."""
@@ -293,7 +189,8 @@ class Batches:
         if loader is None or self.fetch_callback or self.fetch_transform or self.batch_callback:
             return SharedIterator(self._finished(self._grouped(self._schedule.begin())))
         if self.batch_transform is None and not self.with_padding:
-            return iter(loader)
+            shared: SharedIterator[Any] = iter(loader)
+            return shared
         return SharedIterator(self._finished((batch, None) for batch in loader))
 
     def _finished(
@@ -338,7 +235,7 @@ class Batches:
         for positions, (rows, is_padding) in zip(np.split(places, ends), plans, strict=True):
             if is_padding is None:
                 is_padding = np.zeros(len(rows), dtype=bool)
-            yield _marked(cut(data, positions), rows, is_padding), is_padding
+            yield marked(cut(data, positions), rows, is_padding), is_padding
 
     def _fetch(self, rows: np.ndarray) -> Any:
         name = type(self.collection).__name__
@@ -346,7 +243,7 @@ class Batches:
             if self.fetch_callback is not None:
                 data = self.fetch_callback(self.collection, rows)
             elif self._loader is not None:
-                data = self._loader._read_rows(rows)
+                data = self._loader._reader.read(rows)
             else:
                 data = take(self.collection, rows)
                 if self.fetch_transform is None:
@@ -383,25 +280,6 @@ class Batches:
             )
 
 
-def _marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
-    if isinstance(batch, Batch):
-        return batch.with_padding(_marks_of(batch.index, rows, is_padding))
-    if isinstance(batch, MultiIndexable) and len(batch) == len(rows):
-        return batch.with_padding(is_padding)
-    return batch
-
-
-def _marks_of(index: np.ndarray, rows: np.ndarray, is_padding: np.ndarray) -> np.ndarray:
-    """Marks of the samples that a hook made a batch of: some of ``rows``, in any order."""
-    if np.array_equal(index, rows):
-        return is_padding
-    marks: dict[int, list[bool]] = {}
-    for row, mark in sorted(zip(rows.tolist(), is_padding.tolist(), strict=True), reverse=True):
-        marks.setdefault(row, []).append(mark)
-    # A row may be there for itself and as padding: then it is itself that comes first.
-    return np.array([marks[row].pop() if marks.get(row) else False for row in index.tolist()], bool)
-
-
 class _Counted:
     """A collection without ``len``, as long as its strategy's ``indices`` say."""
 
@@ -424,9 +302,10 @@ def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool)
     try:
         n = length_of(collection)
     except TypeError as error:
-        indices = as_indices(getattr(strategy, "indices", None))
+        listed = getattr(strategy, "indices", None)
+        indices = as_indices(listed)
         if is_read_by_hook and indices is not None and len(indices):
-            given = np.asarray(strategy.indices)
+            given = np.asarray(listed)
             n = len(given) if given.dtype == bool else int(indices.max()) + 1
             return _Counted(collection, n)
         raise InvalidTypeError(
@@ -446,16 +325,3 @@ def _in_memory(data: Any) -> Any:
     if getattr(data, "isbacked", False):
         return data.to_memory()
     return data
-
-
-def __getattr__(name: str) -> Any:
-    if name != "scDataset":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from .torch import scDataset
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] != "torch":
-            raise
-        scDataset = type("scDataset", (Batches,), {"__module__": __name__})  # noqa: N806
-    globals()[name] = scDataset
-    return scDataset

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import _core
+from .. import _core
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._checks import as_text, shown
+from ._arguments import as_text, shown
 from ._json_file import read_json
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 

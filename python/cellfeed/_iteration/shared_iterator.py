@@ -6,7 +6,7 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
 
-from .errors import CancelledError, InvalidArgumentError
+from ..errors import CancelledError, InvalidArgumentError
 
 Yielded = TypeVar("Yielded")
 

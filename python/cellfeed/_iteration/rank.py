@@ -8,9 +8,9 @@ import sys
 from multiprocessing import context
 from typing import Any
 
-from ._checks import as_int, shown
-from ._epochs import this_worker
-from .errors import InvalidArgumentError
+from .._arguments import as_int, shown
+from ..errors import InvalidArgumentError
+from .worker import this_worker
 
 
 class Ranks:
@@ -102,7 +102,7 @@ def agree_on_seed(seed: int | None, ranks: Ranks) -> int:
             "ranks: pass seed=..., or make the data set after the process group is initialised, or "
             "ask for its .seed on every rank before it is iterated"
         )
-    from .torch import broadcast_seed
+    from ..torch import broadcast_seed
 
     return broadcast_seed(seed)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._checks import as_bool, as_float, as_int, as_rows, did_you_mean, shown
-from ._collection import CellCollection
-from ._epochs import EpochCounter, this_worker
-from ._labels import encode_labels, look_up_labels
-from ._multi_indexable import length_of
-from ._rank import Ranks
-from ._schedule import as_epoch
+from ._arguments import as_bool, as_float, as_int, as_rows, did_you_mean, shown
+from ._cells.labels import encode_labels, look_up_labels
+from .adapters import length_of
+from .collection import CellCollection
 from .errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
@@ -25,10 +21,10 @@ __all__ = [
     "GroupSampling",
     "SamplingStrategy",
     "Streaming",
-    "WeightedCells",
 ]
 
-_POSITIONS_AT_ONCE = 1 << 16
+# What a loader takes: those of this file, and one that is a sampler too.
+_NAMES = [name for name in __all__ if name != "SamplingStrategy"] + ["WeightedCellSampler"]
 
 
 def as_indices(indices: Any) -> np.ndarray | None:
@@ -49,19 +45,17 @@ def as_strategy(strategy: Any) -> SamplingStrategy:
     """A strategy, or an error that says how to make one."""
     if isinstance(strategy, SamplingStrategy):
         return strategy
-    names = [name for name in __all__ if name not in ("SamplingStrategy", "WeightedCells")]
-    names.append("WeightedCellSampler")
-    known = ", ".join(f"{name}(...)" for name in names)
+    known = ", ".join(f"{name}(...)" for name in _NAMES)
     if isinstance(strategy, type) and issubclass(strategy, SamplingStrategy):
         raise InvalidTypeError(
             f"strategy must be an object, not the class {strategy.__name__}: write "
             f"{strategy.__name__}(...)"
         )
-    near = did_you_mean(strategy, names)
+    near = did_you_mean(strategy, _NAMES)
     raise InvalidTypeError(f"strategy must be one of {known}, not {shown(strategy)}{near}")
 
 
-def _as_size(name: str, size: Any) -> int | None:
+def as_size(name: str, size: Any) -> int | None:
     return None if size is None else as_int(name, size, 1, 2**62)
 
 
@@ -214,9 +208,9 @@ class BlockWeightedSampling(SamplingStrategy):
         self.block_size = as_int("block_size", block_size, 1, 2**62)
         self.indices = indices
         self.weights = weights
-        self.total_size = _as_size("total_size", total_size)
+        self.total_size = as_size("total_size", total_size)
         self.replace = as_bool("replace", replace)
-        self.sampling_size = _as_size("sampling_size", sampling_size)
+        self.sampling_size = as_size("sampling_size", sampling_size)
 
     def __repr__(self) -> str:
         return f"BlockWeightedSampling(block_size={self.block_size}, total_size={self.total_size})"
@@ -246,7 +240,7 @@ def _as_weights(weights: Any) -> np.ndarray | None:
     return np.ascontiguousarray(array)
 
 
-class _LabelStrategy(SamplingStrategy):
+class LabelStrategy(SamplingStrategy):
     """A strategy that knows the label of each sample, given or looked up by key."""
 
     _shuffle_before_yield = True
@@ -264,7 +258,7 @@ class _LabelStrategy(SamplingStrategy):
         self.label_key = label_key
         self.indices = indices
         self._encoded = None if labels is None else encode_labels(labels)
-        self._found: tuple[weakref.ref[Any], Any] | None = None
+        self._found: tuple[weakref.ref[Any], _core.LabelIndex] | None = None
         if self._encoded is not None and len(self._encoded[0]) == 0:
             raise InvalidArgumentError(f"{name}: labels must be non-empty")
 
@@ -286,7 +280,7 @@ class _LabelStrategy(SamplingStrategy):
         return index
 
 
-class ClassBalancedSampling(_LabelStrategy):
+class ClassBalancedSampling(LabelStrategy):
     """Draws a class first, then ``block_size`` of its members that are neighbours in storage.
 
     The probability of a class is proportional to ``count / (count + smoothing * N / K)``, over N
@@ -326,9 +320,9 @@ class ClassBalancedSampling(_LabelStrategy):
     ) -> None:
         super().__init__(labels, label_key, indices)
         self.block_size = as_int("block_size", block_size, 1, 2**62)
-        self.total_size = _as_size("total_size", total_size)
+        self.total_size = as_size("total_size", total_size)
         self.replace = as_bool("replace", replace)
-        self.sampling_size = _as_size("sampling_size", sampling_size)
+        self.sampling_size = as_size("sampling_size", sampling_size)
         self.smoothing = as_float("smoothing", smoothing, 0)
 
     def __repr__(self) -> str:
@@ -344,7 +338,7 @@ class ClassBalancedSampling(_LabelStrategy):
         )  # fmt: skip
 
 
-class GroupSampling(_LabelStrategy):
+class GroupSampling(LabelStrategy):
     """Batches that hold one group only: one donor, one perturbation, one class.
 
     Every member is drawn once an epoch; a group's last batch is filled up with repeats
@@ -378,132 +372,3 @@ class GroupSampling(_LabelStrategy):
     def bind(self, cells: Any) -> _core.Strategy:
         """The order over ``len(cells)`` samples; a key is looked up in ``cells``."""
         return _core.make_groups(self._labels(cells), self.drop_last)
-
-
-class WeightedCells(_LabelStrategy):
-    """A curriculum from uniform draws to draws inverse to class frequency.
-
-    In epoch e every draw has ``p = (1 - a) / N + a / (K * count of its class)`` with ``a = min(1, e
-    / curriculum_warmup_epochs)``. It is a strategy of :class:`~cellfeed.Loader` and of
-    ``scDataset``, and also a sampler of a map-style data set: ``DataLoader(dataset,
-    sampler=WeightedCellSampler(labels))``.
-
-    Parameters
-    ----------
-    labels
-        One label a sample.
-    replacement
-        ``False``: each sample once an epoch, the likelier ones earlier; O(samples) memory.
-    seed
-        Seed as a sampler; as a strategy, the loader's seed counts.
-    curriculum_warmup_epochs
-        Epochs until full weight; 0 is full weight at once.
-    label_key
-        Column of the collection that holds the labels, instead of ``labels``; as a strategy only.
-    num_replicas, rank
-        As a sampler on several ranks: this rank gets every ``num_replicas``-th draw, equally many
-        on each. By default found out when an iteration begins or a length is asked for, as for
-        :class:`~cellfeed.Loader`.
-    """
-
-    def __init__(
-        self,
-        labels: Any = None,
-        replacement: bool = True,
-        seed: int = 0,
-        curriculum_warmup_epochs: int = 0,
-        *,
-        label_key: str | None = None,
-        indices: Any = None,
-        total_size: int | None = None,
-        num_replicas: int | None = None,
-        rank: int | None = None,
-    ) -> None:
-        super().__init__(labels, label_key, indices)
-        self.replacement = as_bool("replacement", replacement)
-        self.seed = as_int("seed", seed, 0, 2**63 - 1)
-        self.curriculum_warmup_epochs = as_int(
-            "curriculum_warmup_epochs", curriculum_warmup_epochs, 0
-        )
-        self.total_size = _as_size("total_size", total_size)
-        self._ranks = Ranks(rank, num_replicas)
-        self._epochs = EpochCounter()
-        self._own: _core.Strategy | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_own": None}
-
-    def __repr__(self) -> str:
-        return f"WeightedCellSampler(curriculum_warmup_epochs={self.curriculum_warmup_epochs})"
-
-    def bind(self, cells: Any) -> _core.Strategy:
-        """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
-        return _core.make_weighted_cells(
-            self._labels(cells), self.replacement, self.curriculum_warmup_epochs, self.total_size
-        )
-
-    @property
-    def rank(self) -> int:
-        """Number of this process, as of now; as a sampler."""
-        return self._ranks.now()[0]
-
-    @property
-    def num_replicas(self) -> int:
-        """Processes that share the draws, as of now; as a sampler."""
-        return self._ranks.now()[1]
-
-    @property
-    def class_weights(self) -> dict[Any, float]:
-        """N / count of each class."""
-        codes, names = self._own_labels()
-        counts = np.bincount(codes[codes >= 0], minlength=len(names))
-        return {name: counts.sum() / n for name, n in zip(names, counts.tolist(), strict=True) if n}
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; otherwise each iteration advances by one."""
-        self._epochs.set(as_epoch(epoch))
-
-    def __len__(self) -> int:
-        return -(-self._order().length() // self.num_replicas)
-
-    def __iter__(self) -> Iterator[int]:
-        order, n = self._order(), self._order().length()
-        epoch = self._epochs.start(this_worker(), 0)[0]
-        return self._draws(order, n, epoch)
-
-    def _draws(self, order: _core.Strategy, n: int, epoch: int) -> Iterator[int]:
-        ranks = rank, world_size = self._ranks.now()
-        for begin in range(rank, n, world_size * _POSITIONS_AT_ONCE):
-            end = min(n, begin + world_size * _POSITIONS_AT_ONCE)
-            yield from order.order(self.seed, epoch, begin, end, world_size).tolist()
-            self._ranks.require_same(ranks)
-        if n % world_size and rank >= n % world_size:
-            first = rank - n % world_size  # pads from the start of the order
-            yield order.order(self.seed, epoch, first % n, first % n + 1).tolist()[0]
-
-    def _own_labels(self) -> tuple[np.ndarray, list[Any]]:
-        if self._encoded is None:
-            raise InvalidArgumentError(
-                f"WeightedCellSampler(label_key={self.label_key!r}) samples nothing by itself: "
-                f"pass labels to use it as a "
-                "sampler, or give it to a Loader as its strategy"
-            )
-        return self._encoded
-
-    def _order(self) -> _core.Strategy:
-        if self._own is None:
-            self._own = self.bind(range(len(self._own_labels()[0])))
-        return self._own
-
-
-def __getattr__(name: str) -> Any:
-    if name != "WeightedCellSampler":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from .torch import WeightedCellSampler
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] != "torch":
-            raise
-        WeightedCellSampler = type(name, (WeightedCells,), {"__module__": __name__})  # noqa: N806
-    globals()[name] = WeightedCellSampler
-    return WeightedCellSampler

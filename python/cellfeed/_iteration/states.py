@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _core
-from ._checks import as_int, shown
-from ._epochs import Position, Worker
-from .errors import InvalidArgumentError
+from .. import _core
+from .._arguments import as_int, shown
+from ..errors import InvalidArgumentError
+from .epochs import Position
+from .worker import Worker
 
 STATE_VERSION = 1
 # Epochs count on from what is given, in 64 bits.
@@ -19,8 +20,10 @@ _KEYS = ("seed", "epoch", "consumed", *_ORDER_KEYS, "partition", "collection", "
 
 def make_position(plan: _core.Plan, seed: int, epoch: int, consumed: int) -> Position:
     """The position in the epoch of a plan."""
-    order = (getattr(plan, key) for key in _ORDER_KEYS)
-    return Position(seed, epoch, consumed, *order, _PARTITIONS.index(plan.partition))
+    return Position(
+        seed, epoch, consumed, plan.order_step_samples, plan.order_fetch_samples,
+        plan.order_batch_size, _PARTITIONS.index(plan.partition),
+    )  # fmt: skip
 
 
 def plan_options(position: Position) -> dict[str, Any]:
@@ -65,13 +68,16 @@ def parse_state(state: Any, collection: str, strategy: str) -> Position:
         raise InvalidArgumentError(
             f"partition of the state must be one of {_PARTITIONS}: {shown(state['partition'])}"
         )
+    step, fetch, batch = (
+        as_int(f"{key} of the state", state[key], 1, 2**62) for key in _ORDER_KEYS
+    )
     return Position(
         as_int("seed of the state", state["seed"], 0, 2**63 - 1),
         as_int("epoch of the state", state["epoch"], 0, MAX_EPOCH),
         as_int("consumed of the state", state["consumed"], 0, 2**62),
-        *(as_int(f"{key} of the state", state[key], 1, 2**62) for key in _ORDER_KEYS),
+        step, fetch, batch,
         _PARTITIONS.index(state["partition"]),
-    )
+    )  # fmt: skip
 
 
 def next_batch_of_worker(state: dict[str, Any], worker: Worker, step_samples: int) -> int | None:
@@ -97,3 +103,8 @@ def next_batch_of_worker(state: dict[str, Any], worker: Worker, step_samples: in
             "has no such limit"
         )
     return next_batch
+
+
+def as_epoch(epoch: Any) -> int:
+    """A number of an epoch."""
+    return as_int("epoch", epoch, 0, MAX_EPOCH)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from ._checks import suggestion
-from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
+from .._arguments import suggestion
+from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     import anndata

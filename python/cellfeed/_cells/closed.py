@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from .errors import InvalidArgumentError
+from ..errors import InvalidArgumentError
 
 
 class Closed:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .errors import InvalidArgumentError
+from ..errors import InvalidArgumentError
+
+_registered: set[type] = set()
 
 Yielded = TypeVar("Yielded", covariant=True)
 
@@ -24,6 +26,10 @@ else:
         does not matter whether the object or ``import torch`` came first.
         """
 
+        def __init_subclass__(cls) -> None:
+            super().__init_subclass__()
+            register_iterable(cls)
+
         @property
         def __class__(self) -> type:
             """The class, made known to torch."""
@@ -31,15 +37,12 @@ else:
             return type(self)
 
 
-_registered: set[type] = set()
-
-
 def register_iterable(kind: type) -> None:
     """Make a class an ``IterableDataset`` of torch, where torch is in use."""
     data = sys.modules.get("torch.utils.data")
     if kind not in _registered and hasattr(data, "DataLoader"):
         _registered.add(kind)
-        from .torch import register_iterable_dataset
+        from ..torch import register_iterable_dataset
 
         register_iterable_dataset(kind)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
-import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 import numpy as np
 
 from . import _core
-from ._checks import as_row_numbers, as_text, suggestion
-from ._epochs import this_worker
-from .errors import InvalidTypeError, NoSuchKeyError
+from ._arguments import as_row_numbers, as_text, suggestion
+from ._batch_source import BatchArrays, BatchSource, Columns
+from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
     import anndata
@@ -23,147 +21,10 @@ if TYPE_CHECKING:
     import scipy.sparse
     import torch
 
-    from ._names import Names
     from .torch import TensorBatch
 
 # Of x: scipy.sparse.csr_matrix or numpy.ndarray.
 X = TypeVar("X")
-
-
-class BatchSource:
-    """What the batches of one loader share: obs columns and gene names.
-
-    A batch that comes from a worker process brings the key of its source only, and finds the source
-    that its loader
-    has in this process.
-    """
-
-    _alive: ClassVar[weakref.WeakValueDictionary[str, BatchSource]] = weakref.WeakValueDictionary()
-
-    def __init__(
-        self, columns: dict[str, Any], core: Any, key: str | None = None, names: Names | None = None
-    ) -> None:
-        self.columns = columns
-        self._core = core
-        self._names = names
-        self.key = uuid.uuid4().hex if key is None else key
-        self._alive.setdefault(self.key, self)
-
-    @cached_property
-    def var_names(self) -> np.ndarray:
-        return np.array(self._core.gene_names, dtype=object)
-
-    @property
-    def names(self) -> Names:
-        if self._names is None:
-            raise NoSuchKeyError(
-                "the names of cells and genes' columns are in the files of the loader, which are "
-                "not open in this process: ask for obs_names or to_anndata() where the loader is"
-            )
-        return self._names
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if this_worker().is_process:
-            return _find_source, (self.key,)
-        columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
-        return _restore_source, (columns, _GeneNames(self.var_names.tolist()), self.key)
-
-
-def _find_source(key: str) -> BatchSource:
-    source = BatchSource._alive.get(key)
-    if source is None:
-        raise NoSuchKeyError(
-            "the loader of this batch is gone: keep it as long as its batches are used"
-        )
-    return source
-
-
-def _restore_source(columns: dict[str, Any], genes: _GeneNames, key: str) -> BatchSource:
-    return BatchSource._alive.get(key) or BatchSource(columns, genes, key)
-
-
-@dataclass(frozen=True)
-class _GeneNames:
-    gene_names: list[str]
-
-
-@dataclass(frozen=True)
-class ColumnInfo:
-    """What an obs column is, without its values."""
-
-    name: str
-    is_categorical: bool
-    ordered: bool
-    dtype: str
-    categories: list[Any]
-
-    @classmethod
-    def of(cls, column: Any) -> ColumnInfo:
-        categories = column.categories if column.is_categorical else []
-        return cls(
-            column.name, column.is_categorical, column.ordered, column.dtype, list(categories)
-        )
-
-
-@dataclass(frozen=True)
-class BatchArrays:
-    """The arrays of a batch as Python owns them: of pickled batches and parts of batches."""
-
-    n_cols: int
-    values: np.ndarray
-    rows: np.ndarray
-    is_padding: np.ndarray | None = None
-    indptr: np.ndarray | None = None
-    indices: np.ndarray | None = None
-    columns: list[np.ndarray] = field(default_factory=list)
-    is_pinned: ClassVar[bool] = False
-
-    def pinned_values(self) -> None:
-        return None
-
-    def pinned_indices(self) -> None:
-        return None
-
-    @property
-    def is_sparse(self) -> bool:
-        return self.indptr is not None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.rows)
-
-    def obs(self, place: int) -> np.ndarray:
-        return self.columns[place]
-
-    @classmethod
-    def of(cls, core: Any, n_columns: int) -> BatchArrays:
-        if isinstance(core, cls):
-            return core
-        columns = [core.obs(i) for i in range(n_columns)]
-        sparse = (core.indptr, core.indices) if core.is_sparse else (None, None)
-        return cls(core.n_cols, core.values, core.rows, core.is_padding, *sparse, columns)
-
-    def take(self, rows: np.ndarray) -> BatchArrays:
-        """Some rows, copied."""
-        padding = None if self.is_padding is None else self.is_padding[rows]
-        columns = [column[rows] for column in self.columns]
-        if self.indptr is None or self.indices is None:
-            return BatchArrays(
-                self.n_cols, self.values[rows], self.rows[rows], padding, columns=columns
-            )
-        sizes = np.diff(self.indptr)[rows]
-        indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=indptr[1:])
-        places = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes)
-        return BatchArrays(
-            self.n_cols,
-            self.values[places],
-            self.rows[rows],
-            padding,
-            indptr,
-            self.indices[places],
-            columns,
-        )
 
 
 class BatchObs(Mapping[str, np.ndarray]):
@@ -173,7 +34,7 @@ class BatchObs(Mapping[str, np.ndarray]):
     missing); :meth:`labels` gives the labels behind the codes.
     """
 
-    def __init__(self, core: _core.Batch | BatchArrays, columns: dict[str, Any]) -> None:
+    def __init__(self, core: _core.Batch | BatchArrays, columns: Columns) -> None:
         self._core = core
         self._columns = columns
         self._places = {name: i for i, name in enumerate(columns)}
@@ -211,7 +72,7 @@ class BatchObs(Mapping[str, np.ndarray]):
                 f"obs column {name!r} holds {column.dtype}, not labels, so it has no categories; "
                 f"its values are obs[{name!r}]"
             )
-        return column.categories
+        return list(column.categories)
 
     def labels(self, name: str) -> np.ndarray:
         """Labels of a categorical column as an object array; ``None`` where missing.
@@ -222,7 +83,8 @@ class BatchObs(Mapping[str, np.ndarray]):
             The column holds numbers: ``obs[name]`` has them.
         """
         names = np.array([*self.categories(name), None], dtype=object)
-        return names[_as_numpy(self[name])]
+        labels: np.ndarray = names[_as_numpy(self[name])]
+        return labels
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame; categoricals stay categorical."""
@@ -262,7 +124,14 @@ def _category_array(categories: list[Any]) -> pa.Array:
 
 
 def _as_numpy(values: Any) -> np.ndarray:
-    return values.cpu().numpy() if hasattr(values, "cpu") else values
+    array: np.ndarray = values.cpu().numpy() if hasattr(values, "cpu") else values
+    return array
+
+
+def _of_sparse(array: np.ndarray | None) -> np.ndarray:
+    if array is None:
+        raise InvalidArgumentError("this batch is dense: it has no indptr and indices")
+    return array
 
 
 class Batch(Generic[X]):
@@ -343,7 +212,7 @@ class Batch(Generic[X]):
         padding = self._core.is_padding
         return np.zeros(len(self), dtype=bool) if padding is None else padding
 
-    def with_padding(self, is_padding: np.ndarray) -> Batch:
+    def with_padding(self, is_padding: np.ndarray) -> Batch[X]:
         """The same cells with other marks of padding, one bool a cell."""
         arrays = BatchArrays.of(self._core, len(self._source.columns))
         return Batch(replace(arrays, is_padding=is_padding), self._source)
@@ -375,17 +244,17 @@ class Batch(Generic[X]):
     @property
     def indices(self) -> np.ndarray:
         """Columns of the non-zeros, int32 (nnz,), sorted inside each row."""
-        return self._core.indices
+        return _of_sparse(self._core.indices)
 
     @cached_property
     def indptr(self) -> np.ndarray:
         """Start of each row in ``indices``, int32 (cells + 1,)."""
-        return self._core.indptr.astype(np.int32)
+        return _of_sparse(self._core.indptr).astype(np.int32)
 
     @cached_property
     def x(self) -> X:
         """The expression, cells x genes."""
-        x: Any = self.to_scipy() if self._core.is_sparse else self._core.values
+        x: X = cast("X", self.to_scipy() if self._core.is_sparse else self._core.values)
         return x
 
     def to_scipy(self) -> scipy.sparse.csr_matrix:
@@ -402,7 +271,7 @@ class Batch(Generic[X]):
 
     def to_numpy(self) -> np.ndarray:
         """A dense array, cells x genes; no copy of a dense batch."""
-        return self.to_scipy().toarray() if self._core.is_sparse else self._core.values
+        return np.asarray(self.to_scipy().toarray()) if self._core.is_sparse else self._core.values
 
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
         """A tensor, cells x genes: ``torch.sparse_csr`` sharing memory, or dense.

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ._checks import as_choice, as_text, shown
-from .errors import InvalidArgumentError, InvalidTypeError, MissingGenesWarning, NoSuchKeyError
-
-MISSING_GENES = ("warn", "zero", "error")
+from .._arguments import as_text, shown
+from ..errors import InvalidArgumentError, InvalidTypeError, MissingGenesWarning, NoSuchKeyError
 
 
 def gene_list(genes: Any, name: str = "genes") -> list[str]:
@@ -66,17 +64,6 @@ def refuse_unordered(genes: Any, name: str) -> None:
             f"{name} is a {type(genes).__name__}, which does not say in which order the genes are "
             f"to be; pass a list, such as sorted({name})"
         )
-
-
-def check_missing_genes(missing_genes: Any) -> None:
-    """Refuse a policy that there is not.
-
-    Parameters
-    ----------
-    missing_genes
-        What the user gave.
-    """
-    as_choice("missing_genes", missing_genes, MISSING_GENES)
 
 
 def report_missing_genes(text: str, missing_genes: str, stacklevel: int) -> None:

@@ -1,19 +1,32 @@
-"""Checks of arguments: a message names the argument, what is allowed, what was given."""
+"""Checks of arguments, one rule for each kind: names, numbers, sizes in bytes, row numbers.
+
+A message names the argument, what is allowed, and what was given.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import _core
+from ._options import DTYPES
 from .errors import InvalidArgumentError, InvalidTypeError, NotFoundError, OutOfRangeError
 
-DTYPES = ("float32", "float64", "int32", "int64")
+Choice = TypeVar("Choice")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 _LONGEST = 80
+_UNITS = {
+    "": 1, "b": 1,
+    "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6,
+    "g": 10**9, "gb": 10**9, "t": 10**12, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
 
 
 def shown(value: Any) -> str:
@@ -44,7 +57,7 @@ def one_of(choices: Sequence[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
-def as_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def as_choice(name: str, value: Choice, choices: Sequence[str]) -> Choice:
     """One of a few words."""
     if isinstance(value, str) and value in choices:
         return value
@@ -89,6 +102,13 @@ def as_bool(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"{name} must be True or False, not {shown(value)}")
     return bool(value)
+
+
+def as_function(name: str, value: Function | None) -> Function | None:
+    """A function, or None for none."""
+    if value is not None and not callable(value):
+        raise InvalidTypeError(f"{name} must be a function, not {shown(value)}")
+    return value
 
 
 def as_text(name: str, value: Any) -> str:
@@ -138,6 +158,47 @@ def as_paths(name: str, value: Any) -> list[str]:
             f"{name} must be a path, a glob, or a list of these, not {shown(value)}"
         )
     return [as_path(f"each of {name}", path) for path in value]
+
+
+def parse_bytes(size: int | float | str, name: str = "memory_budget", low: int = 1) -> int:
+    """Bytes of ``2_000_000_000``, ``"2GB"``, ``"512 MiB"``; GB is 10^9, GiB is 2^30."""
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([a-zA-Z]*)\s*", size, re.ASCII)
+        if match is None or match[2].lower() not in _UNITS:
+            raise InvalidArgumentError(
+                f'{name} must look like "2GB" or "512MiB", not {shown(size)}; units are B, KB, MB, '
+                f"GB, TB, KiB, MiB, GiB, TiB"
+            )
+        number = float(match[1]) * _UNITS[match[2].lower()]
+    elif isinstance(size, (int, float)) and not isinstance(size, bool):
+        try:
+            number = float(size)
+        except OverflowError:
+            number = math.inf
+    else:
+        raise InvalidTypeError(
+            f'{name} must be a number of bytes or a text like "2GB", not {shown(size)}'
+        )
+    if not low <= number < 2**63:
+        limit = f"at least {low}" if number < low else "less than 2**63 bytes"
+        raise InvalidArgumentError(f"{name} must be {limit}, not {shown(size)}")
+    return int(size) if isinstance(size, int) else int(number)
+
+
+def parse_memory_budget(size: int | float | str) -> int:
+    """Bytes of a memory budget; refuses one that nothing can work in."""
+    value = parse_bytes(size)
+    if value < _core.MIN_MEMORY_BUDGET:
+        raise InvalidArgumentError(
+            f"memory_budget must be at least {_core.MIN_MEMORY_BUDGET // 10**6}MB, not "
+            f"{shown(size)}"
+        )
+    return value
+
+
+def parse_threads(threads: Any) -> int:
+    """A number of threads for the core: 0, one a processor, where ``None`` is given."""
+    return 0 if threads is None else as_int("threads", threads, 1, _core.MAX_THREADS)
 
 
 def as_dtype(name: str, value: Any) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from . import _core
-from ._checks import as_int
-from ._epochs import OF_A_STATE, EpochCounter, Position, this_worker
-from ._states import (
-    MAX_EPOCH,
+import numpy as np
+
+from .. import _core
+from .._arguments import as_int
+from ..errors import InvalidArgumentError
+from .epochs import OF_A_STATE, EpochCounter, Position
+from .rank import Ranks, agree_on_seed
+from .run import Run
+from .settings import Settings
+from .states import (
+    as_epoch,
     make_position,
     next_batch_of_worker,
     parse_state,
@@ -18,84 +24,7 @@ from ._states import (
     plan_options,
     to_state,
 )
-from .errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from ._rank import Ranks
-
-__all__ = ["EpochSetter", "Run", "Schedule", "Settings", "as_epoch"]
-
-
-@dataclass
-class Settings:
-    """What a plan depends on besides seed, epoch and ranks.
-
-    Attributes
-    ----------
-    partition
-        ``"interleave"``, ``"group"`` or ``"auto"``.
-    shared_partition
-        What ``"auto"`` stands for on several ranks.
-    is_tuned
-        The order was measured by this process for itself.
-    """
-
-    batch_size: int
-    fetch_factor: int
-    partition: str
-    remainder: str
-    drop_last: bool
-    shared_partition: str = "interleave"
-    is_tuned: bool = False
-
-
-class Run:
-    """One iteration of this process: batches ``first``, ``first + step``, ... of ``plan``.
-
-    Its epoch is taken by :meth:`start`, so an iterator that is never advanced takes none. In a
-    worker process it is taken at once: there the iterator is of the DataLoader, which reads ahead.
-    """
-
-    plan: _core.Plan | None = None
-    seed: int
-    epoch: int
-    first: int
-
-    def __init__(self, schedule: Schedule, ordinal: int) -> None:
-        self._schedule = schedule
-        self._ordinal = ordinal
-        self.worker = this_worker()
-        self.step = self.worker.count
-        self.n_yielded = 0
-        self.is_exhausted = False
-        if self.worker.is_process:
-            self.start()
-
-    def start(self) -> _core.Plan:
-        """Take the epoch and make its plan, for the rank of now."""
-        if self.plan is None:
-            self.ranks = self._schedule.ranks.now()
-            self._schedule._start(self, self._ordinal)
-        return self.plan
-
-    @property
-    def n_batches_left(self) -> int:
-        """Batches that this process has not handed out."""
-        return len(range(self.first + self.n_yielded * self.step, self.plan.n_batches, self.step))
-
-    def numbers(self) -> Iterator[int]:
-        """Batches of the plan that this process yields."""
-        return iter(range(self.first, self.plan.n_batches, self.step))
-
-    def advance(self) -> None:
-        """Another batch is about to be handed out."""
-        self._schedule.ranks.require_same(self.ranks)
-        self.n_yielded += 1
-
-    def finish(self) -> None:
-        """All batches were handed out, and the consumer asked for one more."""
-        self._schedule.ranks.require_same(self.ranks)
-        self.is_exhausted = True
+from .worker import this_worker
 
 
 class Schedule:
@@ -134,6 +63,7 @@ class Schedule:
         self._seed = None if seed is None else as_int("seed", seed, 0, 2**63 - 1)
         self._n_begun = 0
         self._run: Run | None = None
+        self._bound = ""  # of an unpickled schedule: the order it had
         # Loaded by this worker process for itself: torch's workers load their states before any of
         # them starts, each its own.
         self._of_worker: tuple[Position, int | None, dict[str, Any]] | None = None
@@ -141,14 +71,16 @@ class Schedule:
         self._agree_early()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The order is bound anew; the fingerprint in its place tells whether it is the same.
-        order = self._strategy
-        return {**self.__dict__, "order": order, "_run": None, "_n_begun": 0, "_of_worker": None}
+        # The order is bound anew; its fingerprint tells whether it is the same.
+        state = {**self.__dict__, "_run": None, "_n_begun": 0, "_of_worker": None}
+        state["_bound"] = self._strategy
+        del state["order"]
+        return state
 
     def bind(self, order: _core.Strategy) -> None:
         """Set the order of an unpickled schedule."""
-        before, self.order = self.order, order
-        if self._strategy != before:
+        self.order = order
+        if self._strategy != self._bound:
             raise InvalidArgumentError(
                 "labels, weights or indices of the sampling strategy have changed since the data "
                 "set was made, so that a copy of it would have another order: make the data set "
@@ -167,8 +99,6 @@ class Schedule:
         return self._agree(world_size) if seed is None else seed
 
     def _agree(self, world_size: int) -> int:
-        from ._rank import agree_on_seed
-
         return self.epochs.agree(agree_on_seed(self.epochs.drawn_seed(), self.ranks), world_size)
 
     def _agree_early(self) -> None:
@@ -184,9 +114,7 @@ class Schedule:
     def partition(self) -> str:
         """How samples are dealt to the ranks of now."""
         s = self.settings
-        if s.partition != "auto":
-            return s.partition
-        return s.shared_partition if self.ranks.now()[1] > 1 else "interleave"
+        return _core.partition_of(s.partition, s.is_chunked, self.ranks.now()[1])
 
     # Plans ---------------------------------------------------------------------------------------
 
@@ -200,7 +128,7 @@ class Schedule:
                 "tune was asked for, and ranks that measure apart would disagree on the order: run "
                 "`cellfeed bench` once and pass its settings to every rank"
             )
-        options = {"partition": self.partition}
+        options: dict[str, Any] = {"partition": s.partition}
         if position is not None and position.consumed:
             length = self._length(position)
             if position.consumed > length:
@@ -211,7 +139,8 @@ class Schedule:
                 options = plan_options(position)
         return _core.Plan.make(
             self.order, self.seed if seed is None else seed, epoch, s.batch_size, s.fetch_factor,
-            rank, world_size, remainder=s.remainder, drop_last=s.drop_last, **options,
+            rank, world_size, remainder=s.remainder, drop_last=s.drop_last,
+            is_chunked=s.is_chunked, **options,
         )  # fmt: skip
 
     def _measure(self, epoch: int, position: Position | None = None) -> _core.Plan:
@@ -239,7 +168,7 @@ class Schedule:
         run = self._current_run()
         return self.n_batches if run is None else run.n_batches_left
 
-    def next_rows(self, epoch: int | None = None) -> Iterator[Any]:
+    def next_rows(self, epoch: int | None = None) -> Iterator[np.ndarray]:
         """Rows of the batches of an epoch; those of the next iteration by default."""
         position = self.epochs.pending() if epoch is None else None
         if position is not None:
@@ -282,8 +211,10 @@ class Schedule:
         self._n_begun += 1
         return Run(self, self._n_begun - 1)
 
-    def _start(self, run: Run, ordinal: int) -> None:
+    def start(self, run: Run, ordinal: int) -> _core.Plan:
+        """Take the epoch of a run, and fill the run in."""
         next_batch = None
+        position: Position | None
         seed = self.seed  # may be refused, before an epoch is taken
         if self._of_worker is not None:
             position, next_batch, _ = self._of_worker
@@ -292,13 +223,14 @@ class Schedule:
         else:
             run.epoch, position = self.epochs.start(run.worker, ordinal)
         run.seed = seed
-        run.plan = self.make_plan(run.epoch, position, seed=seed)
+        plan = self.make_plan(run.epoch, position, seed=seed)
         run.first = run.worker.index
         if next_batch is not None:
             run.first = next_batch
         elif position is not None and self._is_all(position):
-            run.first = run.plan.n_batches
+            run.first = plan.n_batches
         self._run = run
+        return plan
 
     # States --------------------------------------------------------------------------------------
 
@@ -379,27 +311,3 @@ class Schedule:
                 f"{s.partition!r}"
             )
         self._measure(position.epoch, position)
-
-
-class EpochSetter:
-    """Sets the epoch of a schedule: what training frameworks look for in a ``sampler``."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, for one that counts its batches itself.
-
-        Raises
-        ------
-        InvalidArgumentError
-            A state within that epoch was loaded, and what is left of it makes other batches than
-            those that were counted before.
-        """
-        self._schedule.require_batches_of(as_epoch(epoch))
-        self._schedule.set_epoch(epoch)
-
-
-def as_epoch(epoch: Any) -> int:
-    """A number of an epoch."""
-    return as_int("epoch", epoch, 0, MAX_EPOCH)

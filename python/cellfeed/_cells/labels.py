@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import shown, suggestion
-from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from .._arguments import shown, suggestion
+from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 _ROWS_AT_ONCE = 1 << 22
 
@@ -76,7 +76,7 @@ def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Any]]:
         # NaN, NaT and pandas' NA are not equal to themselves.
         is_missing = label is None or _is_na(label)
         codes[i] = -1 if is_missing else places.setdefault(label, len(places))
-    names = list(places)
+    names: list[Any] = list(places)
     try:
         order = sorted(range(len(names)), key=names.__getitem__)
     except TypeError:
@@ -121,7 +121,7 @@ def look_up_labels(collection: Any, key: str) -> tuple[np.ndarray, list[Any]]:
 
 
 def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:
-    obs = getattr(collection, "obs", None)
+    obs: Any = getattr(collection, "obs", None)
     if obs is not None and hasattr(obs, "keys"):
         return lambda key: obs[key], [str(k) for k in obs.keys()]  # noqa: SIM118
     if hasattr(collection, "get_merged_labels"):

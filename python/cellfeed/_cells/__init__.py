@@ -1,0 +1,1 @@
+"""What a collection of cells is made of: names, labels and genes."""

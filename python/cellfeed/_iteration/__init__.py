@@ -1,0 +1,1 @@
+"""Which batches this process yields: ranks, workers, epochs, seeds and states."""

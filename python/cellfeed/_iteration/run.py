@@ -1,0 +1,66 @@
+"""One iteration: the batches of a plan that this process yields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .. import _core
+from .worker import this_worker
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+
+class Run:
+    """One iteration of this process: batches ``first``, ``first + step``, ... of ``plan``.
+
+    Its epoch is taken by :meth:`start`, so an iterator that is never advanced takes none. In a
+    worker process it is taken at once: there the iterator is of the DataLoader, which reads ahead.
+    """
+
+    seed: int
+    epoch: int
+    first: int
+
+    def __init__(self, schedule: Schedule, ordinal: int) -> None:
+        self._schedule = schedule
+        self._plan: _core.Plan | None = None
+        self._ordinal = ordinal
+        self.worker = this_worker()
+        self.step = self.worker.count
+        self.n_yielded = 0
+        self.is_exhausted = False
+        if self.worker.is_process:
+            self.start()
+
+    def start(self) -> _core.Plan:
+        """Take the epoch and make its plan, for the rank of now."""
+        if self._plan is None:
+            self.ranks = self._schedule.ranks.now()
+            self._plan = self._schedule.start(self, self._ordinal)
+        return self._plan
+
+    @property
+    def plan(self) -> _core.Plan:
+        """The batches of all."""
+        return self.start()
+
+    @property
+    def n_batches_left(self) -> int:
+        """Batches that this process has not handed out."""
+        return len(range(self.first + self.n_yielded * self.step, self.plan.n_batches, self.step))
+
+    def numbers(self) -> Iterator[int]:
+        """Batches of the plan that this process yields."""
+        return iter(range(self.first, self.plan.n_batches, self.step))
+
+    def advance(self) -> None:
+        """Another batch is about to be handed out."""
+        self._schedule.ranks.require_same(self.ranks)
+        self.n_yielded += 1
+
+    def finish(self) -> None:
+        """All batches were handed out, and the consumer asked for one more."""
+        self._schedule.ranks.require_same(self.ranks)
+        self.is_exhausted = True

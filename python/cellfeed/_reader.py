@@ -1,0 +1,162 @@
+"""Rows read and decoded as batches: what loaders, ``cells.read`` and single cells share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _core
+from ._arguments import (
+    as_bool,
+    as_choice,
+    as_dtype,
+    as_names,
+    as_row_numbers,
+    parse_memory_budget,
+    parse_threads,
+)
+from ._batch_source import BatchSource
+from ._cells.closed import Closed
+from ._iteration.worker import this_worker
+from ._options import CASTINGS, OUTPUTS, Casting, DType, Output
+from .batch import Batch
+from .errors import InvalidArgumentError
+from .transforms import Transform, core_transforms
+
+if TYPE_CHECKING:
+    from .collection import CellCollection
+
+# Values that are looked at before the first batch, where a dtype may not hold them.
+_ROWS_TO_CHECK = 16
+
+
+@dataclass
+class ReaderOptions:
+    """How rows become batches: arguments of :class:`~cellfeed.Loader`, checked when this is made.
+
+    Attributes
+    ----------
+    memory_budget
+        Bytes, or a text such as ``"2GB"``: read-ahead, caches and finished batches together.
+    threads
+        One a processor where it is None; more of them take more memory.
+    obs
+        Those of the collection where it is None.
+    """
+
+    output: Output = "csr"
+    dtype: DType = "float32"
+    casting: Casting = "round"
+    obs: Sequence[str] | str | None = None
+    transforms: Sequence[Transform] = ()
+    memory_budget: int | str = "2GB"
+    threads: int | None = None
+    pin_memory: bool = False
+
+    def __post_init__(self) -> None:
+        if self.obs is not None:
+            self.obs = as_names("obs", self.obs)
+        as_bool("pin_memory", self.pin_memory)
+        self.for_core()
+        self.transforms = list(self.transforms)
+
+    @property
+    def budget_bytes(self) -> int:
+        """``memory_budget`` in bytes."""
+        return parse_memory_budget(self.memory_budget)
+
+    def for_core(self) -> dict[str, Any]:
+        """Arguments of the core."""
+        return {
+            "output": as_choice("output", self.output, OUTPUTS),
+            "dtype": as_dtype("dtype", self.dtype),
+            "casting": as_choice("casting", self.casting, CASTINGS),
+            "transforms": core_transforms(self.transforms),
+            "memory_budget": self.budget_bytes,
+            "threads": parse_threads(self.threads),
+            "prefetch": 0,
+        }
+
+
+class Reader:
+    """Reads rows of a collection. Picklable: a copy opens the files again.
+
+    Thread-safe: yes.
+    """
+
+    def __init__(self, cells: CellCollection, options: ReaderOptions) -> None:
+        self.n_cells = len(cells)
+        if self.n_cells == 0:
+            raise InvalidArgumentError("the collection has no cells to load")
+        self.cells = cells
+        self.options = options
+        self.obs = list(cells.default_obs if options.obs is None else options.obs)
+        self._torch_library = _find_torch_library() if options.pin_memory else None
+        self._open(None)
+
+    def _open(self, key: str | None) -> None:
+        options = self.options.for_core()
+        self.core: _core.LoaderCore = _core.LoaderCore.make(
+            self.cells._core, obs=self.obs, torch_library=self._torch_library, **options
+        )
+        columns = {name: self.cells.obs_column(name) for name in self.obs}
+        self.source = BatchSource(columns, self.core, key, self.cells._names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "key": self.source.key}
+        del state["core"], state["source"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        key = state.pop("key")
+        self.__dict__.update(state)
+        self._open(key)
+
+    def check_values(self, some_rows: Callable[[int], np.ndarray]) -> None:
+        """Refuse values that the dtype cannot hold, where rows spread over the files have them.
+
+        Parameters
+        ----------
+        some_rows
+            ``f(n)`` is about n row numbers.
+        """
+        if self.core.values_are_in_question:
+            self.core.check_values(some_rows(_ROWS_TO_CHECK))
+
+    def read(self, rows: Any) -> Batch[Any]:
+        """One batch of the rows asked for, in that order."""
+        self.require_no_worker_pins()
+        return Batch(self.core.read_rows(as_row_numbers(rows, self.n_cells)), self.source)
+
+    def iterate(self, plan: _core.Plan, first: int, step: int) -> _core.BatchIterator:
+        """Batches ``first``, ``first + step``, ... of a plan, read ahead."""
+        self.require_no_worker_pins()
+        return self.core.iterate(plan, first, step)
+
+    def require_no_worker_pins(self) -> None:
+        """Refuse to page-lock memory in a worker process."""
+        if self._torch_library is not None and this_worker().is_process:
+            raise InvalidArgumentError(
+                "pin_memory=True is of no use in a worker process of a DataLoader, whose batches "
+                "are copied on their way: iterate over the Loader itself (it reads and decodes on "
+                "threads of its own), or leave pin_memory out"
+            )
+
+    def close(self) -> None:
+        """Let go of memory and files; using this afterwards is an error."""
+        closed: Any = Closed("this loader is closed: make another one")
+        self.core = self.source = closed
+
+
+def _find_torch_library() -> str:
+    try:
+        from .torch import find_torch_library
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(
+            "pin_memory=True takes page-locked memory from PyTorch, which is not installed: "
+            "pip install torch"
+        ) from error
+    return find_torch_library()

@@ -1,0 +1,259 @@
+"""Cells of one or more files as one table: what ``cellfeed.open`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, Unpack, overload
+
+import numpy as np
+
+from . import _core
+from ._arguments import as_int, as_row_numbers, as_text
+from ._cells.closed import Closed
+from ._cells.names import Names
+from ._options import Casting, DType, Output, ReadOptions
+from ._reader import Reader, ReaderOptions
+from .batch import Batch
+from .encoders import Encoders
+from .errors import NoSuchKeyError, OutOfRangeError, PrecisionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from scipy.sparse import csr_matrix
+
+    from .transforms import Transform
+
+
+class Origin(Protocol):
+    """Where a collection comes from."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments that it was opened with."""
+
+    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+
+
+class CellCollection:
+    """Cells of one or more files as one table, made by :func:`cellfeed.open`.
+
+    Picklable: a copy opens the files again.
+
+    Attributes
+    ----------
+    shape
+        Cells and genes.
+    var_names
+        The gene axis, an array of ``str``.
+    default_obs
+        obs columns that come with every batch of a loader by default.
+    """
+
+    def __init__(
+        self,
+        core: _core.Collection,
+        origin: Origin,
+        default_obs: list[str],
+    ) -> None:
+        self._core = core
+        self._origin = origin
+        self.default_obs = default_obs
+        self._names = Names(core)
+
+    def close(self) -> None:
+        """Let go of the files. Loaders made before keep them open until they are closed too.
+
+        Using the collection afterwards is an error. ``with cf.open(...) as cells:`` closes it.
+        """
+        closed: Any = Closed("this collection is closed: open the files again")
+        self._core = closed
+        self._names = Names(self._core)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._origin.reduce(self)
+
+    def __len__(self) -> int:
+        return self._core.n_rows
+
+    def __repr__(self) -> str:
+        if isinstance(self._core, Closed):
+            return "CellCollection, closed"
+        files = self._core.n_stores
+        return (
+            f"CellCollection: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
+            f"file{'s' if files != 1 else ''}\n    obs: {', '.join(self.obs_keys()) or 'none'}"
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells and genes."""
+        return self._core.n_rows, self._core.n_genes
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells."""
+        return self._core.n_rows
+
+    @property
+    def n_vars(self) -> int:
+        """Number of genes."""
+        return self._core.n_genes
+
+    @property
+    def var_names(self) -> np.ndarray:
+        """The gene axis, an object array of ``str``."""
+        return np.array(self._core.gene_names, dtype=object)
+
+    @property
+    def missing_genes(self) -> list[str]:
+        """Genes asked for (``genes=``) that no file has, in that order; they read as 0."""
+        return self._core.missing_genes
+
+    @property
+    def obs_names(self) -> np.ndarray:
+        """Names of the cells, an object array of ``str``: some 100 bytes a cell."""
+        return self._names.obs_names(np.arange(len(self)))
+
+    @property
+    def var(self) -> pd.DataFrame:
+        """Columns of the genes, each gene's from the first file that has it."""
+        return self._names.var()
+
+    @property
+    def fingerprint(self) -> int:
+        """Changes with any of the files, their order, the gene axis or fixed categories."""
+        return self._core.fingerprint
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
+        return [self._core.store_info(s) for s in range(self._core.n_stores)]
+
+    def obs_keys(self) -> list[str]:
+        """Names of the obs columns of any file."""
+        return self._core.obs_names
+
+    def obs_column(self, name: str) -> _core.ObsColumn:
+        """One obs column over all files; raises ``NoSuchKeyError`` naming those there are."""
+        return self._core.obs_column(as_text("name", name))
+
+    def categories(self, name: str) -> list[Any]:
+        """Labels of a column by code: text, whole numbers, floats or booleans, as in the files.
+
+        Where all files agree on the categories and their order, that order (so for one file always:
+        pandas' codes); else their sorted union; ordered categories stay ordered where their orders
+        merge without contradiction. ``categories=`` of :func:`cellfeed.open` fixes another order.
+        """
+        column = self.obs_column(name)
+        if not column.is_categorical:
+            raise NoSuchKeyError(
+                f"obs column {name!r} holds {column.dtype}, so it has no categories"
+            )
+        return column.categories
+
+    @cached_property
+    def encoders(self) -> Encoders:
+        """Codes of labels, to be saved with a model: of columns in ``obs=`` and ``categories=``.
+
+        Of all label columns where neither was given. ``cells.encoders.save("labels.json")``, and
+        for other data ``cf.open(..., categories=cf.load_encoders("labels.json"))``: the same label
+        has the same code.
+        """
+        unknown = self._origin.options["unknown_label"]
+        fixed = self._origin.options["categories"] or {}
+        names = list(dict.fromkeys([*self.default_obs, *fixed]))
+        columns = {}
+        for name in self.obs_keys():
+            if names and name not in names:
+                continue
+            try:
+                columns[name] = self.obs_column(name)
+            except PrecisionError:  # numbers that do not load, so no labels
+                if name in names:
+                    raise
+        labels = {name: c.categories for name, c in columns.items() if c.is_categorical}
+        unknown_of = {}
+        for name in labels:
+            unknown_of[name] = unknown.get(name) if isinstance(unknown, Mapping) else unknown
+            if unknown_of[name] is None and isinstance(fixed, Encoders) and name in fixed:
+                unknown_of[name] = fixed.unknown_label(name)
+        return Encoders(labels, unknown_of)
+
+    def obs_values(self, name: str, rows: Any = None) -> np.ndarray:
+        """Values of one obs column: int64 codes of a categorical (-1 = missing), else numbers.
+
+        Missing numbers are NaN.
+
+        Parameters
+        ----------
+        name
+            The column.
+        rows
+            Row numbers; all when omitted.
+        """
+        rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
+        return self._core.gather_obs(self.obs_column(name), rows)
+
+    def obs_table(self, file: int = 0, begin: int = 0, end: int | None = None) -> pa.Table:
+        """Rows of every obs column of one file as Arrow, the cells' names first as ``_index``."""
+        import pyarrow as pa
+
+        n = self._core.store_info(as_int("file", file, 0))["n_cells"]
+        begin, end = as_int("begin", begin, 0, n), n if end is None else as_int("end", end, 0, n)
+        return pa.table(self._core.read_obs(file, begin, end))
+
+    def var_table(self, file: int = 0) -> pa.Table:
+        """Gene table of one file as Arrow, the genes' names first as ``_index``."""
+        import pyarrow as pa
+
+        return pa.table(self._core.read_var(as_int("file", file, 0)))
+
+    @overload
+    def read(
+        self, rows: Any, *, output: Literal["csr"] = ..., **options: Unpack[ReadOptions]
+    ) -> Batch[csr_matrix]: ...
+
+    @overload
+    def read(
+        self, rows: Any, *, output: Literal["dense"], **options: Unpack[ReadOptions]
+    ) -> Batch[np.ndarray]: ...
+
+    def read(
+        self,
+        rows: Any,
+        *,
+        obs: Sequence[str] | str | None = None,
+        output: Output = "csr",
+        dtype: DType = "float32",
+        casting: Casting = "round",
+        transforms: Sequence[Transform] = (),
+    ) -> Batch[Any]:
+        """One :class:`~cellfeed.Batch` of the rows asked for.
+
+        Parameters
+        ----------
+        rows
+            An int, a slice, a mask, or numbers in any order.
+        obs, output, dtype, casting, transforms
+            As for :class:`~cellfeed.Loader`.
+        """
+        wanted = as_row_numbers(rows, len(self))
+        if wanted.size == 0:
+            raise OutOfRangeError("no rows asked for")
+        options = ReaderOptions(output, dtype, casting, obs, transforms)
+        reader = Reader(self, options)
+        reader.check_values(lambda n: wanted[:: max(1, len(wanted) // n)])
+        return reader.read(wanted)
+
+    def __getitem__(self, rows: Any) -> Batch[csr_matrix]:
+        """Cells by number, with the defaults of :meth:`read`."""
+        return self.read(rows)

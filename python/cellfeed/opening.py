@@ -1,0 +1,257 @@
+"""Opening files, or an AnnData in memory, as one collection: :func:`open`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._arguments import as_bool, as_choice, as_names, as_paths, as_text, parse_bytes
+from ._cells.genes import gene_list, report_missing_genes
+from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
+from .collection import CellCollection
+from .encoders import label_maps
+from .errors import CorruptDataError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import anndata
+    import pyarrow as pa
+
+
+def open(
+    paths: Path | Iterable[Path] | anndata.AnnData,
+    *,
+    join: Join | None = None,
+    genes: Any = None,
+    missing_genes: MissingGenes = "warn",
+    obs: Sequence[str] | str | None = None,
+    categories: Mapping[str, Any] | None = None,
+    unknown_label: Any = None,
+    layer: str = "X",
+    make_unique: bool = False,
+    cache: int | str = "256MiB",
+    access: Access = "auto",
+    verify: Verify = "always",
+) -> CellCollection:
+    """Open files as one collection of cells; nothing but metadata is read.
+
+    Parameters
+    ----------
+    paths
+        An ``.h5ad`` file, a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted), a list of
+        these, or an :class:`anndata.AnnData`: one in memory is copied, one in backed mode is read
+        from its file.
+    join
+        How files with different genes become one table: ``"inner"`` keeps the genes of every file
+        in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``
+        demands equal genes.
+    genes
+        A fixed gene axis instead of ``join``: names in the wanted order, each once, or a
+        :class:`~cellfeed.data.vocab.GeneVocab`. A ``str`` is one gene. None of them in the data is
+        an error.
+    missing_genes
+        What is done when some of ``genes`` are in no file, or a file has none of them (they read as
+        0): ``"warn"`` gives one :class:`~cellfeed.errors.MissingGenesWarning`, ``"zero"`` says
+        nothing, ``"error"`` refuses. ``cells.missing_genes`` lists them. The same is done where
+        ``join="outer"`` puts Ensembl ids of one file beside symbols of another.
+    obs
+        obs columns that come with every batch of a loader by default.
+    categories
+        Column -> labels in the order of their codes, or what :func:`load_encoders` gives: fixes the
+        codes of these columns, instead of numbering the labels of the files. A label of the files
+        that the list lacks is an error, unless there is an ``unknown_label``; then it is -1.
+    unknown_label
+        The label that means "not known", of all label columns or column -> label: it is no
+        category, and its cells have code -1, as those without a label.
+    layer
+        ``"X"``, ``"raw/X"``, or the name of a layer.
+    make_unique
+        Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
+    cache
+        Bytes of inflated chunks kept between reads of a compressed file; 0 keeps none. While there
+        are loaders, what their ``memory_budget`` allows counts instead.
+    access
+        How packed shards are read: ``"auto"`` maps them and asks for what is not in memory ahead of
+        time, ``"map"`` maps them only, ``"pread"`` and ``"uring"`` copy through read calls,
+        ``"direct"`` goes past the page cache. Other files treat all of these as ``"auto"``.
+    verify
+        ``"always"`` compares what is read of a shard directory with its checksums, so that damage
+        is an error and never a wrong value; it takes a few hundredths of the time. ``"never"``
+        leaves that out. Other files have no checksums of ours.
+
+    Returns
+    -------
+    CellCollection
+
+    Raises
+    ------
+    NotFoundError, CorruptDataError, UnsupportedError, InvalidArgumentError, NoSuchKeyError
+        All derive from :class:`~cellfeed.errors.CellfeedError` and name the file at fault.
+    """
+    layer = as_text("layer", layer)
+    make_unique = as_bool("make_unique", make_unique)
+    access = as_choice("access", access, ACCESS)
+    verify = as_choice("verify", verify, VERIFY)
+    given: Any = paths
+    if hasattr(given, "obs_names") and hasattr(given, "var_names"):
+        if not given.isbacked:
+            if join is not None:
+                raise InvalidArgumentError("join is for several files; an AnnData is one")
+            return _open_anndata(
+                given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
+            )
+        from ._cells.anndata_arrays import path_of_backed
+
+        given = path_of_backed(given)
+    names = as_paths("paths", given)
+    join = None if join is None else as_choice("join", join, JOINS)
+    axis = _gene_axis(genes, missing_genes)
+    if axis is not None and join is not None:
+        raise InvalidArgumentError(
+            f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
+        )
+    core = _core.Collection.open(
+        names, join or "", axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify
+    )
+    core = core.with_labels(_label_maps(core, categories, unknown_label))
+    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
+    options = {
+        "join": join, "genes": axis, "missing_genes": _said(missing_genes),
+        "categories": categories, "unknown_label": unknown_label, "layer": layer,
+        "make_unique": make_unique, "cache": cache, "access": access,
+        "verify": verify,
+    }  # fmt: skip
+    return _with_obs(CellCollection(core, Files(names, options), []), obs)
+
+
+def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:
+    # The names of obs columns cost a look at every file.
+    if categories is None and unknown_label is None:
+        return {}
+    return label_maps(categories, unknown_label, core.obs_names)
+
+
+def from_anndata(
+    adata: anndata.AnnData,
+    *,
+    genes: Any = None,
+    missing_genes: MissingGenes = "warn",
+    obs: Sequence[str] | str | None = None,
+    categories: Mapping[str, Any] | None = None,
+    unknown_label: Any = None,
+    layer: str = "X",
+    make_unique: bool = False,
+) -> CellCollection:
+    """Open an :class:`anndata.AnnData` in memory; the collection holds a copy of its values.
+
+    Parameters
+    ----------
+    adata
+        Sparse or dense. Zeros of a dense matrix are left out.
+    genes, missing_genes, obs, categories, unknown_label, layer, make_unique
+        As for :func:`open`.
+    """
+    return _open_anndata(
+        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
+    )
+
+
+def _open_anndata(
+    adata: anndata.AnnData,
+    genes: Any,
+    missing_genes: MissingGenes,
+    obs: Sequence[str] | str | None,
+    categories: Mapping[str, Any] | None,
+    unknown_label: Any,
+    layer: str,
+    make_unique: bool,
+) -> CellCollection:
+    from ._cells.anndata_arrays import arrow_table, csr_arrays
+
+    axis = _gene_axis(genes, missing_genes)
+    indptr, indices, values, gene_table = csr_arrays(adata, layer)
+    obs_table = arrow_table(adata.obs)
+    core = _core.Collection.from_memory(
+        indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
+        gene_table, "AnnData in memory", make_unique, axis,
+    )  # fmt: skip
+    core = core.with_labels(_label_maps(core, categories, unknown_label))
+    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
+    options = {
+        "genes": axis, "missing_genes": _said(missing_genes), "categories": categories,
+        "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique,
+    }  # fmt: skip
+    return _with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
+
+
+def _gene_axis(genes: Any, missing_genes: MissingGenes) -> list[str] | None:
+    as_choice("missing_genes", missing_genes, MISSING_GENES)
+    return None if genes is None else gene_list(genes)
+
+
+def _said(missing_genes: MissingGenes) -> MissingGenes:
+    # A copy by pickle, in each worker, does not say it again.
+    return "zero" if missing_genes == "warn" else missing_genes
+
+
+def _with_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellCollection:
+    cells.default_obs = [] if obs is None else as_names("obs", obs)
+    for name in cells.default_obs:
+        cells.obs_column(name)
+    return cells
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a collection, and how they were opened."""
+
+    paths: list[str]
+    options: dict[str, Any]
+
+    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by: it opens the files again."""
+        paths = [os.path.abspath(path) for path in self.paths]
+        return _reopen, (paths, self.options, cells.default_obs, cells.fingerprint)
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """The :class:`anndata.AnnData` of a collection, which a copy by pickle carries along."""
+
+    adata: anndata.AnnData
+    options: dict[str, Any]
+    obs: pa.Table
+
+    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+        from ._cells.anndata_arrays import arrow_table
+
+        # A copy is made of the AnnData as it is now, and has to be that of then.
+        now = from_anndata(self.adata, **self.options)
+        is_same = self.obs.equals(arrow_table(self.adata.obs))
+        if now.fingerprint != cells.fingerprint or not is_same:
+            raise CorruptDataError(
+                "the AnnData was changed since it was opened, so that a copy in another process "
+                "would hold other values or labels: open it again, or open a copy (adata.copy())"
+            )
+        return _copy_anndata, (self.adata, self.options, cells.default_obs)
+
+
+def _copy_anndata(
+    adata: anndata.AnnData, options: Mapping[str, Any], obs: list[str]
+) -> CellCollection:
+    return from_anndata(adata, obs=obs, **options)
+
+
+def _reopen(
+    paths: list[str], options: Mapping[str, Any], obs: list[str], fingerprint: int
+) -> CellCollection:
+    cells = open(paths, obs=obs, **options)
+    if cells.fingerprint != fingerprint:
+        raise CorruptDataError(
+            "the files changed since this collection was pickled, so rows and labels are other "
+            f"ones now: open them again instead of unpickling: {', '.join(paths)}"
+        )
+    return cells
