@@ -4,10 +4,10 @@ import pathlib
 import struct
 import subprocess
 
-import cellfeed._core
 import pytest
 
 import cellfeed
+import cellfeed._core
 
 PACKAGE = pathlib.Path(cellfeed.__file__).parent
 BUILD = pathlib.Path(__file__).parents[2] / "build/wheel"
