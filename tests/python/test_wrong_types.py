@@ -100,7 +100,7 @@ def calls(place):
     yield "cells.categories", cells.categories, {"name": "cell_type"}
     yield "loader.plan", lambda epoch=None: list(loader.plan(epoch)), {}
     yield "loader.set_epoch", loader.set_epoch, {"epoch": 0}
-    yield "loader.load_state_dict", loader.load_state_dict, {"state": loader.state_dict()}
+    yield "loader.load_state_dict", loader.load_state_dict, {"state_dict": loader.state_dict()}
     yield "batch[]", batch.__getitem__, {"rows": [0]}
     yield "batch.obs[]", batch.obs.__getitem__, {"name": "depth"}
     yield "batch.obs.labels", batch.obs.labels, {"name": "cell_type"}
