@@ -203,12 +203,14 @@ void compare(const std::string& path, const Plan& plan, unsigned seed) {
   const std::shared_ptr<const io::ByteSource> mapped = io::open_local_file(path);
   const auto paged = std::make_shared<CountedSource>(mapped);
   std::mt19937 random(seed);
+  // libhdf5 takes seconds for as many chunks as fill an array's pages.
+  const auto whole = read_with_oracle(dataset, Shape(plan.shape.size(), 0), plan.shape);
+  const int n_boxes = whole.size() > 100'000 ? 0 : 5;
   for (const auto& source : {mapped, std::shared_ptr<const io::ByteSource>(paged)}) {
     const DatasetBytes ours = open_d(source);
     if (!plan.chunk.empty() && is_known_to_oracle(ours)) compare_places(dataset, ours, plan);
-    EXPECT_EQ(ours.read_all(1 << 24),
-              read_with_oracle(dataset, Shape(plan.shape.size(), 0), plan.shape));
-    for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(ours.read_all(1 << 24), whole);
+    for (int round = 0; round < n_boxes; ++round) {
       Shape begin, shape;
       for (const hsize_t extent : plan.shape) {
         begin.push_back(random() % extent);
@@ -346,14 +348,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"extensible_array_paged_holes",
              ChunkIndexKind::kExtensibleArray,
              {.low = kLatest,
-              .shape = {600000},
+              .shape = {300000},
               .max_shape = {kNoEnd},
               .chunk = {2},
-              .written = 0.0003}},
+              .written = 0.0006}},
         Case{"extensible_array_paged_gzip",
              ChunkIndexKind::kExtensibleArray,
              {.low = kLatest,
-              .shape = {400000},
+              .shape = {300000},
               .max_shape = {kNoEnd},
               .chunk = {2},
               .filters = kGzip,
