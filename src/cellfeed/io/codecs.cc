@@ -148,24 +148,6 @@ void decode_lzf(std::span<const std::byte> in, std::span<std::byte> out,
   require(target == target_end, "it holds fewer bytes than promised");
 }
 
-std::size_t lzf_decoded_bytes(std::span<const std::byte> in) {
-  std::size_t bytes = 0;
-  for (std::size_t at = 0; at < in.size();) {
-    const auto control = std::to_integer<std::size_t>(in[at++]);
-    std::size_t length = control + 1, stored = control + 1;
-    if (control >= 32) {
-      const bool is_long = control >> 5 == 7;
-      stored = is_long ? 2 : 1;
-      if (stored > in.size() - at) return 0;
-      length = (control >> 5) + (is_long ? std::to_integer<std::size_t>(in[at]) : 0) + 2;
-    }
-    if (stored > in.size() - at) return 0;
-    at += stored;
-    bytes += length;
-  }
-  return bytes;
-}
-
 void decode_zstd(std::span<const std::byte> in, std::span<std::byte> out,
                  const ChunkOrigin& origin) {
   const std::size_t result =

@@ -26,8 +26,6 @@ void inflate_gzip(std::span<const std::byte> in, std::span<std::byte> out,
                   const ChunkOrigin& origin = {});
 void decode_lzf(std::span<const std::byte> in, std::span<std::byte> out,
                 const ChunkOrigin& origin = {});  // HDF5 filter 32000 (h5py)
-// What decode_lzf makes of it; 0 where it ends inside a literal or a match.
-std::size_t lzf_decoded_bytes(std::span<const std::byte> in);
 void decode_zstd(std::span<const std::byte> in, std::span<std::byte> out,
                  const ChunkOrigin& origin = {});  // HDF5 filter 32015; one or more frames
 void decode_lz4_block(std::span<const std::byte> in, std::span<std::byte> out,

@@ -259,24 +259,6 @@ INSTANTIATE_TEST_SUITE_P(
                       CodecCase{"bitshuffle_zstd", decode_bitshuffle_zstd, bitshuffle_zstd}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Codecs, TellHowMuchLzfHolds) {
-  EXPECT_EQ(lzf_decoded_bytes({}), 0u);
-  const auto chunk = std::as_bytes(std::span(kLzfChunk));
-  Bytes out(lzf_decoded_bytes(chunk));
-  EXPECT_NO_THROW(decode_lzf(chunk, out));
-  for (const std::size_t size : {std::size_t{1}, std::size_t{31}, std::size_t{1000}}) {
-    const Bytes data(size, std::byte{7});
-    EXPECT_EQ(lzf_decoded_bytes(wrap_lzf(data)), size);
-  }
-  // Three literals promised, two there; a match without its distance; a long one without its
-  // length.
-  for (const std::vector<int>& cut : {std::vector<int>{2, 9, 9}, {0, 9, 32}, {0, 9, 224, 1}}) {
-    Bytes bytes;
-    for (const int byte : cut) bytes.push_back(static_cast<std::byte>(byte));
-    EXPECT_EQ(lzf_decoded_bytes(bytes), 0u);
-  }
-}
-
 TEST(Codecs, ReadAChunkThatH5pyCompressedWithLzf) {
   Bytes out(320);
   decode_lzf(std::as_bytes(std::span(kLzfChunk)), out);

@@ -34,13 +34,12 @@ class ArrayRows {
         ranges_(ranges),
         width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
     if (!array_.is_compressed()) {
-      for (const EntryRange& range : ranges) array_.locate(range.begin, range.end);
+      if (array_.n_chunks() > 0) array_.locate_chunks(chunks_of(array_, ranges));
       return;
     }
     whole_ = cache.whole(array_.number());
     chunks_ = chunks_of(array_, ranges);
-    for (const std::int64_t chunk : chunks_)
-      array_.locate(chunk * array_.chunk_elements(), chunk * array_.chunk_elements() + 1);
+    array_.locate_chunks(chunks_);
   }
 
   // The slots to inflate, or to copy from. Makes room for their entries.

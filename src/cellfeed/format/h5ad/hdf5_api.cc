@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "cellfeed/base/fork_safe_mutex.h"
-#include "cellfeed/format/h5ad/hdf5_filters.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -25,7 +24,6 @@ void start_hdf5() {
   H5open();
   // No code from where HDF5_PLUGIN_PATH points.
   H5PLset_loading_state(0);
-  register_read_filters();
   is_started = true;
 }
 

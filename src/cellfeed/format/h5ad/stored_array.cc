@@ -1,10 +1,12 @@
-// StoredArray: layout from HDF5, bytes from the map.
+// StoredArray: layout and places of chunks from the parser, elements from the map.
 #include "cellfeed/format/h5ad/stored_array.h"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <new>
+#include <numeric>
 
 #include "cellfeed/base/error.h"
 
@@ -12,22 +14,21 @@ namespace cellfeed::format::h5ad {
 namespace {
 
 // More than HDF5's own limit of 4 GiB a chunk would not be a chunk.
-constexpr std::int64_t kMaxChunkBytes = std::int64_t{1} << 32;
+constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 32;
+constexpr std::int64_t kMaxLength = std::numeric_limits<std::int64_t>::max() / 16;
 
-bool is_boolean_enum(hid_t type) {
-  if (H5Tget_nmembers(type) != 2 || H5Tget_size(type) != 1) return false;
-  std::array<std::string, 2> names;
-  for (unsigned i = 0; i < 2; ++i) {
-    char* name = H5Tget_member_name(type, i);
-    if (name != nullptr) names[i] = name;
-    H5free_memory(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names[0] == "FALSE" && names[1] == "TRUE";
+hdf5::Dataset find_dataset(const H5File& file, const std::string& name) {
+  const auto object = file.hdf5().find(name);
+  if (!object || object->kind() != hdf5::ObjectKind::kDataset)
+    throw_error(ErrorKind::kCorruptData, file.path(), "no such dataset: '{}'", name);
+  hdf5::Dataset dataset = object->dataset();
+  if (dataset.shape().size() != 1)
+    throw_error(ErrorKind::kCorruptData, file.path(), "must have one dimension: '{}' has {}", name,
+                dataset.shape().size());
+  return dataset;
 }
 
-DType integer_dtype(hid_t type, std::size_t bytes) {
-  const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+DType integer_dtype(bool is_signed, std::uint64_t bytes) {
   switch (bytes) {
     case 1:
       return is_signed ? DType::kI8 : DType::kU8;
@@ -42,172 +43,144 @@ DType integer_dtype(hid_t type, std::size_t bytes) {
 
 }  // namespace
 
-DType stored_dtype(hid_t type, const std::string& path, const std::string& name) {
-  const std::size_t bytes = H5Tget_size(type);
-  const H5T_class_t kind = H5Tget_class(type);
-  if (kind == H5T_ENUM && is_boolean_enum(type)) return DType::kBool;
-  if (kind != H5T_INTEGER && kind != H5T_FLOAT)
+DType stored_dtype(const hdf5::Datatype& type, const std::string& path, const std::string& name) {
+  if (type.is_boolean()) return DType::kBool;
+  const bool is_float = type.type_class == hdf5::TypeClass::kFloatingPoint;
+  if (!is_float && type.type_class != hdf5::TypeClass::kFixedPoint)
     throw_error(ErrorKind::kUnsupported, path,
                 "a dataset that is not of numbers is not readable as matrix data: '{}'", name);
-  if (bytes > 1 && H5Tget_order(type) != H5T_ORDER_LE)
+  if (type.size > 1 && type.is_big_endian)
     throw_error(ErrorKind::kUnsupported, path,
                 "big-endian data is not readable; write the file again with anndata: '{}'", name);
-  if (kind == H5T_FLOAT && bytes == 2)
+  if (is_float && type.size == 2)
     throw_error(ErrorKind::kUnsupported, path,
                 "float16 data is not readable; write the matrix as float32: '{}'", name);
-  const bool known = kind == H5T_FLOAT ? bytes == 4 || bytes == 8
-                                       : bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-  if (!known || H5Tget_precision(type) != bytes * 8)
+  const bool is_known = is_float
+                            ? type.size == 4 || type.size == 8
+                            : type.size == 1 || type.size == 2 || type.size == 4 || type.size == 8;
+  if (!is_known || !type.is_standard)
     throw_error(ErrorKind::kUnsupported, path,
-                "numbers of this width are not readable: '{}', {} bytes", name, bytes);
-  if (kind == H5T_FLOAT) return bytes == 4 ? DType::kF32 : DType::kF64;
-  return integer_dtype(type, bytes);
+                "numbers of this width are not readable: '{}', {} bytes", name, type.size);
+  if (is_float) return type.size == 4 ? DType::kF32 : DType::kF64;
+  return integer_dtype(type.is_signed, type.size);
 }
 
-StoredArray::StoredArray(const H5File& file, std::string name, std::int32_t number,
+StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t number,
                          std::span<const std::byte> bytes)
-    : file_(file), bytes_(bytes), name_(std::move(name)), number_(number) {
-  const Hdf5Session session;
-  if (object_kind(file_.id(), name_) != ObjectKind::kDataset)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}'", name_);
-  dataset_ = open_object(file_.id(), file_.path(), name_);
-  const Handle space(H5Dget_space(dataset_.get()));
-  const std::vector<std::int64_t> shape = extents(space);
-  if (shape.size() != 1)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "must have one dimension: '{}' has {}",
-                name_, shape.size());
-  length_ = shape[0];
-  const Handle type(H5Dget_type(dataset_.get()));
-  dtype_ = stored_dtype(type.get(), file_.path(), name_);
-  element_bytes_ = static_cast<std::int64_t>(dtype_bytes(dtype_));
-  if (length_ < 0 || length_ > std::numeric_limits<std::int64_t>::max() / 16)
+    : file_(file),
+      bytes_(bytes),
+      name_(name),
+      number_(number),
+      stored_(find_dataset(file, name)),
+      dtype_(stored_dtype(stored_.dataset().datatype(), file.path(), name)),
+      element_bytes_(static_cast<std::int64_t>(dtype_bytes(dtype_))) {
+  if (stored_.shape()[0] > static_cast<std::uint64_t>(kMaxLength))
     throw_error(ErrorKind::kCorruptData, file_.path(), "impossible length: '{}': {}", name_,
-                length_);
-  read_layout(dataset_.get());
+                stored_.shape()[0]);
+  length_ = static_cast<std::int64_t>(stored_.shape()[0]);
+  read_layout();
 }
 
-void StoredArray::read_layout(hid_t dataset) {
-  const Handle properties = check_handle(H5Dget_create_plist(dataset), ErrorKind::kCorruptData,
-                                         file_.path(), "reading the layout of '" + name_ + "'");
+void StoredArray::read_layout() {
+  const hdf5::Layout& layout = stored_.dataset().layout();
+  if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&layout))
+    return read_chunked_layout(*chunked);
   chunk_elements_ = std::max<std::int64_t>(length_, 1);
-  switch (H5Pget_layout(properties.get())) {
-    case H5D_CHUNKED:
-      return read_chunked_layout(properties.get());
-    case H5D_COMPACT:
-      return read_whole(dataset);
-    default:
-      break;
-  }
-  const haddr_t offset = H5Dget_offset(dataset);
-  if (offset == HADDR_UNDEF) return read_whole(dataset);
-  contiguous_ = file_bytes(offset + file_.bases().contiguous,
-                           static_cast<std::uint64_t>(length_ * element_bytes_), 0)
+  const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&layout);
+  if (contiguous == nullptr || contiguous->address == hdf5::kUndefinedAddress) return read_whole();
+  const hdf5::FileBytes& file = stored_.dataset().bytes();
+  if (!file.holds(contiguous->address, stored_.n_bytes()))
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "data lies outside the file (truncated?): '{}': address {}, {} bytes, file has {}",
+                name_, contiguous->address, stored_.n_bytes(), bytes_.size());
+  contiguous_ = file_bytes(static_cast<std::uint64_t>(file.source_offset(contiguous->address)),
+                           stored_.n_bytes())
                     .data();
 }
 
-void StoredArray::read_chunked_layout(hid_t properties) {
-  hsize_t elements = 0;
-  check_hdf5(H5Pget_chunk(properties, 1, &elements), ErrorKind::kCorruptData, file_.path(),
-             "reading the chunk size of '" + name_ + "'");
-  if (elements == 0 || elements > static_cast<std::uint64_t>(kMaxChunkBytes / element_bytes_))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk size: '{}': {} elements",
-                name_, elements);
-  is_chunked_ = true;
-  chunk_elements_ = static_cast<std::int64_t>(elements);
-  n_chunks_ = (length_ + chunk_elements_ - 1) / chunk_elements_;
-  if (n_chunks_ > file_.size())
+void StoredArray::read_chunked_layout(const hdf5::ChunkedLayout& layout) {
+  if (layout.chunk_bytes > kMaxChunkBytes)
+    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk size: '{}': {} bytes",
+                name_, layout.chunk_bytes);
+  chunk_elements_ = static_cast<std::int64_t>(layout.chunk_shape[0]);
+  const std::uint64_t n_chunks = stored_.chunk_index()->grid().n_chunks();
+  if (n_chunks > bytes_.size())
     throw_error(ErrorKind::kCorruptData, file_.path(),
-                "more chunks than the file has bytes: '{}': {}", name_, n_chunks_);
-  places_ = std::make_unique<Place[]>(static_cast<std::size_t>(n_chunks_));
-  H5O_info_t object;
-  check_hdf5(H5Oget_info2(dataset_.get(), &object, H5O_INFO_BASIC), ErrorKind::kCorruptData,
-             file_.path(), "locating the header of '" + name_ + "'");
-  index_ = ChunkIndex::open(bytes_, file_.user_block_bytes(), object.addr, file_.path());
-  pipeline_ = FilterPipeline(filters_of(properties), static_cast<std::size_t>(element_bytes_),
-                             file_.path(), name_);
-  H5D_fill_value_t state = H5D_FILL_VALUE_UNDEFINED;
-  H5Pfill_value_defined(properties, &state);
-  if (state == H5D_FILL_VALUE_USER_DEFINED) {
-    const Handle type(H5Dget_type(dataset_.get()));
-    std::vector<std::byte> value(static_cast<std::size_t>(element_bytes_));
-    H5Pget_fill_value(properties, type.get(), value.data());
-    const bool is_zero =
-        std::all_of(value.begin(), value.end(), [](std::byte b) { return b == std::byte{0}; });
-    fill_value_ = is_zero ? std::vector<std::byte>{} : value;
-  }
+                "more chunks than the file has bytes: '{}': {}", name_, n_chunks);
+  n_chunks_ = static_cast<std::int64_t>(n_chunks);
+  places_.reset(static_cast<Place*>(
+      std::calloc(std::max<std::size_t>(static_cast<std::size_t>(n_chunks), 1), sizeof(Place))));
+  if (!places_) throw std::bad_alloc();
 }
 
-// Datasets without bytes of their own in the file: small, or never written.
-void StoredArray::read_whole(hid_t dataset) {
-  constexpr std::int64_t kMaxOwnedBytes = std::int64_t{1} << 30;
-  if (length_ > kMaxOwnedBytes / element_bytes_)
+// Datasets without pages of their own in the file: small, or never written.
+void StoredArray::read_whole() {
+  constexpr std::uint64_t kMaxOwnedBytes = std::uint64_t{1} << 30;
+  if (stored_.n_bytes() > kMaxOwnedBytes)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "a dataset this long was never written: '{}': {}", name_, length_);
-  owned_.resize(static_cast<std::size_t>(length_ * element_bytes_));
-  const Handle type(H5Dget_type(dataset));
-  if (length_ > 0)
-    check_hdf5(H5Dread(dataset, type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, owned_.data()),
-               ErrorKind::kCorruptData, file_.path(), "reading '" + name_ + "'");
+  owned_ = stored_.read_all(kMaxOwnedBytes);
   contiguous_ = owned_.data();
 }
 
-std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::uint64_t size,
-                                                   std::int64_t chunk) const {
+// The parser has looked at the size of the source; this is the map of the same file.
+std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::uint64_t size) const {
   if (offset > bytes_.size() || size > bytes_.size() - offset)
-    throw_error(
-        ErrorKind::kCorruptData, file_.path(),
-        "data lies outside the file (truncated?): '{}', chunk {}: offset {}, {} bytes, file has {}",
-        name_, chunk, offset, size, bytes_.size());
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "the file changed while it was opened: '{}': offset {}, {} bytes, file has {}",
+                name_, offset, size, bytes_.size());
   return bytes_.subspan(offset, size);
 }
 
-void StoredArray::locate(std::int64_t begin, std::int64_t end) const {
-  if (!is_chunked_ || begin >= end) return;
-  for (std::int64_t chunk = begin / chunk_elements_; chunk <= (end - 1) / chunk_elements_; ++chunk)
-    if (places_[chunk].offset.load(std::memory_order_acquire) == 0) locate_chunk(chunk);
+std::uint64_t StoredArray::offset_of(std::int64_t chunk) const {
+  return std::atomic_ref(places_[static_cast<std::size_t>(chunk)].offset)
+      .load(std::memory_order_acquire);
 }
 
-std::optional<ChunkPlace> StoredArray::ask_hdf5(std::int64_t chunk) const {
-  const Hdf5Session session;
-  const hsize_t start = static_cast<hsize_t>(chunk) * static_cast<hsize_t>(chunk_elements_);
-  unsigned skipped = 0;
-  haddr_t offset = HADDR_UNDEF;
-  hsize_t size = 0;
-  check_hdf5(H5Dget_chunk_info_by_coord(dataset_.get(), &start, &skipped, &offset, &size),
-             ErrorKind::kCorruptData, file_.path(), "locating a chunk of '" + name_ + "'");
-  if (offset == HADDR_UNDEF) return std::nullopt;
-  if (size > 0xffffffffu)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk: '{}', chunk {}: {} bytes",
-                name_, chunk, size);
-  return ChunkPlace{offset + file_.bases().chunked, static_cast<std::uint32_t>(size), skipped};
+std::uint64_t StoredArray::size_and_mask_of(std::int64_t chunk) const {
+  return std::atomic_ref(places_[static_cast<std::size_t>(chunk)].size_and_mask)
+      .load(std::memory_order_relaxed);
 }
 
-void StoredArray::locate_chunk(std::int64_t chunk) const {
-  const auto found = index_ ? index_->find(static_cast<std::uint64_t>(chunk) *
-                                           static_cast<std::uint64_t>(chunk_elements_))
-                            : ask_hdf5(chunk);
-  Place& place = places_[chunk];
-  if (!found) {
-    place.offset.store(kNeverWritten, std::memory_order_release);
-    return;
+void StoredArray::locate_chunks(std::span<const std::int64_t> chunks) const {
+  std::vector<std::uint64_t> numbers;
+  for (const std::int64_t chunk : chunks)
+    if (offset_of(chunk) == 0) numbers.push_back(static_cast<std::uint64_t>(chunk));
+  if (numbers.empty()) return;
+  std::vector<hdf5::ChunkPlace> places(numbers.size());
+  stored_.chunk_index()->locate(numbers, places);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    set_place(static_cast<std::int64_t>(numbers[i]), places[i]);
+}
+
+// Threads that locate one chunk at once write the same.
+void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) const {
+  Place& place = places_[static_cast<std::size_t>(chunk)];
+  if (found.is_written) {
+    file_bytes(found.offset, found.n_bytes);
+    if (found.offset == 0 || found.n_bytes == 0 ||
+        found.n_bytes > std::numeric_limits<std::uint32_t>::max())
+      throw_error(ErrorKind::kCorruptData, file_.path(),
+                  "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_, chunk,
+                  found.offset, found.n_bytes);
+    // Asked before there is memory for it.
+    if (is_compressed())
+      stored_.filters().check_expansion(
+          found.n_bytes, static_cast<std::uint64_t>(chunk_bytes()),
+          {.path = file_.path(), .offset = static_cast<std::int64_t>(found.offset)});
+    std::atomic_ref(place.size_and_mask)
+        .store(found.n_bytes | (std::uint64_t{found.skipped} << 32), std::memory_order_relaxed);
   }
-  file_bytes(found->offset, found->size, chunk);
-  if (found->offset == 0 || (!is_compressed() && found->size != chunk_bytes()))
-    throw_error(ErrorKind::kCorruptData, file_.path(),
-                "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_, chunk,
-                found->offset, found->size);
-  place.size_and_mask.store(found->size | (std::uint64_t{found->skipped} << 32),
-                            std::memory_order_relaxed);
-  place.offset.store(found->offset, std::memory_order_release);
+  std::atomic_ref(place.offset)
+      .store(found.is_written ? found.offset : kNeverWritten, std::memory_order_release);
 }
 
 const std::byte* StoredArray::fill_bytes() const {
   const auto make = [&] {
     std::vector<std::byte> chunk(static_cast<std::size_t>(chunk_bytes()), std::byte{0});
-    if (fill_value_.empty()) return chunk;
-    for (std::size_t at = 0; at < chunk.size(); at += fill_value_.size())
-      std::copy(fill_value_.begin(), fill_value_.end(),
-                chunk.begin() + static_cast<std::ptrdiff_t>(at));
+    const hdf5::Bytes element = stored_.dataset().fill_value();
+    for (std::size_t at = 0; element.size() > 0 && at < chunk.size(); at += element.size())
+      std::memcpy(chunk.data() + at, element.view().data(), element.size());
     return chunk;
   };
   return fill_chunk_.get(make).data();
@@ -215,39 +188,38 @@ const std::byte* StoredArray::fill_bytes() const {
 
 void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
                                 std::vector<RowPiece>& pieces) const {
-  if (!is_chunked_) {
+  if (contiguous_ != nullptr) {
     if (begin < end) pieces.push_back({contiguous_ + begin * element_bytes_, end - begin});
     return;
   }
-  const std::byte* file = bytes_.data();
   while (begin < end) {
     const std::int64_t chunk = begin / chunk_elements_;
     const std::int64_t within = begin - chunk * chunk_elements_;
     const std::int64_t length = std::min(end - begin, chunk_elements_ - within);
-    const std::uint64_t offset = places_[chunk].offset.load(std::memory_order_acquire);
-    const std::byte* start = offset == kNeverWritten ? fill_bytes() : file + offset;
+    const std::uint64_t offset = offset_of(chunk);
+    const std::byte* start = offset == kNeverWritten ? fill_bytes() : bytes_.data() + offset;
     pieces.push_back({start + within * element_bytes_, length});
     begin += length;
   }
 }
 
 io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
-  const std::uint64_t offset = places_[chunk].offset.load(std::memory_order_acquire);
+  const std::uint64_t offset = offset_of(chunk);
   if (offset == kNeverWritten) return {};
-  const std::uint64_t size = places_[chunk].size_and_mask.load(std::memory_order_relaxed);
-  return {static_cast<std::int64_t>(offset), static_cast<std::int64_t>(size & 0xffffffffu)};
+  return {static_cast<std::int64_t>(offset),
+          static_cast<std::int64_t>(size_and_mask_of(chunk) & 0xffffffffu)};
 }
 
 void StoredArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
-  const std::uint64_t offset = places_[chunk].offset.load(std::memory_order_acquire);
-  if (offset == kNeverWritten) {
+  const io::ByteRange range = stored_range(chunk);
+  if (range.length == 0) {
     std::memcpy(out.data(), fill_bytes(), out.size());
     return;
   }
-  const std::uint64_t place = places_[chunk].size_and_mask.load(std::memory_order_relaxed);
-  pipeline_.undo(file_bytes(offset, place & 0xffffffffu, chunk),
-                 static_cast<std::uint32_t>(place >> 32), out,
-                 {.path = file_.path(), .offset = static_cast<std::int64_t>(offset)});
+  stored_.filters().undo(bytes_.subspan(static_cast<std::size_t>(range.offset),
+                                        static_cast<std::size_t>(range.length)),
+                         static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
+                         {.path = file_.path(), .offset = range.offset});
 }
 
 std::vector<std::int64_t> StoredArray::read_integers() const {
@@ -266,7 +238,9 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
       }
     });
   };
-  locate(0, length_);
+  std::vector<std::int64_t> chunks(static_cast<std::size_t>(n_chunks_));
+  std::iota(chunks.begin(), chunks.end(), std::int64_t{0});
+  locate_chunks(chunks);
   std::vector<std::byte> inflated;
   for (std::int64_t begin = 0; begin < length_; begin += chunk_elements_) {
     const std::int64_t end = std::min(begin + chunk_elements_, length_);

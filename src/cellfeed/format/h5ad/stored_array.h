@@ -1,41 +1,38 @@
-// StoredArray: a one-dimensional HDF5 dataset whose elements are read from the file's bytes, not
-// through HDF5. Chunks are located when first needed, in the file's own index or through HDF5, and
-// remembered in a table without locks. Thread-safe. Lifetime: the H5File outlives it.
+// StoredArray: a one-dimensional HDF5 dataset whose elements are decoded from the file's bytes.
+// Chunks are located when first needed and remembered in a table without locks. Thread-safe.
+// Lifetime: the H5File outlives it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5ad/chunk_cache.h"
-#include "cellfeed/format/h5ad/chunk_index.h"
 #include "cellfeed/format/h5ad/h5_file.h"
-#include "cellfeed/format/h5ad/hdf5_filters.h"
+#include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::h5ad {
 
 // The DType of an HDF5 type. Throws kUnsupported naming the dataset (float16, big-endian, compound,
 // ...).
-DType stored_dtype(hid_t type, const std::string& path, const std::string& name);
+DType stored_dtype(const hdf5::Datatype& type, const std::string& path, const std::string& name);
 
 class StoredArray {
  public:
   // number tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
   // Throws kCorruptData or kUnsupported.
-  StoredArray(const H5File& file, std::string name, std::int32_t number,
+  StoredArray(const H5File& file, const std::string& name, std::int32_t number,
               std::span<const std::byte> bytes);
-  StoredArray(const H5File& file, std::string name, std::int32_t number)
-      : StoredArray(file, std::move(name), number, file.bytes()) {}
+  StoredArray(const H5File& file, const std::string& name, std::int32_t number)
+      : StoredArray(file, name, number, file.bytes()) {}
 
   const std::string& name() const { return name_; }
   DType dtype() const { return dtype_; }
@@ -43,21 +40,22 @@ class StoredArray {
   std::int64_t chunk_elements() const { return chunk_elements_; }
   std::int64_t chunk_bytes() const { return chunk_elements_ * element_bytes_; }
   std::int64_t n_chunks() const { return n_chunks_; }
-  std::string compression() const { return pipeline_.name(); }
-  bool is_compressed() const { return !pipeline_.empty(); }
+  std::string compression() const { return stored_.filters().name(); }
+  bool is_compressed() const { return !stored_.filters().empty(); }
   // Memory that inflating one chunk takes, the chunk included.
   std::int64_t inflating_bytes() const {
     return is_compressed() ? static_cast<std::int64_t>(
                                  matrix::block_bytes(static_cast<std::size_t>(chunk_bytes()))) *
-                                 pipeline_.n_buffers()
+                                 stored_.filters().n_buffers()
                            : 0;
   }
   std::int32_t number() const { return number_; }
 
   // The whole array in the memory map, when it lies there in one piece; else null.
   const std::byte* contiguous() const { return contiguous_; }
-  // Locates the chunks that hold [begin, end). REQUIRED before append_pieces or inflate of them.
-  void locate(std::int64_t begin, std::int64_t end) const;
+  // Locates these chunks, together. REQUIRED before append_pieces or inflate of them, unless
+  // contiguous() has them.
+  void locate_chunks(std::span<const std::int64_t> chunks) const;
   // Where [begin, end) lies in the memory map. REQUIRES: located, not compressed.
   void append_pieces(std::int64_t begin, std::int64_t end, std::vector<RowPiece>& pieces) const;
   // One whole chunk, inflated. Elements past the length are what the file holds. REQUIRES: located,
@@ -70,40 +68,39 @@ class StoredArray {
   std::vector<std::int64_t> read_integers() const;
 
  private:
-  // A chunk's place: 0 = not looked up yet, kNeverWritten, else its offset in the file.
-  static constexpr std::uint64_t kNeverWritten = ~std::uint64_t{0};
+  // A chunk's place, as two words that are read and written whole.
   struct Place {
-    std::atomic<std::uint64_t> offset{0};
-    std::atomic<std::uint64_t> size_and_mask{
-        0};  // stored bytes, and the skipped filters in the upper half
+    std::uint64_t offset = 0;         // 0: not looked up yet; kNeverWritten; else in the file
+    std::uint64_t size_and_mask = 0;  // stored bytes, and the skipped filters in the upper half
+  };
+  static constexpr std::uint64_t kNeverWritten = ~std::uint64_t{0};
+  struct Free {
+    void operator()(Place* places) const { std::free(places); }
   };
 
-  void read_layout(hid_t dataset);
-  void read_chunked_layout(hid_t properties);
-  void read_whole(hid_t dataset);
-  void locate_chunk(std::int64_t chunk) const;
-  std::optional<ChunkPlace> ask_hdf5(std::int64_t chunk) const;
+  void read_layout();
+  void read_chunked_layout(const hdf5::ChunkedLayout& layout);
+  void read_whole();
+  std::uint64_t offset_of(std::int64_t chunk) const;
+  std::uint64_t size_and_mask_of(std::int64_t chunk) const;
+  void set_place(std::int64_t chunk, const hdf5::ChunkPlace& place) const;
   const std::byte* fill_bytes() const;
-  std::span<const std::byte> file_bytes(std::uint64_t offset, std::uint64_t size,
-                                        std::int64_t chunk) const;
+  std::span<const std::byte> file_bytes(std::uint64_t offset, std::uint64_t size) const;
 
   const H5File& file_;
   const std::span<const std::byte> bytes_;
-  std::string name_;
-  std::int32_t number_;
-  Handle dataset_;
-  DType dtype_ = DType::kF32;
-  std::int64_t element_bytes_ = 0;
+  const std::string name_;
+  const std::int32_t number_;
+  const hdf5::DatasetBytes stored_;
+  const DType dtype_;
+  const std::int64_t element_bytes_;
   std::int64_t length_ = 0;
   std::int64_t chunk_elements_ = 0;
   std::int64_t n_chunks_ = 0;
-  bool is_chunked_ = false;
-  FilterPipeline pipeline_;
-  std::optional<ChunkIndex> index_;
   const std::byte* contiguous_ = nullptr;
-  std::vector<std::byte> owned_;  // compact datasets, and those that were never written
-  std::unique_ptr<Place[]> places_;
-  std::vector<std::byte> fill_value_;  // one element; empty means zero
+  std::vector<std::byte> owned_;  // datasets that were never written
+  // Of zeros that the system gives out when they are written to: memory grows with what is touched.
+  std::unique_ptr<Place[], Free> places_;
   // What a chunk that was never written reads as; made when one is met.
   mutable exec::PerProcess<std::vector<std::byte>> fill_chunk_;
 };
