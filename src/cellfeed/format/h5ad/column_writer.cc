@@ -57,7 +57,7 @@ class MissingRows {
     if (mask_) mask_->finish();
     const Hdf5Session session;
     if (!mask_) {
-      const Handle dataset = open_object(target_.file, target_.path, column);
+      const Handle dataset = open_written(target_.file, target_.path, column);
       return write_encoding(dataset.get(), target_.path, plain_encoding, "0.2.0");
     }
     const std::string values = column + ".values";
@@ -67,7 +67,7 @@ class MissingRows {
     move_link(target_.file, target_.path, values, column + "/values");
     move_link(target_.file, target_.path, name_, column + "/mask");
     const auto encode = [&](const std::string& name, const char* encoding) {
-      const Handle dataset = open_object(target_.file, target_.path, name);
+      const Handle dataset = open_written(target_.file, target_.path, name);
       write_encoding(dataset.get(), target_.path, encoding, "0.2.0");
     };
     encode(column + "/values", plain_encoding);

@@ -1,33 +1,15 @@
-// An open HDF5 file, after the checks that give better messages than HDF5 does.
+// An open HDF5 file, and whether it is still the one that was opened.
 #include "cellfeed/format/h5ad/h5_file.h"
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstring>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "cellfeed/format/h5ad/mapped_driver.h"
+#include "cellfeed/base/error.h"
 #include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format::h5ad {
-namespace {
-
-Handle open_file(const std::string& path, std::span<const std::byte> bytes) {
-  Handle file = open_mapped(path, bytes);
-  if (file) return file;
-  const std::string reason = take_hdf5_message();
-  if (const auto refused = system_reason(reason))
-    throw_error(ErrorKind::kIo, path, "the file cannot be opened: {}", *refused);
-  if (reason.find("truncated") != std::string::npos)
-    throw_error(ErrorKind::kCorruptData, path,
-                "the file is truncated; copy or download it again ({})", reason);
-  throw_error(ErrorKind::kCorruptData, path, "HDF5 cannot open the file: {}", reason);
-}
-
-}  // namespace
 
 std::optional<H5File::Version> H5File::version_of(const std::string& path) {
   struct stat status;
@@ -54,10 +36,6 @@ H5File::H5File(std::string path, bool reads_ahead)
     source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
   }
   hdf5_ = hdf5::File::open(source_);
-  user_block_bytes_ = hdf5_->bytes().base_address();
-  const Hdf5Session session;
-  id_ = open_file(path_, source_->map());
-  bases_ = address_bases(user_block_bytes_);
 }
 
 }  // namespace cellfeed::format::h5ad

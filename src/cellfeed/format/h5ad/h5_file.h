@@ -1,4 +1,4 @@
-// An open HDF5 file: its metadata through HDF5, its bytes through a memory map, on one descriptor.
+// An open HDF5 file: what it holds through hdf5::File, its bytes through a memory map.
 // Thread-safe.
 #pragma once
 
@@ -8,8 +8,6 @@
 #include <span>
 #include <string>
 
-#include "cellfeed/format/h5ad/hdf5_api.h"
-#include "cellfeed/format/h5ad/user_block.h"
 #include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
@@ -29,7 +27,6 @@ class H5File {
   // file of the same name that replaced it is no matter.
   void require_unchanged() const;
   const hdf5::File& hdf5() const { return *hdf5_; }
-  hid_t id() const { return id_.get(); }
   std::span<const std::byte> bytes() const { return source_->map(); }
   std::int64_t size() const { return source_->size(); }
   // The same bytes, for rows read here and there: page faults bring in a page and nothing around
@@ -43,10 +40,6 @@ class H5File {
     source_->release_pages();
     if (row_source_) row_source_->release_pages();
   }
-  // Where the HDF5 part of the file starts: addresses in it count from there.
-  std::uint64_t user_block_bytes() const { return user_block_bytes_; }
-  // What to add to the addresses HDF5 gives.
-  const AddressBases& bases() const { return bases_; }
 
  private:
   struct Version {
@@ -63,9 +56,6 @@ class H5File {
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;
   std::optional<hdf5::File> hdf5_;
-  std::uint64_t user_block_bytes_ = 0;
-  AddressBases bases_;
-  Handle id_;
 };
 
 }  // namespace cellfeed::format::h5ad

@@ -1,17 +1,12 @@
-// HDF5's C API as handles and exceptions, all under one process-wide lock. Metadata only: matrix
-// data never passes here. Thread-safe: Hdf5Session serialises; it may be nested, and a fork cannot
-// happen inside one of another thread.
+// libhdf5's C API as handles, for writing: all under one process-wide lock. Thread-safe:
+// Hdf5Session serialises; it may be nested, and a fork cannot happen inside one of another thread.
 #pragma once
 
 #include <hdf5.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
-
-#include "cellfeed/base/error.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -48,28 +43,5 @@ std::string take_hdf5_message();
 // What the operating system said, such as "Input/output error", where the message holds it. The
 // rest is a page of addresses, temporary names and the time of day.
 std::optional<std::string> system_reason(const std::string& hdf5_message);
-// Throws `kind` with the operation and HDF5's account when status is negative.
-void check_hdf5(std::int64_t status, ErrorKind kind, const std::string& path,
-                const std::string& operation);
-Handle check_handle(hid_t id, ErrorKind kind, const std::string& path,
-                    const std::string& operation);
-
-// Objects are named by path from the root: "X/indptr". All need a Hdf5Session. What lies in another
-// file (external links, external storage, virtual datasets) is refused by name: kUnsupported.
-enum class ObjectKind { kMissing, kGroup, kDataset, kOther };
-ObjectKind object_kind(hid_t parent, const std::string& name);
-std::vector<std::string> member_names(hid_t group, const std::string& path);
-Handle open_object(hid_t parent, const std::string& path, const std::string& name);
-
-// Attributes as text, whatever the string type (variable, fixed, padded); nullopt when absent or
-// not a string.
-std::optional<std::string> text_attribute(hid_t object, const char* name);
-// A one-dimensional attribute of strings; an empty one of any type is an empty list (anndata writes
-// float64).
-std::optional<std::vector<std::string>> texts_attribute(hid_t object, const char* name);
-std::optional<std::vector<std::int64_t>> integers_attribute(hid_t object, const char* name);
-
-// Lengths of the dimensions.
-std::vector<std::int64_t> extents(const Handle& space);
 
 }  // namespace cellfeed::format::h5ad

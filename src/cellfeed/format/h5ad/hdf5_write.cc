@@ -124,6 +124,10 @@ void write_encoding(hid_t object, const std::string& path, const std::string& ty
   write_text_attribute(object, path, "encoding-version", version);
 }
 
+Handle open_written(hid_t parent, const std::string& path, const std::string& name) {
+  return check_written(H5Oopen(parent, name.c_str(), H5P_DEFAULT), path, "opening '" + name + "'");
+}
+
 Handle create_group(hid_t parent, const std::string& path, const std::string& name) {
   const Handle links = link_properties();
   return check_written(H5Gcreate2(parent, name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),

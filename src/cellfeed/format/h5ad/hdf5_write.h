@@ -11,7 +11,8 @@
 
 namespace cellfeed::format::h5ad {
 
-// As check_hdf5, for writes: kNoSpace when the disk is full, kIo otherwise.
+// Throws when status is negative, naming the operation: kNoSpace when the disk is full, kIo
+// otherwise.
 void check_write(std::int64_t status, const std::string& path, const std::string& operation);
 Handle check_written(hid_t id, const std::string& path, const std::string& operation);
 
@@ -33,6 +34,8 @@ void write_bool_attribute(hid_t object, const std::string& path, const char* nam
 // Sets encoding-type and encoding-version.
 void write_encoding(hid_t object, const std::string& path, const std::string& type,
                     const std::string& version);
+// A dataset or group that was written before.
+Handle open_written(hid_t parent, const std::string& path, const std::string& name);
 // Groups on the way are made when missing.
 Handle create_group(hid_t parent, const std::string& path, const std::string& name);
 void move_link(hid_t parent, const std::string& path, const std::string& from,
