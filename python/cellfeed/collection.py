@@ -33,6 +33,9 @@ class Origin(Protocol):
     def options(self) -> dict[str, Any]:
         """Arguments that it was opened with."""
 
+    def fingerprint(self, of_core: int) -> int:
+        """What the collection's fingerprint is, where that of its core does not tell all."""
+
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""
 
@@ -131,7 +134,7 @@ class CellCollection:
     @property
     def fingerprint(self) -> int:
         """Changes with any of the files, their order, the gene axis or fixed categories."""
-        return self._core.fingerprint
+        return self._origin.fingerprint(self._core.fingerprint)
 
     @property
     def files(self) -> list[dict[str, Any]]:

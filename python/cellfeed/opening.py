@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -210,6 +211,10 @@ class Files:
     paths: list[str]
     options: dict[str, Any]
 
+    def fingerprint(self, of_core: int) -> int:
+        """The core's, which has looked at the files."""
+        return of_core
+
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by: it opens the files again."""
         paths = [os.path.abspath(path) for path in self.paths]
@@ -223,6 +228,16 @@ class InMemory:
     adata: anndata.AnnData
     options: dict[str, Any]
     obs: pa.Table
+
+    def fingerprint(self, of_core: int) -> int:
+        """The core's, of the matrix, and all of obs."""
+        return self._content ^ of_core
+
+    @cached_property
+    def _content(self) -> int:
+        from ._cells.anndata_arrays import content_of
+
+        return content_of(self.obs)
 
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""

@@ -183,6 +183,38 @@ def test_an_anndata_in_backed_mode_is_read_from_its_file(shared_data):
     assert cells.files[0]["path"] == str(path)
 
 
+def assign(adata, name, values):
+    obs = adata.obs.copy()
+    obs[name] = values
+    adata.obs = obs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: setattr(a, "obs_names", list(a.obs_names[::-1])),
+        lambda a: assign(a, "depth", a.obs["depth"].to_numpy()[::-1]),
+        lambda a: assign(a, "cell_type", a.obs["cell_type"].to_numpy()[::-1]),
+        lambda a: assign(a, "donor", a.obs["donor"].cat.reorder_categories(["d2", "d1"])),
+        lambda a: assign(a, "missing", pd.array([None, 2] * 15, "Int64")),
+    ],
+    ids=["names", "numbers", "labels", "order of categories", "missing ones"],
+)
+def test_a_state_is_of_an_anndata_with_the_same_obs(change):
+    adata = make_anndata(30)
+    adata.obs["missing"] = pd.array([None, 1] * 15, "Int64")
+    adata.obs["text"] = [f"{i}" for i in range(30)]
+    state = cf.Loader(cf.open(adata), cf.Streaming(), 8).state_dict()
+    adata = adata.copy()
+    hidden = adata.obs["missing"].array.copy()
+    hidden._data[0] = 77  # under a missing value
+    assign(adata, "missing", hidden)
+    cf.Loader(cf.open(adata), cf.Streaming(), 8).load_state_dict(state)
+    change(adata)
+    with pytest.raises(cf.errors.InvalidArgumentError, match="another collection"):
+        cf.Loader(cf.open(adata), cf.Streaming(), 8).load_state_dict(state)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,27 @@ def csr_arrays(
         np.ascontiguousarray(values),
         arrow_table(var),
     )
+
+
+def content_of(table: pa.Table) -> int:
+    """64 bits that change with any value of a table, whatever lies in memory under missing ones.
+
+    Parameters
+    ----------
+    table
+        Of :func:`arrow_table`.
+    """
+    import pandas as pd
+
+    digest = hashlib.blake2b(digest_size=8)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = column.to_pandas()
+        labels = list(values.cat.categories) if hasattr(values, "cat") else None
+        if values.dtype == object:  # texts, or lists, which have no hash
+            values = values.astype(str)
+        digest.update(repr((name, str(column.type), labels)).encode())
+        digest.update(pd.util.hash_pandas_object(values, index=False).to_numpy().tobytes())
+    return int.from_bytes(digest.digest(), "little")
 
 
 def path_of_backed(adata: anndata.AnnData) -> str:
