@@ -412,7 +412,6 @@ TEST(H5adFileTest, FingerprintFollowsFromTheBytesAlone) {
   EXPECT_NE(open_h5ad(directory.write("c.h5ad", bytes))->fingerprint(), before);
 }
 
-// Row by row, through HDF5 itself.
 // H5Z_func_t: h5py keeps the chunk's size in the third client value.
 std::size_t decode_lzf_for_hdf5(unsigned, std::size_t n_values, const unsigned values[],
                                 std::size_t bytes, std::size_t* buffer_bytes, void** buffer) {
@@ -432,6 +431,7 @@ void teach_hdf5_lzf() {
   ASSERT_GE(H5Zregister(&definition), 0);
 }
 
+// Row by row, through HDF5 itself.
 testing::DecodedRows read_through_hdf5(const std::string& path, const std::string& layer) {
   const Hdf5Session session;
   // As the store has it open: HDF5 refuses another setting of locks.
