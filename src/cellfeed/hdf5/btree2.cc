@@ -187,13 +187,17 @@ void BTree2::find_many(std::size_t n_sought, const CompareSought& compare,
   if (root_.address == kUndefinedAddress) return;
   std::vector<Sought> level{{root_, 0, n_sought}};
   std::vector<Sought> below;
-  // Depths go down to 0, so that a cycle ends.
+  // Of a sound tree no node is met twice.
+  WalkBound bound(*file_, "version 2 B-tree");
   while (!level.empty()) {
     below.clear();
     visit_fetched(
         *file_, std::span<const Sought>(level),
         [&](const Sought& at) { return AddressRange{at.node.address, node_bytes_}; },
-        [&](const Sought& at) { find_in_node(at, compare, found, below); });
+        [&](const Sought& at) {
+          bound.visit(at.node.address, node_bytes_);
+          find_in_node(at, compare, found, below);
+        });
     std::swap(level, below);
   }
 }

@@ -3,6 +3,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/hdf5/chunk_index_kinds.h"
+#include "cellfeed/hdf5/walk_bound.h"
 
 namespace cellfeed::hdf5 {
 namespace {
@@ -11,7 +12,7 @@ constexpr std::string_view kNodeName = "version 1 B-tree node of chunks";
 constexpr std::uint8_t kChunkNode = 1;
 // What a superblock usually lets a node hold; only says how much is asked for ahead.
 constexpr std::uint64_t kUsualEntries = 64;
-constexpr int kAboveEveryLevel = 256;
+constexpr int kAboveEveryLevel = 256;  // a level has one byte
 
 class BTree1Index final : public ChunkIndex {
  public:
@@ -40,12 +41,14 @@ class BTree1Index final : public ChunkIndex {
   }
   int compare(std::span<const std::uint64_t> chunk, Cursor& keys, std::uint64_t i) const;
   void visit(const Visit& visit, std::span<const std::uint64_t> coordinates, std::span<Entry> found,
-             std::vector<Visit>& below) const;
+             std::vector<Visit>& below, WalkBound& bound) const;
 };
 
 void BTree1Index::find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const {
   std::vector<Visit> level{{layout_.address, kAboveEveryLevel, 0, found.size()}};
   std::vector<Visit> below;
+  // Of a sound tree no node is met twice.
+  WalkBound bound(file_, kNodeName);
   while (!level.empty()) {
     below.clear();
     visit_fetched(
@@ -54,7 +57,7 @@ void BTree1Index::find(std::span<const std::uint64_t> coordinates, std::span<Ent
           return AddressRange{node.node,
                               header_bytes() + kUsualEntries * step_bytes() + key_bytes()};
         },
-        [&](const Visit& node) { visit(node, coordinates, found, below); });
+        [&](const Visit& node) { visit(node, coordinates, found, below, bound); });
     std::swap(level, below);
   }
 }
@@ -72,7 +75,7 @@ int BTree1Index::compare(std::span<const std::uint64_t> chunk, Cursor& keys,
 }
 
 void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coordinates,
-                        std::span<Entry> found, std::vector<Visit>& below) const {
+                        std::span<Entry> found, std::vector<Visit>& below, WalkBound& bound) const {
   Cursor header(file_, visit.node, header_bytes(), kNodeName);
   header.expect_signature("TREE");
   if (const int type = header.u8(); type != kChunkNode) header.fail("its type is {}", type);
@@ -81,8 +84,10 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
   if (level >= visit.level_above)
     header.fail("its level is {} below one of {}", level, visit.level_above);
   const std::uint64_t n = header.u16();
+  bound.visit(visit.node, header_bytes() + n * step_bytes());
   Cursor keys(file_, visit.node + header_bytes(), n * step_bytes(), kNodeName);
   const std::size_t rank = grid_.rank();
+  std::uint64_t last_entry = n;
   std::uint64_t low = 0;  // entries before this one stand before every chunk that is left
   for (std::size_t c = visit.begin; c < visit.end; ++c) {
     const auto chunk = coordinates.subspan(c * rank, rank);
@@ -105,10 +110,11 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
     const Address child = keys.read_address();
     if (level == 0)
       found[c] = {child, n_bytes, skipped};
-    else if (!below.empty() && below.back().node == child && below.back().end == c)
+    else if (entry == last_entry)
       below.back().end = c + 1;
     else
       below.push_back({child, level, c, c + 1});
+    last_entry = entry;
   }
 }
 

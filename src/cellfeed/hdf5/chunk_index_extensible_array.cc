@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cellfeed/hdf5/chunk_index_kinds.h"
+#include "cellfeed/hdf5/walk_bound.h"
 
 namespace cellfeed::hdf5 {
 namespace {
@@ -103,7 +104,8 @@ class ExtensibleArrayIndex final : public ChunkIndex {
 
 void add_part(std::vector<Part>& parts, const Part& part) {
   if (part.address == kUndefinedAddress) return;
-  if (!parts.empty() && parts.back().address == part.address && parts.back().end == part.begin)
+  if (!parts.empty() && parts.back().first_entry == part.first_entry &&
+      parts.back().end == part.begin)
     parts.back().end = part.end;
   else
     parts.push_back(part);
@@ -329,6 +331,8 @@ void ExtensibleArrayIndex::find_numbers(const Header& header,
   std::vector<Visit> visits;
   std::vector<Part> parts;
   read_index_block(header, numbers, found, visits, parts);
+  // Of a sound array no block is met twice.
+  WalkBound bound(file_, "extensible array");
   visit_fetched(
       file_, std::span<const Visit>(visits),
       [&](const Visit& visit) {
@@ -336,11 +340,17 @@ void ExtensibleArrayIndex::find_numbers(const Header& header,
                                static_cast<std::uint64_t>(file_.offset_size());
         return AddressRange{visit.address, frame_bytes() + addresses};
       },
-      [&](const Visit& visit) { read_super_block(header, visit, numbers, parts); });
+      [&](const Visit& visit) {
+        bound.visit(visit.address, 0);
+        read_super_block(header, visit, numbers, parts);
+      });
   visit_fetched(
       file_, std::span<const Part>(parts),
       [&](const Part& part) { return AddressRange{part.address, part_bytes(header, part)}; },
-      [&](const Part& part) { read_part(header, part, numbers, found); });
+      [&](const Part& part) {
+        bound.visit(part.address, part_bytes(header, part));
+        read_part(header, part, numbers, found);
+      });
 }
 
 }  // namespace

@@ -464,6 +464,29 @@ TEST(ChunkIndex, ReadsThroughASlowSource) {
   EXPECT_EQ(open_d(slow).read_all(1 << 20), open_d(mapped).read_all(1 << 20));
 }
 
+// The second child of the root becomes the first: its own chunks would read as never written.
+TEST(ChunkIndex, ATreeThatMeetsANodeTwiceIsDamaged) {
+  const TempDir dir;
+  const std::string path = dir.file("file.h5");
+  const Plan plan{.shape = {9000}, .chunk = {1}};
+  { const Written written(path, plan, 1); }
+  const auto source = io::open_local_file(path);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+  source->read(0, bytes);
+  const auto sound = open_d(io::make_memory_source(path, bytes));
+  EXPECT_EQ(sound.read_all(1 << 20).size(), 36000u);
+  const auto root = std::get<ChunkedLayout>(sound.dataset().layout()).address;
+  ASSERT_GT(bytes[root + 5], std::byte{0});  // its level
+  constexpr std::size_t kHeader = 24, kKey = 24, kStep = 32;
+  std::byte* const children = bytes.data() + root + kHeader + kKey;
+  std::memcpy(children + kStep, children, 8);
+  const auto damaged = open_d(io::make_memory_source(path, bytes));
+  std::vector<std::uint64_t> numbers(9000);
+  std::iota(numbers.begin(), numbers.end(), std::uint64_t{0});
+  std::vector<ChunkPlace> places(numbers.size());
+  EXPECT_THROW(damaged.chunk_index()->locate(numbers, places), Error);
+}
+
 // Bytes of one structure are damaged one after another: what is read then is right or an error.
 TEST(ChunkIndex, DamageIsAnErrorOrDoesNotMatter) {
   const TempDir dir;
