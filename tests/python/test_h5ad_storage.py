@@ -226,3 +226,26 @@ def test_no_code_is_loaded_for_a_filter(tmp_path):
         "UnsupportedError" in result.stderr and "filter 32099 (lzf) on 'obs/int'" in result.stderr
     )
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("strategy", [cf.Streaming(), cf.BlockShuffling(1), cf.BlockShuffling(16)])
+@pytest.mark.parametrize("memory_budget", [32_000_000, 2**31])
+def test_compressed_files_among_plain_ones_give_the_same_batches(tmp_path, strategy, memory_budget):
+    kinds = {"plain": None, "gzip": "gzip", "lzf": "lzf"}
+    for part in range(3):
+        x = scipy.sparse.random(
+            700, 3000, 0.05, format="csr", random_state=part, dtype=np.float32,
+            data_rvs=lambda n: np.arange(1, n + 1, dtype=np.float32),
+        )  # fmt: skip
+        for kind, compression in kinds.items():
+            anndata.AnnData(x).write_h5ad(tmp_path / f"{part}_{kind}.h5ad", compression=compression)
+
+    def batches(*kinds):
+        cells = cf.open([tmp_path / f"{part}_{kind}.h5ad" for part, kind in enumerate(kinds)])
+        loader = cf.Loader(cells, strategy, 64, memory_budget=memory_budget, threads=2)
+        return [batch.to_numpy().copy() for batch in loader]
+
+    expected = batches("plain", "plain", "plain")
+    for mixed in (("plain", "gzip", "plain"), ("lzf", "plain", "gzip"), ("gzip", "gzip", "gzip")):
+        for values, found in zip(expected, batches(*mixed), strict=True):
+            np.testing.assert_array_equal(found, values)

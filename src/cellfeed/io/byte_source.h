@@ -41,6 +41,9 @@ class ByteSource {
   virtual const std::string& path() const = 0;
   // Fixed when the source is opened.
   virtual std::int64_t size() const = 0;
+  // False where the bytes were written to since the source was opened, as far as their size and
+  // time of change tell. Another file that took the name is no matter: this one is read on.
+  virtual bool is_unchanged() const { return true; }
   // What really serves the reads ("mmap", "pread", "io_uring", ...), fallbacks included.
   virtual std::string_view backend_name() const = 0;
 

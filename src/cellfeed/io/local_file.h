@@ -22,7 +22,7 @@ struct LocalFileOptions {
   // disk traffic of random rows, and makes a cold read from front to back slower.
   bool random_access = false;
   // kMap: the descriptor is closed once the file is mapped, so that many files can stay open. Bytes
-  // are then read through map() alone: is_cached and will_read know nothing.
+  // are then read through map() alone: is_cached, will_read and is_unchanged know nothing.
   bool map_only = false;
   // Past the page cache (O_DIRECT), for a file read once that would evict everything else. Costs a
   // copy and 4 KiB granularity. Not with kMap.

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "cellfeed/io/open_file.h"
@@ -218,6 +220,26 @@ TEST(LocalFile, FileThatShrinksIsATruncatedError) {
       source->read_many(again.requests());
       EXPECT_TRUE(again.all_equal_content());
     }
+  }
+}
+
+TEST(LocalFile, TellsThatItWasWrittenToButNotThatAnotherTookItsName) {
+  const TempDir dir;
+  for (const FileAccess access : kAll) {
+    const std::string path = dir.write("x", random_bytes(1000, 1));
+    const auto source = open_local_file(path, {.access = access});
+    EXPECT_TRUE(source->is_unchanged());
+    std::filesystem::rename(dir.write("y", random_bytes(2000, 2)), path);
+    EXPECT_TRUE(source->is_unchanged());
+    const auto another = open_local_file(path, {.access = access});
+    const timespec times[2] = {{1, 0}, {1, 500}};  // as large as before, and of another time
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    EXPECT_FALSE(another->is_unchanged());
+    EXPECT_TRUE(source->is_unchanged());
+    const auto longer = open_local_file(path, {.access = access});
+    std::ofstream(path, std::ios::app) << "more";
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);  // and the reverse
+    EXPECT_FALSE(longer->is_unchanged());
   }
 }
 

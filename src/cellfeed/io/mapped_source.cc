@@ -37,6 +37,7 @@ class MappedSource final : public ByteSource {
 
   const std::string& path() const override { return path_; }
   std::int64_t size() const override { return size_; }
+  bool is_unchanged() const override { return !file_ || file_->is_unchanged(); }
   std::string_view backend_name() const override { return "mmap"; }
   std::span<const std::byte> map() const override { return mapping_; }
 

@@ -76,6 +76,10 @@ std::int64_t direct_alignment(int fd) {
   return kDirectAlignment;
 }
 
+std::int64_t changed_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
 }  // namespace
 
 // The kind of file is asked of what was opened: a name may be given to another file meanwhile.
@@ -91,10 +95,17 @@ OpenFile::OpenFile(std::string path, bool direct)
     throw_irregular(path_);
   }
   size_ = status.st_size;
+  changed_ns_ = changed_ns(status);
   if (is_direct_) alignment_ = direct_alignment(fd_);
 }
 
 OpenFile::~OpenFile() { close(); }
+
+bool OpenFile::is_unchanged() const {
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) throw_errno(errno, path_, "get the size of the file");
+  return status.st_size == size_ && changed_ns(status) == changed_ns_;
+}
 
 void OpenFile::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));

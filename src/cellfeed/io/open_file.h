@@ -23,6 +23,7 @@ class OpenFile {
       : path_(std::move(other.path_)),
         fd_(std::exchange(other.fd_, -1)),
         size_(other.size_),
+        changed_ns_(other.changed_ns_),
         is_direct_(other.is_direct_),
         alignment_(other.alignment_) {}
   OpenFile& operator=(OpenFile&&) = delete;
@@ -34,6 +35,9 @@ class OpenFile {
   bool is_direct() const { return is_direct_; }
   // What this file's O_DIRECT reads must be multiples of, 4096 at most; 1 where not direct.
   std::int64_t alignment() const { return alignment_; }
+
+  // Whether size and time of change are as they were when it was opened. REQUIRES: not closed.
+  bool is_unchanged() const;
 
   // What is mapped stays mapped; nothing can be read through this afterwards.
   void close();
@@ -49,6 +53,7 @@ class OpenFile {
   std::string path_;
   int fd_ = -1;
   std::int64_t size_ = 0;
+  std::int64_t changed_ns_ = 0;
   bool is_direct_ = false;
   std::int64_t alignment_ = 1;
 };

@@ -23,6 +23,7 @@ class PreadSource final : public ByteSource {
 
   const std::string& path() const override { return file_.path(); }
   std::int64_t size() const override { return file_.size(); }
+  bool is_unchanged() const override { return file_.is_unchanged(); }
   std::string_view backend_name() const override { return backend_name_; }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {

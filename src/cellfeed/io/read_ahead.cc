@@ -52,9 +52,15 @@ std::int64_t ReadAhead::ask(std::int64_t n_items, const AppendRanges& append) co
   // Threads that meet here may look once more or less often.
   if (const auto left = calls_without_looking_.load(std::memory_order_relaxed); left > 0) {
     calls_without_looking_.store(left - 1, std::memory_order_relaxed);
+  } else if (n_items <= items_unseen_.load(std::memory_order_relaxed)) {
+    items_unseen_.fetch_sub(n_items, std::memory_order_relaxed);
+    return 0;
   } else {
     std::vector<std::int64_t> offsets = sample(n_items, append);
-    if (source_.is_cached(offsets)) return 0;
+    if (source_.is_cached(offsets)) {
+      items_unseen_.store(kSampleEvery - n_items, std::memory_order_relaxed);
+      return 0;
+    }
     calls_without_looking_.store(kCallsWithoutLooking, std::memory_order_relaxed);
     choose_width(std::move(offsets));
   }

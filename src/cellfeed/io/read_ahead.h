@@ -21,9 +21,10 @@ struct ReadAheadOptions {
   std::function<std::int64_t()> available_memory = [] { return exec::available_memory(); };
 };
 
-// Watches one source. Looks at a sample of the items; when any of it is not in memory, asks for the
-// ranges of all of them, joined and by offset, and for all of the next few calls too: of what is
-// mostly in memory, a sample alone would miss the rest.
+// Watches one source. Looks at a sample of the items, of calls with few items at some calls only;
+// when any of it is not in memory, asks for the ranges of all of them, joined and by offset,
+// and for all of the next few calls too: of what is mostly in memory, a sample alone would miss the
+// rest.
 //
 // Where all that this process reads ahead fits in half of the available memory, short reads are
 // widened, call by call up to 64 KiB, and nothing is asked for twice: whoever reads most of a file
@@ -51,6 +52,8 @@ class ReadAhead {
   const ReadAheadOptions options_;
   const std::int64_t bytes_;
   mutable std::atomic<std::int32_t> calls_without_looking_{0};
+  // Items whose calls nobody looks at, since the last look found all in memory.
+  mutable std::atomic<std::int64_t> items_unseen_{0};
   mutable std::atomic<bool> is_widening_{false};
   mutable std::atomic<std::int32_t> n_widened_{0};  // calls
   mutable exec::PerProcess<Bits> asked_;            // a bit for each unit of the source

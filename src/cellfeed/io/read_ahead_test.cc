@@ -58,6 +58,18 @@ TEST(ReadAhead, LooksAtFewItemsAndAsksForNoneThatAreInMemory) {
   EXPECT_EQ(source.looks, 50);
 }
 
+TEST(ReadAhead, LooksAtSomeOfTheCallsThatHaveFewItems) {
+  RecordingSource source;
+  source.cold_from = source.size();
+  const ReadAhead ahead(source);
+  for (int call = 0; call < 256; ++call) EXPECT_EQ(ask(ahead, 2), 0);
+  EXPECT_EQ(source.looks, 4);
+  source.cold_from = 0;
+  int unseen = 0;
+  while (ask(ahead, 2) == 0) ASSERT_LT(++unseen, 64);
+  EXPECT_EQ(source.asked.size(), 2u);
+}
+
 TEST(ReadAhead, AsksForEveryItemOnceByOffset) {
   const RecordingSource source;
   EXPECT_EQ(ask(ReadAhead(source), 640), 640'000);
@@ -195,7 +207,9 @@ TEST(ReadAhead, AsksAgainForWhatHasGone) {
   for (int i = 0; i < 16; ++i) file.ask_at({1 << 20});  // until it looks
   file.take_asked();
   file.source.cold_from = 0;
-  EXPECT_EQ(file.ask_at({1 << 20}), 64 << 10);
+  std::int64_t asked = 0;
+  for (int i = 0; i < 128 && asked == 0; ++i) asked = file.ask_at({1 << 20});
+  EXPECT_EQ(asked, 64 << 10);
 }
 
 TEST(ReadAhead, TakesItemsWithoutBytes) {

@@ -17,6 +17,7 @@ class UringSource final : public ByteSource {
 
   const std::string& path() const override { return file_.path(); }
   std::int64_t size() const override { return file_.size(); }
+  bool is_unchanged() const override { return file_.is_unchanged(); }
   std::string_view backend_name() const override { return "io_uring"; }
 
   std::int64_t alignment() const override { return file_.alignment(); }

@@ -27,6 +27,7 @@ class FaultyByteSource final : public io::ByteSource {
       : source_(std::move(source)), faults_(faults) {}
 
   const std::string& path() const override { return source_->path(); }
+  bool is_unchanged() const override { return source_->is_unchanged(); }
   std::int64_t size() const override {
     return std::min(source_->size(), faults_.truncate_to.value_or(source_->size()));
   }

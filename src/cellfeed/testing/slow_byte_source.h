@@ -26,6 +26,7 @@ class SlowByteSource final : public io::ByteSource {
       : source_(std::move(source)), options_(options) {}
 
   const std::string& path() const override { return source_->path(); }
+  bool is_unchanged() const override { return source_->is_unchanged(); }
   std::int64_t size() const override { return source_->size(); }
   std::string_view backend_name() const override { return "slow"; }
 

@@ -22,9 +22,8 @@ class H5File {
   explicit H5File(std::string path, bool reads_ahead = true);
 
   const std::string& path() const { return path_; }
-  // Throws kCorruptData where the file was written to since it was opened, as far as its size and
-  // time of change tell: what was read of it then and what is read now do not belong together. A
-  // file of the same name that replaced it is no matter.
+  // Throws kCorruptData where the file was written to since it was opened: what was read of it then
+  // and what is read now do not belong together.
   void require_unchanged() const;
   const hdf5::File& hdf5() const { return *hdf5_; }
   std::span<const std::byte> bytes() const { return source_->map(); }
@@ -42,16 +41,7 @@ class H5File {
   }
 
  private:
-  struct Version {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    std::int64_t bytes = 0;
-    std::int64_t changed_ns = 0;
-  };
-  static std::optional<Version> version_of(const std::string& path);
-
   std::string path_;
-  std::optional<Version> opened_;
   std::shared_ptr<const io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;

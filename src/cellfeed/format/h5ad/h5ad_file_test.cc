@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -222,6 +223,19 @@ TEST(H5adFileTest, InflatesEachChunkOncePerFetch) {
   fetch_rows(*caching, rows, counting);
   fetch_rows(*caching, rows, counting);
   EXPECT_EQ(tasks, 6);  // the second fetch finds both in the cache
+}
+
+TEST(H5adFileTest, RowsOfAFileThatWasWrittenAgainAreAnError) {
+  const TempDir directory;
+  const std::string path = make_file(directory, {});
+  const auto store = open_h5ad(path);
+  EXPECT_EQ(read_rows(*store, {0, 1, 2}), kExpected);
+  std::filesystem::rename(path, path + ".moved");  // which is still the file that was opened
+  EXPECT_EQ(read_rows(*store, {0, 1, 2}), kExpected);
+  std::filesystem::last_write_time(
+      path + ".moved", std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  expect_error(ErrorKind::kCorruptData, [&] { read_rows(*store, {0}); }, "written again");
+  expect_error(ErrorKind::kCorruptData, [&] { store->read_obs(0, 1); }, "written again");
 }
 
 TEST(H5adFileTest, NamesTheRowWhereIndptrDecreases) {
