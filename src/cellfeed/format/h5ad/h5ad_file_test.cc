@@ -446,25 +446,6 @@ void teach_hdf5_lzf() {
 }
 
 // Row by row, through HDF5 itself.
-// H5Z_func_t: h5py keeps the chunk's size in the third client value.
-std::size_t decode_lzf_for_hdf5(unsigned, std::size_t n_values, const unsigned values[],
-                                std::size_t bytes, std::size_t* buffer_bytes, void** buffer) {
-  if (n_values < 3) return 0;
-  auto* out = static_cast<std::byte*>(std::malloc(values[2]));
-  io::decode_lzf({static_cast<const std::byte*>(*buffer), bytes}, {out, values[2]});
-  std::free(*buffer);
-  *buffer = out;
-  *buffer_bytes = values[2];
-  return values[2];
-}
-
-void teach_hdf5_lzf() {
-  constexpr H5Z_filter_t kLzf = 32000;
-  const H5Z_class2_t definition = {H5Z_CLASS_T_VERS,   kLzf, 0, 1, "lzf", nullptr, nullptr,
-                                   decode_lzf_for_hdf5};
-  ASSERT_GE(H5Zregister(&definition), 0);
-}
-
 testing::DecodedRows read_through_hdf5(const std::string& path, const std::string& layer) {
   const Hdf5Session session;
   // As the store has it open: HDF5 refuses another setting of locks.
