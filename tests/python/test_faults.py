@@ -1,6 +1,7 @@
 """Writers under attack, the short form: a seeded choice of the faults that `make attack` tries."""
 
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -154,11 +155,20 @@ def test_no_threads_to_be_had_is_said(atlas, n_processes):
     assert "cellfeed: error: " in done.stderr and "thread" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("megabytes", [60, 80, 100, 120])
-def test_too_little_address_space_is_said(atlas, megabytes):
-    done = limited(["info", atlas / "a.h5ad"], "RLIMIT_AS", megabytes << 20)
-    assert done.returncode in (0, 1, 127), done  # 127: the loader of libraries says so
-    assert "error" in done.stderr or done.returncode == 0
+def test_too_little_address_space_is_said(atlas, monkeypatch):
+    # The loader of libraries tells when the program itself begins: what runs out before then, in
+    # the loader or where a library sets itself up, is not ours to say.
+    monkeypatch.setenv("LD_DEBUG", "files")
+    codes = []
+    for megabytes in range(60, 160, 4):
+        done = limited(["info", atlas / "a.h5ad"], "RLIMIT_AS", megabytes << 20)
+        if f"transferring control: {attack.PROGRAM}" not in done.stderr:
+            continue
+        codes.append(done.returncode)
+        said = [line for line in done.stderr.splitlines() if not re.match(r" *\d+:\t", line)]
+        assert done.returncode in (0, 1), (megabytes, done.returncode, said)
+        assert done.returncode == 0 or any("cellfeed: error: " in line for line in said), said
+    assert {0, 1} <= set(codes), "memory was missing in some runs and enough in others"
 
 
 def test_conversions_in_threads_of_one_process_do_not_disturb_one_another(atlas, tmp_path):
