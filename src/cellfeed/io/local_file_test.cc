@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +15,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "cellfeed/io/open_file.h"
 #include "cellfeed/testing/byte_source_conformance.h"
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::io {
@@ -29,6 +28,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::PlannedReads;
 using testing::random_bytes;
+using testing::run_in_child;
 using testing::TempDir;
 
 constexpr FileAccess kAll[] = {FileAccess::kMap, FileAccess::kPread, FileAccess::kUring};
@@ -42,18 +42,6 @@ ErrorKind kind_of_open_error(const std::string& path, const LocalFileOptions& op
   }
   ADD_FAILURE() << path << " opened";
   return ErrorKind::kInternal;
-}
-
-// The child's exit code: 0 when body() returns true. A child that hangs is killed.
-int run_in_child(const std::function<bool()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    ::_exit(body() ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
 // From here on this process's calls of io_uring_setup fail with EPERM, as in many containers.

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/atomic_file.h"
@@ -20,8 +22,6 @@ constexpr const char* kFormatName = "cellfeed-shards";
 // The manifest ends with its own checksum, of the text with these digits in its place.
 constexpr std::string_view kNoChecksum = "0000000000000000";
 constexpr std::string_view kTail = "\"\n}\n";
-
-std::uint64_t hash_text(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 std::size_t checksum_position(const std::string& text) {
   return text.size() - kTail.size() - kNoChecksum.size();
@@ -175,13 +175,14 @@ std::uint64_t gene_fingerprint(const std::vector<std::string>& names) {
     text += name;
     text.push_back('\0');
   }
-  return hash_text(text);
+  return checksum_bytes(std::as_bytes(std::span(text)));
 }
 
 std::string manifest_to_json(const Manifest& manifest) {
   std::string text =
       manifest_to_tree(manifest).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  text.replace(checksum_position(text), kNoChecksum.size(), checksum_to_text(hash_text(text)));
+  text.replace(checksum_position(text), kNoChecksum.size(),
+               checksum_to_text(checksum_bytes(std::as_bytes(std::span(text)))));
   return text;
 }
 

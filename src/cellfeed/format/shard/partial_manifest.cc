@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +10,11 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
@@ -29,7 +30,9 @@ std::string journal_path(const std::string& dir) {
   return (fs::path(dir) / kPartialManifestName).string();
 }
 
-std::uint64_t hash_text(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
+std::uint64_t hash_text(const std::string& text) {
+  return checksum_bytes(std::as_bytes(std::span(text)));
+}
 
 // One line of the journal: its content and the checksum that tells a torn line from a whole one.
 std::string to_line(const Json& content) {
