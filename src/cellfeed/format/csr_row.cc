@@ -44,6 +44,16 @@ bool is_out_of_range(T index, std::int64_t n_cols) {
 
 constexpr std::int64_t kNoPosition = -1;
 
+template <typename T>
+bool widen_indices(const RowPiece& piece, std::int32_t* out) {
+  bool ascends = true;
+  for (std::int64_t i = 0; i < piece.length; ++i) {
+    out[i] = load<T>(piece.data, i);
+    ascends &= i == 0 || out[i] > out[i - 1];
+  }
+  return ascends;
+}
+
 // Copies the indices of one piece; true when each is larger than the one before.
 template <typename T>
 bool copy_in_order(const RowPiece& piece, std::int32_t* out, UpcomingBytes upcoming,
@@ -51,6 +61,7 @@ bool copy_in_order(const RowPiece& piece, std::int32_t* out, UpcomingBytes upcom
   if constexpr (sizeof(T) == sizeof(std::int32_t))
     return copy_ascending(piece.data, piece.length, out, upcoming, past_caches);
   ask_for(upcoming);
+  if constexpr (sizeof(T) < sizeof(std::int32_t)) return widen_indices<T>(piece, out);
   return narrow_indices(piece.data, static_cast<std::size_t>(piece.length), out);
 }
 
@@ -147,7 +158,7 @@ std::string value_text(DType dtype, const std::byte* data, std::int64_t i) {
       dtype, [&](auto zero) { return fmt::format("{}", load_value<decltype(zero)>(data, i)); });
 }
 
-// Integers are summed in 64 bits, floats in their own type, as scipy does.
+// Integers are summed in 64 bits, floats in their own type, as scipy does; booleans stay booleans.
 template <typename From>
 using SumType = std::conditional_t<
     std::is_floating_point_v<From>, From,
@@ -182,6 +193,7 @@ MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> o
     for (; j < order.size() && order[j].first == order[i].first; ++j)
       if (add_overflows(sum, static_cast<Sum>(load_value<From>(data, order[j].second)), &sum))
         fit.is_near = false;
+    if constexpr (std::is_same_v<From, bool>) sum = sum != 0;
     out_indices[merged.count] = order[i].first;
     out[merged.count++] = convert_value<To>(sum, &fit);
     if (!fit.allows(may_round) && merged.fits) {
@@ -194,38 +206,50 @@ MergedRow merge_entries(std::span<const std::pair<std::int32_t, std::int32_t>> o
 }
 
 // Rows rarely have more than one piece.
-UpcomingBytes first_piece(std::span<const RowPiece> pieces, DType dtype) {
+UpcomingBytes first_piece(std::span<const RowPiece> pieces, const StoredNumber& number) {
   if (pieces.empty()) return {};
-  return {pieces[0].data, pieces[0].length * static_cast<std::int64_t>(dtype_bytes(dtype))};
+  return {pieces[0].data, pieces[0].length * number.bytes};
+}
+
+// The elements of a row as numbers of this machine, one piece. Scratch is reused row after row.
+RowPiece to_native(std::span<const RowPiece> pieces, const StoredNumber& number,
+                   std::vector<std::byte>& scratch) {
+  const auto width = static_cast<std::int64_t>(dtype_bytes(number.dtype));
+  std::int64_t n = 0;
+  for (const RowPiece& piece : pieces) n += piece.length;
+  scratch.resize(static_cast<std::size_t>(n * width));
+  std::byte* out = scratch.data();
+  for (const RowPiece& piece : pieces) {
+    number.to_native({piece.data, static_cast<std::size_t>(piece.length * number.bytes)}, out);
+    out += piece.length * width;
+  }
+  return {scratch.data(), n};
+}
+
+template <typename Kernel>
+Kernel index_kernel_of(DType dtype) {
+  Kernel kernel = nullptr;
+  if (dtype == DType::kBool || is_float(dtype)) return kernel;
+  dispatch_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) kernel = copy_piece<T>;
+  });
+  return kernel;
 }
 
 }  // namespace
 
-RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
-                       DType value_dtype)
+RowDecoder::RowDecoder(std::string path, std::string layer, std::int64_t n_cols, StoredNumber index,
+                       StoredNumber value)
     : path_(std::move(path)),
       layer_(std::move(layer)),
       n_cols_(n_cols),
-      index_dtype_(index_dtype),
-      value_dtype_(value_dtype) {
-  switch (index_dtype) {
-    case DType::kI32:
-      index_kernel_ = copy_piece<std::int32_t>;
-      break;
-    case DType::kI64:
-      index_kernel_ = copy_piece<std::int64_t>;
-      break;
-    case DType::kU32:
-      index_kernel_ = copy_piece<std::uint32_t>;
-      break;
-    case DType::kU64:
-      index_kernel_ = copy_piece<std::uint64_t>;
-      break;
-    default:
-      throw_error(ErrorKind::kUnsupported, path_,
-                  "column indices of this type are not readable ({}/indices): {}", layer_,
-                  dtype_name(index_dtype));
-  }
+      index_(index),
+      value_(value),
+      index_kernel_(index_kernel_of<IndexKernel>(index.dtype)) {
+  if (index_kernel_ == nullptr)
+    throw_error(ErrorKind::kUnsupported, path_, "column indices must be integers ({}/indices): {}",
+                layer_, dtype_name(index.dtype));
   if (n_cols > std::numeric_limits<std::int32_t>::max())
     throw_error(ErrorKind::kUnsupported, path_,
                 "more than 2^31-1 columns are not readable ({}): {}", layer_, n_cols);
@@ -235,8 +259,21 @@ std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indi
                                 std::span<const RowPiece> values, DType out, Casting casting,
                                 std::int32_t* out_indices, void* out_values,
                                 const Surroundings& around) const {
-  const UpcomingBytes next_indices = first_piece(around.next_indices, index_dtype_);
-  const UpcomingBytes next_values = first_piece(around.next_values, value_dtype_);
+  if (index_.is_native() && value_.is_native())
+    return decode_native(row, indices, values, out, casting, out_indices, out_values, around);
+  thread_local std::vector<std::byte> index_scratch, value_scratch;
+  const RowPiece native_indices = to_native(indices, index_, index_scratch);
+  const RowPiece native_values = to_native(values, value_, value_scratch);
+  return decode_native(row, {&native_indices, 1}, {&native_values, 1}, out, casting, out_indices,
+                       out_values, around);
+}
+
+std::int32_t RowDecoder::decode_native(std::int64_t row, std::span<const RowPiece> indices,
+                                       std::span<const RowPiece> values, DType out, Casting casting,
+                                       std::int32_t* out_indices, void* out_values,
+                                       const Surroundings& around) const {
+  const UpcomingBytes next_indices = first_piece(around.next_indices, index_);
+  const UpcomingBytes next_values = first_piece(around.next_values, value_);
   std::int64_t n = 0;
   std::int64_t previous = -1;
   bool ascends = true;
@@ -251,14 +288,14 @@ std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indi
     n += piece.length;
   }
   if (!ascends) return decode_unsorted(row, values, out, casting, n, out_indices, out_values);
-  const bool rounds = may_round(casting, value_dtype_, out);
-  dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
+  const bool rounds = may_round(casting, value_.dtype, out);
+  dispatch_pair(value_.dtype, out, [&](auto stored, auto to) {
     auto* target = static_cast<decltype(to)*>(out_values);
     for (const RowPiece& piece : values) {
       const std::int64_t misfit = copy_values<decltype(stored)>(
           piece.data, piece.length, target, rounds, next_values, around.past_caches);
       if (misfit != kNoPosition)
-        throw_precision(row, value_text(value_dtype_, piece.data, misfit), casting, out);
+        throw_precision(row, value_text(value_.dtype, piece.data, misfit), casting, out);
       target += piece.length;
     }
   });
@@ -274,12 +311,12 @@ std::int32_t RowDecoder::decode_unsorted(std::int64_t row, std::span<const RowPi
   for (std::int64_t i = 0; i < n; ++i) order[i] = {out_indices[i], static_cast<std::int32_t>(i)};
   std::sort(order.begin(), order.end());
   joined.clear();
-  const auto width = static_cast<std::int64_t>(dtype_bytes(value_dtype_));
+  const auto width = static_cast<std::int64_t>(dtype_bytes(value_.dtype));
   for (const RowPiece& piece : values)
     joined.insert(joined.end(), piece.data, piece.data + piece.length * width);
-  const MergedRow merged = dispatch_pair(value_dtype_, out, [&](auto stored, auto to) {
+  const MergedRow merged = dispatch_pair(value_.dtype, out, [&](auto stored, auto to) {
     return merge_entries<decltype(stored)>(order, joined.data(),
-                                           may_round(casting, value_dtype_, out), out_indices,
+                                           may_round(casting, value_.dtype, out), out_indices,
                                            static_cast<decltype(to)*>(out_values));
   });
   if (!merged.fits) throw_precision(row, merged.misfit, casting, out);
@@ -293,7 +330,7 @@ void RowDecoder::throw_bad_index(std::int64_t row, std::span<const RowPiece> ind
     if (position < start + piece.length)
       throw_error(ErrorKind::kCorruptData, path_,
                   "column index out of range in {}/indices: row {}, entry {}: index {}, columns {}",
-                  layer_, row, position, value_text(index_dtype_, piece.data, position - start),
+                  layer_, row, position, value_text(index_.dtype, piece.data, position - start),
                   n_cols_);
     start += piece.length;
   }
@@ -303,7 +340,7 @@ void RowDecoder::throw_bad_index(std::int64_t row, std::span<const RowPiece> ind
 void RowDecoder::throw_precision(std::int64_t row, const std::string& value, Casting casting,
                                  DType out) const {
   throw_error(ErrorKind::kPrecision, path_, "a {} value of {} {}: row {}, value {}",
-              dtype_name(value_dtype_), layer_, misfit_text(casting, value_dtype_, out), row,
+              dtype_name(value_.dtype), layer_, misfit_text(casting, value_.dtype, out), row,
               value);
 }
 

@@ -10,6 +10,7 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/format/stored_number.h"
 
 namespace cellfeed::format {
 
@@ -21,9 +22,9 @@ struct RowPiece {
 
 class RowDecoder {
  public:
-  // path and layer are for messages. index_dtype: kI32, kI64, kU32 or kU64.
-  RowDecoder(std::string path, std::string layer, std::int64_t n_cols, DType index_dtype,
-             DType value_dtype);
+  // path and layer are for messages. Throws kUnsupported where index is not of integers.
+  RowDecoder(std::string path, std::string layer, std::int64_t n_cols, StoredNumber index,
+             StoredNumber value);
 
   // What decode does beside one row.
   struct Surroundings {
@@ -44,6 +45,10 @@ class RowDecoder {
   using IndexKernel = bool (*)(const RowPiece&, std::int64_t* previous, std::int32_t* out,
                                std::int64_t n_cols, std::int64_t* bad_position,
                                UpcomingBytes upcoming, bool past_caches);
+  std::int32_t decode_native(std::int64_t row, std::span<const RowPiece> indices,
+                             std::span<const RowPiece> values, DType out, Casting casting,
+                             std::int32_t* out_indices, void* out_values,
+                             const Surroundings& around) const;
   [[noreturn]] void throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
                                     std::int64_t position) const;
   [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, Casting casting,
@@ -55,8 +60,8 @@ class RowDecoder {
   std::string path_;
   std::string layer_;
   std::int64_t n_cols_;
-  DType index_dtype_;
-  DType value_dtype_;
+  StoredNumber index_;
+  StoredNumber value_;
   IndexKernel index_kernel_;
 };
 

@@ -105,7 +105,7 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
       data_(file, layer_ + "/data", 0, file.row_bytes()),
       indices_(file, layer_ + "/indices", 1, file.row_bytes()),
       indptr_(file, layer_ + "/indptr", 2),
-      decoder_(file.path(), layer_, n_cols_, indices_.dtype(), data_.dtype()) {
+      decoder_(file.path(), layer_, n_cols_, indices_.number(), data_.number()) {
   if (indices_.length() != data_.length())
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "data and indices of '{}' differ in length: {}, {}", layer_, data_.length(),
@@ -114,7 +114,7 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "indptr of '{}' must have one entry more than rows: {} entries, {} rows", layer_,
                 indptr_.length(), n_rows_);
-  const bool is_mappable = indptr_.contiguous() != nullptr &&
+  const bool is_mappable = indptr_.contiguous() != nullptr && indptr_.number().is_native() &&
                            (indptr_.dtype() == DType::kI32 || indptr_.dtype() == DType::kI64);
   if (!is_mappable) offsets_ = indptr_.read_integers();
   check_offsets();

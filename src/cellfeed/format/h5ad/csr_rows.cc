@@ -30,14 +30,12 @@ class ArrayRows {
  public:
   // Lifetime: array and ranges outlive this.
   ArrayRows(const StoredArray& array, const ChunkCache& cache, std::span<const EntryRange> ranges)
-      : array_(array),
-        ranges_(ranges),
-        width_(static_cast<std::int64_t>(dtype_bytes(array.dtype()))) {
+      : array_(array), ranges_(ranges), width_(array.element_bytes()) {
     if (!array_.is_compressed()) {
       if (array_.n_chunks() > 0) array_.locate_chunks(chunks_of(array_, ranges));
       return;
     }
-    whole_ = cache.whole(array_.number());
+    whole_ = cache.whole(array_.key());
     chunks_ = chunks_of(array_, ranges);
     array_.locate_chunks(chunks_);
   }
@@ -51,7 +49,7 @@ class ArrayRows {
     return slots;
   }
   bool is_cached(std::size_t slot, const ChunkCache& cache) const {
-    return !whole_ && cache.find({array_.number(), chunks_[slot]}) != nullptr;
+    return !whole_ && cache.find({array_.key(), chunks_[slot]}) != nullptr;
   }
 
   // Thread-safe for different slots. Returns the bytes read.
@@ -61,14 +59,14 @@ class ArrayRows {
           chunks_[slot], [&](std::span<std::byte> out) { array_.inflate(chunks_[slot], out); });
       return is_read ? stored_range(slot).length : 0;
     }
-    if (const auto cached = cache.find({array_.number(), chunks_[slot]})) {
+    if (const auto cached = cache.find({array_.key(), chunks_[slot]})) {
       copy_entries(slot, *cached);
       return 0;
     }
     auto chunk = cache.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
     array_.inflate(chunks_[slot], chunk->bytes.span());
     copy_entries(slot, *chunk);
-    cache.insert({array_.number(), chunks_[slot]}, std::move(chunk));
+    cache.insert({array_.key(), chunks_[slot]}, std::move(chunk));
     return stored_range(slot).length;
   }
 
@@ -187,7 +185,7 @@ class CsrRows final : public FetchedRows {
   // Lists the chunks to inflate, and has them read.
   void read_chunks_ahead();
   std::int64_t bytes_of(const StoredArray& array) const {
-    return n_entries_ * static_cast<std::int64_t>(dtype_bytes(array.dtype()));
+    return n_entries_ * array.element_bytes();
   }
 
   const CsrMatrix& matrix_;
@@ -307,8 +305,7 @@ ReadPlan plan_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
     plan.bytes_inflated += std::ssize(chunks_of(*array, ranges)) * array->chunk_bytes();
     if (cache.keeps_whole()) continue;
     for (const EntryRange& range : ranges)
-      plan.bytes_held +=
-          (range.end - range.begin) * static_cast<std::int64_t>(dtype_bytes(array->dtype()));
+      plan.bytes_held += (range.end - range.begin) * array->element_bytes();
   }
   return plan;
 }

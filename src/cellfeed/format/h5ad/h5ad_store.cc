@@ -61,8 +61,7 @@ std::vector<ChunkedLayout> layouts_of(const CsrMatrix& matrix) {
   std::vector<ChunkedLayout> layouts(2);
   for (const StoredArray* array : {&matrix.data(), &matrix.indices()})
     if (array->is_compressed())
-      layouts[static_cast<std::size_t>(array->number())] = {array->n_chunks(),
-                                                            array->chunk_bytes()};
+      layouts[static_cast<std::size_t>(array->key())] = {array->n_chunks(), array->chunk_bytes()};
   return layouts;
 }
 

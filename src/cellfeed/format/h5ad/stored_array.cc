@@ -28,52 +28,16 @@ hdf5::Dataset find_dataset(const H5File& file, const std::string& name) {
   return dataset;
 }
 
-DType integer_dtype(bool is_signed, std::uint64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return is_signed ? DType::kI8 : DType::kU8;
-    case 2:
-      return is_signed ? DType::kI16 : DType::kU16;
-    case 4:
-      return is_signed ? DType::kI32 : DType::kU32;
-    default:
-      return is_signed ? DType::kI64 : DType::kU64;
-  }
-}
-
 }  // namespace
 
-DType stored_dtype(const hdf5::Datatype& type, const std::string& path, const std::string& name) {
-  if (type.is_boolean()) return DType::kBool;
-  const bool is_float = type.type_class == hdf5::TypeClass::kFloatingPoint;
-  if (!is_float && type.type_class != hdf5::TypeClass::kFixedPoint)
-    throw_error(ErrorKind::kUnsupported, path,
-                "a dataset that is not of numbers is not readable as matrix data: '{}'", name);
-  if (type.size > 1 && type.is_big_endian)
-    throw_error(ErrorKind::kUnsupported, path,
-                "big-endian data is not readable; write the file again with anndata: '{}'", name);
-  if (is_float && type.size == 2)
-    throw_error(ErrorKind::kUnsupported, path,
-                "float16 data is not readable; write the matrix as float32: '{}'", name);
-  const bool is_known = is_float
-                            ? type.size == 4 || type.size == 8
-                            : type.size == 1 || type.size == 2 || type.size == 4 || type.size == 8;
-  if (!is_known || !type.is_standard)
-    throw_error(ErrorKind::kUnsupported, path,
-                "numbers of this width are not readable: '{}', {} bytes", name, type.size);
-  if (is_float) return type.size == 4 ? DType::kF32 : DType::kF64;
-  return integer_dtype(type.is_signed, type.size);
-}
-
-StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t number,
+StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
                          std::span<const std::byte> bytes)
     : file_(file),
       bytes_(bytes),
       name_(name),
-      number_(number),
+      key_(key),
       stored_(find_dataset(file, name)),
-      dtype_(stored_dtype(stored_.dataset().datatype(), file.path(), name)),
-      element_bytes_(static_cast<std::int64_t>(dtype_bytes(dtype_))) {
+      number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
   if (stored_.shape()[0] > static_cast<std::uint64_t>(kMaxLength))
     throw_error(ErrorKind::kCorruptData, file_.path(), "impossible length: '{}': {}", name_,
                 stored_.shape()[0]);
@@ -189,7 +153,7 @@ const std::byte* StoredArray::fill_bytes() const {
 void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
                                 std::vector<RowPiece>& pieces) const {
   if (contiguous_ != nullptr) {
-    if (begin < end) pieces.push_back({contiguous_ + begin * element_bytes_, end - begin});
+    if (begin < end) pieces.push_back({contiguous_ + begin * element_bytes(), end - begin});
     return;
   }
   while (begin < end) {
@@ -198,7 +162,7 @@ void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
     const std::int64_t length = std::min(end - begin, chunk_elements_ - within);
     const std::uint64_t offset = offset_of(chunk);
     const std::byte* start = offset == kNeverWritten ? fill_bytes() : bytes_.data() + offset;
-    pieces.push_back({start + within * element_bytes_, length});
+    pieces.push_back({start + within * element_bytes(), length});
     begin += length;
   }
 }
@@ -223,17 +187,21 @@ void StoredArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
 }
 
 std::vector<std::int64_t> StoredArray::read_integers() const {
-  if (is_float(dtype_) || dtype_ == DType::kBool)
+  if (is_float(dtype()) || dtype() == DType::kBool)
     throw_error(ErrorKind::kCorruptData, file_.path(), "must hold integers: '{}' holds {}", name_,
-                dtype_name(dtype_));
+                dtype_name(dtype()));
   std::vector<std::int64_t> integers;
   integers.reserve(static_cast<std::size_t>(length_));
+  std::vector<std::byte> native;
   const auto append = [&](const RowPiece& piece) {
-    dispatch_dtype(dtype_, [&](auto zero) {
+    const std::span stored(piece.data, static_cast<std::size_t>(piece.length * element_bytes()));
+    native.resize(stored.size());
+    number_.to_native(stored, native.data());
+    dispatch_dtype(dtype(), [&](auto zero) {
       using T = decltype(zero);
       for (std::int64_t i = 0; i < piece.length; ++i) {
         T value;
-        std::memcpy(&value, piece.data + i * element_bytes_, sizeof(T));
+        std::memcpy(&value, native.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
         integers.push_back(static_cast<std::int64_t>(value));
       }
     });

@@ -11,34 +11,32 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/base/dtype.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5ad/chunk_cache.h"
 #include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/stored_number.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::h5ad {
 
-// The DType of an HDF5 type. Throws kUnsupported naming the dataset (float16, big-endian, compound,
-// ...).
-DType stored_dtype(const hdf5::Datatype& type, const std::string& path, const std::string& name);
-
 class StoredArray {
  public:
-  // number tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
+  // key tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
   // Throws kCorruptData or kUnsupported.
-  StoredArray(const H5File& file, const std::string& name, std::int32_t number,
+  StoredArray(const H5File& file, const std::string& name, std::int32_t key,
               std::span<const std::byte> bytes);
-  StoredArray(const H5File& file, const std::string& name, std::int32_t number)
-      : StoredArray(file, name, number, file.bytes()) {}
+  StoredArray(const H5File& file, const std::string& name, std::int32_t key)
+      : StoredArray(file, name, key, file.bytes()) {}
 
   const std::string& name() const { return name_; }
-  DType dtype() const { return dtype_; }
+  const StoredNumber& number() const { return number_; }
+  DType dtype() const { return number_.dtype; }
+  std::int64_t element_bytes() const { return number_.bytes; }
   std::int64_t length() const { return length_; }
   std::int64_t chunk_elements() const { return chunk_elements_; }
-  std::int64_t chunk_bytes() const { return chunk_elements_ * element_bytes_; }
+  std::int64_t chunk_bytes() const { return chunk_elements_ * element_bytes(); }
   std::int64_t n_chunks() const { return n_chunks_; }
   std::string compression() const { return stored_.filters().name(); }
   bool is_compressed() const { return !stored_.filters().empty(); }
@@ -49,7 +47,7 @@ class StoredArray {
                                  stored_.filters().n_buffers()
                            : 0;
   }
-  std::int32_t number() const { return number_; }
+  std::int32_t key() const { return key_; }
 
   // The whole array in the memory map, when it lies there in one piece; else null.
   const std::byte* contiguous() const { return contiguous_; }
@@ -90,10 +88,9 @@ class StoredArray {
   const H5File& file_;
   const std::span<const std::byte> bytes_;
   const std::string name_;
-  const std::int32_t number_;
+  const std::int32_t key_;
   const hdf5::DatasetBytes stored_;
-  const DType dtype_;
-  const std::int64_t element_bytes_;
+  const StoredNumber number_;
   std::int64_t length_ = 0;
   std::int64_t chunk_elements_ = 0;
   std::int64_t n_chunks_ = 0;

@@ -1,0 +1,66 @@
+// Numbers of a file as those of this machine.
+#include "cellfeed/format/stored_number.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/hdf5/number_order.h"
+
+namespace cellfeed::format {
+namespace {
+
+DType integer_dtype(bool is_signed, std::uint64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? DType::kI8 : DType::kU8;
+    case 2:
+      return is_signed ? DType::kI16 : DType::kU16;
+    case 4:
+      return is_signed ? DType::kI32 : DType::kU32;
+    default:
+      return is_signed ? DType::kI64 : DType::kU64;
+  }
+}
+
+}  // namespace
+
+StoredNumber stored_number(const hdf5::Datatype& type, const std::string& path,
+                           const std::string& name) {
+  if (type.is_boolean()) return DType::kBool;
+  const bool is_float = type.type_class == hdf5::TypeClass::kFloatingPoint;
+  if (!is_float && type.type_class != hdf5::TypeClass::kFixedPoint)
+    throw_error(ErrorKind::kUnsupported, path,
+                "a dataset that is not of numbers is not readable as matrix data: '{}' is of "
+                "type {}",
+                name, type.description());
+  const std::uint64_t n = type.size;
+  const bool is_known = n == 2 || n == 4 || n == 8 || (!is_float && n == 1);
+  if (!is_known || !type.is_standard)
+    throw_error(ErrorKind::kUnsupported, path,
+                "numbers of this type are not readable; write the matrix as float32 or int32: "
+                "'{}' is of type {}",
+                name, type.description());
+  StoredNumber number = !is_float ? integer_dtype(type.is_signed, n)
+                        : n == 8  ? DType::kF64
+                                  : DType::kF32;
+  number.bytes = static_cast<std::int64_t>(n);
+  number.is_big_endian = type.is_big_endian && n > 1;
+  return number;
+}
+
+void StoredNumber::to_native(std::span<const std::byte> stored, std::byte* out) const {
+  if (stored.empty()) return;
+  const bool is_half = dtype == DType::kF32 && bytes == 2;
+  thread_local std::vector<std::byte> halves;
+  if (is_half) halves.resize(stored.size());
+  std::byte* ordered = is_half ? halves.data() : out;
+  std::memcpy(ordered, stored.data(), stored.size());
+  if (is_big_endian)
+    for (std::byte* at = ordered; at < ordered + stored.size(); at += bytes)
+      std::reverse(at, at + bytes);
+  if (is_half) hdf5::widen_float16(halves, {reinterpret_cast<float*>(out), halves.size() / 2});
+}
+
+}  // namespace cellfeed::format
