@@ -8,17 +8,14 @@
 #include <string>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/chunked/ranges.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/stored_number.h"
 
 namespace cellfeed::format {
 
-// Consecutive stored elements, unaligned; a row that crosses chunks has several.
-struct RowPiece {
-  const std::byte* data = nullptr;
-  std::int64_t length = 0;
-};
+using chunked::RowPiece;
 
 class RowDecoder {
  public:

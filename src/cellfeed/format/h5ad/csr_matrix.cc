@@ -102,9 +102,9 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
       layer_(std::move(layer)),
       n_rows_(read_shape(file, layer_).first),
       n_cols_(read_shape(file, layer_).second),
-      data_(file, layer_ + "/data", 0, file.row_bytes()),
-      indices_(file, layer_ + "/indices", 1, file.row_bytes()),
-      indptr_(file, layer_ + "/indptr", 2),
+      data_(file, layer_ + "/data", 1, 0, file.row_bytes()),
+      indices_(file, layer_ + "/indices", 1, 1, file.row_bytes()),
+      indptr_(file, layer_ + "/indptr", 1, 2, file.bytes()),
       decoder_(file.path(), layer_, n_cols_, indices_.number(), data_.number()) {
   if (indices_.length() != data_.length())
     throw_error(ErrorKind::kCorruptData, file_.path(),
@@ -144,11 +144,11 @@ std::int64_t CsrMatrix::offset_at(std::int64_t i) const {
   return offset;
 }
 
-EntryRange CsrMatrix::row_entries(std::int64_t row) const {
+chunked::EntryRange CsrMatrix::row_entries(std::int64_t row) const {
   if (row < 0 || row >= n_rows_)
     throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row,
                 n_rows_);
-  const EntryRange range{offset_at(row), offset_at(row + 1)};
+  const chunked::EntryRange range{offset_at(row), offset_at(row + 1)};
   if (range.begin < 0 || range.begin > range.end || range.end > nnz())
     throw_bad_offsets(row, range.begin, range.end);
   if (range.end - range.begin > std::numeric_limits<std::int32_t>::max())

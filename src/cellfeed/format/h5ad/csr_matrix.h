@@ -12,12 +12,6 @@
 
 namespace cellfeed::format::h5ad {
 
-// Entries [begin, end) of data and indices.
-struct EntryRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
 class CsrMatrix {
  public:
   // Throws kUnsupported for what is not CSR, kCorruptData for parts that do not fit together.
@@ -30,8 +24,9 @@ class CsrMatrix {
   const StoredArray& data() const { return data_; }
   const StoredArray& indices() const { return indices_; }
   const RowDecoder& decoder() const { return decoder_; }
-  // Where row lies. Throws kOutOfRange, or kCorruptData naming the row and the two offsets.
-  EntryRange row_entries(std::int64_t row) const;
+  // Where row lies in data and indices. Throws kOutOfRange, or kCorruptData naming the row and the
+  // two offsets.
+  chunked::EntryRange row_entries(std::int64_t row) const;
 
  private:
   void check_offsets() const;

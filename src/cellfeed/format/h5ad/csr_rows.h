@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/chunked/chunk_cache.h"
 #include "cellfeed/format/h5ad/csr_matrix.h"
 #include "cellfeed/format/row_store.h"
 
@@ -14,10 +14,11 @@ namespace cellfeed::format::h5ad {
 
 // Its tasks inflate one chunk each, unless the cache has it. Lifetime: matrix and cache outlive the
 // result.
-std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix,
+                                            const chunked::ChunkCache& cache,
                                             std::span<const std::int64_t> rows);
 
-ReadPlan plan_csr_rows(const CsrMatrix& matrix, const ChunkCache& cache,
+ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache,
                        std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::h5ad

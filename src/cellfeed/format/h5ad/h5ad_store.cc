@@ -11,7 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/chunked/chunk_cache.h"
 #include "cellfeed/format/h5ad/content_fingerprint.h"
 #include "cellfeed/format/h5ad/csr_matrix.h"
 #include "cellfeed/format/h5ad/csr_rows.h"
@@ -49,7 +49,7 @@ class H5adStore final : public RowStore {
 
   std::unique_ptr<H5File> file_;
   CsrMatrix matrix_;
-  ChunkCache cache_;
+  chunked::ChunkCache cache_;
   Dataframe obs_;
   Dataframe var_;
   StoreInfo info_;
@@ -57,8 +57,8 @@ class H5adStore final : public RowStore {
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 
-std::vector<ChunkedLayout> layouts_of(const CsrMatrix& matrix) {
-  std::vector<ChunkedLayout> layouts(2);
+std::vector<chunked::CachedArray> layouts_of(const CsrMatrix& matrix) {
+  std::vector<chunked::CachedArray> layouts(2);
   for (const StoredArray* array : {&matrix.data(), &matrix.indices()})
     if (array->is_compressed())
       layouts[static_cast<std::size_t>(array->key())] = {array->n_chunks(), array->chunk_bytes()};
@@ -93,7 +93,7 @@ void H5adStore::describe(const std::string& layer) {
     const std::int64_t row_entries = std::max<std::int64_t>(1, matrix_.nnz() / matrix_.n_rows());
     info_.rows_per_chunk = std::max<std::int64_t>(1, data.chunk_elements() / row_entries);
   }
-  for (const ChunkedLayout& array : layouts_of(matrix_))
+  for (const chunked::CachedArray& array : layouts_of(matrix_))
     info_.inflated_bytes += array.n_chunks * array.chunk_bytes;
   info_.scratch_bytes =
       std::max(matrix_.data().inflating_bytes(), matrix_.indices().inflating_bytes());

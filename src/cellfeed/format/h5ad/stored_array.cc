@@ -7,84 +7,145 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
 
 // More than HDF5's own limit of 4 GiB a chunk would not be a chunk.
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 32;
-constexpr std::int64_t kMaxLength = std::numeric_limits<std::int64_t>::max() / 16;
+// Element numbers, and bytes of what is stored by element, fit into 63 bits with room to spare.
+constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 59;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxUnwrittenBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxUnwrittenChunks = std::uint64_t{1} << 24;
 
-hdf5::Dataset find_dataset(const H5File& file, const std::string& name) {
+hdf5::Dataset find_dataset(const H5File& file, const std::string& name, std::size_t rank) {
   const auto object = file.hdf5().find(name);
   if (!object || object->kind() != hdf5::ObjectKind::kDataset)
     throw_error(ErrorKind::kCorruptData, file.path(), "no such dataset: '{}'", name);
   hdf5::Dataset dataset = object->dataset();
-  if (dataset.shape().size() != 1)
-    throw_error(ErrorKind::kCorruptData, file.path(), "must have one dimension: '{}' has {}", name,
+  if (dataset.shape().size() != rank)
+    throw_error(ErrorKind::kCorruptData, file.path(), "must have {}: '{}' has {}",
+                rank == 1 ? "one dimension" : fmt::format("{} dimensions", rank), name,
                 dataset.shape().size());
   return dataset;
 }
 
-}  // namespace
-
-StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
-                         std::span<const std::byte> bytes)
-    : file_(file),
-      bytes_(bytes),
-      name_(name),
-      key_(key),
-      stored_(find_dataset(file, name)),
-      number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
-  if (stored_.shape()[0] > static_cast<std::uint64_t>(kMaxLength))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible length: '{}': {}", name_,
-                stored_.shape()[0]);
-  length_ = static_cast<std::int64_t>(stored_.shape()[0]);
-  read_layout();
+[[noreturn]] void throw_impossible_shape(const H5File& file, const std::string& name,
+                                         std::span<const std::uint64_t> shape) {
+  throw_error(ErrorKind::kCorruptData, file.path(), "impossible shape: '{}': {}", name,
+              fmt::join(shape, " x "));
 }
 
-void StoredArray::read_layout() {
+// Of a dataset in chunks, whose table of places must be worth its memory: pages of it that are not
+// looked at take none.
+std::vector<std::int64_t> read_chunk_shape(const H5File& file, const std::string& name,
+                                           std::size_t file_bytes,
+                                           const hdf5::ChunkedLayout& layout,
+                                           const hdf5::ChunkGrid& grid) {
+  if (layout.chunk_bytes > kMaxChunkBytes)
+    throw_error(ErrorKind::kCorruptData, file.path(), "impossible chunk size: '{}': {} bytes", name,
+                layout.chunk_bytes);
+  if (grid.n_chunks() > std::max(kMaxUnwrittenChunks, std::uint64_t{file_bytes}))
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "more chunks than the file has bytes: '{}': {}", name, grid.n_chunks());
+  return {layout.chunk_shape.begin(), layout.chunk_shape.end()};
+}
+
+// Never written and in one piece: lines of the fill value are made of it, one at most.
+void check_unwritten(const H5File& file, const std::string& name,
+                     const hdf5::DatasetBytes& stored) {
+  const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&stored.dataset().layout());
+  if (contiguous == nullptr || contiguous->address != hdf5::kUndefinedAddress) return;
+  if (stored.shape().back() * stored.element_bytes() > kMaxUnwrittenBytes)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "a dataset this long was never written: '{}': {}", name, stored.shape().back());
+}
+
+chunked::ArrayDescription describe(const H5File& file, const std::string& name, std::int32_t key,
+                                   std::span<const std::byte> bytes,
+                                   const hdf5::DatasetBytes& stored) {
+  chunked::ArrayDescription array{
+      .path = file.path(),
+      .name = name,
+      .key = key,
+      .element_bytes = static_cast<std::int64_t>(stored.element_bytes()),
+      .is_compressed = !stored.filters().empty()};
+  for (const std::uint64_t extent : stored.shape()) {
+    if (extent > kMaxExtent) throw_impossible_shape(file, name, stored.shape());
+    array.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+  if (stored.n_bytes() > kMaxBytes) throw_impossible_shape(file, name, stored.shape());
+  const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&stored.dataset().layout());
+  if (chunked != nullptr) {
+    array.chunk_shape =
+        read_chunk_shape(file, name, bytes.size(), *chunked, stored.chunk_index()->grid());
+  } else {
+    check_unwritten(file, name, stored);
+    array.chunk_shape = array.shape;
+    if (stored.n_bytes() == 0) array.chunk_shape.assign(array.shape.size(), 1);
+  }
+  const hdf5::Bytes element = stored.dataset().fill_value();
+  array.fill.assign(element.view().begin(), element.view().end());
+  return array;
+}
+
+}  // namespace
+
+StoredArray::StoredArray(const H5File& file, const std::string& name, std::size_t rank,
+                         std::int32_t key, std::span<const std::byte> bytes)
+    : StoredArray(file, name, key, bytes, hdf5::DatasetBytes(find_dataset(file, name, rank))) {}
+
+StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
+                         std::span<const std::byte> bytes, hdf5::DatasetBytes stored)
+    : ChunkedArray(describe(file, name, key, bytes, stored)),
+      file_(file),
+      bytes_(bytes),
+      stored_(std::move(stored)),
+      number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
+  if (stored_.chunk_index() != nullptr)
+    make_places();
+  else
+    read_in_one_piece();
+}
+
+std::int64_t StoredArray::inflating_bytes() const {
+  if (!is_compressed()) return 0;
+  return static_cast<std::int64_t>(matrix::block_bytes(static_cast<std::size_t>(chunk_bytes()))) *
+         stored_.filters().n_buffers();
+}
+
+void StoredArray::read_in_one_piece() {
   const hdf5::Layout& layout = stored_.dataset().layout();
-  if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&layout))
-    return read_chunked_layout(*chunked);
-  chunk_elements_ = std::max<std::int64_t>(length_, 1);
   const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&layout);
-  if (contiguous == nullptr || contiguous->address == hdf5::kUndefinedAddress) return read_whole();
+  if (contiguous == nullptr) {
+    owned_ = stored_.read_all(stored_.n_bytes());
+    set_contiguous(owned_.data());
+    return;
+  }
+  if (contiguous->address == hdf5::kUndefinedAddress) {
+    make_places();
+    if (n_chunks() > 0) set_place(0, {.is_written = false});
+    return;
+  }
   const hdf5::FileBytes& file = stored_.dataset().bytes();
   if (!file.holds(contiguous->address, stored_.n_bytes()))
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "data lies outside the file (truncated?): '{}': address {}, {} bytes, file has {}",
-                name_, contiguous->address, stored_.n_bytes(), bytes_.size());
-  contiguous_ = file_bytes(static_cast<std::uint64_t>(file.source_offset(contiguous->address)),
-                           stored_.n_bytes())
-                    .data();
+                name(), contiguous->address, stored_.n_bytes(), bytes_.size());
+  set_contiguous(file_bytes(static_cast<std::uint64_t>(file.source_offset(contiguous->address)),
+                            stored_.n_bytes())
+                     .data());
 }
 
-void StoredArray::read_chunked_layout(const hdf5::ChunkedLayout& layout) {
-  if (layout.chunk_bytes > kMaxChunkBytes)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "impossible chunk size: '{}': {} bytes",
-                name_, layout.chunk_bytes);
-  chunk_elements_ = static_cast<std::int64_t>(layout.chunk_shape[0]);
-  const std::uint64_t n_chunks = stored_.chunk_index()->grid().n_chunks();
-  if (n_chunks > bytes_.size())
-    throw_error(ErrorKind::kCorruptData, file_.path(),
-                "more chunks than the file has bytes: '{}': {}", name_, n_chunks);
-  n_chunks_ = static_cast<std::int64_t>(n_chunks);
+void StoredArray::make_places() {
   places_.reset(static_cast<Place*>(
-      std::calloc(std::max<std::size_t>(static_cast<std::size_t>(n_chunks), 1), sizeof(Place))));
+      std::calloc(std::max<std::size_t>(static_cast<std::size_t>(n_chunks()), 1), sizeof(Place))));
   if (!places_) throw std::bad_alloc();
-}
-
-// Datasets without pages of their own in the file: small, or never written.
-void StoredArray::read_whole() {
-  constexpr std::uint64_t kMaxOwnedBytes = std::uint64_t{1} << 30;
-  if (stored_.n_bytes() > kMaxOwnedBytes)
-    throw_error(ErrorKind::kCorruptData, file_.path(),
-                "a dataset this long was never written: '{}': {}", name_, length_);
-  owned_ = stored_.read_all(kMaxOwnedBytes);
-  contiguous_ = owned_.data();
 }
 
 // The parser has looked at the size of the source; this is the map of the same file.
@@ -92,7 +153,7 @@ std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::ui
   if (offset > bytes_.size() || size > bytes_.size() - offset)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "the file changed while it was opened: '{}': offset {}, {} bytes, file has {}",
-                name_, offset, size, bytes_.size());
+                name(), offset, size, bytes_.size());
   return bytes_.subspan(offset, size);
 }
 
@@ -125,7 +186,7 @@ void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) c
     if (found.offset == 0 || found.n_bytes == 0 ||
         found.n_bytes > std::numeric_limits<std::uint32_t>::max())
       throw_error(ErrorKind::kCorruptData, file_.path(),
-                  "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name_, chunk,
+                  "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name(), chunk,
                   found.offset, found.n_bytes);
     // Asked before there is memory for it.
     if (is_compressed())
@@ -139,34 +200,6 @@ void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) c
       .store(found.is_written ? found.offset : kNeverWritten, std::memory_order_release);
 }
 
-const std::byte* StoredArray::fill_bytes() const {
-  const auto make = [&] {
-    std::vector<std::byte> chunk(static_cast<std::size_t>(chunk_bytes()), std::byte{0});
-    const hdf5::Bytes element = stored_.dataset().fill_value();
-    for (std::size_t at = 0; element.size() > 0 && at < chunk.size(); at += element.size())
-      std::memcpy(chunk.data() + at, element.view().data(), element.size());
-    return chunk;
-  };
-  return fill_chunk_.get(make).data();
-}
-
-void StoredArray::append_pieces(std::int64_t begin, std::int64_t end,
-                                std::vector<RowPiece>& pieces) const {
-  if (contiguous_ != nullptr) {
-    if (begin < end) pieces.push_back({contiguous_ + begin * element_bytes(), end - begin});
-    return;
-  }
-  while (begin < end) {
-    const std::int64_t chunk = begin / chunk_elements_;
-    const std::int64_t within = begin - chunk * chunk_elements_;
-    const std::int64_t length = std::min(end - begin, chunk_elements_ - within);
-    const std::uint64_t offset = offset_of(chunk);
-    const std::byte* start = offset == kNeverWritten ? fill_bytes() : bytes_.data() + offset;
-    pieces.push_back({start + within * element_bytes(), length});
-    begin += length;
-  }
-}
-
 io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
   const std::uint64_t offset = offset_of(chunk);
   if (offset == kNeverWritten) return {};
@@ -174,12 +207,12 @@ io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
           static_cast<std::int64_t>(size_and_mask_of(chunk) & 0xffffffffu)};
 }
 
-void StoredArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
+const std::byte* StoredArray::mapped(std::int64_t chunk) const {
+  return bytes_.data() + offset_of(chunk);
+}
+
+void StoredArray::inflate_written(std::int64_t chunk, std::span<std::byte> out) const {
   const io::ByteRange range = stored_range(chunk);
-  if (range.length == 0) {
-    std::memcpy(out.data(), fill_bytes(), out.size());
-    return;
-  }
   stored_.filters().undo(bytes_.subspan(static_cast<std::size_t>(range.offset),
                                         static_cast<std::size_t>(range.length)),
                          static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
@@ -188,12 +221,12 @@ void StoredArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
 
 std::vector<std::int64_t> StoredArray::read_integers() const {
   if (is_float(dtype()) || dtype() == DType::kBool)
-    throw_error(ErrorKind::kCorruptData, file_.path(), "must hold integers: '{}' holds {}", name_,
+    throw_error(ErrorKind::kCorruptData, path(), "must hold integers: '{}' holds {}", name(),
                 dtype_name(dtype()));
   std::vector<std::int64_t> integers;
-  integers.reserve(static_cast<std::size_t>(length_));
+  integers.reserve(static_cast<std::size_t>(length()));
   std::vector<std::byte> native;
-  const auto append = [&](const RowPiece& piece) {
+  const auto append = [&](const chunked::RowPiece& piece) {
     const std::span stored(piece.data, static_cast<std::size_t>(piece.length * element_bytes()));
     native.resize(stored.size());
     number_.to_native(stored, native.data());
@@ -206,20 +239,21 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
       }
     });
   };
-  std::vector<std::int64_t> chunks(static_cast<std::size_t>(n_chunks_));
+  std::vector<std::int64_t> chunks(static_cast<std::size_t>(n_chunks()));
   std::iota(chunks.begin(), chunks.end(), std::int64_t{0});
-  locate_chunks(chunks);
+  if (contiguous() == nullptr) locate_chunks(chunks);
   std::vector<std::byte> inflated;
-  for (std::int64_t begin = 0; begin < length_; begin += chunk_elements_) {
-    const std::int64_t end = std::min(begin + chunk_elements_, length_);
+  std::vector<chunked::RowPiece> pieces;
+  for (std::int64_t begin = 0; begin < length(); begin += chunk_elements()) {
+    const std::int64_t end = std::min(begin + chunk_elements(), length());
     if (is_compressed()) {
       inflated.resize(static_cast<std::size_t>(chunk_bytes()));
-      inflate(begin / chunk_elements_, inflated);
+      inflate(begin / chunk_elements(), inflated);
       append({inflated.data(), end - begin});
     } else {
-      std::vector<RowPiece> pieces;
-      append_pieces(begin, end, pieces);
-      for (const RowPiece& piece : pieces) append(piece);
+      pieces.clear();
+      append_pieces({begin, end}, pieces);
+      for (const chunked::RowPiece& piece : pieces) append(piece);
     }
   }
   return integers;

@@ -12,7 +12,7 @@
 
 #include "cellfeed/matrix/buffer.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::chunked {
 
 class InflatedArray {
  public:
@@ -35,4 +35,4 @@ class InflatedArray {
   matrix::Buffer<std::byte> bytes_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::chunked

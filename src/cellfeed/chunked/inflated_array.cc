@@ -1,6 +1,6 @@
-#include "cellfeed/format/h5ad/inflated_array.h"
+#include "cellfeed/chunked/inflated_array.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::chunked {
 
 InflatedArray::InflatedArray(std::int64_t n_chunks, std::int64_t chunk_bytes)
     : chunk_bytes_(static_cast<std::size_t>(chunk_bytes)),
@@ -30,4 +30,4 @@ bool InflatedArray::fill(std::int64_t chunk,
   return true;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::chunked

@@ -1,5 +1,5 @@
 // ChunkCache: a list in order of use and a map into it, under one lock held for a look-up only.
-#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/chunked/chunk_cache.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +10,7 @@
 
 #include "cellfeed/exec/fork_guard.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::chunked {
 namespace {
 
 struct KeyHash {
@@ -26,10 +26,10 @@ using Entry = std::pair<ChunkKey, std::shared_ptr<InflatedChunk>>;
 constexpr std::size_t kMaxSpare = 16;
 constexpr std::int64_t kSparePart = 4;
 
-std::int64_t bytes_of(const std::vector<ChunkedLayout>& arrays) {
+std::int64_t bytes_of(const std::vector<CachedArray>& arrays) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   std::int64_t bytes = 0;
-  for (const ChunkedLayout& array : arrays) {
+  for (const CachedArray& array : arrays) {
     if (array.chunk_bytes > 0 && array.n_chunks > (kMax - bytes) / array.chunk_bytes) return kMax;
     bytes += array.n_chunks * array.chunk_bytes;
   }
@@ -61,7 +61,7 @@ struct ChunkCache::State {
   }
 };
 
-ChunkCache::ChunkCache(std::int64_t capacity_bytes, std::vector<ChunkedLayout> arrays)
+ChunkCache::ChunkCache(std::int64_t capacity_bytes, std::vector<CachedArray> arrays)
     : arrays_(std::move(arrays)),
       all_bytes_(bytes_of(arrays_)),
       capacity_bytes_(capacity_bytes),
@@ -88,7 +88,7 @@ std::shared_ptr<InflatedArray> ChunkCache::whole(std::int32_t array) const {
   state.whole.resize(arrays_.size());
   std::shared_ptr<InflatedArray>& whole = state.whole.at(static_cast<std::size_t>(array));
   if (!whole) {
-    const ChunkedLayout& layout = arrays_[static_cast<std::size_t>(array)];
+    const CachedArray& layout = arrays_[static_cast<std::size_t>(array)];
     whole = std::make_shared<InflatedArray>(layout.n_chunks, layout.chunk_bytes);
   }
   return whole;
@@ -167,4 +167,4 @@ std::int64_t ChunkCache::bytes_held() const {
   return bytes;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::chunked

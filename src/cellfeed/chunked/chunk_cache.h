@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "cellfeed/format/h5ad/inflated_array.h"
+#include "cellfeed/chunked/inflated_array.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::chunked {
 
 struct InflatedChunk {
   explicit InflatedChunk(std::size_t n) : bytes(n), size(n) {}
@@ -30,14 +30,14 @@ struct ChunkKey {
 };
 
 // A compressed array; its position among the file's is its number.
-struct ChunkedLayout {
+struct CachedArray {
   std::int64_t n_chunks = 0;
   std::int64_t chunk_bytes = 0;
 };
 
 class ChunkCache {
  public:
-  explicit ChunkCache(std::int64_t capacity_bytes, std::vector<ChunkedLayout> arrays = {});
+  explicit ChunkCache(std::int64_t capacity_bytes, std::vector<CachedArray> arrays = {});
   ~ChunkCache();
   // The array with room for all its chunks; null where the capacity does not hold every array.
   // Whoever has it keeps it, also when the capacity is lowered.
@@ -57,10 +57,10 @@ class ChunkCache {
  private:
   struct State;
   State& state() const;
-  const std::vector<ChunkedLayout> arrays_;
+  const std::vector<CachedArray> arrays_;
   const std::int64_t all_bytes_;  // the largest number where the arrays are not known
   mutable std::atomic<std::int64_t> capacity_bytes_;
   mutable std::atomic<State*> state_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::chunked

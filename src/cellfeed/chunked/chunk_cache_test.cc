@@ -1,5 +1,5 @@
 // ChunkCache and InflatedArray: what is kept, never more than the bytes given, each chunk once.
-#include "cellfeed/format/h5ad/chunk_cache.h"
+#include "cellfeed/chunked/chunk_cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::chunked {
 namespace {
 
 std::shared_ptr<InflatedChunk> chunk_of(const ChunkCache& cache, std::size_t bytes, int value) {
@@ -151,4 +151,4 @@ TEST(ChunkCacheTest, AForkedChildStartsEmptyAndDoesNotWaitForItsParent) {
 }
 
 }  // namespace
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::chunked

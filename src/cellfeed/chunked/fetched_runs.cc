@@ -1,0 +1,181 @@
+#include "cellfeed/chunked/fetched_runs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace cellfeed::chunked {
+namespace {
+
+std::vector<std::int64_t> chunks_of(const ChunkedArray& array, std::span<const EntryRange> ranges) {
+  std::vector<std::int64_t> chunks;
+  for (const EntryRange& range : ranges)
+    array.for_each_part(range, [&](const ChunkPart& part) {
+      if (chunks.empty() || chunks.back() != part.chunk) chunks.push_back(part.chunk);
+    });
+  std::sort(chunks.begin(), chunks.end());
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  return chunks;
+}
+
+}  // namespace
+
+FetchedRuns::FetchedRuns(const ChunkedArray& array, const ChunkCache& cache,
+                         std::span<const EntryRange> ranges)
+    : array_(array), cache_(cache), ranges_(ranges) {
+  if (is_mapped() && array_.contiguous() != nullptr) return;
+  chunks_ = chunks_of(array_, ranges);
+  array_.locate_chunks(chunks_);
+  if (!is_mapped()) whole_ = cache.whole(array_.key());
+}
+
+std::vector<std::size_t> FetchedRuns::slots_to_fill() {
+  std::vector<std::size_t> slots;
+  if (is_mapped()) return slots;
+  for (std::size_t slot = 0; slot < chunks_.size(); ++slot)
+    if (!whole_ || !whole_->has(chunks_[slot])) slots.push_back(slot);
+  if (!whole_ && !slots.empty()) list_users();
+  return slots;
+}
+
+bool FetchedRuns::is_cached(std::size_t slot) const {
+  return !whole_ && cache_.find({array_.key(), chunks_[slot]}) != nullptr;
+}
+
+std::int64_t FetchedRuns::fill(std::size_t slot) {
+  const std::int64_t chunk = chunks_[slot];
+  if (whole_) {
+    const bool is_read =
+        whole_->fill(chunk, [&](std::span<std::byte> out) { array_.inflate(chunk, out); });
+    return is_read ? stored_range(slot).length : 0;
+  }
+  if (!array_.is_written(chunk)) {
+    fill_elements(slot);
+    return 0;
+  }
+  if (const auto cached = cache_.find({array_.key(), chunk})) {
+    copy_elements(slot, *cached);
+    return 0;
+  }
+  auto inflated = cache_.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
+  array_.inflate(chunk, inflated->bytes.span());
+  copy_elements(slot, *inflated);
+  cache_.insert({array_.key(), chunk}, std::move(inflated));
+  return stored_range(slot).length;
+}
+
+void FetchedRuns::append_pieces(std::size_t i, std::vector<RowPiece>& pieces) const {
+  const EntryRange& range = ranges_[i];
+  if (is_mapped()) return array_.append_pieces(range, pieces);
+  if (range.begin >= range.end) return;
+  const std::int64_t width = array_.element_bytes();
+  if (!whole_) {
+    pieces.push_back({kept_.data() + starts_[i] * width, range.end - range.begin});
+    return;
+  }
+  const std::byte* data = whole_->bytes();
+  // Along one dimension chunks follow one another without a gap.
+  if (array_.shape().size() == 1) {
+    pieces.push_back({data + range.begin * width, range.end - range.begin});
+    return;
+  }
+  array_.for_each_part(range, [&](const ChunkPart& part) {
+    pieces.push_back({data + part.chunk * array_.chunk_bytes() + part.first * width, part.length});
+  });
+}
+
+// Calls visit(part of the slot's chunk, where it goes).
+template <typename Visit>
+void FetchedRuns::for_each_use(std::size_t slot, Visit&& visit) {
+  for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
+    const std::size_t i = users_[u];
+    const auto [part, begin] = array_.part_in(ranges_[i], chunks_[slot]);
+    visit(part, kept_.data() + (starts_[i] + begin) * array_.element_bytes());
+  }
+}
+
+void FetchedRuns::copy_elements(std::size_t slot, const InflatedChunk& chunk) {
+  const std::int64_t width = array_.element_bytes();
+  for_each_use(slot, [&](const ChunkPart& part, std::byte* to) {
+    std::memcpy(to, chunk.bytes.data() + part.first * width,
+                static_cast<std::size_t>(part.length * width));
+  });
+}
+
+void FetchedRuns::fill_elements(std::size_t slot) {
+  for_each_use(slot, [&](const ChunkPart& part, std::byte* to) { array_.fill(part.length, to); });
+}
+
+void FetchedRuns::list_users() {
+  starts_.reserve(ranges_.size());
+  std::int64_t total = 0;
+  first_user_.assign(chunks_.size() + 1, 0);
+  // Chunks of one range have numbers that follow one another.
+  const auto for_each_slot = [&](std::size_t i, const auto& visit) {
+    const EntryRange& range = ranges_[i];
+    if (range.begin >= range.end) return;
+    auto slot = static_cast<std::size_t>(
+        std::lower_bound(chunks_.begin(), chunks_.end(), array_.first_chunk(range)) -
+        chunks_.begin());
+    array_.for_each_part(range, [&](const ChunkPart&) { visit(slot++); });
+  };
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    starts_.push_back(total);
+    total += ranges_[i].end - ranges_[i].begin;
+    for_each_slot(i, [&](std::size_t slot) { ++first_user_[slot + 1]; });
+  }
+  for (std::size_t slot = 0; slot < chunks_.size(); ++slot)
+    first_user_[slot + 1] += first_user_[slot];
+  users_.resize(first_user_.back());
+  std::vector<std::size_t> next(first_user_.begin(), first_user_.end() - 1);
+  for (std::size_t i = 0; i < ranges_.size(); ++i)
+    for_each_slot(i, [&](std::size_t slot) { users_[next[slot]++] = i; });
+  kept_.reset(static_cast<std::size_t>(total * array_.element_bytes()));
+}
+
+RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
+                   std::span<const EntryRange> ranges) {
+  RunsPlan plan;
+  if (!array.is_compressed()) return plan;
+  plan.bytes_inflated = std::ssize(chunks_of(array, ranges)) * array.chunk_bytes();
+  if (cache.keeps_whole()) return plan;
+  for (const EntryRange& range : ranges)
+    plan.bytes_held += (range.end - range.begin) * array.element_bytes();
+  return plan;
+}
+
+InflatingTasks::InflatingTasks(std::span<FetchedRuns* const> runs, const io::ReadAhead* ahead) {
+  for (FetchedRuns* array : runs)
+    for (const std::size_t slot : array->slots_to_fill()) tasks_.emplace_back(array, slot);
+  if (ahead == nullptr || tasks_.empty()) return;
+  ahead->ask(size(), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+    const auto& [array, slot] = tasks_[i];
+    if (!array->is_cached(slot)) ranges.push_back(array->stored_range(slot));
+  });
+}
+
+void InflatingTasks::run(std::int64_t task) {
+  const auto& [array, slot] = tasks_[task];
+  bytes_read_ += array->fill(slot);
+}
+
+std::int64_t read_runs_ahead(std::span<FetchedRuns* const> runs, std::int64_t n_ranges,
+                             const io::ReadAhead& ahead, std::span<const std::byte> map) {
+  std::vector<const FetchedRuns*> mapped;
+  for (const FetchedRuns* array : runs)
+    if (array->is_mapped()) mapped.push_back(array);
+  if (mapped.empty() || n_ranges == 0) return 0;
+  std::vector<RowPiece> pieces;
+  // Item i is range i of the first array, then of the second.
+  return ahead.ask(n_ranges * std::ssize(mapped), [&](std::int64_t item,
+                                                      std::vector<io::ByteRange>& ranges) {
+    const FetchedRuns& array = *mapped[item / n_ranges];
+    pieces.clear();
+    array.append_pieces(static_cast<std::size_t>(item % n_ranges), pieces);
+    for (const RowPiece& piece : pieces)
+      if (piece.data >= map.data() && piece.data < map.data() + map.size())
+        ranges.push_back({piece.data - map.data(), piece.length * array.array().element_bytes()});
+  });
+}
+
+}  // namespace cellfeed::chunked
