@@ -14,6 +14,7 @@ CSR_FILES = [
     "anndata/derived_mix_sc_celseq2_5cl_p1.h5ad",
     "anndata/derived_mix_sc_dropseq.h5ad",
     "anndata/derived_placenta_visium_csr.h5ad",
+    "anndata/kang_ifnb_valid_anndata06.h5ad",
     "anndata/pbmc-small-x-csr.h5ad",
     "anndata/pbmc68k_reduced_v08.h5ad",
     "anndata/sciplex3.h5ad",
@@ -23,7 +24,6 @@ CSR_FILES = [
 ]
 OTHER_FILES = [
     "anndata/derived_placenta_visium_csc.h5ad",
-    "anndata/kang_ifnb_valid_anndata06.h5ad",
     "anndata/pbmc-small-x-csc.h5ad",
     "anndata/pbmc-small-x-dense.h5ad",
     "anndata/pbmc_10k_protein_v3_dense_lzf.h5ad",
@@ -37,15 +37,16 @@ def read_anndata(path) -> anndata.AnnData:
 
 
 def csr_layers(path) -> list[str]:
-    """Names of the matrices that are stored as CSR in today's encoding."""
+    """Names of the matrices that are stored as CSR, in today's encoding or that of anndata 0.6."""
     with h5py.File(path) as file:
-        names = ["X", "raw/X", *(f"layers/{name}" for name in file.get("layers", ()))]
-        return [
-            name
-            for name in names
-            if name in file
-            and file[name].attrs.get("encoding-type") in ("csr_matrix", b"csr_matrix")
-        ]
+        paths = {"X": "X", "raw/X": "raw.X" if "raw.X" in file else "raw/X"}
+        paths |= {f"layers/{name}": f"layers/{name}" for name in file.get("layers", ())}
+        return [name for name, path in paths.items() if path in file and is_csr(file[path])]
+
+
+def is_csr(group) -> bool:
+    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format"))
+    return encoding in ("csr_matrix", b"csr_matrix", "csr", b"csr")
 
 
 def matrix_of(adata: anndata.AnnData, layer: str) -> scipy.sparse.csr_matrix:

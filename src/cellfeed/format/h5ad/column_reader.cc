@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/h5ad/legacy_categories.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -57,6 +57,8 @@ std::shared_ptr<arrow::Array> make_indices(const arrow::Array& codes, std::int64
       return checked_codes<arrow::UInt16Type, arrow::Int32Type>(codes, n, row, path, name);
     case arrow::Type::UINT32:
       return checked_codes<arrow::UInt32Type, arrow::Int64Type>(codes, n, row, path, name);
+    case arrow::Type::UINT64:
+      return checked_codes<arrow::UInt64Type, arrow::Int64Type>(codes, n, row, path, name);
     default:
       throw_error(ErrorKind::kCorruptData, path, "categorical codes must be integers: '{}'", name);
   }
@@ -67,21 +69,17 @@ bool is_ordered(const hdf5::Object& object) {
   return ordered && ordered->size() == 1 && ordered->front() != 0;
 }
 
-std::int64_t length_of(const hdf5::Dataset& dataset) {
-  // Above 2^63 it is no row count of anything, and turns negative.
-  return dataset.shape().empty() ? 0 : static_cast<std::int64_t>(dataset.shape()[0]);
-}
-
 }  // namespace
 
-ColumnReader::ColumnReader(const hdf5::File& file, std::string name, std::string legacy_categories)
+ColumnReader::ColumnReader(const hdf5::File& file, std::string name,
+                           const std::string& categories_group)
     : file_(file), name_(std::move(name)) {
   const auto object = file_.find(name_);
   if (!object)
     throw_error(ErrorKind::kCorruptData, file_.path(), "a listed column is not there: '{}'", name_);
   switch (object->kind()) {
     case hdf5::ObjectKind::kDataset:
-      open_dataset(object->dataset(), legacy_categories);
+      open_dataset(object->dataset(), categories_group);
       return;
     case hdf5::ObjectKind::kGroup:
       open_group(object->group());
@@ -92,20 +90,21 @@ ColumnReader::ColumnReader(const hdf5::File& file, std::string name, std::string
   }
 }
 
-void ColumnReader::open_dataset(const hdf5::Dataset& dataset,
-                                const std::string& legacy_categories) {
-  values_ = dataset;
-  length_ = length_of(dataset);
-  if (dataset.attribute("categories") == nullptr) return;
-  const auto categories = legacy_categories.empty() ? std::nullopt : file_.find(legacy_categories);
-  if (!categories || categories->kind() != hdf5::ObjectKind::kDataset)
-    throw_error(
-        ErrorKind::kUnsupported, file_.path(),
-        "the categories of this column are kept in a way that is not readable; write the file "
-        "again with anndata 0.8 or later: '{}'",
-        name_);
+ColumnReader::ColumnReader(const hdf5::File& file, StoredColumn column,
+                           const std::optional<hdf5::Dataset>& categories)
+    : file_(file), name_(column.name), length_(column.length()), values_(std::move(column)) {
+  if (!categories) return;
   kind_ = Kind::kCategorical;
-  categories_ = read_values(categories->dataset(), 0, length_of(categories->dataset()));
+  categories_ = read_all_values(column_of(*categories));
+}
+
+void ColumnReader::open_dataset(const hdf5::Dataset& dataset, const std::string& categories_group) {
+  values_ = column_of(dataset);
+  length_ = values_->length();
+  const auto categories = referred_categories(file_, dataset, categories_group);
+  if (!categories) return;
+  kind_ = Kind::kCategorical;
+  categories_ = read_all_values(column_of(*categories));
   ordered_ = is_ordered(*categories);
 }
 
@@ -133,14 +132,14 @@ void ColumnReader::open_group(const hdf5::Group& group) {
         "a column of this encoding is not readable; drop it and write the file again: '{}' is '{}'",
         name_, encoding);
   }
-  length_ = length_of(*values_);
+  length_ = values_->length();
 }
 
-hdf5::Dataset ColumnReader::member(const hdf5::Group& group, const std::string& name) const {
+StoredColumn ColumnReader::member(const hdf5::Group& group, const std::string& name) const {
   const auto object = group.find(name);
   if (!object || object->kind() != hdf5::ObjectKind::kDataset)
     throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}/{}'", name_, name);
-  return object->dataset();
+  return column_of(object->dataset());
 }
 
 std::shared_ptr<arrow::Array> ColumnReader::read(std::int64_t begin, std::int64_t end) const {

@@ -1,9 +1,10 @@
-// Plain HDF5 datasets as Arrow arrays.
+// Datasets and members of compound ones as Arrow arrays.
 #include "cellfeed/format/h5ad/column_values.h"
 
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "cellfeed/base/error.h"
@@ -22,33 +23,76 @@ constexpr std::uint64_t kAlwaysReadBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kMostExpansion = 2048;
 
 struct Column {
-  const hdf5::Dataset& dataset;
+  const StoredColumn& stored;
   hdf5::DatasetBytes bytes;
 
-  const std::string& path() const { return dataset.bytes().path(); }
+  const std::string& path() const { return stored.dataset.bytes().path(); }
 };
 
 void check_size(const Column& column, std::int64_t n) {
-  const auto width = column.dataset.datatype().size;
+  const auto width = column.bytes.element_bytes();
   const std::uint64_t most =
-      std::max(kAlwaysReadBytes, kMostExpansion * column.dataset.bytes().size());
+      std::max(kAlwaysReadBytes, kMostExpansion * column.stored.dataset.bytes().size());
   if (static_cast<std::uint64_t>(n) > most / width)
     throw_error(ErrorKind::kCorruptData, column.path(),
                 "a column has more bytes than a file of this size can hold: '{}': {} rows of {} "
                 "bytes",
-                column.dataset.path(), n, width);
+                column.stored.name, n, width);
 }
 
-void read_bytes(const Column& column, std::int64_t begin, std::int64_t end,
-                std::span<std::byte> out) {
+// Rows that are read at once: whole chunks, within some memory beside the result.
+std::int64_t piece_rows(const hdf5::Dataset& dataset) {
+  constexpr std::int64_t kUsualRows = 16384;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{32} << 20;
+  const std::uint64_t most = std::max<std::uint64_t>(kMostBytes / dataset.datatype().size, 1);
+  std::uint64_t rows = kUsualRows;
+  if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&dataset.layout())) {
+    const std::uint64_t chunk = chunked->chunk_shape[0];
+    rows = std::max(rows / chunk, std::uint64_t{1}) * chunk;
+  }
+  return static_cast<std::int64_t>(std::min(rows, most));
+}
+
+// Calls visit(begin, end) for pieces of [begin, end), which begin where chunks do.
+template <typename Visit>
+void for_each_piece(const hdf5::Dataset& dataset, std::int64_t begin, std::int64_t end,
+                    const Visit& visit) {
+  const std::int64_t step = piece_rows(dataset);
+  while (begin < end) {
+    const std::int64_t stop = std::min(end, (begin / step + 1) * step);
+    visit(begin, stop);
+    begin = stop;
+  }
+}
+
+void read_elements(const Column& column, std::int64_t begin, std::int64_t end,
+                   std::span<std::byte> out) {
   if (begin == end) return;
+  if (column.bytes.shape().empty()) return column.bytes.read({{}, {}}, out);
   column.bytes.read(
       {{static_cast<std::uint64_t>(begin)}, {static_cast<std::uint64_t>(end - begin)}}, out);
 }
 
+void read_bytes(const Column& column, std::int64_t begin, std::int64_t end,
+                std::span<std::byte> out) {
+  const auto element = static_cast<std::size_t>(column.bytes.element_bytes());
+  const auto width = static_cast<std::size_t>(column.stored.type.size);
+  if (width == element) return read_elements(column, begin, end, out);
+  std::vector<std::byte> elements;
+  std::byte* to = out.data();
+  for_each_piece(column.stored.dataset, begin, end, [&](std::int64_t from, std::int64_t stop) {
+    elements.resize(static_cast<std::size_t>(stop - from) * element);
+    read_elements(column, from, stop, elements);
+    for (std::size_t at = column.stored.offset; at < elements.size(); at += element) {
+      std::memcpy(to, elements.data() + at, width);
+      to += width;
+    }
+  });
+}
+
 std::vector<std::byte> read_bytes(const Column& column, std::int64_t begin, std::int64_t end) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(end - begin) *
-                               static_cast<std::size_t>(column.dataset.datatype().size));
+                               static_cast<std::size_t>(column.stored.type.size));
   read_bytes(column, begin, end, bytes);
   return bytes;
 }
@@ -62,7 +106,7 @@ std::shared_ptr<arrow::Array> read_numbers(const Column& column, std::int64_t be
   const std::span out(reinterpret_cast<std::byte*>((*buffer)->mutable_data()),
                       static_cast<std::size_t>((*buffer)->size()));
   read_bytes(column, begin, end, out);
-  hdf5::to_native_order(column.dataset.datatype(), out);
+  hdf5::to_native_order(column.stored.type, out);
   return std::make_shared<typename arrow::TypeTraits<ArrowType>::ArrayType>(
       end - begin, std::shared_ptr<arrow::Buffer>(std::move(*buffer)));
 }
@@ -70,7 +114,7 @@ std::shared_ptr<arrow::Array> read_numbers(const Column& column, std::int64_t be
 std::shared_ptr<arrow::Array> read_halves(const Column& column, std::int64_t begin,
                                           std::int64_t end) {
   std::vector<std::byte> halves = read_bytes(column, begin, end);
-  hdf5::to_native_order(column.dataset.datatype(), halves);
+  hdf5::to_native_order(column.stored.type, halves);
   std::vector<float> values(static_cast<std::size_t>(end - begin));
   hdf5::widen_float16(halves, values);
   arrow::FloatBuilder builder;
@@ -82,8 +126,8 @@ std::shared_ptr<arrow::Array> read_halves(const Column& column, std::int64_t beg
 
 std::shared_ptr<arrow::Array> read_integers(const Column& column, std::int64_t begin,
                                             std::int64_t end) {
-  const bool is_signed = column.dataset.datatype().is_signed;
-  switch (column.dataset.datatype().size) {
+  const bool is_signed = column.stored.type.is_signed;
+  switch (column.stored.type.size) {
     case 1:
       return is_signed ? read_numbers<arrow::Int8Type>(column, begin, end)
                        : read_numbers<arrow::UInt8Type>(column, begin, end);
@@ -111,32 +155,15 @@ std::shared_ptr<arrow::Array> read_booleans(const Column& column, std::int64_t b
   return array;
 }
 
-// Rows that are read at once: whole chunks, within some memory beside the result.
-std::int64_t piece_rows(const hdf5::Dataset& dataset) {
-  constexpr std::int64_t kUsualRows = 16384;
-  constexpr std::uint64_t kMostBytes = std::uint64_t{32} << 20;
-  const std::uint64_t most = std::max<std::uint64_t>(kMostBytes / dataset.datatype().size, 1);
-  std::uint64_t rows = kUsualRows;
-  if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&dataset.layout())) {
-    const std::uint64_t chunk = chunked->chunk_shape[0];
-    rows = std::max(rows / chunk, std::uint64_t{1}) * chunk;
-  }
-  return static_cast<std::int64_t>(std::min(rows, most));
-}
-
 std::shared_ptr<arrow::Array> read_strings(const Column& column, std::int64_t begin,
                                            std::int64_t end) {
-  const std::int64_t step = piece_rows(column.dataset);
   arrow::StringBuilder builder;
-  for (std::int64_t at = begin; at < end;) {
-    // Pieces begin where chunks do.
-    const std::int64_t stop = std::min(end, (at / step + 1) * step);
+  for_each_piece(column.stored.dataset, begin, end, [&](std::int64_t from, std::int64_t stop) {
     hdf5::Texts texts;
-    hdf5::append_texts(column.dataset.bytes(), column.dataset.datatype(),
-                       read_bytes(column, at, stop), texts);
+    hdf5::append_texts(column.stored.dataset.bytes(), column.stored.type,
+                       read_bytes(column, from, stop), texts);
     for (std::int64_t i = 0; i < texts.size(); ++i) check_arrow(builder.Append(texts[i]));
-    at = stop;
-  }
+  });
   std::shared_ptr<arrow::Array> array;
   check_arrow(builder.Finish(&array));
   return array;
@@ -145,7 +172,7 @@ std::shared_ptr<arrow::Array> read_strings(const Column& column, std::int64_t be
 // Null where the type has no Arrow counterpart.
 std::shared_ptr<arrow::Array> read_typed(const Column& column, std::int64_t begin,
                                          std::int64_t end) {
-  const hdf5::Datatype& type = column.dataset.datatype();
+  const hdf5::Datatype& type = column.stored.type;
   if (hdf5::holds_texts(type)) return read_strings(column, begin, end);
   if (type.is_boolean()) return read_booleans(column, begin, end);
   if (!type.is_standard) return nullptr;
@@ -167,27 +194,58 @@ void check_arrow(const arrow::Status& status) {
   if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString());
 }
 
-std::shared_ptr<arrow::Array> read_values(const hdf5::Dataset& dataset, std::int64_t begin,
-                                          std::int64_t end) {
-  const std::string& path = dataset.bytes().path();
-  const auto& shape = dataset.shape();
-  if (shape.size() != 1)
-    throw_error(ErrorKind::kUnsupported, path,
-                "a column must have one dimension: '{}' has {}; drop it and write the file again",
-                dataset.path(), shape.size());
-  if (begin < 0 || begin > end || static_cast<std::uint64_t>(end) > shape[0])
-    throw_error(ErrorKind::kCorruptData, path,
-                "a column is too short: '{}' has {} rows, expected {}", dataset.path(), shape[0],
-                end);
-  const Column column{dataset, hdf5::DatasetBytes(dataset)};
+std::int64_t StoredColumn::length() const {
+  // Above 2^63 it is no row count of anything, and turns negative.
+  return dataset.shape().empty() ? 0 : static_cast<std::int64_t>(dataset.shape()[0]);
+}
+
+StoredColumn column_of(const hdf5::Dataset& dataset) {
+  return {.name = dataset.path(), .dataset = dataset, .type = dataset.datatype()};
+}
+
+StoredColumn column_of(const hdf5::Dataset& table, std::size_t member) {
+  const hdf5::Datatype::Member& found = table.datatype().members[member];
+  return {.name = table.path() + "/" + found.name,
+          .dataset = table,
+          .type = *found.type,
+          .offset = found.offset};
+}
+
+namespace {
+
+std::shared_ptr<arrow::Array> read_checked(const StoredColumn& stored, std::int64_t begin,
+                                           std::int64_t end) {
+  const Column column{stored, hdf5::DatasetBytes(stored.dataset)};
   check_size(column, end - begin);
   auto array = read_typed(column, begin, end);
   if (!array)
-    throw_error(ErrorKind::kUnsupported, path,
+    throw_error(ErrorKind::kUnsupported, column.path(),
                 "a column of this HDF5 type is not readable; drop it and write the file again: "
                 "'{}' is of type {}",
-                dataset.path(), dataset.datatype().description());
+                stored.name, stored.type.description());
   return array;
+}
+
+}  // namespace
+
+std::shared_ptr<arrow::Array> read_values(const StoredColumn& column, std::int64_t begin,
+                                          std::int64_t end) {
+  const std::string& path = column.dataset.bytes().path();
+  const auto& shape = column.dataset.shape();
+  if (shape.size() != 1)
+    throw_error(ErrorKind::kUnsupported, path,
+                "a column must have one dimension: '{}' has {}; drop it and write the file again",
+                column.name, shape.size());
+  if (begin < 0 || begin > end || static_cast<std::uint64_t>(end) > shape[0])
+    throw_error(ErrorKind::kCorruptData, path,
+                "a column is too short: '{}' has {} rows, expected {}", column.name, shape[0], end);
+  return read_checked(column, begin, end);
+}
+
+std::shared_ptr<arrow::Array> read_all_values(const StoredColumn& column) {
+  if (column.dataset.space().kind == hdf5::Dataspace::Kind::kScalar)
+    return read_checked(column, 0, 1);
+  return read_values(column, 0, column.length());
 }
 
 }  // namespace cellfeed::format::h5ad

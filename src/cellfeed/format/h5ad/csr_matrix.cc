@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -11,8 +12,18 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
+constexpr char kRawPath[] = "raw/X";
+constexpr char kLegacyRawPath[] = "raw.X";
+
+// "csr_matrix" or "csc_matrix", also of groups that anndata 0.5 and 0.6 wrote.
+std::string sparse_encoding(const hdf5::Object& group) {
+  if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
+  const auto format = group.text_attribute("h5sparse_format");
+  return format ? *format + "_matrix" : "(none)";
+}
+
 void check_encoding(const H5File& file, const hdf5::Object& group, const std::string& layer) {
-  const auto encoding = group.text_attribute("encoding-type");
+  const std::string encoding = sparse_encoding(group);
   if (encoding == "csr_matrix") return;
   if (encoding == "csc_matrix")
     throw_error(
@@ -20,27 +31,22 @@ void check_encoding(const H5File& file, const hdf5::Object& group, const std::st
         "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
         "adata.X = adata.X.tocsr(); adata.write_h5ad(...)",
         layer);
-  if (!encoding && group.attribute("h5sparse_format") != nullptr)
-    throw_error(ErrorKind::kUnsupported, file.path(),
-                "'{}' has the sparse layout of anndata 0.6 or earlier (h5sparse_format); read the "
-                "file with "
-                "anndata and write it again (adata.write_h5ad)",
-                layer);
   throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'",
-              layer, encoding.value_or("(none)"));
+              layer, encoding);
 }
 
 std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::string& layer) {
   const auto group = file.hdf5().find(layer);
   if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
   check_encoding(file, *group, layer);
-  const auto shape = group->integers_attribute("shape");
+  const char* name = group->attribute("shape") == nullptr ? "h5sparse_shape" : "shape";
+  const auto shape = group->integers_attribute(name);
   if (!shape)
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "the attribute 'shape' is missing or not of integers: '{}'", layer);
   if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
     throw_error(ErrorKind::kCorruptData, file.path(),
-                "the attribute 'shape' must be two non-negative numbers: '{}': {}", layer,
+                "the attribute '{}' must be two non-negative numbers: '{}': {}", name, layer,
                 fmt::join(*shape, ", "));
   return {(*shape)[0], (*shape)[1]};
 }
@@ -54,14 +60,21 @@ bool is_10x_file(const H5File& file) {
   return false;
 }
 
+// anndata writes "null" where there is none.
 bool is_matrix(const H5File& file, const std::string& name) {
-  return file.hdf5().find(name).has_value();
+  const auto object = file.hdf5().find(name);
+  return object && object->text_attribute("encoding-type") != "null";
+}
+
+// anndata 0.5 and 0.6 name it "raw.X".
+std::string path_of_raw(const H5File& file) {
+  return !is_matrix(file, kRawPath) && is_matrix(file, kLegacyRawPath) ? kLegacyRawPath : kRawPath;
 }
 
 std::vector<std::string> list_layers(const H5File& file) {
   std::vector<std::string> names;
-  for (const char* name : {"X", "raw/X"})
-    if (is_matrix(file, name)) names.push_back(name);
+  if (is_matrix(file, "X")) names.push_back("X");
+  if (is_matrix(file, path_of_raw(file))) names.push_back(kRawPath);
   const auto layers = file.hdf5().find("layers");
   if (layers && layers->kind() == hdf5::ObjectKind::kGroup)
     for (const std::string& name : layers->group().member_names())
@@ -72,8 +85,11 @@ std::vector<std::string> list_layers(const H5File& file) {
 }  // namespace
 
 std::string find_layer(const H5File& file, const std::string& layer) {
-  std::string name = layer == "raw" ? "raw/X" : layer;
-  if (name != "X" && name != "raw/X" && !name.starts_with("layers/")) name = "layers/" + name;
+  std::string name = layer;
+  if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
+    name = path_of_raw(file);
+  else if (layer != "X" && !layer.starts_with("layers/"))
+    name = "layers/" + layer;
   if (is_matrix(file, name)) return name;
   if (is_10x_file(file))
     throw Error(ErrorKind::kUnsupported,
@@ -95,6 +111,13 @@ std::string find_layer(const H5File& file, const std::string& layer) {
       known_name = known_name.substr(7);
   throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'{}", layer,
               suggestion(layer, known));
+}
+
+std::string layer_name(const std::string& path) { return path == kLegacyRawPath ? kRawPath : path; }
+
+std::string var_path(const std::string& path) {
+  if (path == kRawPath) return "raw/var";
+  return path == kLegacyRawPath ? "raw.var" : "var";
 }
 
 CsrMatrix::CsrMatrix(const H5File& file, std::string layer)

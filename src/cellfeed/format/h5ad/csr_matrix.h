@@ -47,5 +47,8 @@ class CsrMatrix {
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
 // what kind of file this is when there is no matrix at all.
 std::string find_layer(const H5File& file, const std::string& layer);
+// What users call the matrix at a path, and where its genes are described.
+std::string layer_name(const std::string& path);
+std::string var_path(const std::string& path);
 
 }  // namespace cellfeed::format::h5ad

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/h5ad/legacy_categories.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -49,15 +49,17 @@ std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& ar
 Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
     : file_(std::move(file)), name_(std::move(name)), n_rows_(n_rows) {
   const auto object = file_.find(name_);
-  if (object && object->kind() == hdf5::ObjectKind::kDataset)
-    throw_error(ErrorKind::kUnsupported, file_.path(),
-                "'{}' is a compound table of anndata 0.6 or earlier; read the file with anndata "
-                "and write it again (adata.write_h5ad)",
-                name_);
-  if (!object || object->kind() != hdf5::ObjectKind::kGroup)
+  if (!object || object->kind() == hdf5::ObjectKind::kDatatype)
     throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
                 name_);
-  const hdf5::Group group = object->group();
+  if (object->kind() == hdf5::ObjectKind::kGroup)
+    open_group(object->group());
+  else
+    open_table(object->dataset());
+  if (has_index_) check_length();
+}
+
+void Dataframe::open_group(const hdf5::Group& group) {
   const std::vector<std::string> members = group.member_names();
   const auto is_member = [&](const std::string& member) {
     return std::find(members.begin(), members.end(), member) != members.end();
@@ -70,15 +72,29 @@ Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
     for (const std::string& member : members)
       if (member != index_name_ && member != kLegacyCategories) columns_.push_back(member);
   }
-  if (!has_index_) {
-    // Cells may go by their number; genes without names could not be joined with those of any other
-    // file.
-    if (name_ == "obs") return;
+  // Cells may go by their number; genes without names could not be joined with those of any other
+  // file.
+  if (!has_index_ && name_ != "obs")
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "the genes have no names: '{}' lacks its index '{}'; set adata.var_names and write "
                 "the file again",
                 name_, index_name_);
-  }
+}
+
+void Dataframe::open_table(const hdf5::Dataset& table) {
+  const hdf5::Datatype& type = table.datatype();
+  if (type.type_class != hdf5::TypeClass::kCompound || type.members.empty() ||
+      table.shape().size() != 1)
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "not an AnnData file: '{}' is neither a group nor a table, but of type {}", name_,
+                type.description());
+  table_ = table;
+  has_index_ = true;
+  index_name_ = type.members.front().name;
+  for (std::size_t i = 1; i < type.members.size(); ++i) columns_.push_back(type.members[i].name);
+}
+
+void Dataframe::check_length() const {
   const std::int64_t length = reader(index_name_).length();
   if (length != n_rows_)
     throw_error(ErrorKind::kCorruptData, file_.path(),
@@ -86,13 +102,30 @@ Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
                 n_rows_);
 }
 
+std::unique_ptr<ColumnReader> Dataframe::make_reader(const std::string& column) const {
+  if (table_) return make_member_reader(column);
+  return std::make_unique<ColumnReader>(file_, name_ + "/" + column,
+                                        name_ + "/" + kLegacyCategories);
+}
+
+std::unique_ptr<ColumnReader> Dataframe::make_member_reader(const std::string& column) const {
+  const auto& members = table_->datatype().members;
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const auto& member) { return member.name == column; });
+  StoredColumn stored = column_of(*table_, static_cast<std::size_t>(found - members.begin()));
+  // anndata leaves the codes of raw as they are.
+  const bool may_be_coded = found != members.begin() && (name_ == "obs" || name_ == "var");
+  const auto obs = may_be_coded ? file_.find("obs") : std::nullopt;
+  const auto categories = obs && obs->kind() == hdf5::ObjectKind::kDataset
+                              ? categories_in_uns(file_, column, stored)
+                              : std::nullopt;
+  return std::make_unique<ColumnReader>(file_, std::move(stored), categories);
+}
+
 const ColumnReader& Dataframe::reader(const std::string& column) const {
   const std::lock_guard lock(readers_mutex_);
   auto& slot = readers_[column];
-  if (!slot) {
-    const std::string legacy = name_ + "/" + kLegacyCategories + "/" + column;
-    slot = std::make_unique<ColumnReader>(file_, name_ + "/" + column, legacy);
-  }
+  if (!slot) slot = make_reader(column);
   return *slot;
 }
 

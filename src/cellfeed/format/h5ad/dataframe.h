@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace cellfeed::format::h5ad {
 
 class Dataframe {
  public:
-  // name: "obs", "var" or "raw/var". n_rows: what the matrix says. Throws kUnsupported for the
-  // compound tables of anndata 0.6, kCorruptData when the index has another length.
+  // name: "obs", "var", "raw/var" or "raw.var". n_rows: what the matrix says. Throws kCorruptData
+  // when the index has another length.
   Dataframe(hdf5::File file, std::string name, std::int64_t n_rows);
 
   const std::string& name() const { return name_; }
@@ -34,11 +35,18 @@ class Dataframe {
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
 
  private:
+  void open_group(const hdf5::Group& group);
+  // The compound tables of anndata 0.5 and 0.6.
+  void open_table(const hdf5::Dataset& table);
+  void check_length() const;
+  std::unique_ptr<ColumnReader> make_reader(const std::string& column) const;
+  std::unique_ptr<ColumnReader> make_member_reader(const std::string& column) const;
   const ColumnReader& reader(const std::string& column) const;
 
   const hdf5::File file_;
   std::string name_;
   std::int64_t n_rows_;
+  std::optional<hdf5::Dataset> table_;  // none where the columns are members of a group
   std::string index_name_;
   bool has_index_ = false;
   std::vector<std::string> columns_;

@@ -48,6 +48,7 @@ class H5adStore final : public RowStore {
   void read_genes();
 
   std::unique_ptr<H5File> file_;
+  const std::string path_of_layer_;
   CsrMatrix matrix_;
   chunked::ChunkCache cache_;
   Dataframe obs_;
@@ -68,10 +69,11 @@ std::vector<chunked::CachedArray> layouts_of(const CsrMatrix& matrix) {
 H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
                      std::int64_t cache_bytes)
     : file_(std::move(file)),
+      path_of_layer_(layer),
       matrix_(*file_, layer),
       cache_(cache_bytes, layouts_of(matrix_)),
       obs_(file_->hdf5(), "obs", matrix_.n_rows()),
-      var_(file_->hdf5(), layer == "raw/X" ? "raw/var" : "var", matrix_.n_cols()) {
+      var_(file_->hdf5(), var_path(layer), matrix_.n_cols()) {
   describe(layer);
   read_genes();
 }
@@ -80,7 +82,7 @@ void H5adStore::describe(const std::string& layer) {
   const StoredArray& data = matrix_.data();
   info_ = {.path = file_->path(),
            .format = "h5ad",
-           .layer = layer,
+           .layer = layer_name(layer),
            .n_rows = matrix_.n_rows(),
            .n_cols = matrix_.n_cols(),
            .nnz = matrix_.nnz(),
@@ -129,7 +131,7 @@ std::shared_ptr<arrow::Table> H5adStore::read_obs(std::int64_t begin, std::int64
 // Threads that ask at once find the same number.
 std::uint64_t H5adStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  const std::array<std::string, 3> groups{info_.layer, "obs", var_.name()};
+  const std::array<std::string, 3> groups{path_of_layer_, "obs", var_.name()};
   const std::array<std::uint64_t, 2> parts{content_fingerprint(*file_, groups),
                                            XXH3_64bits(info_.layer.data(), info_.layer.size())};
   const std::uint64_t hash = std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
