@@ -60,8 +60,8 @@ class ShardingResult:
         Genes of the vocabulary that no input has: empty columns.
     n_genes_left_out
         Genes of one input, the one with most of them, that ``join="inner"`` or ``gene_vocab``
-        keeps out of the shards. The total of a cell that ``NormalizeTotal`` takes of the shards
-        is without them.
+        keeps out of the shards. Each cell's total over all of them is kept, for
+        ``NormalizeTotal``.
     bytes
         Size of the directory's files.
     seconds, cells_per_second
@@ -197,11 +197,9 @@ def convert_to_shards(
         )
     report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
     if result["n_genes_left_out"]:
-        # Who gives a vocabulary has chosen the genes.
-        _log.log(
-            logging.WARNING if gene_vocab is None else logging.INFO,
-            "up to %d genes of a file are left out of the shards, so that NormalizeTotal over them "
-            "counts the genes that are kept; join='outer' keeps all",
+        _log.info(
+            "up to %d genes of a file are left out of the shards, which keep each cell's total "
+            "over all of them for NormalizeTotal; join='outer' keeps all genes",
             result["n_genes_left_out"],
         )
     return ShardingResult(path=directory, **result)

@@ -59,7 +59,8 @@ class NormalizeTotal(Transform):
 
     ``value * target_sum / library_size``; the library size is the sum over **all** genes of the
     file, also those that a selection (before or after it) or an inner join drops, of the values as
-    the transforms before this one left them. Cells without counts stay as they are.
+    the transforms before this one left them. Cells without counts stay as they are. Over shards
+    that were made without some genes no other transform of values may come before it.
 
     Parameters
     ----------

@@ -77,8 +77,8 @@ class ShardDirectory:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.manifest = json.loads((self.path / "shard_metadata.json").read_text())
-        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 2):
-            raise ValueError("not a shard directory of version 2")
+        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 3):
+            raise ValueError("not a shard directory of version 3")
         self.genes = pq.read_table(self.path / self.manifest["genes"]["file"])
         self.first_cells = [shard["first_cell"] for shard in self.manifest["shards"]]
         self._open = {}
@@ -132,12 +132,22 @@ class ShardDirectory:
     def fixed_obs(self, cell):
         """Return the fixed-width columns of one cell: from the mapped Arrow file."""
         row, batch, *_ = self._shard(cell)
-        values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
-        for field in batch.schema:
+        names = batch.schema.names[:-1] if self.manifest["library_sizes"] else batch.schema.names
+        values = {name: batch.column(name)[row].as_py() for name in names}
+        for field in map(batch.schema.field, names):
             stored_as = (field.metadata or {}).get(b"cellfeed.dtype")
             if stored_as == b"bool" and values[field.name] is not None:
                 values[field.name] = bool(values[field.name])
         return values
+
+    def total(self, cell):
+        """Return the total of a cell over all genes of its source, also those left out."""
+        if not self.manifest["library_sizes"]:
+            return float(np.sum(self.row(cell)[1], dtype=float))
+        row, batch, *_ = self._shard(cell)
+        if batch.schema.names[-1] != "_library_size":
+            raise ValueError(f"cell {cell} has no library size")
+        return batch.column("_library_size")[row].as_py()
 
 
 def main():

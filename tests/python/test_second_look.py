@@ -80,7 +80,7 @@ def test_genes_that_shards_leave_out_are_said(tmp_path, caplog):
     for name, genes in (("0", "abx"), ("1", "aby")):
         small(genes=tuple(genes)).write_h5ad(tmp_path / f"{name}.h5ad")
     paths = sorted(tmp_path.glob("*.h5ad"))
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         inner = cf.convert_to_shards(paths, tmp_path / "inner", join="inner")
     assert inner.n_genes_left_out == 1
     assert "1 genes of a file are left out" in caplog.text

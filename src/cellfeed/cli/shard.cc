@@ -47,8 +47,8 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
                         grouped(r.not_finite));
   if (r.n_genes_left_out > 0)
     text += fmt::format(
-        "up to {} genes of an input are left out, so that totals of cells are without them; "
-        "--join outer keeps all\n",
+        "up to {} genes of an input are left out, and each cell's total over all of them is kept; "
+        "--join outer keeps all genes\n",
         grouped(r.n_genes_left_out));
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),

@@ -11,7 +11,7 @@ namespace cellfeed::convert {
 namespace shard = format::shard;
 
 CellEncoder::CellEncoder(const Sources& sources, shard::Layout layout, DType value_dtype)
-    : sources_(sources), layout_(layout), value_dtype_(value_dtype) {
+    : sources_(sources), library_sizes_(sources), layout_(layout), value_dtype_(value_dtype) {
   place_genes();
 }
 
@@ -66,6 +66,7 @@ shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std:
   const auto& store = sources_.store(source);
   const auto piece = pieces_.acquire();
   read_rows(store, rows, *piece);
+  auto library_sizes = library_sizes_.of(source, rows, *piece);
   if (const auto& positions = positions_[source])
     renumber_columns(*piece, *positions, sources_.genes().size());
   shard::CsrSlice slice;
@@ -78,7 +79,9 @@ shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std:
   encoding.n_genes = sources_.genes().size();
   encoding.value_dtype = value_dtype_;
   try {
-    return shard::encode_rows(slice, encoding);
+    auto encoded = shard::encode_rows(slice, encoding);
+    encoded.row_library_sizes = std::move(library_sizes);
+    return encoded;
   } catch (const Error& error) {
     throw Error(error.kind(),
                 fmt::format("in the piece that begins with row {}: {}", rows.front(), error.what()),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/convert/library_sizes.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/format/shard/encoded_rows.h"
@@ -28,6 +29,7 @@ class CellEncoder {
   format::shard::Layout layout() const { return layout_; }
   // Of a dense row; 0 where rows are packed.
   std::int64_t dense_row_bytes() const;
+  bool keeps_library_sizes() const { return library_sizes_.are_kept(); }
   // Of the source that loses most: columns that no shard has.
   std::int64_t n_genes_left_out() const;
 
@@ -38,6 +40,7 @@ class CellEncoder {
   void place_genes();
 
   const Sources& sources_;
+  LibrarySizes library_sizes_;
   format::shard::Layout layout_;
   DType value_dtype_;
   std::vector<std::int64_t> gene_order_;

@@ -23,6 +23,7 @@ struct RowHeader {
   std::uint32_t length = 0;
   std::uint32_t nnz = 0;
   std::uint32_t not_finite = 0;
+  double cell_library_size = 0;
 };
 
 struct PlacedRow {
@@ -51,7 +52,7 @@ std::vector<PlacedRow> find_rows(const std::vector<std::byte>& bytes, std::int64
   return rows;
 }
 
-shard::EncodedRows join_rows(std::span<const PlacedRow> rows) {
+shard::EncodedRows join_rows(std::span<const PlacedRow> rows, bool keeps_library_sizes) {
   shard::EncodedRows joined;
   std::size_t bytes = 0;
   for (const PlacedRow& row : rows) bytes += row.header.length;
@@ -66,6 +67,7 @@ shard::EncodedRows join_rows(std::span<const PlacedRow> rows) {
     joined.lengths.push_back(row.header.length);
     joined.nnz.push_back(row.header.nnz);
     joined.not_finite.push_back(row.header.not_finite);
+    if (keeps_library_sizes) joined.row_library_sizes.push_back(row.header.cell_library_size);
   }
   return joined;
 }
@@ -121,7 +123,8 @@ void CellShuffle::add_rows(std::span<const BucketSlot> slots, const shard::Encod
   const auto* bytes = reinterpret_cast<const std::byte*>(rows.bytes.data());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const RowHeader header{static_cast<std::uint32_t>(slots[i].slot), rows.lengths[i], rows.nnz[i],
-                           rows.not_finite.empty() ? 0 : rows.not_finite[i]};
+                           rows.not_finite.empty() ? 0 : rows.not_finite[i],
+                           rows.row_library_sizes.empty() ? 0 : rows.row_library_sizes[i]};
     rows_.append(slots[i].bucket, std::as_bytes(std::span(&header, 1)));
     rows_.append(slots[i].bucket, {bytes, header.length});
     bytes += header.length;
@@ -147,7 +150,8 @@ std::vector<CellShuffle::Part> CellShuffle::take(std::int64_t bucket) {
     if (!spec_.is_finished[number]) {
       parts.push_back({number, obs->Slice(n_obs, stop - at),
                        join_rows(std::span(rows).subspan(static_cast<std::size_t>(at - begin),
-                                                         static_cast<std::size_t>(stop - at)))});
+                                                         static_cast<std::size_t>(stop - at)),
+                                 spec_.keeps_library_sizes)});
       n_obs += stop - at;
     }
     at = stop;

@@ -28,6 +28,7 @@ struct CellShuffleSpec {
   std::uint64_t seed = 0;
   std::int64_t shard_size = 0;
   std::vector<bool> is_finished;  // a shard: its cells are left out
+  bool keeps_library_sizes = false;
   std::int64_t cell_bytes = 0;    // of an encoded cell, at most about
   std::int64_t memory_bytes = 0;  // held by both passes
 };

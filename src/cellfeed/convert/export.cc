@@ -10,6 +10,7 @@
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/library_sizes.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/sources.h"
@@ -23,7 +24,11 @@ namespace cellfeed::convert {
 namespace {
 
 namespace shard = format::shard;
-using TaskResult = std::variant<PiecePool::Lease, std::shared_ptr<arrow::Table>>;
+struct Rows {
+  PiecePool::Lease piece;
+  std::vector<double> sizes;  // LibrarySizes::of them
+};
+using TaskResult = std::variant<Rows, std::shared_ptr<arrow::Table>>;
 
 // Joined column of each exported one, where shards in mean order give the source's order back;
 // empty: as joined.
@@ -81,6 +86,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   exec::check_memory_budget(options.memory_budget);
   if (!options.overwrite) refuse_existing_file(options.output);
   const Sources sources = Sources::open(source_options(options));
+  const LibrarySizes library_sizes(sources);
   const auto order = source_gene_order(options, sources);
   const auto maps = column_maps(sources, order);
   std::vector<std::string> dropped;
@@ -106,17 +112,22 @@ ExportResult export_h5ad(const ExportOptions& options) {
         const SourceRange& range = tasks[i].range;
         if (tasks[i].is_obs) return drop_columns(*sources.read_obs(range), dropped);
         auto piece = pieces.acquire();
-        read_rows(sources.store(range.source), range.begin, range.end, *piece);
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(range.n_cells()));
+        std::iota(rows.begin(), rows.end(), range.begin);
+        read_rows(sources.store(range.source), rows, *piece);
+        auto sizes = library_sizes.of(range.source, rows, *piece);
         if (!maps[range.source].empty())
           renumber_columns(*piece, maps[range.source], sources.genes().size());
-        return piece;
+        return Rows{std::move(piece), std::move(sizes)};
       },
       [&](std::int64_t i, TaskResult&& result) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
           output.append_obs(**obs);
           return;
         }
-        output.append(*std::get<PiecePool::Lease>(result));
+        const Rows& rows = std::get<Rows>(result);
+        output.append(*rows.piece);
+        if (library_sizes.are_kept()) output.append_library_sizes(rows.sizes);
         pages.passed(tasks[i].range);
         meter.advance(tasks[i].range.n_cells());
       },

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "cellfeed/convert/row_reader.h"
@@ -25,6 +26,7 @@ class H5adOutput {
   H5adOutput& operator=(const H5adOutput&) = delete;
 
   void append(const RowPiece& rows);
+  void append_library_sizes(std::span<const double> sizes) { writer_->append_library_sizes(sizes); }
   void append_obs(const arrow::Table& obs) { writer_->append_obs(obs); }
   // Returns the bytes of the file.
   std::int64_t finish(const arrow::Table& var);

@@ -158,6 +158,7 @@ shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
   manifest.n_genes = sources_.genes().size();
   manifest.value_dtype = encoder_.value_dtype();
   manifest.gene_order = options_.gene_order;
+  manifest.keeps_library_sizes = encoder_.keeps_library_sizes();
   manifest.gene_fingerprint = shard::gene_fingerprint(encoder_.gene_names());
   manifest.processing_json = sources_.processing_json();
   manifest.shard_size = options_.shard_size;
@@ -179,6 +180,7 @@ shard::ShardSpec Conversion::shard_spec() const {
   spec.cells.value_dtype = encoder_.value_dtype();
   spec.cells.gene_order = options_.gene_order;
   spec.obs_schema = obs_schema_;
+  spec.keeps_library_sizes = encoder_.keeps_library_sizes();
   return spec;
 }
 

@@ -49,8 +49,8 @@ struct ConvertResult {
   std::int64_t not_finite = 0;        // NaN and infinite values, stored as they are
   std::int64_t n_absent_genes = 0;    // of options.genes: in no input, stored as empty columns
   std::string absent_genes_text;      // what to say of them; empty where all is found
-  // Of the input that loses most to the join or to options.genes: columns that no shard has. What
-  // normalises by a cell's total counts without them.
+  // Of the input that loses most to the join or to options.genes: columns that no shard has. Totals
+  // of cells over all of them are kept.
   std::int64_t n_genes_left_out = 0;
   std::int64_t bytes = 0;  // of the directory's files
   double seconds = 0;

@@ -52,6 +52,7 @@ CellShuffleSpec shuffle_spec(const ShardPass& pass, std::uint64_t seed) {
   spec.shard_size = pass.shard_size;
   spec.is_finished.resize(static_cast<std::size_t>(pass.n_shards()));
   for (const auto& [number, entry] : pass.journal.finished()) spec.is_finished[number] = true;
+  spec.keeps_library_sizes = pass.encoder.keeps_library_sizes();
   spec.cell_bytes = pass.encoder.dense_row_bytes();
   for (std::int64_t s = 0; s < pass.sources.n_sources(); ++s)
     spec.cell_bytes =

@@ -63,6 +63,15 @@ std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& 
              check_arrow(rows.Finish(), kWhat));
 }
 
+// Library sizes that an export wrote belong to the values.
+std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::int64_t begin,
+                                           std::int64_t end) {
+  const auto obs = store.read_obs(begin, end);
+  return obs->GetColumnByName(format::kLibrarySizeColumn)
+             ? drop_columns(*obs, {format::kLibrarySizeColumn})
+             : obs;
+}
+
 }  // namespace
 
 Sources Sources::open(const SourceOptions& options) {
@@ -97,7 +106,7 @@ Sources Sources::open(const SourceOptions& options) {
     axes.push_back(axis.get());
     sources.axes_.push_back(std::move(axis));
     dtypes.push_back(info.value_dtype);
-    auto sample = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
+    auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
     if (sources.names_origins_) sample = with_origins(sample, info.path, 0);
     sources.obs_->add_source(*sample, info.path);
   }
@@ -124,7 +133,7 @@ std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {
 
 std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
   const format::RowStore& source = store(range.source);
-  auto rows = source.read_obs(range.begin, range.end);
+  auto rows = read_own_obs(source, range.begin, range.end);
   if (names_origins_) rows = with_origins(rows, source.info().path, range.begin);
   return obs_->conform(*rows, static_cast<std::size_t>(range.source));
 }

@@ -63,7 +63,8 @@ class Sources {
   const std::string& absent_genes_text() const { return absent_genes_text_; }
 
   const TableUnion& obs() const { return *obs_; }
-  std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;  // conformed
+  // Conformed, without library sizes: see LibrarySizes.
+  std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;
   // The joined gene table: "_index" first. A gene's row is that of the first source that has it.
   std::shared_ptr<arrow::Table> read_var() const;
 

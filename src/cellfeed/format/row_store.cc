@@ -1,6 +1,8 @@
 // RowStore: what is shared by every format.
 #include "cellfeed/format/row_store.h"
 
+#include <algorithm>
+
 #include "cellfeed/base/error.h"
 
 namespace cellfeed::format {
@@ -20,6 +22,19 @@ std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const s
   if (const std::int64_t n = fetched->n_tasks(); n > 0)
     parallel(n, [&](std::int64_t task) { fetched->run(task); });
   return fetched;
+}
+
+std::optional<matrix::FixedColumn> RowStore::known_library_sizes() const {
+  if (info().layer != "X") return std::nullopt;
+  const auto names = obs_names();
+  if (std::find(names.begin(), names.end(), kLibrarySizeColumn) == names.end()) return std::nullopt;
+  auto column = obs_column(kLibrarySizeColumn);
+  if (column.is_categorical || column.dtype != DType::kF64 || column.validity != nullptr)
+    throw_error(ErrorKind::kInvalidArgument, info().path,
+                "obs column '{}' is not one that an export wrote, which are float64 without "
+                "missing values: rename it, or remove it",
+                kLibrarySizeColumn);
+  return column;
 }
 
 }  // namespace cellfeed::format

@@ -20,6 +20,9 @@
 
 namespace cellfeed::format {
 
+// Of obs: totals of cells that are not those of their rows. No other column has the name.
+inline constexpr const char* kLibrarySizeColumn = "_library_size";
+
 struct StoreInfo {
   std::string path;
   std::string format;  // "h5ad", "shard", "memory"
@@ -137,6 +140,10 @@ class RowStore {
   virtual std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const = 0;
   // The gene table: "_index" first, then every var column.
   virtual std::shared_ptr<arrow::Table> read_var() const = 0;
+  // Each cell's total over all genes of its source, where this store has but some of them: float64,
+  // none missing. Empty where the total of a row is the cell's. An obs column kLibrarySizeColumn
+  // beside X is one that an export wrote; throws kInvalidArgument where it cannot be.
+  virtual std::optional<matrix::FixedColumn> known_library_sizes() const;
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;

@@ -11,7 +11,7 @@
 namespace cellfeed::loader {
 
 RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderOptions& options)
-    : genes_(collection.genes()) {
+    : genes_(collection.genes()), offsets_(collection.offsets()) {
   transform::Transforms bound;
   for (const auto& transform : options.transforms) {
     if (transform->needs_float() && !is_float(options.dtype))
@@ -23,7 +23,33 @@ RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderO
   }
   stages_ = transform::plan_stages(bound);
   needs_library_size_ = !stages_.kept_genes.empty() && stages_.kept_genes[0]->needs_library_size();
+  if (needs_library_size_) find_library_sizes(collection);
   compose_maps(collection);
+}
+
+// Totals are known of values as they are stored, and of nothing that a transform makes of them.
+void RowPipeline::find_library_sizes(const collection::Collection& collection) {
+  for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
+    library_sizes_.push_back(collection.store(s).known_library_sizes());
+    if (library_sizes_.back() && !stages_.whole_row.empty())
+      throw_error(
+          ErrorKind::kInvalidArgument, collection.store(s).info().path,
+          "{} behind {} needs the total of all genes of a cell as {} leaves them, and genes "
+          "were left out here; put NormalizeTotal first, or convert with all genes",
+          stages_.kept_genes[0]->name(), stages_.whole_row.back()->name(),
+          stages_.whole_row.back()->name());
+  }
+}
+
+void RowPipeline::set_library_size(std::int64_t store, transform::Row* row) const {
+  const auto& sizes = library_sizes_[static_cast<std::size_t>(store)];
+  if (!sizes) {
+    row->library_size = transform::library_size(*row);
+    return;
+  }
+  const std::int64_t own_row = row->cell - offsets_[static_cast<std::size_t>(store)];
+  row->library_size =
+      transform::library_size(*row, static_cast<const double*>(sizes->values)[own_row]);
 }
 
 std::vector<std::int32_t> RowPipeline::compose_selections() const {
@@ -63,7 +89,7 @@ void RowPipeline::apply(std::int64_t store, transform::Row& row) const {
     if (transform->needs_library_size()) row.library_size = transform::library_size(row);
     transform->apply(row);
   }
-  if (needs_library_size_) row.library_size = transform::library_size(row);
+  if (needs_library_size_) set_library_size(store, &row);
   if (const Map map = maps_[static_cast<std::size_t>(store)]; !map.empty())
     transform::remap_row(row, map);
   for (const auto& transform : stages_.kept_genes) transform->apply(row);

@@ -5,19 +5,21 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/options.h"
+#include "cellfeed/matrix/obs.h"
 #include "cellfeed/transform/fusion.h"
 
 namespace cellfeed::loader {
 
 class RowPipeline {
  public:
-  // Throws kInvalidArgument when a transform needs floats and the batch holds integers; what bind
-  // throws.
+  // Throws kInvalidArgument when a transform needs floats and the batch holds integers, or totals
+  // over genes that a store does not have; what bind throws.
   RowPipeline(const collection::Collection& collection, const LoaderOptions& options);
   RowPipeline(const RowPipeline&) = delete;
   RowPipeline& operator=(const RowPipeline&) = delete;
@@ -35,6 +37,9 @@ class RowPipeline {
   // Genes of the collection's axis -> the batch's columns; empty without selections.
   std::vector<std::int32_t> compose_selections() const;
   void compose_maps(const collection::Collection& collection);
+  void find_library_sizes(const collection::Collection& collection);
+  // Over all genes of the cell's source, as the stage of kept genes finds it.
+  void set_library_size(std::int64_t store, transform::Row* row) const;
 
   transform::Stages stages_;
   // Of each store: its columns -> the batch's, -1 = dropped; empty where they stay as they are.
@@ -43,6 +48,9 @@ class RowPipeline {
   std::list<std::vector<std::int32_t>> composed_;
   matrix::GeneAxis genes_;
   bool needs_library_size_ = false;  // of the stage of kept genes
+  // Of each store, where its rows do not have all genes of their source.
+  std::vector<std::optional<matrix::FixedColumn>> library_sizes_;
+  std::span<const std::int64_t> offsets_;  // the collection's
 };
 
 }  // namespace cellfeed::loader

@@ -2,6 +2,7 @@
 // selections.
 #include "cellfeed/loader/row_pipeline.h"
 
+#include <arrow/api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +123,63 @@ TEST(RowPipeline, SelectsByName) {
   }
   const Cell none = changed({{3}, {1}}, [&](transform::Row& row) { pipeline.apply(0, row); });
   EXPECT_THAT(none.indices, IsEmpty());
+}
+
+// Three cells of gene_0 .. gene_11, of which other genes make the totals.
+std::unique_ptr<format::RowStore> store_with_totals(const std::vector<double>& totals) {
+  arrow::DoubleBuilder builder;
+  arrow::StringBuilder names;
+  for (const double total : totals) {
+    EXPECT_TRUE(builder.Append(total).ok());
+    EXPECT_TRUE(names.Append("cell").ok());
+  }
+  const auto schema = arrow::schema({arrow::field("_index", arrow::utf8()),
+                                     arrow::field(format::kLibrarySizeColumn, arrow::float64())});
+  return format::memory::make_memory_store(
+      format::memory::make_stored_csr(
+          testing::random_csr({.n_rows = std::ssize(totals), .n_cols = 12, .density = 0.3})),
+      arrow::Table::Make(schema, {names.Finish().ValueOrDie(), builder.Finish().ValueOrDie()}));
+}
+
+std::shared_ptr<const collection::Collection> with_and_without_totals() {
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
+      testing::random_csr({.n_rows = 5, .n_cols = 12, .density = 0.3}))));
+  stores.push_back(store_with_totals({100, 200, 0}));
+  return std::make_shared<const collection::Collection>(std::move(stores),
+                                                        collection::CollectionOptions{});
+}
+
+TEST(RowPipeline, NormalizesByTheTotalThatAStoreKnows) {
+  const auto cells = with_and_without_totals();
+  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000);
+  const auto select = std::make_shared<transform::SelectGenes>(std::vector<std::string>{"gene_2"});
+  for (const Transforms& transforms : {Transforms{normalize}, Transforms{select, normalize}}) {
+    const RowPipeline pipeline(*cells, {.transforms = transforms});
+    const auto value = [&](std::int64_t store, std::int64_t cell) {
+      return changed({{2, 7}, {5, 15}},
+                     [&](transform::Row& row) {
+                       row.cell = cell;
+                       pipeline.apply(store, row);
+                     })
+          .values[0];
+    };
+    EXPECT_EQ(value(0, 4), 250);
+    EXPECT_EQ(value(1, 5), 50);
+    EXPECT_EQ(value(1, 6), 25);
+    EXPECT_THROW(value(1, 7), Error);  // counts, and a total of 0
+  }
+}
+
+TEST(RowPipeline, RefusesTotalsOfWhatATransformMakesOfGenesThatAreNotThere) {
+  const auto cells = with_and_without_totals();
+  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000);
+  const auto log1p = std::make_shared<transform::Log1p>();
+  for (const Transforms& transforms :
+       {Transforms{log1p, normalize}, Transforms{normalize, normalize}})
+    EXPECT_THROW(RowPipeline(*cells, {.transforms = transforms}), Error);
+  EXPECT_NO_THROW(RowPipeline(*cells, {.transforms = {normalize, log1p}}));
+  EXPECT_NO_THROW(RowPipeline(*cells, {.transforms = {log1p}}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -48,6 +49,9 @@ class ForwardingRowStore : public format::RowStore {
   }
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
     return store_->read_obs(begin, end);
+  }
+  std::optional<matrix::FixedColumn> known_library_sizes() const override {
+    return store_->known_library_sizes();
   }
   std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
   std::uint64_t fingerprint() const override { return store_->fingerprint(); }

@@ -20,10 +20,16 @@ auto with_float_values(const Row& row, const Fn& fn) {
 }  // namespace
 
 double library_size(const Row& row) {
+  return library_size(row, with_float_values(row, [](auto values) {
+                        const std::span<const std::remove_cvref_t<decltype(values[0])>> read =
+                            values;
+                        return sum_values(read);
+                      }));
+}
+
+double library_size(const Row& row, double total) {
   return with_float_values(row, [&](auto values) {
-    const std::span<const std::remove_cvref_t<decltype(values[0])>> read = values;
-    const double total = sum_values(read);
-    if (total == 0 && std::any_of(read.begin(), read.end(), [](auto value) { return value != 0; }))
+    if (total == 0 && std::ranges::any_of(values, [](auto value) { return value != 0; }))
       throw_invalid(
           "NormalizeTotal needs counts, but the values of a cell cancel out: cell {}; remove "
           "negative values, or leave NormalizeTotal out for data that is normalised already",

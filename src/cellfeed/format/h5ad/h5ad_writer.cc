@@ -15,6 +15,7 @@
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/growing_array.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -41,6 +42,16 @@ class FrameWriter {
     n_rows_ += table.num_rows();
   }
 
+  // The next rows of a further column, which is the last one.
+  void append_apart(const char* column, const arrow::Array& rows) {
+    if (!apart_) {
+      apart_ = make_column_writer(target_, name_ + "/" + column, *rows.type(), false);
+      columns_.push_back(column);
+    }
+    apart_->append(rows);
+    n_apart_ += rows.length();
+  }
+
   // Rows named by their position.
   void append_numbered(std::int64_t n) {
     for (std::int64_t begin = 0; begin == 0 || begin < n; begin += kPieceRows) {
@@ -54,7 +65,10 @@ class FrameWriter {
   }
 
   void finish() {
+    if (apart_ && n_apart_ != n_rows_)
+      throw_invalid("column '{}' has {} of {} rows", columns_.back(), n_apart_, n_rows_);
     for (const auto& writer : writers_) writer->finish();
+    if (apart_) apart_->finish();
     const Hdf5Session session;
     write_encoding(group_.get(), target_.path, "dataframe", "0.2.0");
     write_text_attribute(group_.get(), target_.path, "_index", index_name_);
@@ -113,6 +127,8 @@ class FrameWriter {
   std::vector<std::string> columns_;
   std::vector<std::unique_ptr<ColumnWriter>> writers_;
   std::int64_t n_rows_ = 0;
+  std::unique_ptr<ColumnWriter> apart_;
+  std::int64_t n_apart_ = 0;
 };
 
 // HDF5 opens by path: what it opened has to be the file that was made.
@@ -290,6 +306,15 @@ void H5adWriter::append_obs(const arrow::Table& obs) {
     throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
                 state_->path);
   state_->obs->append(obs);
+}
+
+void H5adWriter::append_library_sizes(std::span<const double> sizes) {
+  if (!state_->obs->has_columns()) throw_invalid("library sizes come behind the obs of their rows");
+  arrow::DoubleBuilder builder;
+  check_arrow(builder.AppendValues(sizes.data(), std::ssize(sizes)));
+  std::shared_ptr<arrow::Array> array;
+  check_arrow(builder.Finish(&array));
+  state_->obs->append_apart(kLibrarySizeColumn, *array);
 }
 
 void H5adWriter::finish(const arrow::Table* var) {

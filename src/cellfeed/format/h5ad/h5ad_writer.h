@@ -57,6 +57,9 @@ class H5adWriter {
   // "nullable" keeps a mask even when nothing is missing. Without any piece, cells are named by
   // their position.
   void append_obs(const arrow::Table& obs);
+  // Of the next rows: obs' last column, "_library_size" (RowStore::known_library_sizes). REQUIRES:
+  // obs of these rows was appended.
+  void append_library_sizes(std::span<const double> sizes);
   // Writes var ("_index" first; null: columns named by position), closes the file and renames it to
   // path.
   void finish(const arrow::Table* var);

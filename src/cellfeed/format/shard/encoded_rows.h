@@ -31,6 +31,8 @@ struct EncodedRows {
   std::vector<std::uint32_t> nnz;      // non-zeros of each row
   // NaN and infinite values of each row; empty where they are not counted.
   std::vector<std::uint32_t> not_finite = {};
+  // Of each cell, over all genes of its source; empty where they are not kept.
+  std::vector<double> row_library_sizes = {};
   std::int64_t n_rows() const { return static_cast<std::int64_t>(lengths.size()); }
 };
 

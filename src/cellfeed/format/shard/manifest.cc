@@ -108,6 +108,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["shard_size"] = manifest.shard_size;
   tree["dtype"] = std::string(dtype_name(manifest.value_dtype));
   tree["gene_order"] = manifest.gene_order == GeneOrder::kMean ? "mean" : "source";
+  tree["library_sizes"] = manifest.keeps_library_sizes;
   tree["gene_fingerprint"] = checksum_to_text(manifest.gene_fingerprint);
   tree["processing"] = Json::parse(manifest.processing_json);
   tree["plan_fingerprint"] = checksum_to_text(manifest.plan_fingerprint);
@@ -144,6 +145,7 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   if (order != "source" && order != "mean")
     throw_error(ErrorKind::kUnsupported, path, "unknown gene_order: '{}'", order);
   manifest.gene_order = order == "mean" ? GeneOrder::kMean : GeneOrder::kSource;
+  manifest.keeps_library_sizes = read.flag("library_sizes");
   manifest.gene_fingerprint = read.checksum("gene_fingerprint");
   manifest.processing_json = read.at("processing").dump();
   manifest.plan_fingerprint = read.checksum("plan_fingerprint");

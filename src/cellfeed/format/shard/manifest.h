@@ -16,7 +16,7 @@ namespace cellfeed::format::shard {
 inline constexpr const char* kManifestName = "shard_metadata.json";
 // Some 50,000 shards. Parsing takes four times as much memory.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
-inline constexpr int kManifestVersion = 2;
+inline constexpr int kManifestVersion = 3;
 
 // What to do about a file of another version of its format.
 constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {
@@ -61,6 +61,8 @@ struct Manifest {
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
   GeneOrder gene_order = GeneOrder::kSource;
+  // The .arrow files end with the column kLibrarySizeColumn: genes of some source were left out.
+  bool keeps_library_sizes = false;
   std::uint64_t gene_fingerprint = 0;  // gene_fingerprint() of the stored axis
   std::string processing_json =
       "{}";  // what was done to the values, as one JSON object: {"normalize_total": 10000.0}

@@ -81,6 +81,14 @@ std::int64_t JsonReader::count(const char* key) const {
   return value.get<std::int64_t>();
 }
 
+bool JsonReader::flag(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_boolean())
+    throw_error(ErrorKind::kCorruptData, path_, "'{}' must be true or false, not {}", key,
+                value.dump());
+  return value.get<bool>();
+}
+
 std::uint64_t JsonReader::checksum(const char* key) const {
   const std::string digits = text(key);
   std::uint64_t value = 0;

@@ -22,6 +22,7 @@ class JsonReader {
   const Json& at(const char* key) const;
   std::string text(const char* key) const;
   std::int64_t count(const char* key) const;  // not negative, below 2^62
+  bool flag(const char* key) const;
   std::uint64_t checksum(const char* key) const;
   DType dtype(const char* key) const;
   const Json& list(const char* key) const;

@@ -97,8 +97,10 @@ TEST(Manifest, RefusesCountsThatDoNotFit) {
 }
 
 TEST(Manifest, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(read_error(forge("\"version\": 2", "\"version\": 3")), HasSubstr("update cellfeed"));
-  EXPECT_THAT(read_error(forge("\"version\": 2", "\"version\": 1")), HasSubstr("convert the"));
+  EXPECT_THAT(read_error(forge("\"version\": 3", "\"version\": 4")), HasSubstr("update cellfeed"));
+  EXPECT_THAT(read_error(forge("\"version\": 3", "\"version\": 2")), HasSubstr("convert the"));
+  EXPECT_THAT(read_error(forge("\"library_sizes\": false", "\"library_sizes\": 1")),
+              HasSubstr("true or false"));
   EXPECT_THAT(read_error(forge("\"packed\"", "\"zipped\"")), HasSubstr("layout"));
   EXPECT_THAT(read_error(forge("\"int32\"", "\"int33\"")), HasSubstr("dtype"));
   EXPECT_THAT(read_error(forge("\"mean\"", "\"median\"")), HasSubstr("gene_order"));

@@ -6,6 +6,7 @@
 #include <parquet/arrow/writer.h>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
@@ -29,8 +30,9 @@ std::vector<FixedColumnBuilder> make_fixed_builders(const arrow::Schema& schema)
 }  // namespace
 
 struct ObsFileWriter::State {
-  State(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> s)
+  State(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> s, bool keeps_sizes)
       : schema(std::move(s)),
+        keeps_library_sizes(keeps_sizes),
         parquet_sink(std::make_shared<ChecksummedSink>(stem.with_suffix(".parquet"))),
         fixed_sink(std::make_shared<ChecksummedSink>(stem.with_suffix(".arrow"))),
         parquet(open_parquet_writer(schema, parquet_sink)),
@@ -68,6 +70,15 @@ struct ObsFileWriter::State {
                   text_bytes, n_cells, most);
   }
 
+  void finish_library_sizes(arrow::FieldVector& fields, arrow::ArrayVector& arrays) {
+    if (std::ssize(library_sizes) != n_cells || schema->GetFieldIndex(kLibrarySizeColumn) >= 0)
+      throw Error(ErrorKind::kInternal, fmt::format("{} library sizes for {} cells of a shard",
+                                                    library_sizes.size(), n_cells));
+    fields.push_back(arrow::field(kLibrarySizeColumn, arrow::float64(), /*nullable=*/false));
+    arrays.push_back(std::make_shared<arrow::DoubleArray>(
+        n_cells, arrow::Buffer::FromVector(std::move(library_sizes))));
+  }
+
   FileEntry finish_fixed() {
     arrow::FieldVector fields;
     arrow::ArrayVector arrays;
@@ -76,6 +87,7 @@ struct ObsFileWriter::State {
       fields.push_back(finished.field);
       arrays.push_back(finished.array);
     }
+    if (keeps_library_sizes) finish_library_sizes(fields, arrays);
     const auto fixed_schema = arrow::schema(std::move(fields), schema->metadata());
     auto options = arrow::ipc::IpcWriteOptions::Defaults();
     options.alignment = 64;
@@ -89,6 +101,8 @@ struct ObsFileWriter::State {
   }
 
   std::shared_ptr<arrow::Schema> schema;
+  bool keeps_library_sizes;
+  std::vector<double> library_sizes;
   std::shared_ptr<ChecksummedSink> parquet_sink;
   std::shared_ptr<ChecksummedSink> fixed_sink;
   std::unique_ptr<parquet::arrow::FileWriter> parquet;
@@ -99,8 +113,9 @@ struct ObsFileWriter::State {
   std::int64_t text_bytes = 0;
 };
 
-ObsFileWriter::ObsFileWriter(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> schema)
-    : state_(std::make_unique<State>(stem, std::move(schema))) {}
+ObsFileWriter::ObsFileWriter(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> schema,
+                             bool keeps_library_sizes)
+    : state_(std::make_unique<State>(stem, std::move(schema), keeps_library_sizes)) {}
 ObsFileWriter::~ObsFileWriter() = default;
 ObsFileWriter::ObsFileWriter(ObsFileWriter&&) noexcept = default;
 
@@ -119,6 +134,11 @@ void ObsFileWriter::append(const std::shared_ptr<arrow::Table>& obs) {
   s.pending.push_back(obs);
   s.n_pending += obs->num_rows();
   while (s.n_pending >= kObsRowGroupRows) s.write_row_group(kObsRowGroupRows);
+}
+
+void ObsFileWriter::append_library_sizes(std::span<const double> sizes) {
+  auto& kept = state_->library_sizes;
+  kept.insert(kept.end(), sizes.begin(), sizes.end());
 }
 
 void ObsFileWriter::finish(ShardEntry& entry) {

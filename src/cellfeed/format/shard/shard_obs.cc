@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
@@ -97,6 +98,15 @@ void check_lies_in(const arrow::Buffer& file, const arrow::ArrayData& array,
   if (array.dictionary) check_lies_in(file, *array.dictionary, path);
 }
 
+void check_library_sizes(const arrow::RecordBatch& batch, const std::string& path) {
+  const int last = batch.num_columns() - 1;
+  if (last < 0 || batch.column_name(last) != kLibrarySizeColumn ||
+      batch.column(last)->type_id() != arrow::Type::DOUBLE || batch.column(last)->null_count() > 0)
+    throw_error(ErrorKind::kCorruptData, path,
+                "its last column must be '{}', of float64 without missing values",
+                kLibrarySizeColumn);
+}
+
 }  // namespace
 
 std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
@@ -121,8 +131,23 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
   if (batch->num_rows() != shard_.n_cells)
     throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
                 batch->num_rows(), shard_.n_cells);
+  if (directory_->manifest().keeps_library_sizes) check_library_sizes(*batch, path);
   fixed_ = std::move(batch);
   return fixed_;
+}
+
+std::shared_ptr<arrow::RecordBatch> ShardObs::fixed_obs() const {
+  const auto batch = fixed();
+  if (!directory_->manifest().keeps_library_sizes) return batch;
+  return arrow_value(batch->RemoveColumn(batch->num_columns() - 1), "", ErrorKind::kInternal);
+}
+
+std::optional<matrix::FixedColumn> ShardObs::known_library_sizes() const {
+  if (!directory_->manifest().keeps_library_sizes) return std::nullopt;
+  const auto batch = fixed();
+  const int last = batch->num_columns() - 1;
+  return map_column(*batch->schema()->field(last), batch->column(last), batch,
+                    directory_->name_path(shard_.fixed_obs));
 }
 
 std::shared_ptr<arrow::Schema> ShardObs::schema() const {
@@ -153,7 +178,7 @@ std::vector<std::string> ShardObs::names() const {
 }
 
 matrix::FixedColumn ShardObs::column(const std::string& name) const {
-  const auto batch = fixed();
+  const auto batch = fixed_obs();
   if (const int i = batch->schema()->GetFieldIndex(name); i >= 0)
     return map_column(*batch->schema()->field(i), batch->column(i), batch,
                       directory_->name_path(shard_.fixed_obs));
@@ -175,7 +200,7 @@ std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t en
     throw_error(ErrorKind::kOutOfRange, directory_->dir(),
                 "obs rows out of range: [{}, {}), rows {}", begin, end, shard_.n_cells);
   const auto all = schema();
-  const auto batch = fixed();
+  const auto batch = fixed_obs();
   std::vector<int> in_parquet;
   for (int i = 0; i < all->num_fields(); ++i)
     if (batch->schema()->GetFieldIndex(all->field(i)->name()) < 0) in_parquet.push_back(i);

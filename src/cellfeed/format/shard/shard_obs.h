@@ -1,10 +1,11 @@
-// ShardObs: the obs of one shard. Fixed-width columns come from the mapped .arrow file, the others
-// from Parquet; nothing is opened before it is asked for, and then stays open, so that all comes of
-// the files that the manifest describes. Thread-safe.
+// ShardObs: the obs of one shard, and its library sizes. Fixed-width columns come from the mapped
+// .arrow file, the others from Parquet; nothing is opened before it is asked for, and then stays
+// open, so that all comes of the files that the manifest describes. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,14 @@ class ShardObs {
   std::vector<std::string> names() const;  // without "_index"
   // Lifetime: the column keeps the mapping alive.
   matrix::FixedColumn column(const std::string& name) const;
+  // See RowStore; the same lifetime.
+  std::optional<matrix::FixedColumn> known_library_sizes() const;
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
 
  private:
+  // The .arrow file: obs, and library sizes as its last column where there are any.
   std::shared_ptr<arrow::RecordBatch> fixed() const;
+  std::shared_ptr<arrow::RecordBatch> fixed_obs() const;
   std::shared_ptr<arrow::Schema> schema() const;
   std::shared_ptr<arrow::Buffer> parquet() const;
   // Rows [begin, end) of these columns of the Parquet file.

@@ -57,6 +57,9 @@ class ShardStore : public RowStore {
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
     return obs_.read(begin, end);
   }
+  std::optional<matrix::FixedColumn> known_library_sizes() const override {
+    return obs_.known_library_sizes();
+  }
   std::shared_ptr<arrow::Table> read_var() const override { return directory_->var(); }
   std::uint64_t fingerprint() const override {
     const std::array<std::uint64_t, 4> parts{shard_.matrix.checksum, shard_.obs.checksum,

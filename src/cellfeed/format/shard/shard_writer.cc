@@ -26,7 +26,7 @@ struct ShardWriter::State {
   State(ShardSpec s, const io::FileTarget& stem)
       : spec(std::move(s)),
         matrix(make_matrix_writer(stem, spec)),
-        obs(stem, with_shard_number(spec.obs_schema, spec.cells.shard)) {}
+        obs(stem, with_shard_number(spec.obs_schema, spec.cells.shard), spec.keeps_library_sizes) {}
   ShardSpec spec;
   MatrixWriter matrix;
   ObsFileWriter obs;
@@ -40,6 +40,7 @@ ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 
 void ShardWriter::append(EncodedRows rows) {
+  if (state_->spec.keeps_library_sizes) state_->obs.append_library_sizes(rows.row_library_sizes);
   std::visit([&](auto& matrix) { matrix.append(std::move(rows)); }, state_->matrix);
 }
 

@@ -23,6 +23,7 @@ struct ShardSpec {
   CellsFileSpec cells;                        // dense uses shard and n_genes of it
   std::int64_t first_cell = 0;                // of this shard in the directory
   std::shared_ptr<arrow::Schema> obs_schema;  // of stored_obs_schema()
+  bool keeps_library_sizes = false;           // those of the rows appended
 };
 
 class ShardWriter {
