@@ -169,6 +169,21 @@ def test_what_the_dtype_cannot_hold_is_said_when_the_loader_is_made(tmp_path):
     cf.Loader(cf.open(tmp_path / "thirds64.h5ad"), cf.Streaming())
 
 
+@pytest.mark.parametrize(
+    ("stored", "value", "dtype"),
+    [("int64", 2**31, "int32"), ("uint32", 2**31, "int32"), ("int32", 2**24 + 1, "float32"),
+     ("uint64", 2**63, "int64"), ("int64", 2**53 + 1, "float64")],
+)  # fmt: skip
+def test_so_is_a_whole_number_beyond_it(tmp_path, stored, value, dtype):
+    for name, number in (("large", value), ("small", 100)):
+        x = scipy.sparse.csr_matrix(np.full((50, 4), number, dtype=stored))
+        anndata.AnnData(x).write_h5ad(tmp_path / f"{name}.h5ad")
+    with pytest.raises(cf.errors.PrecisionError, match=rf"large\.h5ad.*{dtype}.*{value}"):
+        cf.Loader(cf.open(tmp_path / "large.h5ad"), cf.Streaming(), dtype=dtype)
+    small = cf.Loader(cf.open(tmp_path / "small.h5ad"), cf.Streaming(), dtype=dtype)
+    assert next(iter(small)).to_numpy().sum() == 100 * 200
+
+
 def test_a_casting_that_does_not_exist_is_refused(tmp_path):
     anndata.AnnData(scipy.sparse.csr_matrix(np.eye(2))).write_h5ad(tmp_path / "a.h5ad")
     with pytest.raises(ValueError, match=r"casting.*\"round\".*'unsafe'"):

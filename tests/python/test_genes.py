@@ -75,8 +75,11 @@ def test_missing_genes_are_listed_and_the_warning_is_a_choice(path):
     assert cells.missing_genes == ["x", "y"]
     assert cf.open(path).missing_genes == []
     assert cf.open(path, genes=["CD4"]).missing_genes == []
-    with pytest.raises(KeyError, match="2 of the 3 genes"):
+    with pytest.raises(KeyError, match="2 of the 3 genes") as caught:
         cf.open(path, genes=["x", "CD4", "y"], missing_genes="error")
+    assert "as 0" not in str(caught.value)
+    with pytest.warns(MissingGenesWarning, match="lacks reads as 0"):
+        cf.open(path, genes=["x", "CD4", "y"])
     with pytest.raises(InvalidArgumentError, match='"warn", "zero" or "error"'):
         cf.open(path, genes=["CD4"], missing_genes="ignore")
 

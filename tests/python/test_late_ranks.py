@@ -165,6 +165,19 @@ def test_what_depends_on_ranks_comes_late(atlas, environment):
         next(iter(tuned))
 
 
+def test_half_an_environment_is_refused(environment, monkeypatch):
+    environment(0, 2)
+    for name, other in (("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")):
+        with monkeypatch.context() as without:
+            without.delenv(name)
+            with pytest.raises(InvalidArgumentError, match=f"^{other}=.*and {name} is not"):
+                len(cf.scDataset(np.arange(9), cf.Streaming(), 2))
+            cf.scDataset(np.arange(9), cf.Streaming(), 2, rank=0, world_size=1)
+    monkeypatch.delenv("RANK")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert len(cf.scDataset(np.arange(9), cf.Streaming(), 2)) == 5
+
+
 def test_a_bad_environment_is_named(environment):
     for rank, world_size in (("x", 2), (2, 2), (-1, 2), (0, 0)):
         environment(rank, world_size)

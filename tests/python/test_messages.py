@@ -249,6 +249,9 @@ PROGRAM = [
     (["info", "s3://bucket/a.h5ad"], 1, ["s3://bucket/a.h5ad", "not supported yet"]),
     (["plan", "atlas_0.h5ad", "--label", "cell_typ"], 1, ["did you mean 'cell_type'?"]),
     (["shard", "atlas_0.h5ad", "--output-dir", "shards"], 1, ["--overwrite"]),
+    (["export", "shards", "--output", "atlas_0.h5ad"], 1, [": atlas_0.h5ad: exists already"]),
+    (["verify", "nosuch"], 1, [": nosuch: there is no such directory"]),
+    (["verify", "."], 1, ["not a shard directory"]),
 ]
 
 

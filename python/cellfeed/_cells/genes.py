@@ -83,7 +83,7 @@ def report_missing_genes(text: str, missing_genes: str, stacklevel: int) -> None
     if missing_genes == "error":
         raise NoSuchKeyError(text)
     warnings.warn(
-        f'{text} (missing_genes="zero" is silent, "error" refuses)',
+        f'{text} (what a file lacks reads as 0; missing_genes="zero" is silent, "error" refuses)',
         MissingGenesWarning,
         stacklevel=stacklevel + 1,
     )

@@ -18,8 +18,9 @@ class Ranks:
 
     Process groups come late: data sets are often made before, or in another process. So only what
     was given explicitly is fixed. Else an initialised ``torch.distributed`` group counts; else
-    ``RANK`` and ``WORLD_SIZE`` of the environment (as torchrun sets them); else ``(0, 1)``. A
-    worker process of a DataLoader is of its parent's rank. torch is never imported for this.
+    ``RANK`` and ``WORLD_SIZE`` of the environment (as torchrun sets them; one without the other is
+    refused); else ``(0, 1)``. A worker process of a DataLoader is of its parent's rank. torch is
+    never imported for this.
 
     Parameters
     ----------
@@ -128,8 +129,15 @@ def _detect() -> tuple[int, int]:
     if distributed is not None:
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world_size is None:
+    if rank is None and world_size in (None, "1"):
         return 0, 1
+    if rank is None or world_size is None:
+        there, lacking = ("RANK", "WORLD_SIZE") if world_size is None else ("WORLD_SIZE", "RANK")
+        raise InvalidArgumentError(
+            f"{there}={rank or world_size} is in the environment and {lacking} is not, so that "
+            "nobody knows which cells this process is to get: set both, as torchrun does, unset "
+            f"{there}, or pass rank and world_size"
+        )
     try:
         return _checked(int(rank), int(world_size))
     except ValueError as error:

@@ -148,8 +148,8 @@ std::string describe_two_kinds(const GeneJoin& joined,
         if (is_id[static_cast<std::size_t>(gene)]) return "";
   }
   return fmt::format(
-      "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'); each "
-      "reads as 0 for the genes of the other, so write them with names of one kind",
+      "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'), and none "
+      "has a value for the genes of the other; write them with names of one kind",
       paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
 }
 
@@ -159,9 +159,8 @@ std::string describe_absent(const GeneJoin& joined, std::span<const matrix::Gene
                             std::span<const std::string> paths) {
   std::string text;
   if (!joined.absent.empty()) {
-    text = fmt::format("{} of the {} genes asked for are in no file and read as 0: {}",
-                       joined.absent.size(), joined.genes.names.size(),
-                       matrix::some_names(joined.absent));
+    text = fmt::format("{} of the {} genes asked for are in no file: {}", joined.absent.size(),
+                       joined.genes.names.size(), matrix::some_names(joined.absent));
     if (const auto why = matrix::explain_missing_genes(joined.absent, axes); !why.empty())
       text += "; " + why;
   }
@@ -170,7 +169,7 @@ std::string describe_absent(const GeneJoin& joined, std::span<const matrix::Gene
   std::vector<std::string> without;
   for (const std::size_t s : joined.stores_without)
     if (without.empty() || without.back() != paths[s]) without.push_back(paths[s]);
-  return fmt::format("{}{}{} of {} files have none of the genes asked for, and read as 0: {}", text,
+  return fmt::format("{}{}{} of {} files have none of the genes asked for: {}", text,
                      text.empty() ? "" : "; ", joined.stores_without.size(), paths.size(),
                      matrix::some_names(without));
 }

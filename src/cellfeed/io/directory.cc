@@ -17,7 +17,9 @@ namespace fs = std::filesystem;
 
 struct Directory::Open {
   explicit Open(const std::string& p)
-      : path(p.empty() ? "." : p), absolute_path(fs::absolute(path).string()) {
+      : path(p.empty() ? "." : p),
+        is_working(p.empty()),
+        absolute_path(fs::absolute(path).string()) {
     fd =
         retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
     if (fd < 0) throw_errno(errno, path, "open the directory");
@@ -29,6 +31,7 @@ struct Directory::Open {
   Open& operator=(const Open&) = delete;
 
   std::string path;           // as given, for messages
+  bool is_working;            // the working directory, by no name
   std::string absolute_path;  // what it was when opened: the working directory may change
   int fd = -1;
 };
@@ -39,7 +42,7 @@ const std::string& Directory::path() const { return open_->path; }
 int Directory::fd() const { return open_->fd; }
 
 std::string Directory::path_of(std::string_view name) const {
-  return (fs::path(open_->path) / name).string();
+  return open_->is_working ? std::string(name) : (fs::path(open_->path) / name).string();
 }
 
 void Directory::require_in_place() const {

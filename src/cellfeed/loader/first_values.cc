@@ -1,5 +1,6 @@
 #include "cellfeed/loader/first_values.h"
 
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -9,9 +10,15 @@
 namespace cellfeed::loader {
 namespace {
 
+// Bits of the whole numbers that a type holds all of.
+int whole_bits(DType dtype) {
+  return dispatch_dtype(dtype,
+                        [](auto zero) { return std::numeric_limits<decltype(zero)>::digits; });
+}
+
 bool is_in_question(DType stored, DType dtype, Casting casting) {
-  return is_float(stored) && stored != dtype && dtype != DType::kF64 &&
-         !may_round(casting, stored, dtype);
+  if (stored == dtype || may_round(casting, stored, dtype)) return false;
+  return is_float(stored) ? dtype != DType::kF64 : whole_bits(stored) > whole_bits(dtype);
 }
 
 void decode(const collection::FetchedRows& fetched, DType dtype, Casting casting) {

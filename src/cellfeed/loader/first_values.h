@@ -10,8 +10,8 @@
 
 namespace cellfeed::loader {
 
-// Whether some file holds what is refused nearly everywhere if it is refused once: fractions as
-// integers, float64 as float32 without rounding.
+// Whether some file holds what the dtype may not: fractions as integers, float64 as float32 without
+// rounding, whole numbers of a wider type.
 bool is_in_question(const collection::Collection& collection, DType dtype, Casting casting);
 // Decodes those of the rows that lie in such files. Throws kPrecision as a batch of them would.
 void check_first_values(const collection::Collection& collection,

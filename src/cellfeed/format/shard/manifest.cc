@@ -214,6 +214,9 @@ Manifest read_manifest(const std::string& dir) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
   }
+  std::error_code ignored;
+  if (!std::filesystem::exists(dir, ignored))
+    throw_error(ErrorKind::kNotFound, dir, "there is no such directory");
   if (shard_directory_state(dir) == DirectoryState::kUnfinished)
     throw_error(ErrorKind::kNotFound, dir,
                 "an unfinished conversion, without {}: continue it with --resume", kManifestName);
