@@ -54,6 +54,9 @@ ANN_COLLECTION = Task("ann_collection")
 ANN_COLLECTION_GZIP = Task("ann_collection", data="gzip")
 MAPPED = Task("mapped_collection", output="dense")
 MAPPED_2 = Task("mapped_collection", output="dense", workers=2)
+OUR_MAPPED = Task("cellfeed_mapped", output="dense")
+OUR_MAPPED_GZIP = Task("cellfeed_mapped", data="gzip", output="dense")
+MAPPED_GZIP = Task("mapped_collection", data="gzip", output="dense")
 MAPPED_SELECTED = Task("mapped_collection", output="selected", workers=2)
 SCDATASET_64_GZIP = Task("scdataset", data="gzip", **blocks(64, 64))
 ANNBATCH_1 = Task("annbatch", data="annbatch")
@@ -145,6 +148,9 @@ SPEED = [
 OTHER_RIVALS = [
     Check("plain .h5ad, true random / AnnLoader", plain(), None, Task("ann_loader")),
     Check("packed, true random / MappedCollection, 0 workers", packed(), None, MAPPED),
+    Check("our MappedCollection in a DataLoader, plain .h5ad / lamindb's", OUR_MAPPED, 50, MAPPED),
+    Check("our MappedCollection in a DataLoader, gzip .h5ad / lamindb's", OUR_MAPPED_GZIP, 20,
+          MAPPED_GZIP),
     Check("plain .h5ad, true random / scDataset block 1, fetch 1", plain(), None,
           Task("scdataset", **blocks(1, 1))),
     Check("plain .h5ad, block 16 / scDataset block 16, fetch 16", plain(**blocks(16)), None,

@@ -30,6 +30,7 @@ _LAZY = {
     "GroupSampling": "strategies",
     "Loader": "loader",
     "Log1p": "transforms",
+    "MappedCollection": "mapped_collection",
     "MultiIndexable": "adapters",
     "NormalizeTotal": "transforms",
     "SamplingStrategy": "strategies",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from .encoders import Encoders as Encoders
     from .encoders import load_encoders as load_encoders
     from .loader import Loader as Loader
+    from .mapped_collection import MappedCollection as MappedCollection
     from .opening import open as open
     from .samplers import WeightedCellSampler as WeightedCellSampler
     from .scdataset import scDataset as scDataset

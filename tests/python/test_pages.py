@@ -108,6 +108,12 @@ def test_lightning(atlas):
     run_page("lightning.md")
 
 
+def test_mapped_collection(atlas, capsys):
+    names = run_page("mapped_collection.md")
+    assert len(names["weights"]) == 2200 and names["x"].shape[1] == 40
+    assert capsys.readouterr().out == "40 genes in the first file\n"
+
+
 def test_tuning(atlas):
     names = run_page("tuning.md")
     assert names["stats"]["cells"] == 2200

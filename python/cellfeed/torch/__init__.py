@@ -8,6 +8,7 @@ from ._batches import TensorBatch
 from ._cells import cells_to_tensors, collate_cells
 from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
+from ._mapped import register_rows
 from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
 from ._tensors import as_tensor, batch_to_tensor
@@ -23,4 +24,5 @@ __all__ = [
     "collate_cells",
     "find_torch_library",
     "register_iterable_dataset",
+    "register_rows",
 ]

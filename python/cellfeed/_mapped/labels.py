@@ -1,0 +1,132 @@
+"""obs columns of a collection as labels or their codes, and weights by how frequent they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._cells.labels import encode_labels
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """One obs column.
+
+    Attributes
+    ----------
+    categories
+        Every label of any file, sorted: numbers too, where they are to be encoded.
+    encoder
+        Label -> code, or None where rows give the labels themselves.
+    """
+
+    name: str
+    is_categorical: bool
+    labels: list[Any]
+    categories: list[Any]
+    encoder: dict[Any, int] | None
+
+    def of_rows(self, values: np.ndarray) -> list[Any] | np.ndarray:
+        """Codes (int64, -1 = missing or unknown), labels (NaN = missing) or numbers of rows.
+
+        Parameters
+        ----------
+        values
+            As ``cells.obs_values`` gives them.
+        """
+        if self.encoder is None:
+            labels: list[Any] = self.merged(values).tolist()
+            return labels if self.is_categorical else values
+        if self.is_categorical:
+            of_label = [self.encoder[label] for label in self.labels]
+            return _pick(np.array([*of_label, -1], dtype=np.int64), values)
+        known = values == values
+        codes = np.full(len(values), -1, dtype=np.int64)
+        of_category = np.array([self.encoder[label] for label in self.categories], dtype=np.int64)
+        codes[known] = of_category[np.searchsorted(self.categories, values[known])]
+        return codes
+
+    def merged(self, values: np.ndarray) -> np.ndarray:
+        """Labels as an object array, NaN where missing; numbers as they are."""
+        if not self.is_categorical:
+            return values
+        return _pick(np.array([*self.labels, np.nan], dtype=object), values)
+
+
+def _pick(table: np.ndarray, places: np.ndarray) -> np.ndarray:
+    picked: np.ndarray = table[places]
+    return picked
+
+
+def make_column(
+    cells: CellCollection, name: str, *, is_encoded: bool, unknown_label: Any
+) -> LabelColumn:
+    """The column ``name``; raises ``NoSuchKeyError`` where no file has it."""
+    column = cells.obs_column(name)
+    labels = list(column.categories) if column.is_categorical else []
+    if column.is_categorical:
+        categories = sorted(labels)
+    else:
+        categories = merged_categories(cells, name) if is_encoded else []
+    encoder = _encoder(categories, unknown_label) if is_encoded else None
+    return LabelColumn(name, column.is_categorical, labels, categories, encoder)
+
+
+def merged_categories(cells: CellCollection, name: str) -> list[Any]:
+    """Every label or number of a column, sorted."""
+    column = cells.obs_column(name)
+    if column.is_categorical:
+        return sorted(column.categories)
+    names: list[Any] = sorted(encode_labels(cells.obs_values(name))[1])
+    return names
+
+
+def _encoder(categories: Sequence[Any], unknown_label: Any) -> dict[Any, int]:
+    encoder: dict[Any, int] = {}
+    if unknown_label is not None and unknown_label in categories:
+        encoder[unknown_label] = -1
+    known = [label for label in categories if label not in encoder]
+    return {**encoder, **{label: code for code, label in enumerate(known)}}
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """How many cells there are of each label, or of each combination of labels."""
+
+    names: list[str]
+    counts: np.ndarray  # of each name
+    of_row: np.ndarray  # place among the names
+
+    @staticmethod
+    def of(columns: Sequence[np.ndarray]) -> LabelCounts:
+        """Of labels or numbers, one array a column; those of a row are joined by ``"__"``."""
+        codes = np.zeros(len(columns[0]), dtype=np.int64)
+        names = [""]
+        for labels in columns:
+            found, texts = encode_labels(labels)
+            # Missing is a label of its own.
+            texts = [*(str(label) for label in texts), "nan"]
+            found = np.where(found < 0, len(texts) - 1, found)
+            used, codes = np.unique(codes * len(texts) + found, return_inverse=True)
+            names = [
+                f"{names[both // len(texts)]}__{texts[both % len(texts)]}" for both in used.tolist()
+            ]
+        names = [name.removeprefix("__") for name in names]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidArgumentError(
+                f"different labels have the name {twice!r} when they are joined by '__': rename one"
+            )
+        return LabelCounts(names, np.bincount(codes, minlength=len(names)), codes)
+
+    def weights(self, scaler: float | None) -> np.ndarray:
+        """``1 / count`` of each name, or ``scaler / (scaler + count)``."""
+        weights: np.ndarray = (
+            1.0 / self.counts if scaler is None else scaler / (self.counts + scaler)
+        )
+        return weights

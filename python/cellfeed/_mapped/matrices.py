@@ -1,0 +1,115 @@
+"""One matrix of every file, read row by row at one width or at each file's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._options import DTYPES, Path
+from .._reader import Reader, ReaderOptions
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError
+from ..opening import open as open_cells
+
+_NARROW = {"bool", "int8", "int16", "uint8", "uint16"}
+_WIDER = {"uint32": "int64", "float16": "float32"}
+
+
+def layer_name(key: str) -> str:
+    """The layer of ``cellfeed.open`` that a key of ``layers_keys`` means."""
+    return "raw/X" if key == "raw.X" else key
+
+
+class Matrix:
+    """Rows of one matrix. Picklable: a copy opens the files again. Thread-safe: yes."""
+
+    def __init__(self, parts: list[CellCollection], dtype: str | None, threads: int | None) -> None:
+        self.parts = parts
+        kind: Any = dtype or _stored_dtype(parts)
+        options = ReaderOptions(output="dense", dtype=kind, obs=[], threads=threads)
+        self._readers = [Reader(part, options) for part in parts if len(part) > 0]
+        ends = np.cumsum([len(part) for part in parts if len(part) > 0])
+        self._begins = np.concatenate([[0], ends]).astype(np.int64)
+
+    def check_values(self, rows: np.ndarray) -> None:
+        """Refuse values that the dtype cannot hold, where some of the rows have them."""
+        for part, reader in enumerate(self._readers):
+            mine = rows[self._part_of(rows) == part] - self._begins[part]
+            if mine.size:
+                reader.check_values(_spread(mine))
+
+    def read(self, rows: np.ndarray) -> np.ndarray | list[np.ndarray]:
+        """Rows x genes, or rows of their own widths."""
+        if len(self._readers) == 1:
+            x: np.ndarray = self._readers[0].read(rows).x
+            return x
+        found: list[Any] = [None] * len(rows)
+        part_of = self._part_of(rows)
+        for part in np.unique(part_of).tolist():
+            places = np.flatnonzero(part_of == part)
+            x = self._readers[part].read(rows[places] - self._begins[part]).x
+            for place, row in zip(places.tolist(), x, strict=True):
+                found[place] = row
+        return found
+
+    def _part_of(self, rows: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self._begins, rows, side="right") - 1
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for reader in self._readers:
+            reader.close()
+        for part in self.parts:
+            part.close()
+
+
+def _spread(rows: np.ndarray) -> Callable[[int], np.ndarray]:
+    return lambda n: rows[:: max(1, len(rows) // n)]
+
+
+def open_joined(
+    paths: Any, key: str, join: str | None, options: dict[str, Any]
+) -> list[CellCollection]:
+    """All files as one collection; or, where genes differ and are not joined, one for each file."""
+    layer = layer_name(key)
+    how: Any = join or "outer"
+    if not isinstance(paths, list):  # an AnnData
+        return [open_cells(paths, layer=layer, **options)]
+    cells = open_cells(paths, join=how, layer=layer, missing_genes="zero", **options)
+    if join is not None or have_same_genes(cells):
+        return [cells]
+    files: Sequence[Path] = [file["path"] for file in cells.files]
+    cells.close()
+    return [open_cells(path, layer=layer, **options) for path in files]
+
+
+def have_same_genes(cells: CellCollection) -> bool:
+    """True if the files have equal gene axes, so that nothing is joined."""
+    n_files = len(cells.files)
+    first = cells.var_table(0)["_index"] if n_files > 1 else None
+    return all(cells.var_table(s)["_index"].equals(first) for s in range(1, n_files))
+
+
+def _stored_dtype(parts: list[CellCollection]) -> str:
+    stored = {file["dtype"]: file["path"] for part in parts for file in part.files}
+    wide = {_wide_enough(dtype, path) for dtype, path in stored.items()}
+    common = np.result_type(*(np.dtype(name) for name in wide)).name
+    if common not in DTYPES or (len(wide) > 1 and "int64" in wide and common == "float64"):
+        raise InvalidArgumentError(
+            f"the files hold {', '.join(sorted(stored))}, which have no dtype in common that holds "
+            f"all values: pass dtype, such as dtype='float32'"
+        )
+    return common
+
+
+def _wide_enough(dtype: str, path: str) -> str:
+    if dtype in _NARROW:
+        return "int32"
+    wide = _WIDER.get(dtype, dtype)
+    if wide not in DTYPES:
+        raise InvalidArgumentError(
+            f"{path} holds {dtype}: pass dtype, such as dtype='float32', which rows are to have"
+        )
+    return wide

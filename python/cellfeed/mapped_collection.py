@@ -1,0 +1,431 @@
+"""Files of cells as a map-style data set of torch, one dict a cell: :class:`MappedCollection`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+import numpy as np
+
+from ._arguments import (
+    as_bool,
+    as_dtype,
+    as_float,
+    as_int,
+    as_names,
+    as_paths,
+    as_row_numbers,
+    one_of,
+    shown,
+)
+from ._mapped.labels import LabelCounts, make_column, merged_categories
+from ._mapped.matrices import Matrix, have_same_genes, open_joined
+from ._mapped.row_filter import rows_of
+from ._mapped.rows import RowBatch
+from ._options import JOINS, DType, Join, Path
+from .collection import CellCollection
+from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
+
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
+    from torch.utils.data import Dataset
+
+    MapStyle = Dataset[dict[str, Any]]
+else:
+    MapStyle = object  # a map-style data set is what has a length and items
+
+
+class MappedCollection(MapStyle):
+    """Cells of many files, each a dict of numpy arrays: lamindb's class, on our reader.
+
+    ``len(ds)``, ``ds[i]``, and whole batches at once for torch's ``DataLoader``: it takes any
+    sampler, shuffles truly at random, and its default collation copies no row. ``ds[i]`` has a
+    dense row under each of ``layers_keys``, an entry under each of ``obs_keys``, and the number of
+    the file under ``"_store_idx"``.
+
+    Picklable: a copy, as in each worker, opens the files again. Thread-safe: yes.
+
+    Parameters
+    ----------
+    path_list
+        What :func:`cellfeed.open` takes: files, shard directories, globs, a list of these, or one
+        AnnData.
+    layers_keys
+        ``"X"``, ``"raw.X"`` and names of layers. All files must have them.
+    obs_keys
+        obs columns. Cells of a file that lacks one have a missing value.
+    obsm_keys
+        Not there yet: an error.
+    obs_filter
+        Column -> a value or a list of values: only the cells that have one of them in each column.
+        NaN stands for missing values.
+    join
+        How files with different genes become one table: ``"inner"`` keeps the genes of every file
+        in the first one's order, ``"outer"`` the sorted union, where absent genes are 0; None
+        leaves each file its own genes, so that rows may have different lengths. ``"raw.X"`` is
+        never joined.
+    encode_labels
+        Whether columns come as codes: of all ``obs_keys``, or a list of some. The sorted union of a
+        column's values has the codes 0, 1, ...; missing is -1. Without, rows give labels (NaN =
+        missing) and numbers.
+    unknown_label
+        The label that has code -1, of all columns or column -> label.
+    cache_categories, parallel
+        As lamindb has them. Categories are always kept, and every process may read: neither
+        changes anything.
+    dtype
+        Of the rows: float32, float64, int32 or int64. As stored by default, where narrower ones
+        become the next of these. Integers are exact or an error.
+    make_unique
+        Number repeated gene names as anndata does, instead of refusing them.
+    threads
+        That read a batch; one a processor by default.
+
+    Attributes
+    ----------
+    encoders
+        Column -> label -> code.
+    n_obs, n_vars
+        Cells and genes; ``n_vars`` is None where files keep their own genes.
+    n_obs_list, n_vars_list
+        Of each file, after ``obs_filter``.
+
+    Raises
+    ------
+    InvalidArgumentError, NotFoundError, NoSuchKeyError, CorruptDataError, UnsupportedError
+        Before anything is read; they name the file or the key.
+    """
+
+    def __init__(
+        self,
+        path_list: Path | Iterable[Path] | anndata.AnnData,
+        layers_keys: str | Sequence[str] | None = None,
+        obs_keys: str | Sequence[str] | None = None,
+        obsm_keys: str | Sequence[str] | None = None,
+        obs_filter: Mapping[str, Any] | None = None,
+        join: Join | None = "inner",
+        encode_labels: bool | Sequence[str] = True,
+        unknown_label: Any = None,
+        cache_categories: bool = True,
+        parallel: bool = False,
+        dtype: DType | None = None,
+        *,
+        make_unique: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        if join is not None and join not in JOINS:
+            raise InvalidArgumentError(f"join must be None, {one_of(JOINS)}, not {shown(join)}")
+        if obsm_keys is not None and as_names("obsm_keys", obsm_keys):
+            raise UnsupportedError("obsm_keys: obsm is not read yet; leave it out")
+        as_bool("cache_categories", cache_categories)
+        self.parallel = as_bool("parallel", parallel)
+        self.layers_keys = _each_once("layers_keys", "X" if layers_keys is None else layers_keys)
+        self.obs_keys = None if obs_keys is None else _each_once("obs_keys", obs_keys)
+        self.obsm_keys = None
+        self.join_vars = join
+        self.path_list = _paths(path_list)
+        self._join = join
+        encoded = self._encoded(encode_labels)
+        self.encode_labels = encoded or False
+        unknown = _unknown_labels(unknown_label, encoded)
+
+        options = {"make_unique": as_bool("make_unique", make_unique)}
+        kind = None if dtype is None else as_dtype("dtype", dtype)
+        self._matrices = {
+            key: Matrix(
+                open_joined(self.path_list, key, None if key == "raw.X" else join, options),
+                kind,
+                threads,
+            )
+            for key in self.layers_keys
+        }
+        self._cells = self._open_table(options)
+        self._columns = {
+            name: make_column(
+                self._cells, name, is_encoded=name in encoded, unknown_label=unknown.get(name)
+            )
+            for name in self.obs_keys or []
+        }
+        self.encoders = {
+            name: column.encoder
+            for name, column in self._columns.items()
+            if column.encoder is not None
+        }
+        self.filtered = obs_filter is not None
+        self._rows = None if obs_filter is None else rows_of(self._cells, obs_filter)
+        ends = np.cumsum([file["n_cells"] for file in self._cells.files])
+        self._file_begins = np.concatenate([[0], ends]).astype(np.int64)
+        self._closed = False
+        for matrix in self._matrices.values():
+            matrix.check_values(self._all_rows())
+
+    def _open_table(self, options: dict[str, Any]) -> CellCollection:
+        """All files as one collection, for obs and genes."""
+        for key, matrix in self._matrices.items():
+            if key != "raw.X" and len(matrix.parts) == 1:
+                return matrix.parts[0]
+        return open_joined(self.path_list, self.layers_keys[0], self._join or "outer", options)[0]
+
+    def _encoded(self, encode_labels: bool | Sequence[str]) -> list[str]:
+        keys = self.obs_keys or []
+        if isinstance(encode_labels, (bool, np.bool_)):
+            names = list(keys) if encode_labels else []
+        else:
+            names = _each_once("encode_labels", encode_labels)
+        for name in names:
+            if name not in keys:
+                raise InvalidArgumentError(
+                    f"encode_labels names {name!r}, which is not one of obs_keys: {shown(keys)}"
+                )
+        return names
+
+    # ---- rows
+
+    def __len__(self) -> int:
+        return len(self._cells) if self._rows is None else len(self._rows)
+
+    def __getitem__(self, idx: int) -> dict[str, Any]:
+        """One cell as a dict; negative numbers count from the end."""
+        n = len(self)
+        number = as_int("idx", idx, -(2**63))
+        if not -n <= number < n:
+            raise OutOfRangeError(f"cell {number} is outside the collection of {n} cells")
+        return dict(self.__getitems__([number])[0])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Some cells, read together: what torch's ``DataLoader`` asks for.
+
+        Each is a dict of its own. Rows are views of one array.
+        """
+        rows = as_row_numbers(indices, len(self))
+        if rows.size == 0:
+            return []
+        rows = rows if self._rows is None else np.asarray(self._rows[rows])
+        columns: dict[str, Any] = {"_store_idx": self._file_of(rows)}
+        for key, matrix in self._matrices.items():
+            columns[key] = matrix.read(rows)
+        for name, column in self._columns.items():
+            columns[name] = column.of_rows(self._cells.obs_values(name, rows))
+        return [*RowBatch(len(rows), columns).rows()]
+
+    def _all_rows(self) -> np.ndarray:
+        return np.arange(len(self._cells)) if self._rows is None else self._rows
+
+    def _file_of(self, rows: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self._file_begins, rows, side="right") - 1
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Each cell's row in its file, (cells,) int64."""
+        rows = self._all_rows()
+        return np.asarray(rows - self._file_begins[self._file_of(rows)])
+
+    @property
+    def storage_idx(self) -> np.ndarray:
+        """Number of the file of each cell, (cells,) int64."""
+        return self._file_of(self._all_rows())
+
+    @property
+    def indices_list(self) -> list[np.ndarray]:
+        """Rows of each file that are in the collection."""
+        return np.split(self.indices, np.cumsum(self.n_obs_list)[:-1])
+
+    # ---- shapes and genes
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells."""
+        return len(self)
+
+    @property
+    def n_vars(self) -> int | None:
+        """Number of genes of the joined table; None where files keep their own."""
+        return None if self._join is None else self._cells.n_vars
+
+    @property
+    def shape(self) -> tuple[int, int | None]:
+        """Cells and genes."""
+        return self.n_obs, self.n_vars
+
+    @property
+    def storages(self) -> list[dict[str, Any]]:
+        """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
+        return self._cells.files
+
+    @cached_property
+    def n_obs_list(self) -> list[int]:
+        """Cells of each file, after ``obs_filter``."""
+        counts = np.histogram(self._all_rows(), self._file_begins)[0]
+        # The last bin of a histogram is closed, and no row lies at its end.
+        return [int(n) for n in counts]
+
+    @cached_property
+    def var_list(self) -> list[pd.Index]:
+        """Genes of each file."""
+        import pandas as pd
+
+        files = range(len(self._cells.files))
+        tables = [self._cells.var_table(file) for file in files]
+        return [pd.Index(table["_index"].to_pylist(), dtype=object) for table in tables]
+
+    @property
+    def n_vars_list(self) -> list[int]:
+        """Number of genes of each file."""
+        return [int(file["n_genes"]) for file in self._cells.files]
+
+    @property
+    def original_shapes(self) -> list[tuple[int, int]]:
+        """Cells (after ``obs_filter``) and genes of each file."""
+        return list(zip(self.n_obs_list, self.n_vars_list, strict=True))
+
+    @cached_property
+    def var_joint(self) -> pd.Index | None:
+        """The genes of rows; None where files keep their own."""
+        import pandas as pd
+
+        return None if self._join is None else pd.Index(self._cells.var_names, dtype=object)
+
+    @cached_property
+    def var_indices(self) -> list[np.ndarray] | None:
+        """How genes were joined; None where they were not, as all files have the same.
+
+        Inner: for each joint gene its place in the file. Outer: for each gene of the file its
+        place among the joint ones.
+        """
+        joint = self.var_joint
+        if joint is None or have_same_genes(self._cells):
+            return None
+        if self._join == "inner":
+            return [genes.get_indexer(joint) for genes in self.var_list]
+        return [joint.get_indexer(genes) for genes in self.var_list]
+
+    def check_vars_sorted(self, ascending: bool = True) -> bool:
+        """True if the genes of every file are sorted."""
+        if as_bool("ascending", ascending):
+            return all(genes.is_monotonic_increasing for genes in self.var_list)
+        return all(genes.is_monotonic_decreasing for genes in self.var_list)
+
+    def check_vars_non_aligned(self, vars: Iterable[str]) -> list[int]:
+        """Numbers of the files whose genes are not exactly these, in this order."""
+        import pandas as pd
+
+        wanted = pd.Index(as_names("vars", vars), dtype=object)
+        return [i for i, genes in enumerate(self.var_list) if not genes.equals(wanted)]
+
+    # ---- labels
+
+    def get_merged_labels(self, label_key: str) -> np.ndarray:
+        """Labels (NaN = missing) or numbers of one obs column, one a cell."""
+        column = self._columns.get(label_key) or make_column(
+            self._cells, label_key, is_encoded=False, unknown_label=None
+        )
+        return column.merged(self._cells.obs_values(label_key, self._all_rows()))
+
+    def get_merged_categories(self, label_key: str) -> list[Any]:
+        """Every label or number of one obs column in any file, sorted; also unused ones."""
+        return merged_categories(self._cells, label_key)
+
+    @overload
+    def get_label_weights(
+        self,
+        obs_keys: str | Sequence[str],
+        scaler: float | None = None,
+        return_categories: Literal[False] = False,
+    ) -> np.ndarray: ...
+
+    @overload
+    def get_label_weights(
+        self,
+        obs_keys: str | Sequence[str],
+        scaler: float | None = None,
+        *,
+        return_categories: Literal[True],
+    ) -> dict[str, float]: ...
+
+    def get_label_weights(
+        self,
+        obs_keys: str | Sequence[str],
+        scaler: float | None = None,
+        return_categories: bool = False,
+    ) -> np.ndarray | dict[str, float]:
+        """Weights that make labels equally frequent, as for ``WeightedRandomSampler``.
+
+        Parameters
+        ----------
+        obs_keys
+            An obs column, or several: then each combination of labels counts.
+        scaler
+            Weights are ``scaler / (scaler + count)`` instead of ``1 / count``.
+        return_categories
+            The weight of each label, as a dict; labels of several columns joined by ``"__"``.
+
+        Returns
+        -------
+        numpy.ndarray or dict
+            One weight a cell, float64 (missing is a label of its own).
+        """
+        names = _each_once("obs_keys", obs_keys)
+        if not names:
+            raise InvalidArgumentError("obs_keys must name at least one obs column")
+        if scaler is not None and as_float("scaler", scaler) <= 0:
+            raise InvalidArgumentError(f"scaler must be above 0, not {shown(scaler)}")
+        counts = LabelCounts.of([self.get_merged_labels(name) for name in names])
+        weights = counts.weights(scaler)
+        if return_categories:
+            return dict(zip(counts.names, weights.tolist(), strict=True))
+        of_row: np.ndarray = weights[counts.of_row]
+        return of_row
+
+    # ---- life
+
+    def close(self) -> None:
+        """Let go of the files; using the collection afterwards is an error."""
+        for matrix in self._matrices.values():
+            matrix.close()
+        self._cells.close()
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @classmethod
+    def torch_worker_init_fn(cls, worker_id: int) -> None:
+        """For ``DataLoader(worker_init_fn=)``, as lamindb has it: nothing is left to be done."""
+
+
+def _each_once(name: str, value: Any) -> list[str]:
+    names = as_names(name, value)
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InvalidArgumentError(f"{name} has {twice!r} twice")
+    return names
+
+
+def _paths(path_list: Any) -> Any:
+    is_adata = hasattr(path_list, "obs_names") and hasattr(path_list, "var_names")
+    if not is_adata and isinstance(path_list, (list, tuple)) and len(path_list) == 1:
+        first = path_list[0]
+        is_adata = hasattr(first, "obs_names") and hasattr(first, "var_names")
+        path_list = first if is_adata else path_list
+    return path_list if is_adata else as_paths("path_list", path_list)
+
+
+def _unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:
+    if not isinstance(unknown_label, Mapping):
+        return dict.fromkeys(encoded, unknown_label)
+    for name in unknown_label:
+        if name not in encoded:
+            raise InvalidArgumentError(
+                f"unknown_label names {name!r}, which is not an encoded column: {shown(encoded)}"
+            )
+    return dict(unknown_label)
