@@ -234,6 +234,16 @@ def test_values_that_cancel_out_are_refused(tmp_path):
         cf.open(tmp_path / "s").read(slice(None), transforms=[cf.NormalizeTotal()])
 
 
+def test_an_exported_file_whose_values_were_changed_is_refused(files, tmp_path):
+    cf.convert_to_shards(files[0], tmp_path / "few", gene_vocab=["b", "a"])
+    cf.export_h5ad(tmp_path / "few", tmp_path / "few.h5ad")
+    adata = anndata.read_h5ad(tmp_path / "few.h5ad")
+    adata.X = adata.X * 1000
+    adata.write_h5ad(tmp_path / "changed.h5ad")
+    with pytest.raises(InvalidArgumentError, match="remove its obs column '_library_size'"):
+        cf.open(tmp_path / "changed.h5ad").read(slice(None), transforms=[cf.NormalizeTotal()])
+
+
 KILLED = """
 import sys, cellfeed
 cellfeed.convert_to_shards(sys.argv[3:], sys.argv[1], shard_size=500, join="inner", seed=3,

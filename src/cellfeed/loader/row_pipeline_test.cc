@@ -145,7 +145,7 @@ std::shared_ptr<const collection::Collection> with_and_without_totals() {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
       testing::random_csr({.n_rows = 5, .n_cols = 12, .density = 0.3}))));
-  stores.push_back(store_with_totals({100, 200, 0}));
+  stores.push_back(store_with_totals({100, 200, 0, 10}));
   return std::make_shared<const collection::Collection>(std::move(stores),
                                                         collection::CollectionOptions{});
 }
@@ -168,6 +168,7 @@ TEST(RowPipeline, NormalizesByTheTotalThatAStoreKnows) {
     EXPECT_EQ(value(1, 5), 50);
     EXPECT_EQ(value(1, 6), 25);
     EXPECT_THROW(value(1, 7), Error);  // counts, and a total of 0
+    EXPECT_THROW(value(1, 8), Error);  // counts of more than the total
   }
 }
 

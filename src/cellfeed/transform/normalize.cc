@@ -17,17 +17,14 @@ auto with_float_values(const Row& row, const Fn& fn) {
   return fn(std::span<double>(static_cast<double*>(row.values), n));
 }
 
-}  // namespace
-
-double library_size(const Row& row) {
-  return library_size(row, with_float_values(row, [](auto values) {
-                        const std::span<const std::remove_cvref_t<decltype(values[0])>> read =
-                            values;
-                        return sum_values(read);
-                      }));
+double sum_of(const Row& row) {
+  return with_float_values(row, [](auto values) {
+    const std::span<const std::remove_cvref_t<decltype(values[0])>> read = values;
+    return sum_values(read);
+  });
 }
 
-double library_size(const Row& row, double total) {
+double library_size_of(const Row& row, double total) {
   return with_float_values(row, [&](auto values) {
     if (total == 0 && std::ranges::any_of(values, [](auto value) { return value != 0; }))
       throw_invalid(
@@ -36,6 +33,22 @@ double library_size(const Row& row, double total) {
           row.cell);
     return total;
   });
+}
+
+}  // namespace
+
+double library_size(const Row& row) { return library_size_of(row, sum_of(row)); }
+
+double library_size(const Row& row, double total) {
+  // Of the row's own values, rounded to their dtype.
+  constexpr double kRounding = 1e-5;
+  if (total != 0 && sum_of(row) > total * (1 + kRounding))
+    throw_invalid(
+        "the total that is kept of a cell, {}, is less than the sum of its values: cell {}; some "
+        "genes left out have negative values, or an exported file was changed (then remove its "
+        "obs column '_library_size')",
+        total, row.cell);
+  return library_size_of(row, total);
 }
 
 NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {

@@ -9,7 +9,8 @@ namespace cellfeed::transform {
 // The total of the row's values as they are now. Throws kInvalidArgument where values other than 0
 // cancel out. REQUIRES: a row of floats with all genes of its store.
 double library_size(const Row& row);
-// The same of a row that has but some of the genes, whose total is known.
+// The same of a row that has but some of the genes, whose total is known; throws kInvalidArgument
+// too where that cannot be.
 double library_size(const Row& row, double total);
 
 // value * target_sum / library_size, over the cell's full library (SEMANTICS 7). A cell without
