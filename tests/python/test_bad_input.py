@@ -121,13 +121,6 @@ def test_dense_where_sparse_was_asked(tmp_path):
     assert_refused(tmp_path / "a.h5ad", "dense", "csr_matrix", kind=NotImplementedError)
 
 
-def test_a_column_matrix(tmp_path):
-    anndata.AnnData(scipy.sparse.csc_matrix(np.eye(3, dtype=np.float32))).write_h5ad(
-        tmp_path / "a.h5ad"
-    )
-    assert_refused(tmp_path / "a.h5ad", "CSC", "tocsr", kind=NotImplementedError)
-
-
 @pytest.mark.parametrize(
     "indptr",
     [

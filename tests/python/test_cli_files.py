@@ -119,7 +119,6 @@ def test_several_files_are_what_anndata_concatenates(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        "derived_placenta_visium_csc.h5ad",
         "pbmc-small-x-dense.h5ad",
         "kang_ifnb_valid_anndata06.h5ad",
     ],

@@ -18,8 +18,11 @@ constexpr std::int64_t kLargestBlock = 256 << 10;
 
 }  // namespace
 
-BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes)
-    : dir_(std::move(dir)), buckets_(static_cast<std::size_t>(n_buckets)) {
+BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes,
+                         std::string purpose)
+    : dir_(std::move(dir)),
+      purpose_(std::move(purpose)),
+      buckets_(static_cast<std::size_t>(n_buckets)) {
   // Half of the memory for open blocks, the other half for those that are full.
   block_bytes_ = std::clamp(memory_bytes / 2 / n_buckets, kSmallestBlock, kLargestBlock) /
                  kSmallestBlock * kSmallestBlock;
@@ -27,7 +30,7 @@ BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t
 }
 
 void BucketStore::open_file() {
-  file_.emplace(io::FileTarget(dir_, "shuffled_cells"), io::OnExisting::kReplace);
+  file_.emplace(io::FileTarget(dir_, "scattered_cells"), io::OnExisting::kReplace);
   file_->remove_name();
 }
 
@@ -37,7 +40,7 @@ void BucketStore::write(std::span<const std::byte> bytes) {
         [&] { return ::pwrite(file_->fd(), bytes.data(), bytes.size(), file_bytes_); });
     if (written < 0)
       throw_errno(errno, dir_.path(),
-                  fmt::format("write to the temporary file for shuffling, {} bytes long so far",
+                  fmt::format("write to the temporary file for {}, {} bytes long so far", purpose_,
                               file_bytes_));
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     file_bytes_ += written;
@@ -49,7 +52,8 @@ void BucketStore::read(std::int64_t offset, std::span<std::byte> bytes) const {
     const ssize_t n = io::retry_interrupted(
         [&] { return ::pread(file_->fd(), bytes.data(), bytes.size(), offset); });
     if (n <= 0)
-      throw_errno(n < 0 ? errno : EIO, dir_.path(), "read the temporary file for shuffling back");
+      throw_errno(n < 0 ? errno : EIO, dir_.path(),
+                  fmt::format("read the temporary file for {} back", purpose_));
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += n;
   }
@@ -87,9 +91,9 @@ std::int64_t BucketStore::bytes(std::int64_t bucket) const {
   return std::ssize(b.full) * block_bytes_ + b.filled;
 }
 
-std::vector<std::byte> BucketStore::take(std::int64_t number) {
+std::vector<std::byte> BucketStore::copy(std::int64_t number) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(this->bytes(number)));
-  Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+  const Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
   std::byte* to = bytes.data();
   for (const Block& block : bucket.full) {
     if (block.memory)
@@ -100,7 +104,12 @@ std::vector<std::byte> BucketStore::take(std::int64_t number) {
   }
   if (bucket.filled > 0)
     std::memcpy(to, bucket.open.get(), static_cast<std::size_t>(bucket.filled));
-  bucket = Bucket{};
+  return bytes;
+}
+
+std::vector<std::byte> BucketStore::take(std::int64_t number) {
+  std::vector<std::byte> bytes = copy(number);
+  buckets_[static_cast<std::size_t>(number)] = Bucket{};
   return bytes;
 }
 

@@ -2,8 +2,8 @@
 // limit, then in one temporary file. The file has no name once it is open, so that nothing is left
 // behind however the process ends.
 //
-// Not thread-safe, except that take() of different buckets may run on several threads once the last
-// append() is done.
+// Not thread-safe, except that copy() and take() of different buckets may run on several threads
+// once the last append() is done.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,19 @@ namespace cellfeed::convert {
 
 class BucketStore {
  public:
-  // dir: where the file is made, the first time memory does not suffice. Blocks of at least 4 KiB a
-  // bucket are held in any case. REQUIRES: n_buckets > 0.
-  BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes);
+  // purpose: "shuffling", for errors. dir: where the file is made, the first time memory does not
+  // suffice. Blocks of at least 4 KiB a bucket are held in any case. REQUIRES: n_buckets > 0.
+  BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes,
+              std::string purpose = "shuffling");
   BucketStore(const BucketStore&) = delete;
   BucketStore& operator=(const BucketStore&) = delete;
 
   // Throws kNoSpace or kIo, naming the directory.
   void append(std::int64_t bucket, std::span<const std::byte> bytes);
   std::int64_t bytes(std::int64_t bucket) const;
-  // All that was appended, in order; the bucket is empty afterwards.
+  // All that was appended, in order.
+  std::vector<std::byte> copy(std::int64_t bucket) const;
+  // The same; the bucket is empty afterwards.
   std::vector<std::byte> take(std::int64_t bucket);
   // In the temporary file.
   std::int64_t spilled_bytes() const { return file_bytes_; }
@@ -51,6 +54,7 @@ class BucketStore {
   void read(std::int64_t offset, std::span<std::byte> bytes) const;
 
   io::Directory dir_;
+  std::string purpose_;
   std::int64_t block_bytes_;
   std::int64_t free_blocks_;  // that may still be held in memory
   std::vector<Bucket> buckets_;

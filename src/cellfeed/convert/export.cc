@@ -85,7 +85,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   exec::checked_thread_count(options.threads);
   exec::check_memory_budget(options.memory_budget);
   if (!options.overwrite) refuse_existing_file(options.output);
-  const Sources sources = Sources::open(source_options(options));
+  Sources sources = Sources::open(source_options(options));
   const LibrarySizes library_sizes(sources);
   const auto order = source_gene_order(options, sources);
   const auto maps = column_maps(sources, order);
@@ -99,6 +99,11 @@ ExportResult export_h5ad(const ExportOptions& options) {
   const PipelineLimits limits{options.memory_budget / 4, 64};
   const auto tasks = make_cell_tasks(sources, 0, sources.n_cells());
   exec::ThreadPool pool(exec::checked_thread_count(options.threads));
+  if (!sources.is_by_rows())
+    sources.transpose(pool, {.dir = io::FileTarget(options.output).directory(),
+                             .memory_bytes = options.memory_budget / 4,
+                             .progress = options.progress,
+                             .stop = options.stop});
   PiecePool pieces;
   PassedPages pages(sources, options.memory_budget / 8);
   ProgressMeter meter(options.progress, "exporting", sources.n_cells());

@@ -82,8 +82,12 @@ std::int64_t total_nnz(const Sources& sources) {
 }  // namespace
 
 RealCells::RealCells(const std::string& path, const std::string& layer, std::int64_t memory_budget,
-                     exec::ThreadPool& pool, std::stop_token stop)
+                     const std::string& output, exec::ThreadPool& pool, std::stop_token stop)
     : sources_(open_real_cells(path, layer, memory_budget)) {
+  if (!sources_.is_by_rows())
+    sources_.transpose(pool, {.dir = io::FileTarget(output).directory(),
+                              .memory_bytes = memory_budget / 4,
+                              .stop = stop});
   const DType dtype = exact_decode_dtype(sources_.value_dtype());
   const std::int64_t nnz = total_nnz(sources_);
   const auto entry_bytes = static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(dtype));

@@ -23,10 +23,10 @@ namespace cellfeed::convert {
 
 class RealCells {
  public:
-  // Reads every value once. Throws kInvalidArgument for NaN, infinite values and negative counts,
-  // naming the row.
+  // Reads every value once. output: beside it is room for a temporary file. Throws kInvalidArgument
+  // for NaN, infinite values and negative counts, naming the row.
   RealCells(const std::string& path, const std::string& layer, std::int64_t memory_budget,
-            exec::ThreadPool& pool, std::stop_token stop);
+            const std::string& output, exec::ThreadPool& pool, std::stop_token stop);
 
   std::int64_t n_cells() const { return sources_.n_cells(); }
   const Sources& sources() const { return sources_; }

@@ -281,6 +281,11 @@ ConvertResult Conversion::run() {
   generation_ = journal.generation();
   is_rewritten_ = target.is_rewritten();
   const auto resumed = std::ssize(journal.finished());
+  if (!sources_.is_by_rows() && resumed < n_shards())
+    sources_.transpose(pool_, {.dir = target_,
+                               .memory_bytes = options_.memory_budget / 4,
+                               .progress = options_.progress,
+                               .stop = options_.stop});
   if (options_.gene_order == shard::GeneOrder::kMean)
     encoder_.set_gene_order(
         genes_by_mean(sources_, pool_, limits_, options_.progress, options_.stop));

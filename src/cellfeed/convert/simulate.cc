@@ -68,7 +68,8 @@ const SimulateOptions& checked(const SimulateOptions& options) {
 Simulation::Simulation(const SimulateOptions& options)
     : options_(checked(options)),
       pool_(exec::checked_thread_count(options.threads)),
-      real_(options.like, options.layer, options.memory_budget, pool_, options.stop),
+      real_(options.like, options.layer, options.memory_budget, options.output, pool_,
+            options.stop),
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();

@@ -83,6 +83,15 @@ Sources Sources::open(const SourceOptions& options) {
   open.layer = options.layer;
   open.cache_bytes =
       std::clamp<std::int64_t>(options.cache_bytes / std::ssize(paths), 4 << 20, 64 << 20);
+  open.row_maker = options.row_maker;
+  if (!open.row_maker)
+    open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
+      auto store = std::make_unique<TransposedStore>(std::move(entries));
+      sources.transposed_.push_back(store.get());
+      std::vector<std::unique_ptr<format::RowStore>> stores;
+      stores.push_back(std::move(store));
+      return stores;
+    };
   for (const std::string& path : paths)
     for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
   sources.processing_json_ = join_processing(paths);
@@ -124,6 +133,12 @@ Sources Sources::open(const SourceOptions& options) {
                     : "holds no genes, so there is nothing to write",
                 paths.front());
   return sources;
+}
+
+void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
+  TransposeOptions each = options;
+  if (!transposed_.empty()) each.memory_bytes /= std::ssize(transposed_);
+  for (TransposedStore* store : transposed_) store->transpose(pool, each);
 }
 
 std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {

@@ -11,6 +11,7 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/collection/gene_join.h"
 #include "cellfeed/convert/table_union.h"
+#include "cellfeed/convert/transposed_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/matrix/csr.h"
 
@@ -30,6 +31,9 @@ struct SourceOptions {
       genes;                 // exactly this axis, in this order (a GeneVocab); join must be empty
   bool make_unique = false;  // number repeated gene names instead of refusing them
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
+  // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
+  // nothing of them stays.
+  format::RowMaker row_maker{};
 };
 
 // Cells [begin, end) of one source.
@@ -44,6 +48,10 @@ class Sources {
  public:
   // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
   static Sources open(const SourceOptions& options);
+
+  bool is_by_rows() const { return transposed_.empty(); }
+  // REQUIRED before rows are read where some input is not stored by rows.
+  void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
 
   std::int64_t n_cells() const { return offsets_.back(); }
   std::int64_t n_sources() const { return static_cast<std::int64_t>(stores_.size()); }
@@ -78,6 +86,7 @@ class Sources {
 
  private:
   std::vector<std::unique_ptr<format::RowStore>> stores_;
+  std::vector<TransposedStore*> transposed_;  // of stores_
   std::vector<std::int64_t> offsets_;
   collection::GeneJoin genes_;
   std::string absent_genes_text_;

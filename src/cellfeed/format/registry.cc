@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
@@ -67,6 +68,15 @@ bool is_url(const std::string& path) {
               path);
 }
 
+Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
+  if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
+    return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
+                     options);
+  Stores stores;
+  stores.push_back(std::move(store));
+  return stores;
+}
+
 void refuse_parquet(const std::string& path) {
   std::array<char, 4> start{};
   if (std::ifstream(path, std::ios::binary).read(start.data(), start.size()) &&
@@ -98,9 +108,7 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   refuse_parquet(path);
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.
-  Stores stores;
-  stores.push_back(h5ad::open_h5ad(path, options));
-  return stores;
+  return with_rows(h5ad::open_h5ad(path, options), options);
 }
 
 }  // namespace cellfeed::format

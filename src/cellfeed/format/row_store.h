@@ -153,6 +153,12 @@ class RowStore {
 std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const std::int64_t> rows,
                                         const ParallelFor& parallel = run_serially);
 
+class EntryStore;
+struct OpenOptions;
+// Stores of the rows of a matrix that is stored otherwise, in their order.
+using RowMaker = std::function<std::vector<std::unique_ptr<RowStore>>(std::unique_ptr<EntryStore>,
+                                                                      const OpenOptions&)>;
+
 struct OpenOptions {
   std::string layer =
       "X";  // "X", "raw/X" (also "raw"), or a layer's name ("counts" or "layers/counts")
@@ -165,6 +171,8 @@ struct OpenOptions {
   // Whether what is read of a shard directory is compared with its checksums: "always", for a few
   // hundredths of the time that decoding takes, or "never". Other files have no checksums of ours.
   std::string verify = "always";
+  // What is done with a matrix that is not stored by rows. Null: it is refused.
+  RowMaker row_maker{};
 };
 
 // Opens one path by its content (not by its name alone). A shard directory gives one store per

@@ -15,40 +15,17 @@ namespace {
 constexpr char kRawPath[] = "raw/X";
 constexpr char kLegacyRawPath[] = "raw.X";
 
-// "csr_matrix" or "csc_matrix", also of groups that anndata 0.5 and 0.6 wrote.
-std::string sparse_encoding(const hdf5::Object& group) {
-  if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
-  const auto format = group.text_attribute("h5sparse_format");
-  return format ? *format + "_matrix" : "(none)";
-}
-
 void check_encoding(const H5File& file, const hdf5::Object& group, const std::string& layer) {
   const std::string encoding = sparse_encoding(group);
   if (encoding == "csr_matrix") return;
-  if (encoding == "csc_matrix")
-    throw_error(
-        ErrorKind::kUnsupported, file.path(),
-        "'{}' is stored by columns (CSC), which this version does not read by rows; convert it: "
-        "adata.X = adata.X.tocsr(); adata.write_h5ad(...)",
-        layer);
   throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'",
               layer, encoding);
 }
 
-std::pair<std::int64_t, std::int64_t> read_shape(const H5File& file, const std::string& layer) {
+std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const std::string& layer) {
   const auto group = file.hdf5().find(layer);
-  if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
-  check_encoding(file, *group, layer);
-  const char* name = group->attribute("shape") == nullptr ? "h5sparse_shape" : "shape";
-  const auto shape = group->integers_attribute(name);
-  if (!shape)
-    throw_error(ErrorKind::kCorruptData, file.path(),
-                "the attribute 'shape' is missing or not of integers: '{}'", layer);
-  if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
-    throw_error(ErrorKind::kCorruptData, file.path(),
-                "the attribute '{}' must be two non-negative numbers: '{}': {}", name, layer,
-                fmt::join(*shape, ", "));
-  return {(*shape)[0], (*shape)[1]};
+  if (group) check_encoding(file, *group, layer);
+  return read_matrix_shape(file, layer);
 }
 
 bool is_10x_file(const H5File& file) {
@@ -83,6 +60,28 @@ std::vector<std::string> list_layers(const H5File& file) {
 }
 
 }  // namespace
+
+std::string sparse_encoding(const hdf5::Object& group) {
+  if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
+  const auto format = group.text_attribute("h5sparse_format");
+  return format ? *format + "_matrix" : "(none)";
+}
+
+std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
+                                                        const std::string& layer) {
+  const auto group = file.hdf5().find(layer);
+  if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
+  const char* name = group->attribute("shape") == nullptr ? "h5sparse_shape" : "shape";
+  const auto shape = group->integers_attribute(name);
+  if (!shape)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute 'shape' is missing or not of integers: '{}'", layer);
+  if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute '{}' must be two non-negative numbers: '{}': {}", name, layer,
+                fmt::join(*shape, ", "));
+  return {(*shape)[0], (*shape)[1]};
+}
 
 std::string find_layer(const H5File& file, const std::string& layer) {
   std::string name = layer;
@@ -123,8 +122,8 @@ std::string var_path(const std::string& path) {
 CsrMatrix::CsrMatrix(const H5File& file, std::string layer)
     : file_(file),
       layer_(std::move(layer)),
-      n_rows_(read_shape(file, layer_).first),
-      n_cols_(read_shape(file, layer_).second),
+      n_rows_(read_csr_shape(file, layer_).first),
+      n_cols_(read_csr_shape(file, layer_).second),
       data_(file, layer_ + "/data", 1, 0, file.row_bytes()),
       indices_(file, layer_ + "/indices", 1, 1, file.row_bytes()),
       indptr_(file, layer_ + "/indptr", 1, 2, file.bytes()),

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/format/csr_row.h"
@@ -43,6 +44,12 @@ class CsrMatrix {
   std::vector<std::int64_t> offsets_;  // empty where indptr is memory-mapped
   RowDecoder decoder_;
 };
+
+// "csr_matrix" or "csc_matrix", also of groups that anndata 0.5 and 0.6 wrote.
+std::string sparse_encoding(const hdf5::Object& group);
+// Rows and columns, as the group of a sparse matrix says. Throws kNoSuchKey or kCorruptData.
+std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
+                                                        const std::string& layer);
 
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
 // what kind of file this is when there is no matrix at all.

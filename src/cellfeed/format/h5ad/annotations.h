@@ -1,0 +1,44 @@
+// Annotations: all that a matrix of an .h5ad file is not: obs, var and the gene axis of its cells,
+// and what the stores of one file say of themselves. Thread-safe. Lifetime: the H5File outlives it.
+#pragma once
+
+#include <arrow/type_fwd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/h5ad/dataframe.h"
+#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/matrix/csr.h"
+#include "cellfeed/matrix/obs.h"
+
+namespace cellfeed::format::h5ad {
+
+class Annotations {
+ public:
+  // layer: the path of the matrix in the file. Throws what Dataframe throws.
+  Annotations(const H5File& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols);
+
+  const matrix::GeneAxis& genes() const { return genes_; }
+  std::vector<std::string> obs_names() const { return obs_.columns(); }
+  // As those of RowStore.
+  matrix::FixedColumn obs_column(const std::string& name) const;
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const;
+  std::shared_ptr<arrow::Table> read_var() const { return var_.read(0, n_cols_); }
+  std::uint64_t fingerprint() const;
+
+ private:
+  const H5File& file_;
+  const std::string layer_;
+  const std::int64_t n_rows_;
+  const std::int64_t n_cols_;
+  Dataframe obs_;
+  Dataframe var_;
+  matrix::GeneAxis genes_;
+  mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
+};
+
+}  // namespace cellfeed::format::h5ad

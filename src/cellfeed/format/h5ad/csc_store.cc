@@ -1,0 +1,69 @@
+// CscStore: a CSC matrix, obs and var of one file.
+#include "cellfeed/format/h5ad/csc_store.h"
+
+#include <utility>
+
+#include "cellfeed/format/h5ad/annotations.h"
+#include "cellfeed/format/h5ad/csc_matrix.h"
+#include "cellfeed/format/h5ad/csr_matrix.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+class CscStore final : public EntryStore {
+ public:
+  CscStore(std::unique_ptr<H5File> file, const std::string& layer)
+      : file_(std::move(file)),
+        matrix_(*file_, layer),
+        annotations_(*file_, layer, matrix_.n_rows(), matrix_.n_cols()),
+        info_{.path = file_->path(),
+              .format = "h5ad",
+              .layer = layer_name(layer),
+              .n_rows = matrix_.n_rows(),
+              .n_cols = matrix_.n_cols(),
+              .nnz = matrix_.nnz(),
+              .value_dtype = matrix_.data().dtype(),
+              .compression = matrix_.data().compression(),
+              .bytes_on_disk = file_->size()} {}
+
+  const StoreInfo& info() const override { return info_; }
+  const matrix::GeneAxis& genes() const override { return annotations_.genes(); }
+  void release_pages() const override { file_->release_pages(); }
+  std::vector<std::string> obs_names() const override { return annotations_.obs_names(); }
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return annotations_.obs_column(name);
+  }
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
+    return annotations_.read_obs(begin, end);
+  }
+  std::shared_ptr<arrow::Table> read_var() const override { return annotations_.read_var(); }
+  std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
+
+  std::string storage() const override { return "by columns (CSC)"; }
+  std::vector<std::string> files() const override { return {info_.path}; }
+  std::int64_t n_pieces() const override { return matrix_.n_pieces(); }
+  std::int64_t piece_bytes() const override { return matrix_.piece_bytes(); }
+  void read_piece(std::int64_t piece, EntryParts parts, Entries& entries) const override {
+    matrix_.read_piece(piece, parts, entries);
+  }
+
+ private:
+  std::unique_ptr<H5File> file_;
+  CscMatrix matrix_;
+  Annotations annotations_;
+  StoreInfo info_;
+};
+
+}  // namespace
+
+bool is_csc(const H5File& file, const std::string& layer) {
+  const auto object = file.hdf5().find(layer);
+  return object && object->kind() == hdf5::ObjectKind::kGroup &&
+         sparse_encoding(*object) == "csc_matrix";
+}
+
+std::unique_ptr<EntryStore> open_csc(std::unique_ptr<H5File> file, const std::string& layer) {
+  return std::make_unique<CscStore>(std::move(file), layer);
+}
+
+}  // namespace cellfeed::format::h5ad
