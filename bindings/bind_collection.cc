@@ -30,6 +30,7 @@ namespace {
 
 using collection::Collection;
 using collection::JoinedColumn;
+using collection::RowPlace;
 
 // An object of the Arrow PyCapsule protocol, which pyarrow, pandas and polars read without a copy.
 struct ArrowStream {
@@ -174,8 +175,8 @@ ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
       arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::large_utf8())}), {names})};
 }
 
-NumpyArray gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
-  std::vector<collection::RowPlace> places;
+std::vector<RowPlace> located(const Collection& self, const Int64Array& rows) {
+  std::vector<RowPlace> places;
   places.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::int64_t row = rows.data()[i];
@@ -184,10 +185,17 @@ NumpyArray gather(const Collection& self, const JoinedColumn& column, const Int6
                   fmt::format("row {} is outside the collection of {} cells", row, self.n_rows()));
     places.push_back(self.locate(row));
   }
+  return places;
+}
+
+NumpyArray gather(const Collection& self, const JoinedColumn& column, const Int64Array& rows) {
   auto bytes =
-      std::make_shared<matrix::Buffer<std::byte>>(places.size() * dtype_bytes(column.dtype()));
-  column.gather(places, bytes->data());
-  return untyped_as_array(column.dtype(), bytes->data(), {places.size()}, bytes);
+      std::make_shared<matrix::Buffer<std::byte>>(rows.size() * dtype_bytes(column.dtype()));
+  {
+    const ReleasedGil released;
+    column.gather(located(self, rows), bytes->data());
+  }
+  return untyped_as_array(column.dtype(), bytes->data(), {rows.size()}, bytes);
 }
 
 }  // namespace
@@ -227,6 +235,26 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("missing_genes_text", &Collection::missing_genes_text)
       .def_prop_ro("obs_names", &Collection::obs_names, nb::call_guard<ReleasedGil>())
       .def_prop_ro("fingerprint", &Collection::fingerprint, nb::call_guard<ReleasedGil>())
+      .def(
+          "with_rows",
+          [](const Collection& self, const Int64Array& rows) {
+            const ReleasedGil released;
+            return std::const_pointer_cast<Collection>(self.with_rows({rows.data(), rows.size()}));
+          },
+          "rows"_a)
+      .def(
+          "locate",
+          [](const Collection& self, const Int64Array& rows) {
+            std::vector<std::int64_t> stores;
+            std::vector<std::int64_t> places;
+            for (const RowPlace& place : located(self, rows)) {
+              stores.push_back(place.store);
+              places.push_back(place.row);
+            }
+            return std::pair{vector_as_array(std::move(stores)),
+                             vector_as_array(std::move(places))};
+          },
+          "rows"_a, "The file of each row, and the row in it.")
       .def_prop_ro("offsets",
                    [](const Collection& self) {
                      return std::vector<std::int64_t>(self.offsets().begin(), self.offsets().end());

@@ -76,6 +76,11 @@ class Collection:
     @property
     def fingerprint(self) -> int: ...
 
+    def with_rows(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Collection: ...
+
+    def locate(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """The file of each row, and the row in it."""
+
     @property
     def offsets(self) -> list[int]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, Unpack, overload
 
@@ -11,7 +12,10 @@ import numpy as np
 from . import _core
 from ._arguments import as_int, as_row_numbers, as_text
 from ._cells.closed import Closed
+from ._cells.filtering import rows_where
 from ._cells.names import Names
+from ._cells.runs import Runs
+from ._cells.splitting import deal
 from ._options import Casting, DType, Output, ReadOptions
 from ._reader import Reader, ReaderOptions
 from .batch import Batch
@@ -38,6 +42,33 @@ class Origin(Protocol):
 
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Some cells of another collection."""
+
+    cells: CellCollection
+    runs: Runs
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments that the other one was opened with."""
+        return self.cells._origin.options
+
+    def fingerprint(self, of_core: int) -> int:
+        """As of the other one: the core knows the rows."""
+        return self.cells._origin.fingerprint(of_core)
+
+    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+        return _select_again, (self.cells, self.runs, cells.default_obs)
+
+
+def _select_again(cells: CellCollection, runs: Runs, obs: list[str]) -> CellCollection:
+    selected = cells._select(runs.rows())
+    selected.default_obs = obs
+    return selected
 
 
 class CellCollection:
@@ -219,6 +250,98 @@ class CellCollection:
         import pyarrow as pa
 
         return pa.table(self._core.read_var(as_int("file", file, 0)))
+
+    def filter(self, where: str | Mapping[str, Any] | Any) -> CellCollection:
+        """Some of the cells, as a collection of its own; no counts are read.
+
+        Its rows are numbered from 0, in the order asked for; genes, labels and their codes stay.
+        Everything that takes a collection takes it. Memory grows with the runs of neighbouring
+        cells, and not with the cells.
+
+        Parameters
+        ----------
+        where
+            An expression, as pandas' ``query`` and SOMA's value filters have it: ``"tissue ==
+            'lung' and n_counts > 500"``. It knows ``== != < <= > >= in``, ``not in``, ``is
+            missing``, ``is not missing``, ``and or not``; columns whose names are not Python's go
+            in backticks. Missing values fail all but ``!=``, ``not in`` and ``is missing``.
+            Or a dict of column -> value or list of values; a mask; row numbers in any order; a
+            slice.
+
+        Raises
+        ------
+        NoSuchKeyError
+            There is no such obs column.
+        InvalidArgumentError
+            The expression is none; a label is none of the column's; no cell is left.
+        InvalidTypeError
+            A column is compared with a value of another kind.
+        """
+        return self._select(rows_where(self, where))
+
+    def _select(self, rows: np.ndarray) -> CellCollection:
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        core = self._core.with_rows(rows)
+        return CellCollection(core, Selected(self, Runs.of(rows)), list(self.default_obs))
+
+    def split(
+        self,
+        shares: Mapping[str, float],
+        *,
+        by: str | None = None,
+        stratify: str | None = None,
+        seed: int = 0,
+    ) -> dict[str, CellCollection]:
+        """Divide the cells at random, as for training, validation and test; the same every time.
+
+        Parameters
+        ----------
+        shares
+            Name -> share of the cells, such as ``{"train": 0.8, "val": 0.1, "test": 0.1}``.
+        by
+            An obs column of labels, such as ``"donor"``: cells with one label come to one part, so
+            that nothing is learned of the others' donors. Parts are then as near to their shares as
+            whole groups allow.
+        stratify
+            An obs column of labels that every part has in about equal proportions; without
+            ``by``, to one cell of each label.
+        seed
+            Another seed is another division.
+
+        Returns
+        -------
+        dict
+            Name -> collection, each with its cells in the order they have here.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A part would have no cell; a cell has no label of ``by``.
+        """
+        parts = deal(self, shares, by, stratify, as_int("seed", seed, 0))
+        return {
+            name: self._select(np.flatnonzero(parts == part)) for part, name in enumerate(shares)
+        }
+
+    def folds(
+        self, k: int, *, by: str | None = None, stratify: str | None = None, seed: int = 0
+    ) -> list[tuple[CellCollection, CellCollection]]:
+        """Divide the cells into k equal parts, each the test of the others: (train, test) pairs.
+
+        Parameters
+        ----------
+        k
+            At least 2.
+        by, stratify, seed
+            As for :meth:`split`.
+        """
+        k = as_int("k", k, 2, len(self))
+        equal = {f"fold {number}": 1 / k for number in range(k)}
+        parts = deal(self, equal, by, stratify, as_int("seed", seed, 0))
+        return [
+            (self._select(np.flatnonzero(parts != p)), self._select(np.flatnonzero(parts == p)))
+            for p in range(k)
+        ]
 
     @overload
     def read(

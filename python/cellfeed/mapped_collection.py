@@ -19,13 +19,13 @@ from ._arguments import (
     one_of,
     shown,
 )
+from ._cells.filtering import rows_where
 from ._mapped.labels import LabelCounts, make_column, merged_categories
 from ._mapped.matrices import Matrix, have_same_genes, open_joined
-from ._mapped.row_filter import rows_of
 from ._mapped.rows import RowBatch
 from ._options import JOINS, DType, Join, Path
 from .collection import CellCollection
-from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
+from .errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError, UnsupportedError
 
 if TYPE_CHECKING:
     import anndata
@@ -154,7 +154,7 @@ class MappedCollection(MapStyle):
             if column.encoder is not None
         }
         self.filtered = obs_filter is not None
-        self._rows = None if obs_filter is None else rows_of(self._cells, obs_filter)
+        self._rows = None if obs_filter is None else _filtered(self._cells, obs_filter)
         ends = np.cumsum([file["n_cells"] for file in self._cells.files])
         self._file_begins = np.concatenate([[0], ends]).astype(np.int64)
         self._closed = False
@@ -401,6 +401,15 @@ class MappedCollection(MapStyle):
     @classmethod
     def torch_worker_init_fn(cls, worker_id: int) -> None:
         """For ``DataLoader(worker_init_fn=)``, as lamindb has it: nothing is left to be done."""
+
+
+def _filtered(cells: CellCollection, obs_filter: Any) -> np.ndarray:
+    if not isinstance(obs_filter, Mapping):
+        raise InvalidTypeError(
+            "obs_filter must be a dict of column -> value or list of values, not "
+            f"{shown(obs_filter)}"
+        )
+    return rows_where(cells, obs_filter)
 
 
 def _each_once(name: str, value: Any) -> list[str]:

@@ -28,12 +28,11 @@ class Names:
 
         The names of every file that one of them is in stay in memory from then on.
         """
-        offsets = np.asarray(self._core.offsets)
-        files = np.searchsorted(offsets, rows, side="right") - 1
+        files, places_in_file = self._core.locate(rows)
         names = np.empty(len(rows), dtype=object)
         for file in np.unique(files).tolist():
             places = files == file
-            names[places] = self._of_file(file)[rows[places] - offsets[file]]
+            names[places] = self._of_file(file)[places_in_file[places]]
         return names
 
     def _of_file(self, file: int) -> np.ndarray:

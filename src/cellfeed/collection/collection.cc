@@ -66,22 +66,39 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
   change_cache(0, 0);
 }
 
-Collection::Collection(const Collection& other, std::map<std::string, LabelMap> labels)
+Collection::Collection(const Collection& other)
     : std::enable_shared_from_this<Collection>(),
       stores_(other.stores_),
       offsets_(other.offsets_),
+      selected_(other.selected_),
       genes_(other.genes_),
       maps_(other.maps_),
       missing_genes_(other.missing_genes_),
       stores_without_genes_(other.stores_without_genes_),
       missing_genes_text_(other.missing_genes_text_),
-      labels_(std::move(labels)),
+      labels_(other.labels_),
       cache_(other.cache_) {}
 
 std::shared_ptr<const Collection> Collection::with_labels(
     std::map<std::string, LabelMap> labels) const {
   if (labels.empty()) return shared_from_this();
-  return std::shared_ptr<const Collection>(new Collection(*this, std::move(labels)));
+  const std::shared_ptr<Collection> copy(new Collection(*this));
+  copy->labels_ = std::move(labels);
+  return copy;
+}
+
+std::shared_ptr<const Collection> Collection::with_rows(std::span<const std::int64_t> rows) const {
+  const RowSelection selected(rows, n_rows());
+  const std::shared_ptr<Collection> copy(new Collection(*this));
+  if (!selected_) {
+    copy->selected_ = std::make_shared<const RowSelection>(selected);
+  } else {
+    std::vector<std::int64_t> stored;
+    stored.reserve(rows.size());
+    for (const std::int64_t row : rows) stored.push_back(selected_->row(row));
+    copy->selected_ = std::make_shared<const RowSelection>(stored, n_stored_rows());
+  }
+  return copy;
 }
 
 std::uint64_t Collection::fingerprint() const {
@@ -97,6 +114,7 @@ std::uint64_t Collection::fingerprint() const {
     hash = mix(hash, std::uint64_t{map.unknown.has_value()});
     if (map.unknown) hash = mix(hash, matrix::category_text(*map.unknown));
   }
+  if (selected_) hash = mix(hash, selected_->hash());
   fingerprint_ = std::max<std::uint64_t>(1, hash);
   return fingerprint_;
 }
@@ -106,6 +124,7 @@ std::span<const std::int32_t> Collection::gene_map(std::int64_t s) const {
 }
 
 RowPlace Collection::locate(std::int64_t row) const {
+  if (selected_) row = selected_->row(row);
   if (stores_.size() == 1) return {0, row};
   const auto it = std::upper_bound(offsets_.begin(), offsets_.end(), row);
   const auto s = static_cast<std::int32_t>(it - offsets_.begin()) - 1;

@@ -14,6 +14,7 @@
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/collection/gene_join.h"
 #include "cellfeed/collection/obs_join.h"
+#include "cellfeed/collection/row_selection.h"
 #include "cellfeed/format/row_store.h"
 
 namespace cellfeed::collection {
@@ -48,10 +49,16 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // The same stores, with the labels of these columns numbered as the maps say.
   std::shared_ptr<const Collection> with_labels(std::map<std::string, LabelMap> labels) const;
 
-  std::int64_t n_rows() const { return offsets_.back(); }
+  // The same stores, of which only these rows of this collection count, in their order. Throws what
+  // RowSelection throws.
+  std::shared_ptr<const Collection> with_rows(std::span<const std::int64_t> rows) const;
+
+  std::int64_t n_rows() const { return selected_ ? selected_->size() : n_stored_rows(); }
+  // Those of all stores, selected or not.
+  std::int64_t n_stored_rows() const { return offsets_.back(); }
   std::int64_t n_stores() const { return static_cast<std::int64_t>(stores_.size()); }
   const format::RowStore& store(std::int64_t s) const { return *stores_[s]; }
-  // First global row of each store, and n_rows() last.
+  // Of each store the number of rows in those before it, and n_stored_rows() last.
   std::span<const std::int64_t> offsets() const { return offsets_; }
   const matrix::GeneAxis& genes() const { return genes_; }
   // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself.
@@ -86,10 +93,12 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::uint64_t fingerprint() const;
 
  private:
-  Collection(const Collection& other, std::map<std::string, LabelMap> labels);
+  // Shares all but the obs columns and the fingerprint.
+  Collection(const Collection& other);
 
   std::vector<std::shared_ptr<const format::RowStore>> stores_;
   std::vector<std::int64_t> offsets_;
+  std::shared_ptr<const RowSelection> selected_;  // of the stored rows; null: all of them
   matrix::GeneAxis genes_;
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps_;
   std::vector<std::string> missing_genes_;

@@ -79,6 +79,30 @@ TEST(Collection, LocatesRowsOverStoresThatMayBeEmpty) {
   EXPECT_EQ(cells->locate(4).row, 1);
 }
 
+TEST(Collection, SomeOfTheRowsAreATableOfTheirOwn) {
+  const auto cells = collect({}, store({"a"}, 3), store({"a"}, 0), store({"a"}, 2));
+  const auto place = [](const Collection& c, std::int64_t row) {
+    const RowPlace found = c.locate(row);
+    return std::pair(found.store, found.row);
+  };
+  const std::vector<std::int64_t> rows{cells->n_rows() - 1, 0, 1, 1};
+  const auto some = cells->with_rows(rows);
+  ASSERT_EQ(some->n_rows(), 4);
+  EXPECT_EQ(some->n_stored_rows(), cells->n_rows());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(place(*some, static_cast<std::int64_t>(i)), place(*cells, rows[i]));
+  const std::vector<std::int64_t> again{2, 0};
+  const auto fewer = some->with_rows(again);
+  EXPECT_EQ(place(*fewer, 0), place(*cells, 1));
+  EXPECT_EQ(place(*fewer, 1), place(*cells, rows[0]));
+  const std::vector<std::int64_t> beyond{4};
+  EXPECT_THROW(some->with_rows(beyond), Error);
+  EXPECT_NE(some->fingerprint(), cells->fingerprint());
+  EXPECT_NE(fewer->fingerprint(), some->fingerprint());
+  EXPECT_EQ(some->fingerprint(), cells->with_rows(rows)->fingerprint());
+  EXPECT_EQ(place(*some->with_labels({{"x", LabelMap{}}}), 0), place(*some, 0));
+}
+
 TEST(Collection, InnerJoinKeepsTheFirstOrder) {
   const auto cells =
       collect({.join = Join::kInner}, store({"c", "a", "b"}, 2), store({"b", "x", "c"}, 2));

@@ -11,7 +11,7 @@
 namespace cellfeed::loader {
 
 RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderOptions& options)
-    : genes_(collection.genes()), offsets_(collection.offsets()) {
+    : genes_(collection.genes()), collection_(collection) {
   transform::Transforms bound;
   for (const auto& transform : options.transforms) {
     if (transform->needs_float() && !is_float(options.dtype))
@@ -47,7 +47,7 @@ void RowPipeline::set_library_size(std::int64_t store, transform::Row* row) cons
     row->library_size = transform::library_size(*row);
     return;
   }
-  const std::int64_t own_row = row->cell - offsets_[static_cast<std::size_t>(store)];
+  const std::int64_t own_row = collection_.locate(row->cell).row;
   row->library_size =
       transform::library_size(*row, static_cast<const double*>(sizes->values)[own_row]);
 }

@@ -50,7 +50,7 @@ class RowPipeline {
   bool needs_library_size_ = false;  // of the stage of kept genes
   // Of each store, where its rows do not have all genes of their source.
   std::vector<std::optional<matrix::FixedColumn>> library_sizes_;
-  std::span<const std::int64_t> offsets_;  // the collection's
+  const collection::Collection& collection_;
 };
 
 }  // namespace cellfeed::loader

@@ -64,8 +64,8 @@ void estimate_bytes(const collection::Collection& cells, const RunSettings& sett
     nnz += static_cast<double>(info.nnz);
     rows_per_chunk = std::max(rows_per_chunk, info.rows_per_chunk);
   }
-  row_bytes /= static_cast<double>(cells.n_rows());
-  nnz /= static_cast<double>(cells.n_rows());
+  row_bytes /= static_cast<double>(cells.n_stored_rows());
+  nnz /= static_cast<double>(cells.n_stored_rows());
   const auto shape = sampling::expected_fetch_shape(plan, rows_per_chunk);
   estimate.fetch_rows = shape.rows;
   estimate.fetch_runs = shape.runs;
