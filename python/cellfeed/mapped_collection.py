@@ -421,6 +421,11 @@ def _each_once(name: str, value: Any) -> list[str]:
 
 
 def _paths(path_list: Any) -> Any:
+    if isinstance(path_list, CellCollection):
+        raise InvalidTypeError(
+            "path_list must be files, not a collection that is open: give its files, and "
+            "obs_filter= for some of the cells"
+        )
     is_adata = hasattr(path_list, "obs_names") and hasattr(path_list, "var_names")
     if not is_adata and isinstance(path_list, (list, tuple)) and len(path_list) == 1:
         first = path_list[0]

@@ -14,7 +14,7 @@ from ._cells.genes import gene_list, report_missing_genes
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
 from .collection import CellCollection
 from .encoders import label_maps
-from .errors import CorruptDataError, InvalidArgumentError
+from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import anndata
@@ -96,6 +96,11 @@ def open(
     access = as_choice("access", access, ACCESS)
     verify = as_choice("verify", verify, VERIFY)
     given: Any = paths
+    if isinstance(given, CellCollection):
+        raise InvalidTypeError(
+            "paths is a collection that is open already: use it as it is, cells.filter(...) for "
+            "some of its cells, or give its files"
+        )
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         if not given.isbacked:
             if join is not None:

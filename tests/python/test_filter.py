@@ -187,6 +187,20 @@ def test_an_error_names_the_place_in_the_text(cells):
         cells.filter("good and\n n_counts == (1 + 2)")
 
 
+def test_an_open_collection_is_not_opened_again(cells):
+    for take in (cf.open, cf.MappedCollection):
+        with pytest.raises(InvalidTypeError, match="open"):
+            take(cells.filter("good"))
+
+
+def test_a_strategy_that_served_all_cells_serves_some(cells):
+    strategy = cf.ClassBalancedSampling("tissue")
+    cf.Loader(cells, strategy, 16)
+    some = cells.filter("tissue == 'lung'")
+    drawn = np.concatenate([batch.index for batch in cf.Loader(some, strategy, 16)])
+    assert drawn.max() < len(some)
+
+
 def test_one_unknown_label_of_several_is_said(cells, frame):
     with pytest.warns(UserWarning, match="lnug"):
         some = cells.filter("tissue in ['lung', 'lnug']")
