@@ -225,6 +225,15 @@ BucketRows EntryBuckets::rows(std::int64_t bucket) const {
   for (std::int64_t row = out.first_row; row < end_row; ++row)
     out.offsets.push_back(out.offsets.back() + counts_[static_cast<std::size_t>(row)]);
   const auto n = static_cast<std::size_t>(out.offsets.back());
+  const auto require_counted = [&](bool as_counted) {
+    if (!as_counted)
+      throw_error(
+          ErrorKind::kCorruptData, store_.info().path,
+          "was changed while it was read: cells {} to {} hold other numbers of entries than "
+          "were counted",
+          out.first_row, end_row - 1);
+  };
+  require_counted(bytes.size() == n * static_cast<std::size_t>(entry_bytes_));
   out.columns.reset(n);
   out.values.reset(n * dtype_bytes(store_.info().value_dtype));
   std::vector<std::int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
@@ -233,6 +242,8 @@ BucketRows EntryBuckets::rows(std::int64_t bucket) const {
     const auto* entries = reinterpret_cast<const Entry*>(bytes.data());
     for (std::size_t i = 0; i < n; ++i) {
       const Entry entry = entries[i];
+      // Of as many as were counted in all, one row may have more.
+      require_counted(next[entry.row] < out.offsets[std::size_t{entry.row} + 1]);
       const auto place = static_cast<std::size_t>(next[entry.row]++);
       out.columns.data()[place] = static_cast<std::int32_t>(entry.column);
       const auto value = entry.value;

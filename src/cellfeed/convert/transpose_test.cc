@@ -4,6 +4,7 @@
 
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "cellfeed/base/error.h"
@@ -46,7 +47,10 @@ class FakeEntries final : public format::EntryStore {
   std::vector<std::string> files() const override { return {}; }
   std::int64_t n_pieces() const override { return (info_.nnz + kPiece - 1) / kPiece; }
   std::int64_t piece_bytes() const override { return kPiece * 12; }
-  void read_piece(std::int64_t piece, format::EntryParts, format::Entries& out) const override {
+  // What the second pass finds in the place of the first entry's row.
+  void change_row(std::uint32_t row) { changed_row_ = row; }
+  void read_piece(std::int64_t piece, format::EntryParts parts,
+                  format::Entries& out) const override {
     const std::int64_t begin = piece * kPiece;
     out.n = std::min(kPiece, info_.nnz - begin);
     out.rows.reset(static_cast<std::size_t>(out.n));
@@ -58,11 +62,14 @@ class FakeEntries final : public format::EntryStore {
       out.columns.data()[i] = entry.column;
       reinterpret_cast<float*>(out.values.data())[i] = entry.value;
     }
+    if (changed_row_ && piece == 0 && parts == format::EntryParts::kAll)
+      out.rows.data()[0] = *changed_row_;
   }
 
  private:
   static constexpr std::int64_t kPiece = 1000;
   std::vector<Entry> all_;
+  std::optional<std::uint32_t> changed_row_;
   format::StoreInfo info_;
   matrix::GeneAxis genes_;
 };
@@ -137,6 +144,21 @@ TEST(Transpose, IsStopped) {
                                       .memory_bytes = 1 << 20,
                                       .stop = stop.get_token()}),
                Error);
+}
+
+TEST(Transpose, RefusesRowsThatHaveOtherEntriesThanWereCounted) {
+  auto entries = random_entries(5000, 40, 400'000);
+  for (const std::uint32_t row : {entries[0].row + 1, (entries[0].row + 2500) % 5000}) {
+    const TempDir dir;
+    auto changing = std::make_unique<FakeEntries>(5000, 40, entries);
+    changing->change_row(row % 5000);
+    TransposedStore store(std::move(changing));
+    exec::ThreadPool pool(2);
+    store.transpose(pool, {.dir = io::Directory(dir.path()), .memory_bytes = 64 << 20});
+    std::vector<std::int64_t> wanted(5000);
+    std::iota(wanted.begin(), wanted.end(), 0);
+    EXPECT_THROW(format::fetch_rows(store, wanted), Error);
+  }
 }
 
 }  // namespace
