@@ -114,12 +114,14 @@ std::shared_ptr<const Collection> collection_from_memory(
 std::shared_ptr<const Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
-    std::int64_t cache_bytes, const std::string& access, const std::string& verify) {
+    std::int64_t cache_bytes, const std::string& access, const std::string& verify,
+    FilePath allow_external) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
   options.open.verify = verify;
+  options.open.allow_external = std::move(allow_external.bytes);
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);
@@ -220,7 +222,7 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
-                  "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a)
+                  "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none())

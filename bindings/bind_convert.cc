@@ -73,8 +73,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
                            bool refuse_absent_genes, std::string join, bool shuffle,
-                           std::uint64_t seed, bool make_unique, int threads,
-                           std::int64_t memory_budget, const std::string& existing,
+                           std::uint64_t seed, bool make_unique, FilePath allow_external,
+                           int threads, std::int64_t memory_budget, const std::string& existing,
                            const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
@@ -94,6 +94,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.shuffle = shuffle;
   options.seed = seed;
   options.make_unique = make_unique;
+  options.allow_external = std::move(allow_external.bytes);
   options.existing = choose<ExistingTarget>("existing", existing,
                                             {{"refuse", ExistingTarget::kRefuse},
                                              {"resume", ExistingTarget::kResume},
@@ -111,15 +112,17 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
 }
 
 nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string layer,
-                     std::string join, bool make_unique, bool keep_stored_gene_order,
-                     bool keep_source_columns, const std::string& compression, int threads,
-                     std::int64_t memory_budget, bool overwrite, const nb::object& progress) {
+                     std::string join, bool make_unique, FilePath allow_external,
+                     bool keep_stored_gene_order, bool keep_source_columns,
+                     const std::string& compression, int threads, std::int64_t memory_budget,
+                     bool overwrite, const nb::object& progress) {
   convert::ExportOptions options;
   options.inputs = path_bytes(std::move(inputs));
   options.output = std::move(output.bytes);
   options.layer = std::move(layer);
   options.join = std::move(join);
   options.make_unique = make_unique;
+  options.allow_external = std::move(allow_external.bytes);
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
   options.compression = compression_of(compression);
@@ -192,9 +195,10 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
   return out;
 }
 
-std::string describe(const FilePath& path, const std::string& layer) {
+std::string describe(const FilePath& path, const std::string& layer,
+                     const FilePath& allow_external) {
   const ReleasedGil released;
-  return convert::description_json(convert::describe_path(path.bytes, layer));
+  return convert::description_json(convert::describe_path(path.bytes, layer, allow_external.bytes));
 }
 
 void write_file(const std::string& path, const nb::bytes& content) {
@@ -210,16 +214,17 @@ void bind_convert(nb::module_& module) {
   module.def("write_file", &write_file, "path"_a, "content"_a);
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
-             "shuffle"_a, "seed"_a, "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a,
-             "progress"_a.none());
+             "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
+             "memory_budget"_a, "existing"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
-             "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
-             "threads"_a, "memory_budget"_a, "overwrite"_a, "progress"_a.none());
+             "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
+             "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
+             "overwrite"_a, "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
-  module.def("describe", &describe, "path"_a, "layer"_a);
+  module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a);
 }
 
 }  // namespace cellfeed::bindings

@@ -149,6 +149,11 @@ def as_path(name: str, value: Any) -> str:
     return str(path)
 
 
+def as_folder(name: str, value: Any) -> str:
+    """A path that stays the same in other processes; "" for None."""
+    return "" if value is None else os.path.abspath(as_path(name, value))
+
+
 def as_paths(name: str, value: Any) -> list[str]:
     """One path, or several."""
     if isinstance(value, (str, os.PathLike)):

@@ -15,6 +15,7 @@ from . import _core
 from ._arguments import (
     as_bool,
     as_choice,
+    as_folder,
     as_int,
     as_path,
     as_paths,
@@ -99,6 +100,7 @@ def convert_to_shards(
     shuffle: bool = False,
     seed: int = 0,
     make_unique: bool = False,
+    allow_external: Path | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     resume: bool = False,
@@ -147,6 +149,8 @@ def convert_to_shards(
         budget (docs/sampling.md, "Shuffled shards").
     make_unique
         Number repeated gene names instead of refusing them.
+    allow_external
+        A folder whose files the inputs may lead to, as for :func:`cellfeed.open`.
     threads
         Threads that read, decode and encode; all the machine allows by default.
     memory_budget
@@ -192,6 +196,7 @@ def convert_to_shards(
             shuffle=as_bool("shuffle", shuffle),
             seed=as_int("seed", seed, 0, 2**64 - 1),
             make_unique=as_bool("make_unique", make_unique),
+            allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
             **resources,
         )
@@ -284,6 +289,7 @@ def export_h5ad(
     layer: str = "X",
     join: Join | None = None,
     make_unique: bool = False,
+    allow_external: Path | None = None,
     keep_stored_gene_order: bool = False,
     keep_source_columns: bool = False,
     compression: Compression = "none",
@@ -300,7 +306,7 @@ def export_h5ad(
         A shard directory, a file, a glob, or a list of these.
     output
         The file to write.
-    layer, join, make_unique
+    layer, join, make_unique, allow_external
         As for :func:`cellfeed.open`.
     keep_stored_gene_order
         Keep the order of shards in mean order, instead of giving the source's back.
@@ -322,6 +328,7 @@ def export_h5ad(
         layer=as_text("layer", layer),
         join=_join_text(join),
         make_unique=as_bool("make_unique", make_unique),
+        allow_external=as_folder("allow_external", allow_external),
         keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
         compression=as_choice("compression", compression, COMPRESSIONS),
@@ -330,7 +337,7 @@ def export_h5ad(
     )
 
 
-def info(path: Path, *, layer: str = "X") -> dict[str, Any]:
+def info(path: Path, *, layer: str = "X", allow_external: Path | None = None) -> dict[str, Any]:
     """Say what a file or shard directory holds, without reading its values.
 
     Parameters
@@ -339,13 +346,19 @@ def info(path: Path, *, layer: str = "X") -> dict[str, Any]:
         An ``.h5ad`` file or a shard directory.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
+    allow_external
+        As for :func:`cellfeed.open`.
 
     Returns
     -------
     dict
         What ``cellfeed info --json`` prints.
     """
-    text = _core.describe(as_path("path", path), as_text("layer", layer))
+    text = _core.describe(
+        as_path("path", path),
+        as_text("layer", layer),
+        as_folder("allow_external", allow_external),
+    )
     description: dict[str, Any] = json.loads(text)
     return description
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_names, as_paths, as_text, parse_bytes
+from ._arguments import as_bool, as_choice, as_folder, as_names, as_paths, as_text, parse_bytes
 from ._cells.genes import gene_list, report_missing_genes
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
 from .collection import CellCollection
@@ -35,6 +35,7 @@ def open(
     cache: int | str = "256MiB",
     access: Access = "auto",
     verify: Verify = "always",
+    allow_external: Path | None = None,
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
@@ -81,6 +82,10 @@ def open(
         ``"always"`` compares what is read of a shard directory with its checksums, so that damage
         is an error and never a wrong value; it takes a few hundredths of the time. ``"never"``
         leaves that out. Other files have no checksums of ours.
+    allow_external
+        A folder: ``.h5ad`` files may lead to files inside it, by HDF5's external links and external
+        storage. Names count from the folder of the file that has them, and symbolic links are
+        followed before it is looked at. By default what leads out of a file is refused.
 
     Returns
     -------
@@ -95,6 +100,7 @@ def open(
     make_unique = as_bool("make_unique", make_unique)
     access = as_choice("access", access, ACCESS)
     verify = as_choice("verify", verify, VERIFY)
+    allow_external = as_folder("allow_external", allow_external)
     given: Any = paths
     if isinstance(given, CellCollection):
         raise InvalidTypeError(
@@ -119,15 +125,16 @@ def open(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
     core = _core.Collection.open(
-        names, join or "", axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify
-    )
+        names, join or "", axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify,
+        allow_external,
+    )  # fmt: skip
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
         "categories": categories, "unknown_label": unknown_label, "layer": layer,
         "make_unique": make_unique, "cache": cache, "access": access,
-        "verify": verify,
+        "verify": verify, "allow_external": allow_external or None,
     }  # fmt: skip
     return _with_obs(CellCollection(core, Files(names, options), []), obs)
 

@@ -73,6 +73,7 @@ void add_export(CLI::App& program, Session& session) {
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");
   add_compression_option(verb, options.compression);
   add_layer_option(verb, options.layer);
+  add_external_option(verb, options.allow_external);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -13,12 +13,13 @@ namespace {
 struct InfoArguments {
   std::vector<std::string> paths;
   std::string layer = "X";
+  std::string allow_external;
 };
 
 int run_info(Session& session, const InfoArguments& arguments) {
   std::vector<convert::PathDescription> descriptions;
   for (const std::string& path : arguments.paths)
-    descriptions.push_back(convert::describe_path(path, arguments.layer));
+    descriptions.push_back(convert::describe_path(path, arguments.layer, arguments.allow_external));
   if (session.json && descriptions.size() == 1) {
     print(convert::description_json(descriptions[0]) + "\n");
   } else if (session.json) {
@@ -46,6 +47,7 @@ void add_info(CLI::App& program, Session& session) {
       ->required()
       ->type_name("PATH");
   add_layer_option(verb, arguments->layer);
+  add_external_option(verb, arguments->allow_external);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_info(session, *arguments); };

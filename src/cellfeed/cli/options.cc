@@ -55,6 +55,16 @@ void add_layer_option(CLI::App& verb, std::string& layer) {
       ->type_name("NAME");
 }
 
+void add_external_option(CLI::App& verb, std::string& folder) {
+  verb.add_option("--allow-external", folder,
+                  "Folder whose files an .h5ad may lead to, by external links and external storage "
+                  "[default: none]")
+      ->check([](const std::string& given) {
+        return given.empty() ? "--allow-external must name a folder, not ''" : std::string();
+      })
+      ->type_name("FOLDER");
+}
+
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help) {
   // CLI11 takes -1 and 2^64 as 2^64 - 1.
   return verb

@@ -22,6 +22,8 @@ void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
 void add_join_option(CLI::App& verb, std::string& join);
 // --layer.
 void add_layer_option(CLI::App& verb, std::string& layer);
+// --allow-external; empty where it is not given.
+void add_external_option(CLI::App& verb, std::string& folder);
 // --seed, a whole number below 2^64; what it is of belongs into help.
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help);
 // --compression.

@@ -114,6 +114,7 @@ void add_shard(CLI::App& program, Session& session) {
                 "Replace shards that are there; other files are never touched")
       ->excludes("--resume");
   add_layer_option(verb, options.layer);
+  add_external_option(verb, options.allow_external);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

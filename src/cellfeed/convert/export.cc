@@ -72,6 +72,7 @@ SourceOptions source_options(const ExportOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
+  source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;
   source.cache_bytes = options.memory_budget / 4;

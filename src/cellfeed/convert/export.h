@@ -18,7 +18,8 @@ struct ExportOptions {
   std::vector<std::string> inputs;  // shard directories, files or globs; cells keep this order
   std::string output;               // .h5ad
   std::string layer = "X";
-  std::string join;  // see SourceOptions
+  std::string allow_external{};  // see OpenOptions
+  std::string join;              // see SourceOptions
   bool make_unique = false;
   // Shards in mean order give their genes back in the source's order; true keeps the order they are
   // stored in.

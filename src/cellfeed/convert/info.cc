@@ -94,9 +94,11 @@ nlohmann::json known(T value) {
 
 }  // namespace
 
-PathDescription describe_path(const std::string& path, const std::string& layer) {
+PathDescription describe_path(const std::string& path, const std::string& layer,
+                              const std::string& allow_external) {
   format::OpenOptions open;
   open.layer = layer;
+  open.allow_external = allow_external;
   const auto stores = format::open_stores(path, open);
   PathDescription description;
   description.path = path;

@@ -43,7 +43,8 @@ struct PathDescription {
 };
 
 // Throws what opening throws.
-PathDescription describe_path(const std::string& path, const std::string& layer = "X");
+PathDescription describe_path(const std::string& path, const std::string& layer = "X",
+                              const std::string& allow_external = "");
 
 // For people, one fact a line.
 std::string description_text(const PathDescription& description);

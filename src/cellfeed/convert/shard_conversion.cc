@@ -83,6 +83,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
+  source.allow_external = options.allow_external;
   source.join = options.join;
   source.genes = options.genes;
   source.make_unique = options.make_unique;

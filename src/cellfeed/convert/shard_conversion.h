@@ -24,6 +24,7 @@ struct ConvertOptions {
   std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
   format::shard::Layout layout = format::shard::Layout::kPacked;
   std::string layer = "X";
+  std::string allow_external{};  // see OpenOptions
   format::shard::GeneOrder gene_order =
       format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own

@@ -81,6 +81,7 @@ Sources Sources::open(const SourceOptions& options) {
   Sources sources;
   format::OpenOptions open;
   open.layer = options.layer;
+  open.allow_external = options.allow_external;
   open.cache_bytes =
       std::clamp<std::int64_t>(options.cache_bytes / std::ssize(paths), 4 << 20, 64 << 20);
   open.row_maker = options.row_maker;

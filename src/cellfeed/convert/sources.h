@@ -30,6 +30,7 @@ struct SourceOptions {
   std::vector<std::string>
       genes;                 // exactly this axis, in this order (a GeneVocab); join must be empty
   bool make_unique = false;  // number repeated gene names instead of refusing them
+  std::string allow_external{};         // see OpenOptions
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
   // nothing of them stays.

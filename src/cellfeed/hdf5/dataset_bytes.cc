@@ -88,6 +88,8 @@ void DatasetBytes::read(const Box& box, std::span<std::byte> out) const {
   if (out.empty()) return;
   if (const auto* compact = std::get_if<CompactLayout>(&dataset_.layout()))
     return read_in_place(compact->elements.view(), box, out);
+  if (const auto* external = std::get_if<ExternalLayout>(&dataset_.layout()))
+    return read_external(*external, box, out);
   if (!index_) return read_contiguous(box, out);
   ChunksOfBox chunks(index_->grid(), box);
   for (auto numbers = chunks.next(kChunksATrip); !numbers.empty();
@@ -136,24 +138,51 @@ void DatasetBytes::read_contiguous(const Box& box, std::span<std::byte> out) con
   const std::int64_t offset = file_.source_offset(layout.address);
   if (const auto map = file_.source()->map(); !map.empty())
     return read_in_place(map.subspan(static_cast<std::size_t>(offset), n_bytes_), box, out);
+  std::vector<io::ReadRequest> requests;
+  for_each_piece(box, out, [&](std::uint64_t at, std::span<std::byte> piece) {
+    requests.push_back({offset + static_cast<std::int64_t>(at), piece});
+  });
+  file_.source()->read_many(requests);
+}
+
+template <typename Visit>
+void DatasetBytes::for_each_piece(const Box& box, std::span<std::byte> out,
+                                  const Visit& visit) const {
   // Dimensions behind the last one that the box does not span are one piece.
   std::size_t split = box.shape.size();
   while (split > 0 && box.shape[split - 1] == shape()[split - 1]) --split;
   const std::size_t outer = split == 0 ? 0 : split - 1;
   const std::uint64_t piece_bytes = product(std::span(box.shape).subspan(outer)) * element_bytes();
   std::vector<std::uint64_t> at(box.begin.begin(), box.begin.end());
-  std::vector<io::ReadRequest> requests;
   for (std::size_t written = 0; written < out.size(); written += piece_bytes) {
     std::uint64_t element = 0;
     for (std::size_t d = 0; d < at.size(); ++d) element = element * shape()[d] + at[d];
-    requests.push_back({offset + static_cast<std::int64_t>(element * element_bytes()),
-                        out.subspan(written, piece_bytes)});
+    visit(element * element_bytes(), out.subspan(written, piece_bytes));
     for (std::size_t d = outer; d-- > 0;) {
       if (++at[d] < box.begin[d] + box.shape[d]) break;
       at[d] = box.begin[d];
     }
   }
-  file_.source()->read_many(requests);
+}
+
+// Parts are few, as a rule one.
+void DatasetBytes::read_external(const ExternalLayout& layout, const Box& box,
+                                 std::span<std::byte> out) const {
+  for_each_piece(box, out, [&](std::uint64_t at, std::span<std::byte> piece) {
+    std::uint64_t begin = 0;  // of the part, in the dataset's bytes
+    for (const ExternalPart& part : layout.parts) {
+      if (piece.empty()) return;
+      if (at < begin + part.n_bytes) {
+        const std::uint64_t within = at - begin;
+        const auto n =
+            static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), part.n_bytes - within));
+        part.source->read(part.offset + static_cast<std::int64_t>(within), piece.first(n));
+        piece = piece.subspan(n);
+        at += n;
+      }
+      begin += part.n_bytes;
+    }
+  });
 }
 
 void DatasetBytes::read_chunks(std::span<const std::uint64_t> numbers, const Box& box,

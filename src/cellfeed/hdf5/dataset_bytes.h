@@ -41,6 +41,11 @@ class DatasetBytes {
   void read_in_place(std::span<const std::byte> elements, const Box& box,
                      std::span<std::byte> out) const;
   void read_contiguous(const Box& box, std::span<std::byte> out) const;
+  void read_external(const ExternalLayout& layout, const Box& box, std::span<std::byte> out) const;
+  // Calls visit(offset in the dataset's bytes, part of out) for the pieces of a box whose bytes
+  // stand one after another.
+  template <typename Visit>
+  void for_each_piece(const Box& box, std::span<std::byte> out, const Visit& visit) const;
   void read_chunks(std::span<const std::uint64_t> numbers, const Box& box,
                    std::span<std::byte> out) const;
   void place_chunk(std::uint64_t number, const ChunkPlace& place, std::span<const std::byte> stored,

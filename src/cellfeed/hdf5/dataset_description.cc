@@ -4,29 +4,19 @@
 #include <array>
 
 #include "cellfeed/base/checked_size.h"
+#include "cellfeed/hdf5/external_storage.h"
 #include "cellfeed/hdf5/fill_value_message.h"
 #include "cellfeed/hdf5/global_heap.h"
-#include "cellfeed/hdf5/local_heap.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
-[[noreturn]] void throw_other_file(const FileBytes& file, const std::string& name, const char* how,
-                                   const std::string& where) {
+[[noreturn]] void throw_virtual(const FileBytes& file, const std::string& name,
+                                const std::string& where) {
   throw_error(ErrorKind::kUnsupported, file.path(),
-              "'{}' {} another file, and nothing outside of a file is read: '{}'; write the data "
-              "into one file (adata.write_h5ad)",
-              name, how, where);
-}
-
-// The first of the files, as HDF5 File Format Specification 4.0, IV.A.2.h has them.
-std::string external_file(Cursor message) {
-  if (const int version = message.u8(); version != 1)
-    message.fail("version {} of an external file list is not known", version);
-  message.skip(3 + 2);
-  if (message.u16() == 0) return {};
-  const LocalHeap names(message.file(), message.read_address());
-  return names.text(message.read_length());
+              "'{}' is a virtual dataset over another file, and nothing outside of a file is read: "
+              "'{}'; write the data into one file (adata.write_h5ad)",
+              name, where);
 }
 
 // The first source of a virtual dataset, from the global heap block of section VII.
@@ -77,14 +67,13 @@ const HeaderMessage& require(const FileBytes& file, const ObjectHeader& header, 
 bool is_dataset(const ObjectHeader& header) { return header.find(MessageType::kLayout) != nullptr; }
 
 DatasetDescription read_dataset_description(const FileBytes& file, const ObjectHeader& header,
-                                            const SharedMessages& shared, const std::string& name) {
-  if (const auto* external = header.find(MessageType::kExternalFiles))
-    throw_other_file(file, name, "is stored in", external_file(shared.resolve(*external)));
+                                            const SharedMessages& shared, const std::string& name,
+                                            const ExternalFiles* external) {
   const Cursor layout = shared.resolve(*header.find(MessageType::kLayout));
   DatasetDescription dataset;
   dataset.layout = read_layout_message(layout);
   if (std::holds_alternative<VirtualLayout>(dataset.layout))
-    throw_other_file(file, name, "is a virtual dataset over", virtual_source(file, layout));
+    throw_virtual(file, name, virtual_source(file, layout));
   Cursor type = shared.resolve(require(file, header, MessageType::kDatatype, "datatype message"));
   dataset.type = read_datatype_message(type);
   dataset.space = read_dataspace_message(
@@ -96,6 +85,9 @@ DatasetDescription read_dataset_description(const FileBytes& file, const ObjectH
   else if (const auto* old_fill = header.find(MessageType::kOldFillValue))
     dataset.fill_value = read_old_fill_value_message(shared.resolve(*old_fill));
   check_fit(layout, dataset);
+  if (const auto* elsewhere = header.find(MessageType::kExternalFiles))
+    dataset.layout = read_external_storage(shared.resolve(*elsewhere), external, name,
+                                           dataset.space.n_elements * dataset.type.size);
   return dataset;
 }
 

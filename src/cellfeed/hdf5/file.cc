@@ -63,8 +63,9 @@ Group Object::group() const {
 
 Dataset Object::dataset() const {
   if (kind() != ObjectKind::kDataset) throw_other_kind("dataset");
-  return Dataset(*this, std::make_shared<const DatasetDescription>(read_dataset_description(
-                            file_->bytes(), node_->header(), file_->shared(), path_)));
+  return Dataset(*this,
+                 std::make_shared<const DatasetDescription>(read_dataset_description(
+                     file_->bytes(), node_->header(), file_->shared(), path_, file_->external())));
 }
 
 const std::vector<Link>& Group::members() const { return node_->links(file_->bytes()); }
@@ -89,8 +90,9 @@ const Layout& Dataset::layout() const { return description_->layout; }
 const std::vector<FilterDescription>& Dataset::filters() const { return description_->filters; }
 Bytes Dataset::fill_value() const { return description_->fill_value; }
 
-File File::open(std::shared_ptr<const io::ByteSource> source) {
-  return File(std::make_shared<const FileState>(std::move(source)));
+File File::open(std::shared_ptr<const io::ByteSource> source,
+                std::shared_ptr<const ExternalFiles> external) {
+  return File(std::make_shared<const FileState>(std::move(source), std::move(external)));
 }
 
 const FileBytes& File::bytes() const { return state_->bytes(); }
@@ -108,7 +110,8 @@ std::vector<std::optional<Object>> File::find_many(std::span<const std::string> 
 void File::fetch_attributes(std::span<const Object> objects) const {
   constexpr std::uint64_t kUsualCollectionBytes = 4096;
   std::vector<AddressRange> ranges;
-  for (const Object& object : objects)
+  for (const Object& object : objects) {
+    if (object.file_ != state_) continue;  // reached through an external link
     for (const Attribute& attribute : object.attributes()) {
       if (!attribute.type.is_variable_text()) continue;
       const auto width = static_cast<std::size_t>(attribute.type.size);
@@ -117,6 +120,7 @@ void File::fetch_attributes(std::span<const Object> objects) const {
             place && (ranges.empty() || ranges.back().address != place->id.collection))
           ranges.push_back({place->id.collection, kUsualCollectionBytes});
     }
+  }
   state_->bytes().fetch(ranges);
 }
 

@@ -12,6 +12,7 @@
 
 #include "cellfeed/hdf5/attribute_message.h"
 #include "cellfeed/hdf5/dataset_description.h"
+#include "cellfeed/hdf5/external_files.h"
 #include "cellfeed/hdf5/file_bytes.h"
 #include "cellfeed/hdf5/link_message.h"
 #include "cellfeed/io/byte_source.h"
@@ -68,8 +69,9 @@ class Group : public Object {
   // In ascending order of their names' bytes; read at the first call.
   const std::vector<Link>& members() const;
   std::vector<std::string> member_names() const;
-  // What a path from here leads to, by way of soft links too; none where it leads nowhere. Throws
-  // kUnsupported where it leads to another file, kCorruptData where soft links go in a circle.
+  // What a path from here leads to, by way of soft links too, and of external ones that are
+  // allowed; none where it leads nowhere. Throws kUnsupported where it leads to another file,
+  // kCorruptData where links go in a circle.
   std::optional<Object> find(std::string_view path) const;
   // Each of them; all are read together, a few round trips a level.
   std::vector<std::optional<Object>> find_many(std::span<const std::string> paths) const;
@@ -103,7 +105,10 @@ class File {
  public:
   // Reads the superblock and the root's header. Throws kCorruptData (empty, no HDF5 file,
   // truncated) or kUnsupported.
-  static File open(std::shared_ptr<const io::ByteSource> source);
+  // external: files that links and datasets may lead to; null: none, and what leads out of this one
+  // is refused.
+  static File open(std::shared_ptr<const io::ByteSource> source,
+                   std::shared_ptr<const ExternalFiles> external = nullptr);
 
   const std::string& path() const { return bytes().path(); }
   const FileBytes& bytes() const;

@@ -1,15 +1,18 @@
-// Following paths: hard links by address, soft links by their own path, nothing out of the file.
+// Following paths: hard links by address, soft links by their own path, and out of the file only
+// where that is allowed.
 #include "cellfeed/hdf5/path_walk.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
 
+#include "cellfeed/hdf5/external_storage.h"
 #include "cellfeed/hdf5/group_links.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr int kMaxSoftLinks = 16;  // on one path, as libhdf5 has it
+constexpr int kMaxLinks = 16;  // soft and external, on one path, as libhdf5 has it
 
 }  // namespace
 
@@ -28,40 +31,49 @@ std::vector<std::optional<Object>> PathWalk::find(std::span<const std::string> p
   std::vector<Walker> walkers;
   for (const std::string& path : paths) {
     Walker& walker = walkers.emplace_back();
+    walker.file = file_;
     walker.at = path.starts_with('/') ? file_->nodes(std::array{file_->root()}).front() : start_;
     walker.path = start_path_.empty() || path.starts_with('/') ? path : start_path_ + "/" + path;
     add_steps(walker, path);
   }
   while (true) {
     fetch_links(walkers);
-    std::vector<Address> addresses;
-    for (Walker& walker : walkers) {
-      if (walker.at == nullptr || walker.steps.empty()) continue;
-      step(walker);
-      if (walker.next != kUndefinedAddress) addresses.push_back(walker.next);
-    }
-    const auto nodes = file_->nodes(addresses);
-    auto node = nodes.begin();
-    bool is_done = true;
-    for (Walker& walker : walkers) {
-      if (walker.next != kUndefinedAddress) walker.at = *node++;
-      walker.next = kUndefinedAddress;
-      is_done = is_done && (walker.at == nullptr || walker.steps.empty());
-    }
-    if (is_done) break;
+    for (Walker& walker : walkers)
+      if (walker.at != nullptr && !walker.steps.empty()) step(walker);
+    arrive(walkers);
+    if (std::ranges::all_of(walkers, [](const Walker& walker) {
+          return walker.at == nullptr || walker.steps.empty();
+        }))
+      break;
   }
   std::vector<std::optional<Object>> objects;
   for (Walker& walker : walkers) {
     auto& object = objects.emplace_back();
-    if (walker.at != nullptr) object = Object(file_, walker.at, walker.path);
+    if (walker.at != nullptr) object = Object(walker.file, walker.at, walker.path);
   }
   return objects;
+}
+
+void PathWalk::arrive(std::span<Walker> walkers) const {
+  std::map<const FileState*, std::vector<Address>> addresses;
+  for (const Walker& walker : walkers)
+    if (walker.next != kUndefinedAddress) addresses[walker.file.get()].push_back(walker.next);
+  for (const auto& [file, wanted] : addresses) {
+    const auto nodes = file->nodes(wanted);
+    auto node = nodes.begin();
+    for (Walker& walker : walkers)
+      if (walker.file.get() == file && walker.next != kUndefinedAddress) {
+        walker.at = *node++;
+        walker.next = kUndefinedAddress;
+      }
+  }
 }
 
 void PathWalk::fetch_links(std::span<const Walker> walkers) const {
   std::vector<const ObjectHeader*> headers;
   for (const Walker& walker : walkers)
-    if (walker.at != nullptr && !walker.steps.empty()) headers.push_back(&walker.at->header());
+    if (walker.at != nullptr && !walker.steps.empty() && walker.file == file_)
+      headers.push_back(&walker.at->header());
   std::sort(headers.begin(), headers.end());
   headers.erase(std::unique(headers.begin(), headers.end()), headers.end());
   if (headers.size() > 1) fetch_group_links(file_->bytes(), headers);
@@ -74,7 +86,7 @@ void PathWalk::step(Walker& walker) const {
   }
   const std::string name = std::move(walker.steps.front());
   walker.steps.pop_front();
-  const std::vector<Link>& links = walker.at->links(file_->bytes());
+  const std::vector<Link>& links = walker.at->links(walker.file->bytes());
   const auto link =
       std::lower_bound(links.begin(), links.end(), name,
                        [](const Link& a, const std::string& wanted) { return a.name < wanted; });
@@ -89,33 +101,41 @@ void PathWalk::follow(Walker& walker, const Link& link) const {
     case LinkKind::kHard:
       walker.next = link.address;
       if (link.address == kUndefinedAddress)
-        throw_error(ErrorKind::kCorruptData, file_->bytes().path(),
+        throw_error(ErrorKind::kCorruptData, walker.file->bytes().path(),
                     "damaged HDF5 file: the address of '{}' is undefined", walker.path);
       return;
     case LinkKind::kSoft:
-      if (++walker.n_soft_links > kMaxSoftLinks)
-        throw_error(ErrorKind::kCorruptData, file_->bytes().path(),
-                    "'{}' leads through more than {} soft links, or in a circle of them",
-                    walker.path, kMaxSoftLinks);
-      if (link.target.starts_with('/')) walker.next = file_->root();
+      count_link(walker);
+      if (link.target.starts_with('/')) walker.next = walker.file->root();
       add_steps(walker, link.target);
       return;
     case LinkKind::kExternal:
+      if (walker.file->external() == nullptr) refuse_link(walker, link);
+      count_link(walker);
+      walker.file = walker.file->follow(link.file, fmt::format("'{}' is a link to", walker.path));
+      walker.next = walker.file->root();
+      add_steps(walker, link.target);
+      return;
     case LinkKind::kUserDefined:
       refuse_link(walker, link);
   }
 }
 
+void PathWalk::count_link(Walker& walker) const {
+  if (++walker.n_links > kMaxLinks)
+    throw_error(ErrorKind::kCorruptData, walker.file->bytes().path(),
+                "'{}' leads through more than {} links, or in a circle of them", walker.path,
+                kMaxLinks);
+}
+
 void PathWalk::refuse_link(const Walker& walker, const Link& link) const {
   if (link.kind == LinkKind::kUserDefined)
-    throw_error(ErrorKind::kUnsupported, file_->bytes().path(),
+    throw_error(ErrorKind::kUnsupported, walker.file->bytes().path(),
                 "'{}' leads through a link of a kind that only its writer knows; write the data "
                 "again without it (adata.write_h5ad)",
                 walker.path);
-  throw_error(ErrorKind::kUnsupported, file_->bytes().path(),
-              "'{}' is a link to another file, and nothing outside of a file is read: '{}:{}'; "
-              "write the data into one file (adata.write_h5ad)",
-              walker.path, link.file, link.target);
+  throw_elsewhere(walker.file->bytes().path(), walker.path, "is a link to",
+                  link.file + ":" + link.target);
 }
 
 }  // namespace cellfeed::hdf5

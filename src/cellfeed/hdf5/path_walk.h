@@ -24,17 +24,21 @@ class PathWalk {
 
  private:
   struct Walker {
-    std::shared_ptr<const ObjectNode> at;  // null: the path leads nowhere
-    std::deque<std::string> steps;         // still to go
-    std::string path;                      // as it was asked for
-    int n_soft_links = 0;
-    Address next = kUndefinedAddress;  // to be read; defined within a round only
+    std::shared_ptr<const FileState> file;  // that it is in
+    std::shared_ptr<const ObjectNode> at;   // null: the path leads nowhere
+    std::deque<std::string> steps;          // still to go
+    std::string path;                       // as it was asked for
+    int n_links = 0;                        // soft and external ones
+    Address next = kUndefinedAddress;       // to be read; defined within a round only
   };
 
   void add_steps(Walker& walker, std::string_view path) const;
   // Goes one link further; leaves in next what is to be read.
   void step(Walker& walker) const;
   void follow(Walker& walker, const Link& link) const;
+  void count_link(Walker& walker) const;
+  // Reads what walkers are to reach next, file by file.
+  void arrive(std::span<Walker> walkers) const;
   void fetch_links(std::span<const Walker> walkers) const;
   [[noreturn]] void refuse_link(const Walker& walker, const Link& link) const;
 

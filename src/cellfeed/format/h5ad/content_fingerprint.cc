@@ -75,8 +75,8 @@ void add_dataset(const hdf5::Dataset& dataset, Hash& hash) {
                      bytes.n_bytes(), kDatasetSamples);
 }
 
-// Links that lead elsewhere are hashed by name: what they lead to is not read. So is a dataset that
-// is stored elsewhere or has filters that are not undone here.
+// Links that lead elsewhere are hashed by name: see add_other_files. So is a dataset that is stored
+// elsewhere or has filters that are not undone here.
 void add_object(const hdf5::Object& object, int depth, Hash& hash) {
   if (object.kind() == hdf5::ObjectKind::kDataset) {
     try {
@@ -95,12 +95,48 @@ void add_object(const hdf5::Object& object, int depth, Hash& hash) {
   }
 }
 
+// Has the files opened that an object leads to, and those in it.
+void open_other_files(const hdf5::Group& folder, const std::string& name, int depth) {
+  try {
+    const auto object = folder.find(name);
+    if (!object) return;
+    if (object->kind() == hdf5::ObjectKind::kDataset) object->dataset();
+    if (object->kind() != hdf5::ObjectKind::kGroup || depth == kMaxDepth) return;
+    const hdf5::Group group = object->group();
+    for (const std::string& member : group.member_names())
+      open_other_files(group, member, depth + 1);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kNotFound) throw;
+  }
+}
+
+// Each file that the groups lead to, as it is sampled itself; in no order, as their names say
+// nothing.
+void add_other_files(const H5File& file, std::span<const std::string> groups, Hash& hash) {
+  const auto external = std::make_shared<const hdf5::ExternalFiles>(file.allow_external());
+  const auto hdf5 = hdf5::File::open(file.hdf5().bytes().source(), external);
+  for (const std::string& group : groups) open_other_files(hdf5.root(), group, 0);
+  std::vector<std::uint64_t> digests;
+  for (const auto& source : external->opened()) {
+    Hash other(source->map());
+    other.add(static_cast<std::uint64_t>(source->size()));
+    other.add_samples(0, static_cast<std::uint64_t>(source->size()),
+                      source->size() <= static_cast<std::int64_t>(kWholeFileBytes)
+                          ? kWholeFileBytes / kSampleBytes
+                          : kFileSamples);
+    digests.push_back(other.digest());
+  }
+  std::sort(digests.begin(), digests.end());
+  for (const std::uint64_t digest : digests) hash.add(digest);
+}
+
 }  // namespace
 
 std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups) {
   const auto bytes = file.row_bytes();
   Hash hash(bytes);
   hash.add(bytes.size());
+  if (!file.allow_external().empty()) add_other_files(file, groups, hash);
   if (bytes.size() <= kWholeFileBytes) {
     hash.add_bytes(0, bytes.size());
     return hash.digest();
@@ -115,7 +151,8 @@ std::uint64_t content_fingerprint(const H5File& file, std::span<const std::strin
   hash.add_bytes(bytes.size() - kEndBytes, kEndBytes);
   for (const std::string& group : groups) {
     hash.add(group);
-    if (const auto object = file.hdf5().find(group)) add_object(*object, 0, hash);
+    const auto object = file.hdf5().find(group);
+    if (object && &object->bytes() == &file.hdf5().bytes()) add_object(*object, 0, hash);
   }
   return hash.digest();
 }

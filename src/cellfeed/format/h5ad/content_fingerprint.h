@@ -10,11 +10,12 @@
 
 namespace cellfeed::format::h5ad {
 
-// Of a file up to 4 MiB every byte. Of a larger one its size, 64 KiB at both ends, 4 KiB at 256
-// places spread evenly, and of every data set in the groups named (and in groups in them) its
-// header and 4 KiB at 8 places; up to 32 KiB the whole of what is not in chunks. So it tells files
-// that were written apart, and a matrix or column that was changed throughout; not a few values
-// changed in place where no sample lies. Costs about a millisecond of a file in memory.
+// Of it and of those that the groups lead to, where that is allowed. Of a file up to 4 MiB every
+// byte. Of a larger one its size, 64 KiB at both ends, 4 KiB at 256 places spread evenly, and of
+// every data set in the groups named (and in groups in them) its header and 4 KiB at 8 places; up
+// to 32 KiB the whole of what is not in chunks. So it tells files that were written apart, and a
+// matrix or column that was changed throughout; not a few values changed in place where no sample
+// lies. Costs about a millisecond of a file in memory.
 std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups);
 
 }  // namespace cellfeed::format::h5ad

@@ -10,20 +10,24 @@
 namespace cellfeed::format::h5ad {
 
 void H5File::require_unchanged() const {
-  if (!source_->is_unchanged())
+  if (!source_->is_unchanged() || (external_ && !external_->are_unchanged()))
     throw_error(ErrorKind::kCorruptData, path_,
                 "the file was written again since it was opened, so rows and labels may not belong "
                 "together: open it again");
 }
 
-H5File::H5File(std::string path, bool reads_ahead) : path_(std::move(path)) {
-  if (reads_ahead) {
+H5File::H5File(std::string path, bool reads_ahead, const std::string& allow_external)
+    : path_(std::move(path)), allow_external_(allow_external) {
+  if (!allow_external.empty())
+    external_ = std::make_shared<const hdf5::ExternalFiles>(allow_external);
+  // What is asked for ahead lies in this file.
+  if (reads_ahead && !external_) {
     std::tie(source_, row_source_) = io::map_local_file_twice(path_);
     ahead_.emplace(*row_source_);
   } else {
     source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
   }
-  hdf5_ = hdf5::File::open(source_);
+  hdf5_ = hdf5::File::open(source_, external_);
 }
 
 }  // namespace cellfeed::format::h5ad

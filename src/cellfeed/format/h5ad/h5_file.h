@@ -18,12 +18,15 @@ class H5File {
  public:
   // Throws kNotFound, kIo (too many open files too) or kCorruptData; says so when the file is
   // empty, truncated, a Git LFS pointer or not HDF5. reads_ahead: rows that are not in memory are
-  // asked for at once.
-  explicit H5File(std::string path, bool reads_ahead = true);
+  // asked for at once. allow_external: a folder whose files this one may lead to; empty: none.
+  explicit H5File(std::string path, bool reads_ahead = true,
+                  const std::string& allow_external = "");
 
   const std::string& path() const { return path_; }
-  // Throws kCorruptData where the file was written to since it was opened: what was read of it then
-  // and what is read now do not belong together.
+  // As it was given.
+  const std::string& allow_external() const { return allow_external_; }
+  // Throws kCorruptData where the file, or one that it leads to, was written to since it was
+  // opened: what was read of it then and what is read now do not belong together.
   void require_unchanged() const;
   const hdf5::File& hdf5() const { return *hdf5_; }
   std::span<const std::byte> bytes() const { return source_->map(); }
@@ -42,6 +45,8 @@ class H5File {
 
  private:
   std::string path_;
+  std::string allow_external_;
+  std::shared_ptr<const hdf5::ExternalFiles> external_;
   std::shared_ptr<const io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;

@@ -96,7 +96,7 @@ void H5adStore::describe(const std::string& layer) {
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
-  auto file = std::make_unique<H5File>(path, options.access != "map");
+  auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), layer);
   if (file->hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)

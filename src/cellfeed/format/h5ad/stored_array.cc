@@ -20,6 +20,7 @@ constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 32;
 // Element numbers, and bytes of what is stored by element, fit into 63 bits with room to spare.
 constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 59;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxOwnedBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenChunks = std::uint64_t{1} << 24;
 
@@ -54,6 +55,13 @@ std::vector<std::int64_t> read_chunk_shape(const H5File& file, const std::string
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "more chunks than the file has bytes: '{}': {}", name, grid.n_chunks());
   return {layout.chunk_shape.begin(), layout.chunk_shape.end()};
+}
+
+// The bytes that the dataset lies in: the file's own, unless a link led to another.
+std::span<const std::byte> bytes_of(const H5File& file, std::span<const std::byte> own,
+                                    const hdf5::Dataset& dataset) {
+  const auto& source = dataset.bytes().source();
+  return source == file.hdf5().bytes().source() ? own : source->map();
 }
 
 // Never written and in one piece: lines of the fill value are made of it, one at most.
@@ -102,9 +110,9 @@ StoredArray::StoredArray(const H5File& file, const std::string& name, std::size_
 
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
                          std::span<const std::byte> bytes, hdf5::DatasetBytes stored)
-    : ChunkedArray(describe(file, name, key, bytes, stored)),
+    : ChunkedArray(describe(file, name, key, bytes_of(file, bytes, stored.dataset()), stored)),
       file_(file),
-      bytes_(bytes),
+      bytes_(bytes_of(file, bytes, stored.dataset())),
       stored_(std::move(stored)),
       number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
   if (stored_.chunk_index() != nullptr)
@@ -123,7 +131,7 @@ void StoredArray::read_in_one_piece() {
   const hdf5::Layout& layout = stored_.dataset().layout();
   const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&layout);
   if (contiguous == nullptr) {
-    owned_ = stored_.read_all(stored_.n_bytes());
+    owned_ = stored_.read_all(kMaxOwnedBytes);
     set_contiguous(owned_.data());
     return;
   }

@@ -61,7 +61,8 @@ class StoredArray final : public chunked::ChunkedArray {
   const std::span<const std::byte> bytes_;
   const hdf5::DatasetBytes stored_;
   const StoredNumber number_;
-  std::vector<std::byte> owned_;  // of compact datasets, which have no pages of their own
+  std::vector<std::byte>
+      owned_;  // of datasets without pages of their own: compact, or in other files
   // Of zeros that the system gives out when they are written to: memory grows with what is touched.
   std::unique_ptr<Place[], Free> places_;
 };
