@@ -68,8 +68,9 @@ test-python: build ## the Python tests
 	@python -m pytest | tee build/pytest.log
 
 .PHONY: test-layers
-test-layers: $(READY) ## no include and no import against the layers
+test-layers: $(READY) ## no include and no import against the layers; documents name what is there
 	python tools/check_layers.py
+	python tools/check_map.py
 
 .PHONY: test-types
 test-types: build ## mypy --strict over the package; mypy and pyright over examples and documents; the stubs
