@@ -120,7 +120,6 @@ def test_several_files_are_what_anndata_concatenates(tmp_path):
     "name",
     [
         "pbmc-small-x-dense.h5ad",
-        "kang_ifnb_valid_anndata06.h5ad",
     ],
 )
 def test_other_encodings_are_a_clear_error(shared_data, tmp_path, name):
