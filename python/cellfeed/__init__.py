@@ -46,12 +46,13 @@ _LAZY = {
     "simulate": "conversion",
 }
 
-_SUBMODULES = ("data", "errors", "torch", "training", "transforms")
+_SUBMODULES = ("census", "data", "errors", "torch", "training", "transforms")
 
 # Not open: `from cellfeed import *` leaves Python's own alone.
 __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 
 if TYPE_CHECKING:
+    from . import census as census
     from . import errors as errors
     from .adapters import MultiIndexable as MultiIndexable
     from .batch import Batch as Batch

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .._arguments import shown, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError
-
-if TYPE_CHECKING:
-    from .. import _core
 
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": np.equal,
@@ -30,6 +27,21 @@ def mirrored(comparison: str) -> str:
     return _MIRRORED.get(comparison, comparison)
 
 
+class Column(Protocol):
+    """What has labels and codes, or numbers: ``cells.obs_column(...)``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_categorical(self) -> bool: ...
+    @property
+    def ordered(self) -> bool: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def categories(self) -> list[Any]: ...
+
+
 class Condition:
     """What one column is asked; checked when it is made, before any value is read.
 
@@ -45,7 +57,7 @@ class Condition:
         A value, or a list of them. NaN and None in a list mean missing values.
     """
 
-    def __init__(self, column: _core.ObsColumn, comparison: str, value: Any = None) -> None:
+    def __init__(self, column: Column, comparison: str, value: Any = None) -> None:
         self.name = column.name
         self._comparison = comparison
         self._column = column

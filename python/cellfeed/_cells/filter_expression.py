@@ -10,15 +10,12 @@ import ast
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from ..errors import CellfeedError, InvalidArgumentError
-from .conditions import Condition, mirrored
-
-if TYPE_CHECKING:
-    from .. import _core
+from .conditions import Column, Condition, mirrored
 
 # Values of a column of the rows that are looked at -> which rows it is true of.
 Values: TypeAlias = Callable[[str], np.ndarray]
@@ -35,7 +32,7 @@ _HELP = (
 )
 
 
-def parse(text: str, column: Callable[[str], _core.ObsColumn]) -> Test:
+def parse(text: str, column: Callable[[str], Column]) -> Test:
     """The test that an expression means; every name, type and label in it is checked now.
 
     Parameters
@@ -49,7 +46,7 @@ def parse(text: str, column: Callable[[str], _core.ObsColumn]) -> Test:
 
 
 class _Parser:
-    def __init__(self, text: str, column: Callable[[str], _core.ObsColumn]) -> None:
+    def __init__(self, text: str, column: Callable[[str], Column]) -> None:
         self._text = text
         self._column = column
         self._quoted_names: dict[str, str] = {}
