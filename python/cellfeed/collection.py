@@ -237,6 +237,22 @@ class CellCollection:
         rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
         return self._core.gather_obs(self.obs_column(name), rows)
 
+    def locate(self, rows: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Where cells come from, also of a collection that ``filter`` or ``split`` gave.
+
+        Parameters
+        ----------
+        rows
+            Row numbers of this collection, such as ``batch.index``; all when omitted.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            Place among ``files``, and row in that file, each int64 (rows,).
+        """
+        rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
+        return self._core.locate(rows)
+
     def obs_table(self, file: int = 0, begin: int = 0, end: int | None = None) -> pa.Table:
         """Rows of every obs column of one file as Arrow, the cells' names first as ``_index``."""
         import pyarrow as pa

@@ -246,6 +246,17 @@ def test_a_selection_is_a_collection_of_its_own(cells, frame, where):
     assert list(pickle.loads(pickle.dumps(fewer)).obs_names) == list(fewer.obs_names)
 
 
+def test_cells_are_found_in_their_files(cells, paths):
+    some = cells.filter("n_counts > 200").filter("good")
+    batch = next(iter(cf.Loader(some, cf.BlockShuffling(4), 50, seed=1)))
+    files, rows = some.locate(batch.index)
+    names = [anndata.read_h5ad(path).obs_names for path in paths]
+    assert [names[f][r] for f, r in zip(files, rows, strict=True)] == list(batch.obs_names)
+    assert [len(part) for part in cells.locate()] == [800, 800]
+    with pytest.raises(OutOfRangeError):
+        some.locate([len(some)])
+
+
 def test_a_state_of_other_cells_is_refused(cells):
     def loader(where):
         return cf.Loader(cells.filter(where), cf.BlockShuffling(4), batch_size=8, seed=0)
