@@ -37,6 +37,7 @@ case $1 in
     done
     if [ "$3" = short ]; then
       run_quietly benchmarks/loader .venv/bin/python benchmarks/loader/run.py --modes short
+      run_quietly benchmarks/dense .venv/bin/python benchmarks/dense.py --cells 6000 --genes 500 --rounds 1
     else
       .venv/bin/python benchmarks/loader/run.py --modes all --write benchmarks/RESULTS.md
     fi ;;

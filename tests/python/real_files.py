@@ -22,11 +22,13 @@ CSR_FILES = [
     "anndata/telencephalon_val.h5ad",
     "anndata/zheng68k_165.h5ad",
 ]
+DENSE_FILES = [
+    "anndata/pbmc-small-x-dense.h5ad",
+    "anndata/pbmc_10k_protein_v3_dense_lzf.h5ad",
+]
 OTHER_FILES = [
     "anndata/derived_placenta_visium_csc.h5ad",
     "anndata/pbmc-small-x-csc.h5ad",
-    "anndata/pbmc-small-x-dense.h5ad",
-    "anndata/pbmc_10k_protein_v3_dense_lzf.h5ad",
 ]
 
 

@@ -15,7 +15,7 @@ What the real files are awkward in, these are too, each at the place where the r
 - ``pbmc68k_reduced_v08``: dense X, unsorted ``raw/X`` with more genes;
 - ``dentategyrus_100obs_layers``: three layers, obs without columns, the dataframe of anndata 0.7;
 - ``anndataR_example_all_kinds``: nullable columns, layers in every encoding;
-- and what `cf.open` refuses: CSC, dense, anndata 0.6.
+- and what `cf.open` refuses: CSC.
 """
 
 import pathlib

@@ -116,11 +116,6 @@ def test_a_layer_that_is_not_there_names_those_there_are(shared_data):
     assert "counts" in str(caught.value)
 
 
-def test_dense_where_sparse_was_asked(tmp_path):
-    anndata.AnnData(np.ones((3, 2), np.float32)).write_h5ad(tmp_path / "a.h5ad")
-    assert_refused(tmp_path / "a.h5ad", "dense", "csr_matrix", kind=NotImplementedError)
-
-
 @pytest.mark.parametrize(
     "indptr",
     [

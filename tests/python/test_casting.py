@@ -10,7 +10,7 @@ import cellfeed as cf
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 OUTPUTS = ["float32", "float64", "int32", "int64"]
 CASTINGS = ["exact", "round", "same_kind"]
-FORMATS = ["memory", "plain", "gzip", "packed", "dense"]
+FORMATS = ["memory", "plain", "gzip", "dense_plain", "dense_gzip", "packed", "dense"]
 
 FLOATS = [
     0.5, 0.1, -1 / 3, 1e-300, 2.0**-149, 2.0**24, 2.0**24 + 1, 2.0**31 - 1, 2.0**31, -(2.0**31),
@@ -66,10 +66,15 @@ def sources(tmp_path_factory):
         adata = anndata.AnnData(scipy.sparse.csr_matrix(x))
         adata.write_h5ad(folder / f"{stored}.h5ad")
         adata.write_h5ad(folder / f"{stored}_gzip.h5ad", compression="gzip")
+        full = anndata.AnnData(x)
+        full.write_h5ad(folder / f"{stored}_dense_plain.h5ad")
+        full.write_h5ad(folder / f"{stored}_dense_gzip.h5ad", compression="gzip")
         cf.convert_to_shards(folder / f"{stored}.h5ad", folder / f"{stored}_packed")
         found[stored] = {
             "memory": adata, "plain": folder / f"{stored}.h5ad",
             "gzip": folder / f"{stored}_gzip.h5ad", "packed": folder / f"{stored}_packed",
+            "dense_plain": folder / f"{stored}_dense_plain.h5ad",
+            "dense_gzip": folder / f"{stored}_dense_gzip.h5ad",
         }  # fmt: skip
         if stored == "float32":
             cf.convert_to_shards(
@@ -90,14 +95,16 @@ def test_every_value_is_what_numpy_gives_or_refused(sources, stored, kind):
         for casting in CASTINGS:
             wanted = [expected(value, out, casting) for value in specials]
             rows = [row for row, value in enumerate(wanted) if value is not None]
-            x = cells.read(rows, dtype=out, casting=casting).to_numpy()
-            got = x[np.arange(len(rows)), np.array(rows) % 41]
-            np.testing.assert_array_equal(got, np.array(wanted, dtype=object)[rows].astype(out))
-            for row, value in enumerate(specials):
-                if wanted[row] is None:
-                    with pytest.raises(cf.errors.PrecisionError, match="pass dtype=") as caught:
-                        cells.read([row], dtype=out, casting=casting)
-                    assert out in str(caught.value), f"{value!r} to {out}, {casting}"
+            right = np.array(wanted, dtype=object)[rows].astype(out)
+            for output in ("csr", "dense"):
+                how = {"dtype": out, "casting": casting, "output": output}
+                x = cells.read(rows, **how).to_numpy()
+                np.testing.assert_array_equal(x[np.arange(len(rows)), np.array(rows) % 41], right)
+                for row, value in enumerate(specials):
+                    if wanted[row] is None:
+                        with pytest.raises(cf.errors.PrecisionError, match="pass dtype=") as caught:
+                            cells.read([row], **how)
+                        assert out in str(caught.value), f"{value!r} to {out}, {casting}"
 
 
 @pytest.mark.parametrize("casting", CASTINGS)

@@ -116,19 +116,6 @@ def test_several_files_are_what_anndata_concatenates(tmp_path):
             ).all()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "pbmc-small-x-dense.h5ad",
-    ],
-)
-def test_other_encodings_are_a_clear_error(shared_data, tmp_path, name):
-    message = run("shard", shared_data / "anndata" / name, "--output-dir", tmp_path / "s", code=1)
-    assert name in message
-    assert message.count("\n") == 1
-    assert not (tmp_path / "s").exists()
-
-
 def test_simulated_cells_come_from_the_rows_they_name(shared_data, tmp_path):
     like = shared_data / "anndata" / "scp1884.h5ad"
     run(

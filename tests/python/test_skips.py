@@ -8,7 +8,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from real_files import CSR_FILES, OTHER_FILES, matrix_of, read_anndata
+from real_files import CSR_FILES, DENSE_FILES, OTHER_FILES, matrix_of, read_anndata
 from skips import unexpected_skip
 
 
@@ -37,7 +37,8 @@ def test_an_unexpected_skip_fails_under_ci_only(tmp_path, ci, where):
 
 def test_the_made_files_have_the_traps_of_the_real_ones(made_data):
     folder = made_data / "anndata"
-    assert {f"anndata/{path.name}" for path in folder.iterdir()} == {*CSR_FILES, *OTHER_FILES}
+    named = {*CSR_FILES, *DENSE_FILES, *OTHER_FILES}
+    assert {f"anndata/{path.name}" for path in folder.iterdir()} == named
 
     def raw(name, group="X"):
         with h5py.File(folder / name) as file:

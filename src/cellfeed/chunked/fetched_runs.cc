@@ -34,7 +34,7 @@ std::vector<std::size_t> FetchedRuns::slots_to_fill() {
   if (is_mapped()) return slots;
   for (std::size_t slot = 0; slot < chunks_.size(); ++slot)
     if (!whole_ || !whole_->has(chunks_[slot])) slots.push_back(slot);
-  if (!whole_ && !slots.empty()) list_users();
+  if (!slots.empty()) list_users();
   return slots;
 }
 
@@ -87,8 +87,7 @@ void FetchedRuns::append_pieces(std::size_t i, std::vector<RowPiece>& pieces) co
 // Calls visit(part of the slot's chunk, where it goes).
 template <typename Visit>
 void FetchedRuns::for_each_use(std::size_t slot, Visit&& visit) {
-  for (std::size_t u = first_user_[slot]; u < first_user_[slot + 1]; ++u) {
-    const std::size_t i = users_[u];
+  for (const std::size_t i : users(slot)) {
     const auto [part, begin] = array_.part_in(ranges_[i], chunks_[slot]);
     visit(part, kept_.data() + (starts_[i] + begin) * array_.element_bytes());
   }
@@ -130,7 +129,7 @@ void FetchedRuns::list_users() {
   std::vector<std::size_t> next(first_user_.begin(), first_user_.end() - 1);
   for (std::size_t i = 0; i < ranges_.size(); ++i)
     for_each_slot(i, [&](std::size_t slot) { users_[next[slot]++] = i; });
-  kept_.reset(static_cast<std::size_t>(total * array_.element_bytes()));
+  if (!whole_) kept_.reset(static_cast<std::size_t>(total * array_.element_bytes()));
 }
 
 RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,

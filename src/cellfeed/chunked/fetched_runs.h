@@ -38,6 +38,10 @@ class FetchedRuns {
   io::ByteRange stored_range(std::size_t slot) const { return array_.stored_range(chunks_[slot]); }
   // Of different slots at once. Returns the bytes read.
   std::int64_t fill(std::size_t slot);
+  // The ranges that need the slot's chunk. REQUIRES: the slot is one of slots_to_fill.
+  std::span<const std::size_t> users(std::size_t slot) const {
+    return std::span(users_).subspan(first_user_[slot], first_user_[slot + 1] - first_user_[slot]);
+  }
 
   // Where range i lies. REQUIRES: mapped, or all slots are filled.
   void append_pieces(std::size_t i, std::vector<RowPiece>& pieces) const;
@@ -78,6 +82,12 @@ class InflatingTasks {
   std::int64_t size() const { return std::ssize(tasks_); }
   // Of different tasks at once.
   void run(std::int64_t task);
+  // Calls visit(i) for each range i, of the task's runs, that needs its chunk.
+  template <typename Visit>
+  void for_each_user(std::int64_t task, Visit&& visit) const {
+    const auto& [array, slot] = tasks_[static_cast<std::size_t>(task)];
+    for (const std::size_t i : array->users(slot)) visit(i);
+  }
   std::int64_t bytes_read() const { return bytes_read_; }  // as stored
 
  private:

@@ -14,25 +14,10 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/csr_row_kernels.h"
 #include "cellfeed/format/row_copy.h"
+#include "cellfeed/format/stored_values.h"
 
 namespace cellfeed::format {
 namespace {
-
-template <typename T>
-T load(const std::byte* data, std::int64_t i) {
-  T value;
-  std::memcpy(&value, data + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-  return value;
-}
-
-// HDF5 booleans are one byte; any but 0 is true.
-template <typename T>
-auto load_value(const std::byte* data, std::int64_t i) {
-  if constexpr (std::is_same_v<T, bool>)
-    return static_cast<std::uint8_t>(load<std::uint8_t>(data, i) != 0);
-  else
-    return load<T>(data, i);
-}
 
 template <typename T>
 bool is_out_of_range(T index, std::int64_t n_cols) {
@@ -41,8 +26,6 @@ bool is_out_of_range(T index, std::int64_t n_cols) {
   else
     return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(n_cols);
 }
-
-constexpr std::int64_t kNoPosition = -1;
 
 template <typename T>
 bool widen_indices(const RowPiece& piece, std::int32_t* out) {
@@ -92,70 +75,6 @@ bool copy_piece(const RowPiece& piece, std::int64_t* previous, std::int32_t* out
   const bool ascends = is_sorted && static_cast<std::int64_t>(first) > *previous;
   *previous = static_cast<std::int64_t>(last);
   return ascends;
-}
-
-// Converts n values where a kernel does that, exactly or as far as they may be rounded.
-template <typename From, typename To>
-bool has_converted(const std::byte* data, std::int64_t n, To* out, bool may_round) {
-  const auto count = static_cast<std::size_t>(n);
-  if constexpr (!std::is_same_v<To, float>)
-    return false;
-  else if constexpr (std::is_same_v<From, double>)
-    return may_round ? round_f64_to_f32(data, count, out) : convert_f64_to_f32(data, count, out);
-  else if constexpr (std::is_same_v<From, std::int32_t>)
-    return convert_i32_to_f32(data, count, out);
-  else if constexpr (std::is_same_v<From, std::int64_t>)
-    return convert_i64_to_f32(data, count, out);
-  else
-    return false;
-}
-
-// Converts n values; the position of the first that does not fit, or kNoPosition.
-template <typename From, typename To>
-std::int64_t copy_values(const std::byte* data, std::int64_t n, To* out, bool may_round,
-                         UpcomingBytes upcoming, bool past_caches) {
-  if constexpr (std::is_same_v<From, To>) {
-    copy_bytes(data, n * static_cast<std::int64_t>(sizeof(To)), reinterpret_cast<std::byte*>(out),
-               upcoming, past_caches);
-    return kNoPosition;
-  } else {
-    ask_for(upcoming);
-    if (has_converted<From>(data, n, out, may_round)) return kNoPosition;
-    Fit fit;
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = convert_value<To>(load_value<From>(data, i), &fit);
-    if (fit.allows(may_round)) return kNoPosition;
-    for (std::int64_t i = 0; i < n; ++i) {
-      Fit one;
-      (void)convert_value<To>(load_value<From>(data, i), &one);
-      if (!one.allows(may_round)) return i;
-    }
-    return kNoPosition;
-  }
-}
-
-// Calls fn(From{}, To{}) for the stored and the output type.
-template <typename Fn>
-auto dispatch_pair(DType from, DType to, Fn&& fn) {
-  return dispatch_dtype(from, [&](auto stored) {
-    switch (to) {
-      case DType::kF32:
-        return fn(stored, float{});
-      case DType::kF64:
-        return fn(stored, double{});
-      case DType::kI32:
-        return fn(stored, std::int32_t{});
-      case DType::kI64:
-        return fn(stored, std::int64_t{});
-      default:
-        throw Error(ErrorKind::kInternal, "rows decode to float32, float64, int32 or int64");
-    }
-  });
-}
-
-std::string value_text(DType dtype, const std::byte* data, std::int64_t i) {
-  return dispatch_dtype(
-      dtype, [&](auto zero) { return fmt::format("{}", load_value<decltype(zero)>(data, i)); });
 }
 
 // Integers are summed in 64 bits, floats in their own type, as scipy does; booleans stay booleans.
@@ -211,21 +130,6 @@ UpcomingBytes first_piece(std::span<const RowPiece> pieces, const StoredNumber& 
   return {pieces[0].data, pieces[0].length * number.bytes};
 }
 
-// The elements of a row as numbers of this machine, one piece. Scratch is reused row after row.
-RowPiece to_native(std::span<const RowPiece> pieces, const StoredNumber& number,
-                   std::vector<std::byte>& scratch) {
-  const auto width = static_cast<std::int64_t>(dtype_bytes(number.dtype));
-  std::int64_t n = 0;
-  for (const RowPiece& piece : pieces) n += piece.length;
-  scratch.resize(static_cast<std::size_t>(n * width));
-  std::byte* out = scratch.data();
-  for (const RowPiece& piece : pieces) {
-    number.to_native({piece.data, static_cast<std::size_t>(piece.length * number.bytes)}, out);
-    out += piece.length * width;
-  }
-  return {scratch.data(), n};
-}
-
 template <typename Kernel>
 Kernel index_kernel_of(DType dtype) {
   Kernel kernel = nullptr;
@@ -262,8 +166,8 @@ std::int32_t RowDecoder::decode(std::int64_t row, std::span<const RowPiece> indi
   if (index_.is_native() && value_.is_native())
     return decode_native(row, indices, values, out, casting, out_indices, out_values, around);
   thread_local std::vector<std::byte> index_scratch, value_scratch;
-  const RowPiece native_indices = to_native(indices, index_, index_scratch);
-  const RowPiece native_values = to_native(values, value_, value_scratch);
+  const RowPiece native_indices = join_native(indices, index_, index_scratch);
+  const RowPiece native_values = join_native(values, value_, value_scratch);
   return decode_native(row, {&native_indices, 1}, {&native_values, 1}, out, casting, out_indices,
                        out_values, around);
 }
@@ -288,17 +192,15 @@ std::int32_t RowDecoder::decode_native(std::int64_t row, std::span<const RowPiec
     n += piece.length;
   }
   if (!ascends) return decode_unsorted(row, values, out, casting, n, out_indices, out_values);
-  const bool rounds = may_round(casting, value_.dtype, out);
-  dispatch_pair(value_.dtype, out, [&](auto stored, auto to) {
-    auto* target = static_cast<decltype(to)*>(out_values);
-    for (const RowPiece& piece : values) {
-      const std::int64_t misfit = copy_values<decltype(stored)>(
-          piece.data, piece.length, target, rounds, next_values, around.past_caches);
-      if (misfit != kNoPosition)
-        throw_precision(row, value_text(value_.dtype, piece.data, misfit), casting, out);
-      target += piece.length;
-    }
-  });
+  const ValueConversion conversion{value_.dtype, out, may_round(casting, value_.dtype, out)};
+  auto* target = static_cast<std::byte*>(out_values);
+  for (const RowPiece& piece : values) {
+    const std::int64_t misfit =
+        convert_values(conversion, piece, target, next_values, around.past_caches);
+    if (misfit != kNoPosition)
+      throw_precision(row, value_text(value_.dtype, piece.data, misfit), casting, out);
+    target += piece.length * static_cast<std::int64_t>(dtype_bytes(out));
+  }
   return static_cast<std::int32_t>(n);
 }
 

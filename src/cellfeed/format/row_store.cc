@@ -15,6 +15,10 @@ void FetchedRows::run(std::int64_t task) {
   throw Error(ErrorKind::kInternal, fmt::format("rows without tasks have no task {}", task));
 }
 
+void FetchedRows::decode_dense(std::int64_t, std::int64_t, const DenseSink&) const {
+  throw Error(ErrorKind::kInternal, "rows that are stored sparse are decoded as such");
+}
+
 std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const std::int64_t> rows,
                                         const ParallelFor& parallel) {
   auto fetched = store.begin(rows);

@@ -58,6 +58,17 @@ struct CsrSink {
   bool past_caches = false;
 };
 
+// Where rows go that are stored dense and wanted dense. Lifetime: all pointers outlive the call.
+struct DenseSink {
+  const std::int64_t* place = nullptr;  // first value of each row of the request
+  void* values = nullptr;               // of dtype
+  DType dtype = DType::kF32;            // kF32, kF64, kI32 or kI64
+  Casting casting = Casting::kExact;
+  // The stored column of each value of a row, -1 for a zero. Empty: all columns as they are stored.
+  std::span<const std::int32_t> columns = {};
+  bool past_caches = false;  // as in CsrSink
+};
+
 // What reading some rows takes, known before it begins.
 struct ReadPlan {
   // Memory that the rows hold at most until they are let go, but for what caches hold.
@@ -69,6 +80,9 @@ struct ReadPlan {
 
 struct ReadContext {
   std::stop_token stop{};  // once it is requested, any step may throw kCancelled
+  // Whether rows become sparse: else those that are stored dense are not counted, and sizes says
+  // their columns.
+  bool counts_entries = true;
 };
 
 // Rows on their way from a store, in steps of which only wait() waits for the source:
@@ -99,6 +113,10 @@ class FetchedRows {
   // explicit zeros kept. Throws kCorruptData (file, row, offset) or kPrecision (file, row, value;
   // what to ask for instead).
   virtual void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const = 0;
+  // Whether rows are stored dense, and so can be decoded without a list of their entries.
+  virtual bool is_dense() const { return false; }
+  // As decode, of dense rows: every value of a row is written. REQUIRES: is_dense().
+  virtual void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const;
   virtual std::int64_t bytes_read() const = 0;  // from the source, after coalescing
   virtual std::int64_t bytes_used() const = 0;  // of the rows asked for; known from the beginning
   virtual std::int64_t bytes_held() const {

@@ -33,6 +33,8 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
   WindowBatch& planned = window.batch(b);
   const auto n = static_cast<std::int64_t>(planned.plan.rows.size());
   const std::int64_t n_cols = core.pipeline->genes().size();
+  planned.past_caches =
+      plan_batch_bytes(core, planned) > kCachedBytes / core.options.prefetch_batches;
   matrix::Batch batch;
   if (core.options.output == Output::kCsr) {
     if (planned.max_nnz > std::numeric_limits<std::int32_t>::max())
@@ -40,8 +42,6 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
           "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
           planned.max_nnz);
     const auto nnz = static_cast<std::size_t>(planned.max_nnz);
-    planned.past_caches =
-        plan_batch_bytes(core, planned) > kCachedBytes / core.options.prefetch_batches;
     matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
     window.place_rows(b, indptr.span());
     batch.x = matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),
@@ -83,7 +83,7 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
   plans[0].rows.assign(rows.begin(), rows.end());
   Window window(*core.collection, locate_batches(*core.collection, std::move(plans)));
   const auto pool = exec::shared_pool(core.options.threads);
-  window.begin({}, *core.counters);
+  window.begin({.counts_entries = core.options.output == Output::kCsr}, *core.counters);
   window.wait(*core.counters);
   window.finish(
       [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {

@@ -25,6 +25,7 @@ RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderO
   needs_library_size_ = !stages_.kept_genes.empty() && stages_.kept_genes[0]->needs_library_size();
   if (needs_library_size_) find_library_sizes(collection);
   compose_maps(collection);
+  if (options.output == Output::kDense && only_moves_columns()) invert_maps();
 }
 
 // Totals are known of values as they are stored, and of nothing that a transform makes of them.
@@ -81,6 +82,20 @@ void RowPipeline::compose_maps(const collection::Collection& collection) {
       it->second = map;
     }
     maps_.push_back(it->second);
+  }
+}
+
+void RowPipeline::invert_maps() {
+  std::map<const std::int32_t*, Map> inverted;
+  for (const Map map : maps_) {
+    const auto [it, is_new] = inverted.try_emplace(map.data());
+    if (is_new && !map.empty()) {
+      auto& columns = composed_.emplace_back(static_cast<std::size_t>(genes_.size()), -1);
+      for (std::size_t column = 0; column < map.size(); ++column)
+        if (map[column] >= 0) columns[map[column]] = static_cast<std::int32_t>(column);
+      it->second = columns;
+    }
+    source_columns_.push_back(it->second);
   }
 }
 

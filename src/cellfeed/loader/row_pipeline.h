@@ -30,6 +30,15 @@ class RowPipeline {
            maps_[static_cast<std::size_t>(store)].empty();
   }
   void apply(std::int64_t store, transform::Row& row) const;
+  // True when rows only lose or change columns, so that dense rows go to a dense batch as they are.
+  bool only_moves_columns() const {
+    return stages_.whole_row.empty() && stages_.kept_genes.empty();
+  }
+  // Of each column of the batch the store's, -1 where it has none; empty where they are the same.
+  // REQUIRES: of a loader of dense batches, only_moves_columns().
+  std::span<const std::int32_t> source_columns(std::int64_t store) const {
+    return source_columns_[static_cast<std::size_t>(store)];
+  }
   const matrix::GeneAxis& genes() const { return genes_; }
 
  private:
@@ -40,10 +49,13 @@ class RowPipeline {
   void find_library_sizes(const collection::Collection& collection);
   // Over all genes of the cell's source, as the stage of kept genes finds it.
   void set_library_size(std::int64_t store, transform::Row* row) const;
+  void invert_maps();
 
   transform::Stages stages_;
   // Of each store: its columns -> the batch's, -1 = dropped; empty where they stay as they are.
   std::vector<Map> maps_;
+  // The other way round; of loaders of dense batches.
+  std::vector<Map> source_columns_;
   // What owns maps that are not a join's.
   std::list<std::vector<std::int32_t>> composed_;
   matrix::GeneAxis genes_;

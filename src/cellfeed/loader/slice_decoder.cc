@@ -40,8 +40,10 @@ class SliceDecoder {
       prefetch(s);
       if (auto* csr = std::get_if<matrix::CsrBlock>(&out_.x))
         decode_csr(steps_[s], *csr);
+      else if (stays_dense(steps_[s]))
+        move_dense(steps_[s], std::get<matrix::DenseBlock>(out_.x));
       else
-        decode_dense(steps_[s], std::get<matrix::DenseBlock>(out_.x));
+        scatter_csr(steps_[s], std::get<matrix::DenseBlock>(out_.x));
     }
     const std::int64_t all_ns = now_ns() - start_ns_;
     counters.decode_ns += all_ns - transform_ns_;
@@ -56,9 +58,16 @@ class SliceDecoder {
     return rows_.parts[static_cast<std::size_t>(step.part)];
   }
   bool is_identity(const Piece& step) const { return pipeline_.is_identity(part(step).store); }
+  bool stays_dense(const Piece& step) const {
+    return pipeline_.only_moves_columns() && fetched(step).is_dense();
+  }
+  // Whether its rows go to the batch by one call, as they are decoded.
+  bool is_direct(const Piece& step) const {
+    return std::holds_alternative<matrix::CsrBlock>(out_.x) ? is_identity(step) : stays_dense(step);
+  }
 
   std::int64_t end_of_step(const Piece& piece, std::int64_t begin) const {
-    if (std::holds_alternative<matrix::CsrBlock>(out_.x) && is_identity(piece)) return piece.end;
+    if (is_direct(piece)) return piece.end;
     std::int64_t at = begin;
     for (std::int64_t entries = 0; at < std::min(piece.end, begin + kCacheRows); ++at) {
       entries += rows_.sizes[at];
@@ -116,7 +125,21 @@ class SliceDecoder {
     transform_ns_ += now_ns() - decoded;
   }
 
-  void decode_dense(const Piece& step, matrix::DenseBlock& block) {
+  void move_dense(const Piece& step, matrix::DenseBlock& block) {
+    const std::int64_t first = part(step).begin;
+    for (std::int64_t i = step.begin; i < step.end; ++i)
+      rows_.place[i] = rows_.positions[i] * block.n_cols;
+    fetched(step).decode_dense(step.begin - first, step.end - first,
+                               {.place = rows_.place + first,
+                                .values = matrix::value_buffer_data(block.values),
+                                .dtype = matrix::value_buffer_dtype(block.values),
+                                .casting = casting_,
+                                .columns = pipeline_.source_columns(part(step).store),
+                                .past_caches = rows_.past_caches});
+  }
+
+  // What is not stored dense, or transformed.
+  void scatter_csr(const Piece& step, matrix::DenseBlock& block) {
     static thread_local matrix::Buffer<std::int32_t> indices;
     static thread_local matrix::Buffer<std::byte> values;
     const DType dtype = matrix::value_buffer_dtype(block.values);

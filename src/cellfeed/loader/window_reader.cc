@@ -135,7 +135,8 @@ bool WindowReader::admit(Window& window, bool waits) {
 }
 
 void WindowReader::begin(Window& window) {
-  window.begin({.stop = stop_.get_token()}, *core_->counters);
+  window.begin({.stop = stop_.get_token(), .counts_entries = core_->options.output == Output::kCsr},
+               *core_->counters);
   const std::lock_guard lock(mutex_);
   ++windows_ahead_;
   bytes_ahead_ += window.bytes_used();

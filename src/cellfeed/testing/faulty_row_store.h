@@ -61,17 +61,28 @@ class FaultyRowStore final : public ForwardingRowStore {
 
     void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
       const auto& faults = store_.faults_;
-      for (std::int64_t i = begin; i < end; ++i)
-        if (faults.bad_row && row_numbers_[i] == *faults.bad_row)
-          throw_error(ErrorKind::kCorruptData, store_.info().path, "planted fault in row: {}",
-                      row_numbers_[i]);
+      fail_at_bad_row(begin, end);
       rows_->decode(begin, end, sink);
       for (std::int64_t i = begin; i < end; ++i)
         if (faults.short_row && row_numbers_[i] == *faults.short_row)
           sink.counts[i] = std::max(0, sink.counts[i] - 1);
     }
 
+    void decode_dense(std::int64_t begin, std::int64_t end,
+                      const format::DenseSink& sink) const override {
+      fail_at_bad_row(begin, end);
+      rows_->decode_dense(begin, end, sink);
+    }
+
    private:
+    void fail_at_bad_row(std::int64_t begin, std::int64_t end) const {
+      const auto& bad_row = store_.faults_.bad_row;
+      for (std::int64_t i = begin; i < end; ++i)
+        if (bad_row && row_numbers_[i] == *bad_row)
+          throw_error(ErrorKind::kCorruptData, store_.info().path, "planted fault in row: {}",
+                      row_numbers_[i]);
+    }
+
     const FaultyRowStore& store_;
     const std::int64_t number_;
     std::vector<std::int64_t> row_numbers_;

@@ -81,18 +81,58 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
   return rows;
 }
 
-inline DecodedRows expected_rows(const matrix::CsrBlock& block,
+// A store of dense rows has no zeros among its entries.
+inline DecodedRows expected_rows(const format::RowStore& store, const matrix::CsrBlock& block,
                                  std::span<const std::int64_t> rows) {
+  const bool keeps_zeros = !store.info().is_dense;
   DecodedRows expected;
   for (const std::int64_t row : rows) {
-    const std::int64_t begin = block.indptr[row], end = block.indptr[row + 1];
-    expected.indices.emplace_back(block.indices.begin() + begin, block.indices.begin() + end);
+    auto& indices = expected.indices.emplace_back();
     auto& values = expected.values.emplace_back();
     std::visit(
-        [&](const auto& stored) { values.assign(stored.begin() + begin, stored.begin() + end); },
+        [&](const auto& stored) {
+          for (std::int64_t i = block.indptr[row]; i < block.indptr[row + 1]; ++i) {
+            if (stored[i] == 0 && !keeps_zeros) continue;
+            indices.push_back(block.indices[i]);
+            values.push_back(static_cast<double>(stored[i]));
+          }
+        },
         block.values);
   }
   return expected;
+}
+
+// The columns given of each row, decoded in pieces of 7; others are left out, -1 is a zero.
+inline std::vector<std::vector<double>> decode_dense_rows(const format::FetchedRows& fetched,
+                                                          std::int64_t n_cols, DType dtype,
+                                                          std::span<const std::int32_t> columns,
+                                                          bool past_caches) {
+  constexpr std::int64_t kGap = 5;
+  constexpr int kUntouched = -77;
+  const std::int64_t n = fetched.n_rows();
+  const std::int64_t width = columns.empty() ? n_cols : std::ssize(columns);
+  std::vector<std::int64_t> place(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) place[i] = (n - 1 - i) * (width + kGap);
+  std::vector<std::vector<double>> rows;
+  dispatch_dtype(dtype, [&](auto zero) {
+    using T =
+        std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
+    std::vector<T> values(static_cast<std::size_t>(n * (width + kGap)), static_cast<T>(kUntouched));
+    const format::DenseSink sink{.place = place.data(),
+                                 .values = values.data(),
+                                 .dtype = dtype,
+                                 .columns = columns,
+                                 .past_caches = past_caches};
+    for (std::int64_t begin = 0; begin < n; begin += 7)
+      fetched.decode_dense(begin, std::min(n, begin + 7), sink);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto row = values.begin() + place[i];
+      rows.emplace_back(row, row + width);
+      for (std::int64_t k = width; k < width + kGap; ++k)
+        EXPECT_EQ(row[k], static_cast<T>(kUntouched)) << "after row " << i << " of the request";
+    }
+  });
+  return rows;
 }
 
 template <typename Fn>
@@ -108,11 +148,40 @@ void expect_error(ErrorKind kind, Fn&& fn, const std::string& text = "") {
 
 namespace conformance {
 
+// Rows that are stored dense, decoded as such, without having been counted.
+inline void expect_dense_rows(const format::RowStore& store, const DecodedRows& expected,
+                              const std::vector<std::int64_t>& rows, DType dtype) {
+  const auto fetched = store.begin(rows, {.counts_entries = false});
+  fetched->wait();
+  for (std::int64_t task = 0; task < fetched->n_tasks(); ++task) fetched->run(task);
+  ASSERT_TRUE(fetched->is_dense());
+  const std::int64_t n_cols = store.info().n_cols;
+  std::vector<std::int64_t> sizes(rows.size());
+  fetched->sizes(sizes);
+  EXPECT_EQ(sizes, std::vector<std::int64_t>(rows.size(), n_cols));
+  EXPECT_EQ(decode_rows(*fetched, dtype), expected) << "not counted";
+  std::vector<std::int32_t> columns(static_cast<std::size_t>(n_cols));
+  std::iota(columns.rbegin(), columns.rend(), 0);
+  columns.insert(columns.begin() + std::ssize(columns) / 2, -1);
+  std::vector<std::vector<double>> all, some;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& row = all.emplace_back(static_cast<std::size_t>(n_cols));
+    for (std::size_t k = 0; k < expected.indices[i].size(); ++k)
+      row[expected.indices[i][k]] = expected.values[i][k];
+    for (auto& selected = some.emplace_back(); const std::int32_t column : columns)
+      selected.push_back(column < 0 ? 0 : row[column]);
+  }
+  for (const bool past_caches : {false, true}) {
+    EXPECT_EQ(decode_dense_rows(*fetched, n_cols, dtype, {}, past_caches), all);
+    EXPECT_EQ(decode_dense_rows(*fetched, n_cols, dtype, columns, past_caches), some);
+  }
+}
+
 inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& block,
                         const std::vector<std::int64_t>& rows, DType dtype = DType::kF64) {
   const auto fetched = format::fetch_rows(store, rows);
   ASSERT_EQ(fetched->n_rows(), std::ssize(rows));
-  const DecodedRows expected = expected_rows(block, rows);
+  const DecodedRows expected = expected_rows(store, block, rows);
   // No row of the block holds a gene twice, so the sizes are exact.
   std::vector<std::int64_t> sizes(rows.size()), expected_sizes;
   fetched->sizes(sizes);
@@ -120,6 +189,7 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   EXPECT_EQ(sizes, expected_sizes);
   EXPECT_EQ(decode_rows(*fetched, dtype), expected);
   EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
+  if (store.info().is_dense) expect_dense_rows(store, expected, rows, dtype);
   const format::ReadPlan plan = store.plan(rows);
   EXPECT_LE(fetched->bytes_held(), plan.bytes_held);
   EXPECT_GE(plan.bytes_inflated, 0);
@@ -141,7 +211,10 @@ inline void describes_itself(const RowStoreFactory& make) {
   EXPECT_EQ(store->info().n_rows, block.n_rows);
   EXPECT_EQ(store->info().n_cols, block.n_cols);
   if (store->info().nnz >= 0) {
-    EXPECT_EQ(store->info().nnz, std::ssize(block.indices.span()));
+    EXPECT_LE(store->info().nnz, std::ssize(block.indices.span()));
+    if (!store->info().is_dense) {
+      EXPECT_EQ(store->info().nnz, std::ssize(block.indices.span()));
+    }
   }
   EXPECT_EQ(store->info().value_dtype, DType::kF32);
   EXPECT_FALSE(store->info().format.empty());
@@ -228,7 +301,7 @@ inline void refuses_to_lose_precision(const RowStoreFactory& make) {
       ErrorKind::kPrecision, [&] { decode_rows(*fetched, DType::kF64); }, "9007199254740993");
   EXPECT_EQ(decode_rows(*fetched, DType::kF64, Casting::kSameKind).values[0][0],
             9007199254740992.0);
-  EXPECT_EQ(decode_rows(*fetched, DType::kI64).indices, expected_rows(block, rows).indices);
+  EXPECT_EQ(decode_rows(*fetched, DType::kI64).indices, expected_rows(*store, block, rows).indices);
 }
 
 inline void keeps_fractions_nan_and_infinity(const RowStoreFactory& make) {
@@ -275,7 +348,7 @@ inline void serves_many_threads(const RowStoreFactory& make) {
       for (std::uint64_t round = 0; round < 3; ++round) {
         const auto rows = random_rows(300, 64, t * 100 + round);
         const auto fetched = format::fetch_rows(*store, rows, parallel);
-        EXPECT_EQ(decode_rows(*fetched), expected_rows(block, rows));
+        EXPECT_EQ(decode_rows(*fetched), expected_rows(*store, block, rows));
       }
     });
 }
@@ -303,7 +376,7 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make, bool pa
     for (int t = 3; t >= 0; --t)
       threads.emplace_back([&, t] { fetched->decode(t * 32, t * 32 + 32, sink); });
   }
-  const auto expected = expected_rows(block, rows);
+  const auto expected = expected_rows(*store, block, rows);
   for (int i = 0; i < 128; ++i) {
     ASSERT_EQ(counts[i], std::ssize(expected.indices[i]));
     for (std::int64_t k = 0; k < counts[i]; ++k) {
@@ -323,8 +396,8 @@ inline void keeps_fetched_rows_apart(const RowStoreFactory& make) {
   const std::vector<std::int64_t> first{1, 2, 3}, second{99, 2};
   const auto a = format::fetch_rows(*store, first);
   const auto b = format::fetch_rows(*store, second);
-  EXPECT_EQ(decode_rows(*b), expected_rows(block, second));
-  EXPECT_EQ(decode_rows(*a), expected_rows(block, first));
+  EXPECT_EQ(decode_rows(*b), expected_rows(*store, block, second));
+  EXPECT_EQ(decode_rows(*a), expected_rows(*store, block, first));
 }
 
 // Steps of two fetches between one another, tasks from the last to the first.
@@ -340,8 +413,8 @@ inline void takes_steps_in_any_order(const RowStoreFactory& make) {
   for (const auto* rows : {&b, &a})
     for (std::int64_t task = (*rows)->n_tasks(); task-- > 0;) (*rows)->run(task);
   a->prefetch(0, a->n_rows());
-  EXPECT_EQ(decode_rows(*a), expected_rows(block, first));
-  EXPECT_EQ(decode_rows(*b), expected_rows(block, second));
+  EXPECT_EQ(decode_rows(*a), expected_rows(*store, block, first));
+  EXPECT_EQ(decode_rows(*b), expected_rows(*store, block, second));
 }
 
 // Rows that are let go after a step leave nothing half done.
@@ -370,7 +443,7 @@ inline void ends_or_goes_on_when_stopped(const RowStoreFactory& make) {
     const auto fetched = store->begin(rows, {.stop = stop.get_token()});
     fetched->wait();
     for (std::int64_t task = 0; task < fetched->n_tasks(); ++task) fetched->run(task);
-    EXPECT_EQ(decode_rows(*fetched), expected_rows(block, rows));
+    EXPECT_EQ(decode_rows(*fetched), expected_rows(*store, block, rows));
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled) << error.what();
   }

@@ -74,6 +74,11 @@ class ForwardingRows : public format::FetchedRows {
   void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
     rows_->decode(begin, end, sink);
   }
+  bool is_dense() const override { return rows_->is_dense(); }
+  void decode_dense(std::int64_t begin, std::int64_t end,
+                    const format::DenseSink& sink) const override {
+    rows_->decode_dense(begin, end, sink);
+  }
   std::int64_t bytes_read() const override { return rows_->bytes_read(); }
   std::int64_t bytes_used() const override { return rows_->bytes_used(); }
   std::int64_t bytes_held() const override { return rows_->bytes_held(); }
@@ -119,6 +124,11 @@ class SlowRowStore final : public ForwardingRowStore {
     void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
       std::this_thread::sleep_for(store_.next_latency(store_.options_.max_decode_latency));
       rows_->decode(begin, end, sink);
+    }
+    void decode_dense(std::int64_t begin, std::int64_t end,
+                      const format::DenseSink& sink) const override {
+      std::this_thread::sleep_for(store_.next_latency(store_.options_.max_decode_latency));
+      rows_->decode_dense(begin, end, sink);
     }
 
    private:

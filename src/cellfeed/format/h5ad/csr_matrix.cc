@@ -1,6 +1,7 @@
 // CsrMatrix: opening and checking one CSR group.
 #include "cellfeed/format/h5ad/csr_matrix.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/h5ad/csr_rows.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -164,6 +166,24 @@ std::int64_t CsrMatrix::offset_at(std::int64_t i) const {
   std::int64_t offset;
   std::memcpy(&offset, indptr_.contiguous() + i * 8, sizeof offset);
   return offset;
+}
+
+void CsrMatrix::describe(StoreInfo& info) const {
+  info.nnz = nnz();
+  if (!data_.is_compressed() || n_rows_ == 0) return;
+  const std::int64_t row_entries = std::max<std::int64_t>(1, nnz() / n_rows_);
+  info.rows_per_chunk = std::max<std::int64_t>(1, data_.chunk_elements() / row_entries);
+}
+
+std::unique_ptr<FetchedRows> CsrMatrix::begin(const chunked::ChunkCache& cache,
+                                              std::span<const std::int64_t> rows,
+                                              const ReadContext&) const {
+  return begin_csr_rows(*this, cache, rows);
+}
+
+ReadPlan CsrMatrix::plan(const chunked::ChunkCache& cache,
+                         std::span<const std::int64_t> rows) const {
+  return plan_csr_rows(*this, cache, rows);
 }
 
 chunked::EntryRange CsrMatrix::row_entries(std::int64_t row) const {

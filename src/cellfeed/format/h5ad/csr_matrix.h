@@ -3,28 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5ad/row_matrix.h"
 #include "cellfeed/format/h5ad/stored_array.h"
 
 namespace cellfeed::format::h5ad {
 
-class CsrMatrix {
+class CsrMatrix final : public RowMatrix {
  public:
   // Throws kUnsupported for what is not CSR, kCorruptData for parts that do not fit together.
   CsrMatrix(const H5File& file, std::string layer);
 
   const H5File& file() const { return file_; }
-  std::int64_t n_rows() const { return n_rows_; }
-  std::int64_t n_cols() const { return n_cols_; }
+  std::int64_t n_rows() const override { return n_rows_; }
+  std::int64_t n_cols() const override { return n_cols_; }
   std::int64_t nnz() const { return data_.length(); }
   const StoredArray& data() const { return data_; }
   const StoredArray& indices() const { return indices_; }
   const RowDecoder& decoder() const { return decoder_; }
+  std::vector<const StoredArray*> arrays() const override { return {&data_, &indices_}; }
+  void describe(StoreInfo& info) const override;
+  std::unique_ptr<FetchedRows> begin(const chunked::ChunkCache& cache,
+                                     std::span<const std::int64_t> rows,
+                                     const ReadContext& context) const override;
+  ReadPlan plan(const chunked::ChunkCache& cache,
+                std::span<const std::int64_t> rows) const override;
   // Where row lies in data and indices. Throws kOutOfRange, or kCorruptData naming the row and the
   // two offsets.
   chunked::EntryRange row_entries(std::int64_t row) const;

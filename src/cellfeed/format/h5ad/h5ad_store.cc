@@ -1,4 +1,4 @@
-// H5adStore: a CSR matrix, obs and var of one file.
+// H5adStore: a matrix, obs and var of one file.
 #include "cellfeed/format/h5ad/h5ad_store.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "cellfeed/format/h5ad/annotations.h"
 #include "cellfeed/format/h5ad/csc_store.h"
 #include "cellfeed/format/h5ad/csr_matrix.h"
-#include "cellfeed/format/h5ad/csr_rows.h"
+#include "cellfeed/format/h5ad/dense_matrix.h"
 #include "cellfeed/format/h5ad/h5_file.h"
 
 namespace cellfeed::format::h5ad {
@@ -22,12 +22,12 @@ class H5adStore final : public RowStore {
   const StoreInfo& info() const override { return info_; }
   const matrix::GeneAxis& genes() const override { return annotations_.genes(); }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
-                                     const ReadContext&) const override {
+                                     const ReadContext& context) const override {
     file_->require_unchanged();
-    return begin_csr_rows(matrix_, cache_, rows);
+    return matrix_->begin(cache_, rows, context);
   }
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return plan_csr_rows(matrix_, cache_, rows);
+    return matrix_->plan(cache_, rows);
   }
   void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
   void release_pages() const override { file_->release_pages(); }
@@ -45,50 +45,51 @@ class H5adStore final : public RowStore {
   void describe(const std::string& layer);
 
   std::unique_ptr<H5File> file_;
-  CsrMatrix matrix_;
+  std::unique_ptr<const RowMatrix> matrix_;
   chunked::ChunkCache cache_;
   Annotations annotations_;
   StoreInfo info_;
 };
 
-std::vector<chunked::CachedArray> layouts_of(const CsrMatrix& matrix) {
-  std::vector<chunked::CachedArray> layouts(2);
-  for (const StoredArray* array : {&matrix.data(), &matrix.indices()})
-    if (array->is_compressed())
-      layouts[static_cast<std::size_t>(array->key())] = {array->n_chunks(), array->chunk_bytes()};
-  return layouts;
+std::unique_ptr<const RowMatrix> open_matrix(const H5File& file, const std::string& layer) {
+  if (file.hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)
+    return std::make_unique<DenseMatrix>(file, layer);
+  return std::make_unique<CsrMatrix>(file, layer);
+}
+
+std::vector<chunked::CachedArray> cached_arrays(const RowMatrix& matrix) {
+  std::vector<chunked::CachedArray> cached;
+  for (const StoredArray* array : matrix.arrays())
+    cached.push_back(array->is_compressed()
+                         ? chunked::CachedArray{array->n_chunks(), array->chunk_bytes()}
+                         : chunked::CachedArray{});
+  return cached;
 }
 
 H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
                      std::int64_t cache_bytes)
     : file_(std::move(file)),
-      matrix_(*file_, layer),
-      cache_(cache_bytes, layouts_of(matrix_)),
-      annotations_(*file_, layer, matrix_.n_rows(), matrix_.n_cols()) {
+      matrix_(open_matrix(*file_, layer)),
+      cache_(cache_bytes, cached_arrays(*matrix_)),
+      annotations_(*file_, layer, matrix_->n_rows(), matrix_->n_cols()) {
   describe(layer);
 }
 
 void H5adStore::describe(const std::string& layer) {
-  const StoredArray& data = matrix_.data();
+  const StoredArray& values = *matrix_->arrays().front();
   info_ = {.path = file_->path(),
            .format = "h5ad",
            .layer = layer_name(layer),
-           .n_rows = matrix_.n_rows(),
-           .n_cols = matrix_.n_cols(),
-           .nnz = matrix_.nnz(),
-           .value_dtype = data.dtype(),
-           .is_dense = false,
-           .compression = data.compression(),
-           .rows_per_chunk = 1,
+           .n_rows = matrix_->n_rows(),
+           .n_cols = matrix_->n_cols(),
+           .value_dtype = values.dtype(),
+           .compression = values.compression(),
            .bytes_on_disk = file_->size()};
-  if (data.is_compressed() && matrix_.n_rows() > 0) {
-    const std::int64_t row_entries = std::max<std::int64_t>(1, matrix_.nnz() / matrix_.n_rows());
-    info_.rows_per_chunk = std::max<std::int64_t>(1, data.chunk_elements() / row_entries);
+  matrix_->describe(info_);
+  for (const StoredArray* array : matrix_->arrays()) {
+    if (array->is_compressed()) info_.inflated_bytes += array->n_chunks() * array->chunk_bytes();
+    info_.scratch_bytes = std::max(info_.scratch_bytes, array->inflating_bytes());
   }
-  for (const chunked::CachedArray& array : layouts_of(matrix_))
-    info_.inflated_bytes += array.n_chunks * array.chunk_bytes;
-  info_.scratch_bytes =
-      std::max(matrix_.data().inflating_bytes(), matrix_.indices().inflating_bytes());
 }
 
 }  // namespace
@@ -99,11 +100,6 @@ std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& 
   auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), layer);
-  if (file->hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)
-    throw_error(ErrorKind::kUnsupported, path,
-                "'{}' is a dense matrix, which this version does not read; convert it: adata.X = "
-                "scipy.sparse.csr_matrix(adata.X); adata.write_h5ad(...)",
-                layer);
   return std::make_unique<H5adStore>(std::move(file), layer, options.cache_bytes);
 }
 

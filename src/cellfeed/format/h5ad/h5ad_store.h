@@ -8,8 +8,8 @@
 
 namespace cellfeed::format::h5ad {
 
-// CSR matrices of anndata 0.5 and later; README.md in format/ lists what is read. Errors say what
-// is wrong and what to do.
+// CSR and dense matrices of anndata 0.5 and later; README.md in format/ lists what is read. Errors
+// say what is wrong and what to do.
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options = {});
 
 }  // namespace cellfeed::format::h5ad

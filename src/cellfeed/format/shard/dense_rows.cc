@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
 
@@ -14,29 +13,14 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 32;
 
-std::int64_t count_nonzero(const float* values, std::int64_t n) {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < n; ++i) count += values[i] != 0.0F;
-  return count;
-}
-
-// Returns the entries written, or -1 when a value is not one of T.
-template <typename T>
-std::int64_t copy_nonzero(const float* values, std::int64_t n, std::int32_t* indices, T* out) {
-  std::int64_t count = 0;
-  bool exact = true;
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (values[i] == 0.0F) continue;
-    indices[count] = static_cast<std::int32_t>(i);
-    out[count++] = convert_value<T>(values[i], &exact);
-  }
-  return exact ? count : -1;
-}
-
 class DenseRows final : public FetchedRows {
  public:
-  DenseRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows)
-      : file_(std::move(file)), rows_(rows.begin(), rows.end()), nnz_(rows.size()) {
+  DenseRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows,
+            bool counts_entries)
+      : file_(std::move(file)),
+        rows_(rows.begin(), rows.end()),
+        counts_entries_(counts_entries),
+        sizes_(rows.size(), file_->n_cols()) {
     for (const std::int64_t row : rows_) file_->row(row);
     file_->read_ahead(rows_);
   }
@@ -45,33 +29,31 @@ class DenseRows final : public FetchedRows {
     const std::int64_t end = std::min(n_rows(), (task + 1) * kRowsPerTask);
     for (std::int64_t i = task * kRowsPerTask; i < end; ++i) {
       file_->check(rows_[i]);
-      nnz_[i] = count_nonzero(file_->row(rows_[i]), file_->n_cols());
+      if (!counts_entries_) continue;
+      const RowPiece piece = piece_of(i);
+      sizes_[i] = file_->decoder().count_entries({&piece, 1});
     }
   }
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(rows_.size()); }
   void sizes(std::span<std::int64_t> nnz) const override {
-    std::copy(nnz_.begin(), nnz_.end(), nnz.begin());
+    std::copy(sizes_.begin(), sizes_.end(), nnz.begin());
   }
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
     for (std::int64_t i = begin; i < end; ++i) {
-      switch (sink.dtype) {
-        case DType::kF32:
-          decode_row(i, sink, static_cast<float*>(sink.values));
-          break;
-        case DType::kF64:
-          decode_row(i, sink, static_cast<double*>(sink.values));
-          break;
-        case DType::kI32:
-          decode_row(i, sink, static_cast<std::int32_t*>(sink.values));
-          break;
-        case DType::kI64:
-          decode_row(i, sink, static_cast<std::int64_t*>(sink.values));
-          break;
-        default:
-          throw_invalid("values decode to float32, float64, int32 or int64, not {}",
-                        dtype_name(sink.dtype));
-      }
+      const RowPiece piece = piece_of(i);
+      sink.counts[i] =
+          file_->decoder().decode(rows_[i], {&piece, 1}, sink, sink.place[i], sizes_[i]);
     }
+    publish_row_copies(sink.past_caches);
+  }
+  bool is_dense() const override { return true; }
+  void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const override {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const RowPiece piece = piece_of(i), next = piece_of(std::min(i + 1, end - 1));
+      file_->decoder().decode(rows_[i], {&piece, 1}, sink, sink.place[i],
+                              {&next, std::size_t{i + 1 < end}});
+    }
+    publish_row_copies(sink.past_caches);
   }
   std::int64_t bytes_read() const override { return bytes_used(); }
   std::int64_t bytes_used() const override {
@@ -79,27 +61,24 @@ class DenseRows final : public FetchedRows {
   }
 
  private:
-  template <typename T>
-  void decode_row(std::int64_t i, const CsrSink& sink, T* values) const {
-    const std::int64_t place = sink.place[i];
-    const std::int64_t count =
-        copy_nonzero(file_->row(rows_[i]), file_->n_cols(), sink.indices + place, values + place);
-    if (count < 0)
-      throw_error(ErrorKind::kPrecision, file_->path(), "a float32 value {}: row {}",
-                  misfit_text(sink.casting, DType::kF32, sink.dtype), rows_[i]);
-    sink.counts[i] = static_cast<std::int32_t>(count);
+  RowPiece piece_of(std::int64_t i) const {
+    return {reinterpret_cast<const std::byte*>(file_->row(rows_[i])), file_->n_cols()};
   }
 
   std::shared_ptr<const DenseFile> file_;
   std::vector<std::int64_t> rows_;
-  std::vector<std::int64_t> nnz_;
+  const bool counts_entries_;
+  std::vector<std::int64_t> sizes_;
 };
 
 }  // namespace
 
 DenseFile::DenseFile(std::unique_ptr<io::ByteSource> mapped, std::int64_t n_rows,
                      std::int64_t n_cols, DenseFileOptions options)
-    : mapped_(std::move(mapped)), layout_(n_rows, n_cols, path()), options_(std::move(options)) {
+    : mapped_(std::move(mapped)),
+      layout_(n_rows, n_cols, path()),
+      decoder_(path(), "X", n_cols, DType::kF32),
+      options_(std::move(options)) {
   const auto all = mapped_->map();
   const auto header_at = [&](std::int64_t begin) {
     const auto rest = all.subspan(std::min(all.size(), static_cast<std::size_t>(begin)));
@@ -157,8 +136,9 @@ void DenseFile::check(std::int64_t row) const {
 }
 
 std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
-                                         std::span<const std::int64_t> rows) {
-  return std::make_unique<DenseRows>(std::move(file), rows);
+                                         std::span<const std::int64_t> rows,
+                                         const ReadContext& context) {
+  return std::make_unique<DenseRows>(std::move(file), rows, context.counts_entries);
 }
 
 }  // namespace cellfeed::format::shard

@@ -1,4 +1,4 @@
-// Dense rows of a .npy shard, decoded as sparse rows: zeros are dropped.
+// Dense rows of a .npy shard: copied into dense batches, or without their zeros into sparse ones.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/format/dense_row.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/io/byte_source.h"
@@ -33,6 +34,7 @@ class DenseFile {
   const std::string& path() const { return mapped_->path(); }
   std::int64_t n_rows() const { return layout_.n_rows; }
   std::int64_t n_cols() const { return layout_.n_cols; }
+  const DenseRowDecoder& decoder() const { return decoder_; }
   const float* row(std::int64_t row) const;  // throws kOutOfRange
   // Compares the row's block with its checksum, the first time that one of its rows is asked for.
   // REQUIRES: row in range. Throws kCorruptData.
@@ -49,6 +51,7 @@ class DenseFile {
 
   std::unique_ptr<io::ByteSource> mapped_;
   DenseLayout layout_;
+  DenseRowDecoder decoder_;
   DenseFileOptions options_;
   const float* values_ = nullptr;
   std::optional<io::ReadAhead> ahead_;
@@ -57,8 +60,9 @@ class DenseFile {
   mutable std::vector<std::atomic<std::uint64_t>> checked_;  // a bit for each block
 };
 
-// Its tasks count the non-zeros of some rows each. Lifetime: keeps the file open.
+// Its tasks check some rows each, and count their entries. Lifetime: keeps the file open.
 std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
-                                         std::span<const std::int64_t> rows);
+                                         std::span<const std::int64_t> rows,
+                                         const ReadContext& context = {});
 
 }  // namespace cellfeed::format::shard

@@ -98,8 +98,8 @@ class DenseShard final : public ShardStore {
   DenseShard(DirectoryPtr directory, const ShardEntry& shard, std::shared_ptr<const DenseFile> file)
       : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
-                                     const ReadContext&) const override {
-    return begin_dense(file_, rows);
+                                     const ReadContext& context) const override {
+    return begin_dense(file_, rows, context);
   }
   ReadPlan plan(std::span<const std::int64_t>) const override { return {}; }
   void release_pages() const override { file_->release_pages(); }

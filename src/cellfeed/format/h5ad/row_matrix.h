@@ -1,0 +1,33 @@
+// RowMatrix: a matrix of an .h5ad file that is read by rows, whatever its encoding. Thread-safe.
+// Lifetime: the H5File outlives it, and it, with the cache, what it begins to read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cellfeed/chunked/chunk_cache.h"
+#include "cellfeed/format/h5ad/stored_array.h"
+#include "cellfeed/format/row_store.h"
+
+namespace cellfeed::format::h5ad {
+
+class RowMatrix {
+ public:
+  virtual ~RowMatrix() = default;
+  virtual std::int64_t n_rows() const = 0;
+  virtual std::int64_t n_cols() const = 0;
+  // Those that rows are read of, the values first. Their keys are their positions.
+  virtual std::vector<const StoredArray*> arrays() const = 0;
+  // Sets what the arrays do not say: nnz, is_dense, rows_per_chunk.
+  virtual void describe(StoreInfo& info) const = 0;
+  // As those of RowStore.
+  virtual std::unique_ptr<FetchedRows> begin(const chunked::ChunkCache& cache,
+                                             std::span<const std::int64_t> rows,
+                                             const ReadContext& context) const = 0;
+  virtual ReadPlan plan(const chunked::ChunkCache& cache,
+                        std::span<const std::int64_t> rows) const = 0;
+};
+
+}  // namespace cellfeed::format::h5ad
