@@ -2,7 +2,6 @@
 // was written or an error of the right kind, and what is read without them harms nobody.
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 
@@ -10,31 +9,22 @@
 #include "cellfeed/testing/shard_fixture.h"
 #include "cellfeed/testing/shard_reading.h"
 #include "cellfeed/testing/temp_dir.h"
+#include "fuzz/file_bytes.h"
 #include "fuzz/target.h"
 
 namespace {
 
 namespace shard = cellfeed::format::shard;
 namespace testing = cellfeed::testing;
-using Bytes = std::vector<std::uint8_t>;
+using cellfeed::fuzz::Bytes;
+using cellfeed::fuzz::read_bytes;
+using cellfeed::fuzz::write_bytes;
 
 // The first byte of an input says which file the others are.
 constexpr const char* kFiles[] = {"packed/shard_000000.cells",   "packed/shard_000000.arrow",
                                   "packed/shard_000000.parquet", "packed/genes.parquet",
                                   "packed/shard_metadata.json",  "dense/shard_000000.npy",
                                   "dense/shard_metadata.json"};
-
-Bytes read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_bytes(const std::string& path, const Bytes& bytes) {
-  // A new file each time: the old one may still be mapped.
-  std::filesystem::remove(path);
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
-}
 
 // Two sound directories and what is in them.
 class Directories {

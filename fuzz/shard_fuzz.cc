@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
@@ -15,6 +13,7 @@
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/shard_fixture.h"
 #include "cellfeed/testing/temp_dir.h"
+#include "fuzz/file_bytes.h"
 #include "fuzz/target.h"
 
 namespace {
@@ -23,7 +22,9 @@ using cellfeed::DType;
 using cellfeed::Error;
 using cellfeed::ErrorKind;
 namespace shard = cellfeed::format::shard;
-using Bytes = std::vector<std::uint8_t>;
+using cellfeed::fuzz::Bytes;
+using cellfeed::fuzz::read_bytes;
+using cellfeed::fuzz::write_bytes;
 
 // The first byte of an input says what the others are.
 enum Kind : std::uint8_t { kCells, kManifest, kFixedObs, kJournal, kKinds };
@@ -93,18 +94,6 @@ class Directory {
 const Directory& directory() {
   static const Directory directory;
   return directory;
-}
-
-Bytes read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_bytes(const std::string& path, const Bytes& bytes) {
-  // A new file each time: the old one may still be mapped.
-  std::filesystem::remove(path);
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
 }
 
 // Reads every byte of a column the way the loader gathers from it.

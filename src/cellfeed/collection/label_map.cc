@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "cellfeed/base/error.h"
 
@@ -61,13 +60,6 @@ void require_kind(const std::string& column, const Category& given, const Catego
       kind_name(kind_of(given)), matrix::category_text(given));
 }
 
-std::unordered_map<Category, std::int32_t> codes_of(const Categories& labels) {
-  std::unordered_map<Category, std::int32_t> codes;
-  for (const Category& label : labels)
-    codes.emplace(label, static_cast<std::int32_t>(codes.size()));
-  return codes;
-}
-
 }  // namespace
 
 std::shared_ptr<const matrix::Recoding> compose(
@@ -101,7 +93,7 @@ MappedLabels map_labels(const std::string& column, matrix::UnitedObs&& united,
     mapped.categories = stored;
     std::erase(mapped.categories, *unknown);
   }
-  const auto codes = codes_of(mapped.categories);
+  const auto codes = matrix::codes_of(mapped.categories);
   auto recoding = std::make_shared<matrix::Recoding>();
   Categories lacking;
   for (const Category& label : stored) {

@@ -96,6 +96,14 @@ std::optional<std::int64_t> Directory::file_bytes(const std::string& name) const
   throw_errno(errno, path_of(name), "look at the file");
 }
 
+bool Directory::is_named(int file, const std::string& name) const {
+  struct stat ours;
+  struct stat named;
+  return ::fstat(file, &ours) == 0 &&
+         ::fstatat(open_->fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
 void Directory::remove(const std::string& name) const {
   if (retry_interrupted([&] { return ::unlinkat(open_->fd, name.c_str(), 0); }) != 0 &&
       errno != ENOENT)

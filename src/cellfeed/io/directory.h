@@ -26,6 +26,8 @@ class Directory {
   std::vector<std::string> names() const;  // sorted
   // Size of the regular file of this name; empty where there is none. Throws kIo.
   std::optional<std::int64_t> file_bytes(const std::string& name) const;
+  // True where the name is that of this open file.
+  bool is_named(int file, const std::string& name) const;
   // A name that is not there is no error.
   void remove(const std::string& name) const;
   void sync() const;

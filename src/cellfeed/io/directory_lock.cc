@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -51,15 +50,6 @@ Holder read_holder(int fd) {
   return holder;
 }
 
-// False when the holder before us has removed the file that we locked.
-bool still_has_name(int fd, const Directory& directory, const std::string& name) {
-  struct stat ours;
-  struct stat named;
-  return ::fstat(fd, &ours) == 0 &&
-         ::fstatat(directory.fd(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
-}
-
 void write_holder(int fd, const std::string& path) {
   const std::string text = fmt::format("{} {}\n", ::getpid(), host_name());
   if (retry_interrupted([&] { return ::ftruncate(fd, 0); }) != 0 ||
@@ -95,7 +85,8 @@ int try_lock(const Directory& directory, const std::string& name) {
                   "the directory is being written by {}; wait for it to end, or end it",
                   read_holder(fd).text());
     }
-    if (still_has_name(fd, directory, name)) {
+    // The holder before us may have removed the file that we locked.
+    if (directory.is_named(fd, name)) {
       write_holder(fd, directory.path_of(name));
       return fd;
     }

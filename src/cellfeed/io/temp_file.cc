@@ -30,15 +30,6 @@ bool all_of(std::string_view text, std::string_view allowed) {
               "the target exists and is not replaced; remove it or choose another");
 }
 
-// False when the file has lost its name, to somebody who took us for dead.
-bool still_has_name(int fd, const Directory& directory, const std::string& name) {
-  struct stat ours;
-  struct stat named;
-  return ::fstat(fd, &ours) == 0 &&
-         ::fstatat(directory.fd(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
-}
-
 // A hard link never replaces; for file systems without RENAME_NOREPLACE.
 void link_into_place(const Directory& directory, const std::string& temp_name,
                      const std::string& name) {
@@ -157,7 +148,8 @@ void TempFile::create() {
     const bool is_taken =
         retry_interrupted([&] { return ::flock(fd_, LOCK_EX | LOCK_NB); }) != 0 &&
         errno == EWOULDBLOCK;  // by one who takes us for dead, and removes the name
-    has_temp_name_ = !is_taken && still_has_name(fd_, directory, temp_name_);
+    // Or has lost its name to one.
+    has_temp_name_ = !is_taken && directory.is_named(fd_, temp_name_);
     if (has_temp_name_) return;
     ::close(std::exchange(fd_, -1));
     directory.require_in_place();

@@ -98,6 +98,14 @@ std::string value_type_name(const ValueType& type) {
   throw Error(ErrorKind::kInternal, "unknown kind of values");
 }
 
+std::unordered_map<Category, std::int32_t> codes_of(const Categories& categories) {
+  std::unordered_map<Category, std::int32_t> codes;
+  codes.reserve(categories.size());
+  for (std::size_t i = 0; i < categories.size(); ++i)
+    codes.emplace(categories[i], static_cast<std::int32_t>(i));
+  return codes;
+}
+
 Categories read_categories(const arrow::Array& array, const std::string& what) {
   const auto type = value_type_of(*array.type());
   if (!type)

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -40,6 +41,9 @@ struct ValueType {
 std::optional<ValueType> value_type_of(const arrow::DataType& type);
 std::shared_ptr<arrow::DataType> arrow_type_of(const ValueType& type);
 std::string value_type_name(const ValueType& type);  // "text", "bool", "int8"
+
+// Each category's place in the list. REQUIRES: none is there twice.
+std::unordered_map<Category, std::int32_t> codes_of(const Categories& categories);
 
 // what: names the column in messages. Throws kUnsupported for other types; kCorruptData for a
 // category that is missing, NaN or there twice.

@@ -99,14 +99,6 @@ Categories sorted_union(const Lists& lists) {
   return all;
 }
 
-std::unordered_map<Category, std::int32_t> codes_of(const Categories& categories) {
-  std::unordered_map<Category, std::int32_t> codes;
-  codes.reserve(categories.size());
-  for (std::size_t i = 0; i < categories.size(); ++i)
-    codes.emplace(categories[i], static_cast<std::int32_t>(i));
-  return codes;
-}
-
 // An order that keeps that of every list, the smallest free label first; empty where they
 // contradict. Kahn's algorithm: https://doi.org/10.1145/368996.369025
 std::optional<Categories> merge_orders(const Lists& lists, const Categories& sorted) {
