@@ -16,11 +16,13 @@
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/convert/row_cache.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/matrix/gene_names.h"
 #include "cellfeed/matrix/obs.h"
 #include "gil.h"
 #include "paths.h"
+#include "watched_work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -111,11 +113,30 @@ std::shared_ptr<const Collection> collection_from_memory(
   return std::make_shared<Collection>(std::move(stores), options);
 }
 
+// Of rows that are cached. cache_dir: "" for the default; announce: f(text), before rows are
+// written. Lifetime: both objects outlive it. Called without the GIL.
+format::RowMaker row_maker(const std::string& cache_dir, const nb::object& announce,
+                           const nb::object& progress) {
+  return [&announce, &progress, cache = convert::RowCache({.dir = cache_dir})](
+             std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
+    if (!cache.has_rows(*store)) {
+      const nb::gil_scoped_acquire held;
+      announce(cache.announcement(*store));
+      run_watched(progress, [&](auto report, auto stop) {
+        cache.make_rows(*store, report, stop);
+        return true;
+      });
+    }
+    return cache.open_rows(std::move(store), options);
+  };
+}
+
 std::shared_ptr<const Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
-    FilePath allow_external) {
+    FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
+    const nb::object& progress) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
@@ -125,6 +146,7 @@ std::shared_ptr<const Collection> open_collection(
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);
+  if (cache_dir) options.open.row_maker = row_maker(cache_dir->bytes, announce, progress);
   const ReleasedGil released;
   return Collection::open(path_bytes(std::move(paths)), options);
 }
@@ -222,7 +244,8 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
-                  "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a)
+                  "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
+                  "cache_dir"_a.none(), "announce"_a, "progress"_a.none())
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none())

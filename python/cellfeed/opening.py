@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_folder, as_names, as_paths, as_text, parse_bytes
+from ._arguments import (
+    as_bool,
+    as_choice,
+    as_folder,
+    as_names,
+    as_path,
+    as_paths,
+    as_text,
+    parse_bytes,
+)
 from ._cells.genes import gene_list, report_missing_genes
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
+from ._progress import as_progress_callback
 from .collection import CellCollection
 from .encoders import label_maps
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
@@ -19,6 +30,8 @@ from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
+
+_log = logging.getLogger(__name__)
 
 
 def open(
@@ -36,6 +49,7 @@ def open(
     access: Access = "auto",
     verify: Verify = "always",
     allow_external: Path | None = None,
+    cache_dir: Path | None = "auto",
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
@@ -86,6 +100,11 @@ def open(
         A folder: ``.h5ad`` files may lead to files inside it, by HDF5's external links and external
         storage. Names count from the folder of the file that has them, and symbolic links are
         followed before it is looked at. By default what leads out of a file is refused.
+    cache_dir
+        Where the rows of matrices that are stored by columns (CSC) are kept: they are written once,
+        as packed shards, and used again until the file changes. ``"auto"``: the folder that the
+        environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the file. ``None``
+        refuses such matrices.
 
     Returns
     -------
@@ -124,9 +143,11 @@ def open(
         raise InvalidArgumentError(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
+    folder = _cache_folder(cache_dir)
     core = _core.Collection.open(
         names, join or "", axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify,
         allow_external,
+        folder, _log.warning, as_progress_callback(None, "cells"),
     )  # fmt: skip
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
@@ -135,8 +156,17 @@ def open(
         "categories": categories, "unknown_label": unknown_label, "layer": layer,
         "make_unique": make_unique, "cache": cache, "access": access,
         "verify": verify, "allow_external": allow_external or None,
+        "cache_dir": folder or ("auto" if folder == "" else None),
     }  # fmt: skip
     return _with_obs(CellCollection(core, Files(names, options), []), obs)
+
+
+def _cache_folder(cache_dir: Path | None) -> str | None:
+    # The core's word for "auto" is "". A process elsewhere finds the same folder.
+    if cache_dir is None:
+        return None
+    folder = as_path("cache_dir", cache_dir)
+    return "" if folder == "auto" else os.path.abspath(folder)
 
 
 def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ namespace {
 
 struct BenchArguments {
   std::vector<std::string> inputs;
+  CacheArguments cache;
   std::string layer = "X", join, plot;
   loader::TuningOptions tuning;
 };
@@ -67,6 +68,7 @@ std::string to_text(const loader::TuningResult& result) {
 int run_bench(Session& session, BenchArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
+  options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   arguments.tuning.stop = session.stop.get_token();
   const auto result =
@@ -105,6 +107,7 @@ void add_bench(CLI::App& program, Session& session) {
       ->type_name("FILE.svg");
   add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
+  add_cache_options(verb, arguments->cache);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

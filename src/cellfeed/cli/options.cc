@@ -1,10 +1,14 @@
 #include "cellfeed/cli/options.h"
 
 #include <charconv>
+#include <cstdio>
+#include <utility>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/progress_line.h"
+#include "cellfeed/convert/row_cache.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/exec/thread_pool.h"
 
@@ -48,6 +52,28 @@ void add_join_option(CLI::App& verb, std::string& join) {
                   "When inputs differ in genes: inner keeps those of all, outer those of any")
       ->check(one_of({"inner", "outer"}))
       ->type_name("JOIN");
+}
+
+void add_cache_options(CLI::App& verb, CacheArguments& cache) {
+  CLI::Option* dir =
+      verb.add_option("--cache-dir", cache.dir,
+                      "Folder for rows of matrices that are stored by columns (CSC) [default: what "
+                      "CELLFEED_CACHE names, else beside each file]")
+          ->type_name("DIR");
+  verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
+}
+
+format::RowMaker row_maker(const Session& session, const CacheArguments& cache) {
+  if (cache.is_refused) return {};
+  return [&session, rows = convert::RowCache({.dir = cache.dir})](
+             std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
+    if (!rows.has_rows(*store)) {
+      if (!session.quiet) fmt::print(stderr, "{}\n", rows.announcement(*store));
+      ProgressLine line(session.quiet, "cells");
+      rows.make_rows(*store, line.callback(), session.stop.get_token());
+    }
+    return rows.open_rows(std::move(store), options);
+  };
 }
 
 void add_layer_option(CLI::App& verb, std::string& layer) {

@@ -7,6 +7,7 @@
 
 #include "cellfeed/cli/session.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
+#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::cli {
 
@@ -20,6 +21,16 @@ void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_bud
 void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
 // --join; empty where it is not given.
 void add_join_option(CLI::App& verb, std::string& join);
+// Where rows of matrices that are stored otherwise are kept.
+struct CacheArguments {
+  std::string dir;  // "": see RowCacheOptions
+  bool is_refused = false;
+};
+// --cache-dir and --no-cache.
+void add_cache_options(CLI::App& verb, CacheArguments& cache);
+// Null where the cache is refused. Says what is written, and how far it is, on stderr unless quiet.
+// Lifetime: the session outlives it.
+format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 // --layer.
 void add_layer_option(CLI::App& verb, std::string& layer);
 // --allow-external; empty where it is not given.

@@ -14,6 +14,7 @@ namespace {
 
 struct PlanArguments {
   std::vector<std::string> inputs;
+  CacheArguments cache;
   std::string layer = "X", join, partition = "auto", remainder = "pad";
   loader::RunSettings run;
 };
@@ -67,6 +68,7 @@ std::string to_text(const loader::RunEstimate& e, const sampling::PlanOptions& p
 int run_plan(Session& session, PlanArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
+  options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   const auto cells = collection::Collection::open(arguments.inputs, options);
   auto& plan = arguments.run.plan;
@@ -110,6 +112,7 @@ void add_plan(CLI::App& program, Session& session) {
       ->type_name("COLUMN");
   add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
+  add_cache_options(verb, arguments->cache);
   add_memory_budget_option(verb, run.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -15,6 +15,7 @@ namespace {
 
 struct ShardArguments {
   convert::ConvertOptions convert;
+  CacheArguments cache;
   std::string gene_order = "source", layout = "packed";
   bool resume = false, overwrite = false;
 };
@@ -63,6 +64,7 @@ int run_shard(Session& session, ShardArguments& arguments) {
   if (arguments.resume) options.existing = convert::ExistingTarget::kResume;
   if (arguments.overwrite) options.existing = convert::ExistingTarget::kOverwrite;
   options.stop = session.stop.get_token();
+  if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
   convert::ConvertResult result;
   {
     ProgressLine line(session.quiet, "cells");
@@ -115,6 +117,10 @@ void add_shard(CLI::App& program, Session& session) {
       ->excludes("--resume");
   add_layer_option(verb, options.layer);
   add_external_option(verb, options.allow_external);
+  verb.add_option("--cache-dir", arguments->cache.dir,
+                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
+                  "cellfeed.open and other runs [default: nothing of them stays]")
+      ->type_name("DIR");
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -8,6 +8,7 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/convert/row_cache.h"
 #include "cellfeed/convert/table_union.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/shard_store.h"
@@ -99,8 +100,17 @@ PathDescription describe_path(const std::string& path, const std::string& layer,
   format::OpenOptions open;
   open.layer = layer;
   open.allow_external = allow_external;
-  const auto stores = format::open_stores(path, open);
   PathDescription description;
+  open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
+    const RowCache cache({});
+    description.storage = entries->storage();
+    description.row_cache = cache.directory_of(*entries);
+    description.has_cached_rows = cache.has_rows(*entries);
+    std::vector<std::unique_ptr<format::RowStore>> only;
+    only.push_back(std::move(entries));
+    return only;
+  };
+  const auto stores = format::open_stores(path, open);
   description.path = path;
   TableUnion obs("obs"), var("var");
   std::shared_ptr<arrow::Table> sample;
@@ -119,7 +129,9 @@ PathDescription describe_path(const std::string& path, const std::string& layer,
   const format::StoreInfo& first = stores.front()->info();
   description.format = first.format;
   description.layer = first.layer;
-  description.layout = first.is_dense ? "dense" : "csr";
+  description.layout = !description.storage.empty() ? "not by rows"
+                       : first.is_dense             ? "dense"
+                                                    : "csr";
   description.n_genes = first.n_cols;
   description.value_dtype = dtype_name(first.value_dtype);
   for (const std::string& compression : compressions)
@@ -161,6 +173,11 @@ std::string description_text(const PathDescription& d) {
     text += fmt::format("chunks        about {} rows each\n", d.rows_per_chunk);
   if (d.not_finite > 0)
     text += fmt::format("not finite    {} values are NaN or infinite\n", d.not_finite);
+  if (!d.storage.empty())
+    text += fmt::format(
+        "rows          stored {}; cellfeed.open writes them once, as packed shards\n"
+        "row cache     {} ({})\n",
+        d.storage, d.row_cache, d.has_cached_rows ? "ready" : "not there yet");
   if (d.n_shards > 0) {
     text += fmt::format("shards        {} of up to {} cells\n", d.n_shards, d.shard_size);
     text += fmt::format("gene order    {}\n", d.gene_order);
@@ -183,6 +200,11 @@ std::string description_json(const PathDescription& d) {
   json["format"] = d.format;
   json["layout"] = d.layout;
   json["layer"] = d.layer;
+  if (!d.storage.empty()) {
+    json["storage"] = d.storage;
+    json["row_cache"] = d.row_cache;
+    json["has_cached_rows"] = d.has_cached_rows;
+  }
   json["n_cells"] = d.n_cells;
   json["n_genes"] = d.n_genes;
   json["nnz"] = known(d.nnz);

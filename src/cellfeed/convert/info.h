@@ -20,7 +20,12 @@ struct PathDescription {
   std::string path;
   std::string format;  // "h5ad", "shard", ...
   std::string layer;
-  std::string layout;  // "packed" or "dense" shards, "csr" or "dense" files
+  std::string layout;  // "packed" or "dense" shards, "csr", "dense" or other files
+  // Of matrices that are not stored by rows: how they are, where the rows are kept, and whether
+  // they are there. Empty for others.
+  std::string storage;
+  std::string row_cache;
+  bool has_cached_rows = false;
   std::int64_t n_cells = 0;
   std::int64_t n_genes = 0;
   std::int64_t nnz = -1;  // -1: not known without a scan

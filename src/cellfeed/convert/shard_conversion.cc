@@ -88,6 +88,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.genes = options.genes;
   source.make_unique = options.make_unique;
   source.cache_bytes = options.memory_budget / 4;
+  source.row_maker = options.row_maker;
   return source;
 }
 
@@ -203,7 +204,8 @@ double Conversion::write_shards(shard::PartialManifest& journal) {
     return options_.shuffle ? write_shuffled(pass, options_.seed) : write_in_order(pass);
   } catch (const Error& error) {
     const auto kind = error.kind();
-    if (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled)
+    if (!options_.names_resume ||
+        (kind != ErrorKind::kNoSpace && kind != ErrorKind::kIo && kind != ErrorKind::kCancelled))
       throw;
     throw Error(kind,
                 fmt::format("{}; {} of {} {}shards are finished and stay: continue with --resume{}",

@@ -37,6 +37,8 @@ struct ConvertOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
+  format::RowMaker row_maker{};  // as SourceOptions's
+  bool names_resume = true;      // errors say how to go on from what is finished
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed
 };

@@ -22,11 +22,11 @@ ReadPlan EntryStore::plan(std::span<const std::int64_t>) const { throw_no_rows(*
 std::vector<std::unique_ptr<RowStore>> make_rows(std::unique_ptr<EntryStore> store,
                                                  const OpenOptions& options) {
   if (options.row_maker) return options.row_maker(std::move(store), options);
-  throw_error(
-      ErrorKind::kUnsupported, store->info().path,
-      "'{}' is stored {}, and has no rows to read; convert the data once: cellfeed shard ... "
-      "--output-dir DIR",
-      store->info().layer, store->storage());
+  throw_error(ErrorKind::kUnsupported, store->info().path,
+              "'{}' is stored {}; its rows have to be written to a cache before they can be read, "
+              "and there is to be none: name a folder for it (cache_dir=, --cache-dir), or convert "
+              "the data once: cellfeed shard ... --output-dir DIR",
+              store->info().layer, store->storage());
 }
 
 }  // namespace cellfeed::format

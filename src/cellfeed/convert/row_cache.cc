@@ -1,0 +1,248 @@
+#include "cellfeed/convert/row_cache.h"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/convert/source_note.h"
+#include "cellfeed/convert/transposed_store.h"
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/directory.h"
+#include "cellfeed/io/small_file.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using format::EntryStore;
+using format::RowStore;
+
+constexpr const char* kSuffix = ".cellfeed";
+constexpr std::int64_t kMaxNoteBytes = 1 << 20;
+constexpr auto kLookInterval = std::chrono::milliseconds(100);
+// Of packed counts, for an estimate.
+constexpr double kBytesPerEntry = 1.3;
+
+// The folder of a file's caches, and the names in it that belong to one matrix.
+struct CachePlace {
+  fs::path folder;
+  std::string key;
+  std::string rows() const { return (folder / key).string(); }
+  std::string note() const { return (folder / fmt::format("{}.json", key)).string(); }
+  std::string lock_name() const { return fmt::format(".{}.lock", key); }
+};
+
+// One path component, whatever the layer is called.
+std::string key_of(const std::string& layer) {
+  std::string key;
+  for (const char c : layer) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    if (is_plain || c == '/')
+      key.push_back(is_plain ? c : '.');
+    else
+      key.append(fmt::format("%{:02x}", static_cast<unsigned char>(c)));
+  }
+  return key;
+}
+
+// A folder in `dir` of its own for each place that a file may lie in.
+CachePlace place_of(const EntryStore& store, std::string dir) {
+  fs::path path = fs::weakly_canonical(store.info().path);
+  if (path.filename().empty()) path = path.parent_path();
+  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
+    dir = std::string(named);
+  CachePlace place;
+  place.key = key_of(store.info().layer);
+  if (dir.empty()) {
+    place.folder = fmt::format("{}{}", path.string(), kSuffix);
+  } else {
+    const std::string whole = path.string();
+    place.folder = fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
+                                               XXH3_64bits(whole.data(), whole.size()), kSuffix);
+  }
+  return place;
+}
+
+// What stands there is of these files, and can be read by this version.
+bool is_fitting(const EntryStore& store, const CachePlace& place) {
+  std::error_code ignored;
+  if (!fs::exists(place.note(), ignored)) return false;
+  auto note = note_from_json(io::read_small_file(place.note(), kMaxNoteBytes));
+  if (!note) return false;
+  const Sameness sameness = compare_source(*note, store.files());
+  if (sameness == Sameness::kOther) return false;
+  try {
+    const format::shard::Manifest manifest = format::shard::read_manifest(place.rows());
+    if (manifest.n_cells != store.info().n_rows || manifest.n_genes != store.info().n_cols ||
+        manifest.value_dtype != store.info().value_dtype || manifest.shards.size() != 1)
+      return false;
+  } catch (const Error& error) {
+    // Gone, damaged, or of another version: they are made again.
+    if (error.kind() == ErrorKind::kIo) throw;
+    return false;
+  }
+  // So that the next one need not read the files. Where the folder cannot be written to it has to.
+  if (sameness == Sameness::kSameByContent && ::access(place.folder.c_str(), W_OK) == 0)
+    io::write_small_file(place.note(), note_to_json(*note));
+  return true;
+}
+
+[[noreturn]] void throw_not_made(const EntryStore& store, const CachePlace& place,
+                                 const Error& error) {
+  const auto kind = error.kind();
+  if (kind != ErrorKind::kIo && kind != ErrorKind::kNoSpace && kind != ErrorKind::kNotFound &&
+      kind != ErrorKind::kAlreadyExists)
+    throw;
+  throw_error(kind, store.info().path,
+              "'{}' is stored {}, and its rows cannot be written to '{}': {}; name another folder "
+              "for them: cache_dir=, --cache-dir or CELLFEED_CACHE",
+              store.info().layer, store.storage(), place.rows(), error.what());
+}
+
+// Null where the rows were made by the one that was waited for.
+std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const CachePlace& place,
+                                             const std::stop_token& stop) {
+  for (;;) {
+    try {
+      return std::make_unique<io::DirectoryLock>(io::Directory(place.folder.string()),
+                                                 place.lock_name());
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kAlreadyExists) throw;
+    }
+    if (is_fitting(store, place)) return nullptr;
+    if (stop.stop_requested())
+      throw Error(ErrorKind::kCancelled, "stopped before the end", store.info().path);
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+// Of this matrix; and the folder, where nothing else is in it.
+void remove_rows(const CachePlace& place) {
+  std::error_code ignored;
+  fs::remove(place.note(), ignored);
+  fs::remove_all(place.rows(), ignored);
+}
+
+// The rows of one shard; all else is the file's own.
+class CachedRows final : public DescribedRows {
+ public:
+  CachedRows(std::unique_ptr<EntryStore> entries, std::unique_ptr<RowStore> rows)
+      : DescribedRows(std::move(entries)), rows_(std::move(rows)), info_(rows_->info()) {
+    info_.path = this->entries().info().path;
+    info_.layer = this->entries().info().layer;
+  }
+  const format::StoreInfo& info() const override { return info_; }
+  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
+                                             const format::ReadContext& context) const override {
+    return rows_->begin(rows, context);
+  }
+  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return rows_->plan(rows);
+  }
+  void release_pages() const override { rows_->release_pages(); }
+  void set_cache_bytes(std::int64_t bytes) const override { rows_->set_cache_bytes(bytes); }
+
+ private:
+  std::unique_ptr<RowStore> rows_;
+  format::StoreInfo info_;
+};
+
+bool is_empty(const EntryStore& store) { return store.info().nnz == 0; }
+
+void write_rows(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
+                const ProgressCallback& progress, const std::stop_token& stop) {
+  const SourceNote note = note_source(store.files());
+  ConvertOptions options;
+  options.inputs = {store.info().path};
+  options.layer = store.info().layer;
+  options.output_dir = place.rows();
+  options.shard_size = std::max<std::int64_t>(1, store.info().n_rows);
+  // Names are the file's own, not those of the shards.
+  options.make_unique = true;
+  options.threads = cache.threads;
+  options.memory_budget = cache.memory_budget;
+  options.progress = progress;
+  options.stop = stop;
+  options.names_resume = false;
+  convert_to_shards(options);
+  if (note_files(store.files()) != note.files)
+    throw Error(ErrorKind::kCorruptData,
+                "the file changed while its rows were written; open it "
+                "again once it is whole",
+                store.info().path);
+  io::write_small_file(place.note(), note_to_json(note));
+}
+
+}  // namespace
+
+std::string RowCache::directory_of(const EntryStore& store) const {
+  return place_of(store, options_.dir).rows();
+}
+
+bool RowCache::has_rows(const EntryStore& store) const {
+  return is_empty(store) || is_fitting(store, place_of(store, options_.dir));
+}
+
+std::string RowCache::announcement(const EntryStore& store) const {
+  const format::StoreInfo& info = store.info();
+  const auto bytes = static_cast<std::int64_t>(kBytesPerEntry * static_cast<double>(info.nnz));
+  return fmt::format(
+      "{}: '{}' is stored {}; its {} non-zeros are written once as rows, about {} if they are "
+      "counts, to {}",
+      info.path, info.layer, store.storage(), info.nnz, format_byte_size(bytes),
+      directory_of(store));
+}
+
+void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progress,
+                         std::stop_token stop) const {
+  if (is_empty(store)) return;
+  const CachePlace place = place_of(store, options_.dir);
+  try {
+    io::make_directories(place.folder.string());
+    const auto held = take_lock(store, place, stop);
+    if (!held || is_fitting(store, place)) return;
+    remove_rows(place);
+    try {
+      write_rows(store, place, options_, progress, stop);
+    } catch (...) {
+      remove_rows(place);
+      throw;
+    }
+  } catch (const Error& error) {
+    std::error_code ignored;
+    fs::remove(place.folder, ignored);  // where it is empty
+    throw_not_made(store, place, error);
+  }
+}
+
+std::vector<std::unique_ptr<RowStore>> RowCache::open_rows(
+    std::unique_ptr<EntryStore> store, const format::OpenOptions& options) const {
+  std::vector<std::unique_ptr<RowStore>> stores;
+  if (is_empty(*store)) {
+    auto rows = std::make_unique<TransposedStore>(std::move(store));
+    exec::ThreadPool pool(1);
+    rows->transpose(pool, {});
+    stores.push_back(std::move(rows));
+    return stores;
+  }
+  const CachePlace place = place_of(*store, options_.dir);
+  format::OpenOptions of_rows = options;
+  of_rows.layer = std::string("X");
+  auto shards = format::shard::open_shards(place.rows(), of_rows);
+  stores.push_back(std::make_unique<CachedRows>(std::move(store), std::move(shards.at(0))));
+  return stores;
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,304 @@
+"""Rows of CSC files through the cache: what the CSR file gives, made once, never stale."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from program import PROGRAM, run
+
+import cellfeed as cf
+
+N_CELLS, N_GENES = 500, 60
+
+
+def make_obs(n: int) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "cell_type": pd.Categorical(rng.choice(["T", "B", "NK", None], n)),
+            "stage": pd.Categorical(
+                rng.choice(["late", "early"], n), categories=["late", "early"], ordered=True
+            ),
+            "n_counts": rng.random(n),
+            "batch": pd.Categorical(rng.integers(0, 3, n)),
+            "is_doublet": rng.random(n) < 0.1,
+        },
+        index=[f"c{i}" for i in range(n)],
+    )
+
+
+def write(path, x, compression=None):
+    var = pd.DataFrame({"n": np.arange(x.shape[1])}, index=[f"g{i}" for i in range(x.shape[1])])
+    a = anndata.AnnData(x, make_obs(x.shape[0]), var)
+    a.layers["log"] = x.astype(np.float64).log1p()
+    a.raw = a
+    a.write_h5ad(path, compression=compression)
+    return path
+
+
+@pytest.fixture(params=[None, "gzip"])
+def pair(tmp_path, request):
+    """The same AnnData by rows and by columns."""
+    x = sp.random(N_CELLS, N_GENES, 0.2, format="csr", dtype=np.float32, random_state=1)
+    x.data = np.ceil(x.data * 9)
+    return (
+        write(tmp_path / "csr.h5ad", x, request.param),
+        write(tmp_path / "csc.h5ad", x.tocsc(), request.param),
+    )
+
+
+@pytest.fixture
+def csc(tmp_path):
+    x = sp.random(N_CELLS, N_GENES, 0.2, format="csc", dtype=np.float32, random_state=2)
+    return write(tmp_path / "csc.h5ad", x)
+
+
+def batches(cells, strategy, **options):
+    loader = cf.Loader(
+        cells, strategy, 64, obs=["cell_type", "stage", "n_counts", "batch"], seed=5, **options
+    )
+    return list(loader)
+
+
+def stamp(folder):
+    """Which files lie there, and which they are."""
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    # Numbers of files that are gone are given out again.
+    return {p.relative_to(folder): (p.stat().st_ino, p.stat().st_mtime_ns) for p in files}
+
+
+STRATEGIES = [
+    cf.Streaming(),
+    cf.BlockShuffling(block_size=8),
+    cf.BlockShuffling(block_size=1),
+    cf.BlockWeightedSampling(weights=np.arange(N_CELLS, dtype=float), total_size=300, block_size=4),
+    cf.ClassBalancedSampling(label_key="stage", block_size=2),
+]
+
+
+@pytest.mark.parametrize("layer", ["X", "raw/X", "log"])
+def test_every_strategy_gives_what_the_csr_file_gives(pair, layer):
+    rows, columns = (cf.open(path, layer=layer) for path in pair)
+    assert (rows.var_names == columns.var_names).all()
+    assert (rows.obs_names == columns.obs_names).all()
+    assert rows.obs_keys() == columns.obs_keys()
+    pd.testing.assert_frame_equal(rows.var, columns.var)
+    for strategy in STRATEGIES:
+        for a, b in zip(batches(rows, strategy), batches(columns, strategy), strict=True):
+            assert (a.index == b.index).all()
+            assert (a.to_scipy() != b.to_scipy()).nnz == 0
+            assert a.to_scipy().nnz == b.to_scipy().nnz
+            for name in ("cell_type", "stage", "n_counts", "batch"):
+                np.testing.assert_array_equal(a.obs[name], b.obs[name])
+    for name in ("cell_type", "stage", "batch"):
+        assert list(rows.obs_column(name).categories) == list(columns.obs_column(name).categories)
+
+
+def test_rows_are_written_once_and_said_so_once(csc, caplog):
+    with caplog.at_level(logging.WARNING, "cellfeed"):
+        first = cf.open(csc)
+    (record,) = caplog.records
+    folder = csc.with_name("csc.h5ad.cellfeed")
+    for word in ("csc.h5ad", "CSC", str(folder / "X"), "non-zeros"):
+        assert word in record.getMessage()
+    before = stamp(folder)
+    caplog.clear()
+    second = cf.open(csc)
+    assert not caplog.records
+    assert first.fingerprint == second.fingerprint
+    # The note may be written again once the file has not changed for a while; the rows are not.
+    after = stamp(folder)
+    assert {p: i for p, i in before.items() if p.parts[0] == "X"} == {
+        p: i for p, i in after.items() if p.parts[0] == "X"
+    }
+
+
+def value_of(path, row, column):
+    (batch,) = cf.Loader(cf.open(path), cf.Streaming(), N_CELLS)
+    return batch.to_scipy()[row, column]
+
+
+@pytest.mark.parametrize("age", [0, 3600])
+def test_a_value_changed_in_place_is_seen_whatever_the_times_say(tmp_path, age):
+    # Larger than what is looked at whole for fingerprints.
+    x = sp.random(5000, 300, 0.5, format="csc", dtype=np.float32, random_state=2)
+    path = write(tmp_path / "csc.h5ad", x)
+    then = time.time() - age
+    os.utime(path, (then, then))
+    status = path.stat()
+    column = 200
+    entry = x.indptr[column] + 7
+    row = x.indices[entry]
+    cf.open(path).close()
+    with h5py.File(path, "r+") as file:
+        file["X/data"][entry] = 77
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    (batch,) = cf.Loader(cf.open(path), cf.Streaming(), 5000)
+    assert batch.to_scipy()[row, column] == 77
+
+
+def test_a_file_that_is_replaced_or_touched_is_told_apart(csc):
+    cf.open(csc).close()
+    folder = csc.with_name("csc.h5ad.cellfeed")
+    rows = stamp(folder / "X")
+    os.utime(csc)
+    cf.open(csc).close()
+    assert stamp(folder / "X") == rows  # the same bytes
+    write(csc, sp.csc_matrix(np.full((N_CELLS, N_GENES), 3, np.float32)))
+    assert value_of(csc, 4, 5) == 3
+    assert stamp(folder / "X") != rows
+
+
+def test_the_cache_is_where_it_was_asked_for(csc, tmp_path, monkeypatch):
+    cf.open(csc, cache_dir=tmp_path / "mine").close()
+    monkeypatch.setenv("CELLFEED_CACHE", str(tmp_path / "of_all"))
+    cf.open(csc).close()
+    other = tmp_path / "other"
+    other.mkdir()
+    second = write(other / "csc.h5ad", sp.csc_matrix(np.eye(4, dtype=np.float32)))
+    assert len(cf.open(second)) == 4
+    assert len(cf.open(csc)) == N_CELLS
+    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+    assert len(list((tmp_path / "mine").iterdir())) == 1
+    assert len(list((tmp_path / "of_all").iterdir())) == 2
+
+
+def test_without_a_cache_such_a_file_is_refused(csc):
+    with pytest.raises(cf.errors.UnsupportedError, match=r"CSC.*cache_dir=.*cellfeed shard"):
+        cf.open(csc, cache_dir=None)
+    message = run("plan", csc, "--no-cache", code=1)
+    assert "CSC" in message
+    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_a_named_error(csc, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(cf.errors.CellfeedError, match="cache_dir=") as caught:
+        cf.open(csc, cache_dir=tmp_path / "file" / "cache")
+    assert str(csc) in str(caught.value)
+
+
+def test_damaged_and_half_removed_caches_are_made_again(csc):
+    expected = value_of(csc, 0, 0)
+    folder = csc.with_name("csc.h5ad.cellfeed")
+    for damage in ("note", "manifest", "no note", "no manifest"):
+        victim = folder / "X.json" if "note" in damage else folder / "X" / "shard_metadata.json"
+        victim.unlink()
+        if not damage.startswith("no "):
+            victim.write_text("{")
+        assert value_of(csc, 0, 0) == expected
+
+
+def test_copies_in_other_processes_and_states_go_on(csc):
+    cells = cf.open(csc)
+    copy = pickle.loads(pickle.dumps(cells))
+    assert copy.fingerprint == cells.fingerprint
+    loader = cf.Loader(cells, cf.BlockShuffling(block_size=4), 50, seed=1)
+    iterator = iter(loader)
+    next(iterator)
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = [b.index for b in iterator]
+    again = cf.Loader(copy, cf.BlockShuffling(block_size=4), 50, seed=1)
+    again.load_state_dict(state)
+    assert all((a == b.index).all() for a, b in zip(rest, again, strict=True))
+
+
+CHILD = "import sys, cellfeed as cf; b, = cf.Loader(cf.open(sys.argv[1]), cf.Streaming(), 10**6);"
+CHILD += "print(float(b.to_scipy().sum()))"
+
+
+def test_processes_that_open_at_once_share_one_cache(tmp_path):
+    x = sp.random(20_000, 200, 0.1, format="csc", dtype=np.float32, random_state=2)
+    path = write(tmp_path / "csc.h5ad", x)
+    children = [
+        subprocess.Popen([sys.executable, "-c", CHILD, path], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    sums = [child.communicate(timeout=300)[0] for child in children]
+    assert all(child.returncode == 0 for child in children)
+    assert len(set(sums)) == 1
+    assert float(sums[0]) == pytest.approx(float(x.sum()), rel=1e-6)
+    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
+
+
+def test_killed_at_any_moment_the_next_one_has_the_rows(tmp_path):
+    x = sp.random(20_000, 200, 0.2, format="csc", dtype=np.float32, random_state=2)
+    path = write(tmp_path / "csc.h5ad", x)
+    moments = random.Random(4)
+    for _ in range(6):
+        child = subprocess.Popen(
+            [PROGRAM, "plan", path, "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        time.sleep(moments.uniform(0.02, 0.6))
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert float(done.stdout) == pytest.approx(float(x.sum()), rel=1e-6)
+    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
+
+
+def test_a_full_disk_is_a_named_error_and_leaves_nothing(tmp_path):
+    x = sp.random(5000, 200, 0.4, format="csc", dtype=np.float32, random_state=2)
+    path = write(tmp_path / "csc.h5ad", x)
+    limit = (
+        "import resource, signal, subprocess, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    )
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000));"
+    limit += "sys.exit(subprocess.call(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", limit, PROGRAM, "plan", path, "--quiet"],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "cache_dir=" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "--resume" not in done.stderr
+    assert not (tmp_path / "csc.h5ad.cellfeed").exists()
+
+
+def test_info_says_how_it_is_stored_and_what_would_be_done(csc):
+    text = run("info", csc)
+    assert "CSC" in text
+    assert "not there yet" in text
+    cf.open(csc).close()
+    found = json.loads(run("info", csc, "--json"))
+    assert found["storage"] == "by columns (CSC)"
+    assert found["has_cached_rows"] is True
+    assert found["row_cache"].endswith("csc.h5ad.cellfeed/X")
+
+
+def test_sharding_keeps_rows_only_where_a_folder_is_named(csc, tmp_path):
+    run("shard", csc, "--output-dir", tmp_path / "a", "--quiet")
+    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+    run("shard", csc, "--output-dir", tmp_path / "b", "--cache-dir", tmp_path / "c", "--quiet")
+    assert len(list((tmp_path / "c").iterdir())) == 1
+    names = sorted(p.name for p in (tmp_path / "a").iterdir())
+    assert names == sorted(p.name for p in (tmp_path / "b").iterdir())
+    assert (tmp_path / "a" / names[-2]).read_bytes() == (tmp_path / "b" / names[-2]).read_bytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 2)])
+def test_empty_matrices_need_no_cache_on_disk(tmp_path, shape):
+    var = pd.DataFrame(index=[f"g{i}" for i in range(shape[1])])
+    obs = pd.DataFrame(index=[f"c{i}" for i in range(shape[0])])
+    x = sp.csc_matrix(shape, dtype=np.float32)
+    anndata.AnnData(x, obs, var).write_h5ad(tmp_path / "a.h5ad")
+    cells = cf.open(tmp_path / "a.h5ad")
+    assert cells.shape == shape
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5ad"]
