@@ -85,3 +85,9 @@ def test_errors_are_native_types_too():
         kind = getattr(errors, name)
         assert issubclass(kind, native) and issubclass(kind, errors.CellfeedError)
         assert str(kind("what, where, what to do")) == "what, where, what to do"
+
+
+def test_modules_of_the_specification_are_there_when_named():
+    for name in ("dataset", "distributed", "gene_selection", "memmap_store", "sampling", "sharding",
+                 "vocab"):  # fmt: skip
+        modules_after(f"import cellfeed as cf; cf.data.{name}")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if f".{name}" in _LAZY.values():
+        return importlib.import_module(f".{name}", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_LAZY[name], __name__), name)
