@@ -9,8 +9,8 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/format/h5ad/content_fingerprint.h"
-#include "cellfeed/format/h5ad/csr_matrix.h"
+#include "cellfeed/format/content_fingerprint.h"
+#include "cellfeed/format/h5ad/layers.h"
 
 namespace cellfeed::format::h5ad {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/dataframe.h"
-#include "cellfeed/format/h5ad/h5_file.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 

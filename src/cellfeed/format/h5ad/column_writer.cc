@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/matrix/obs.h"
 

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/csr_matrix.h"
+#include "cellfeed/format/h5ad/layers.h"
 
 namespace cellfeed::format::h5ad {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/entry_store.h"
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/stored_number.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 

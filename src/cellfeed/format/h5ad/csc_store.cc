@@ -5,7 +5,7 @@
 
 #include "cellfeed/format/h5ad/annotations.h"
 #include "cellfeed/format/h5ad/csc_matrix.h"
-#include "cellfeed/format/h5ad/csr_matrix.h"
+#include "cellfeed/format/h5ad/layers.h"
 
 namespace cellfeed::format::h5ad {
 namespace {

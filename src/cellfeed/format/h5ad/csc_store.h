@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cellfeed/format/entry_store.h"
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5_file.h"
 
 namespace cellfeed::format::h5ad {
 

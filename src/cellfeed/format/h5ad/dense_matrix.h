@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cellfeed/format/dense_row.h"
-#include "cellfeed/format/h5ad/h5_file.h"
-#include "cellfeed/format/h5ad/row_matrix.h"
+#include "cellfeed/format/h5_file.h"
+#include "cellfeed/format/row_matrix.h"
 
 namespace cellfeed::format::h5ad {
 

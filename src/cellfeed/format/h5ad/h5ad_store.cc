@@ -6,11 +6,12 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/chunked/chunk_cache.h"
+#include "cellfeed/format/csr_matrix.h"
+#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/annotations.h"
 #include "cellfeed/format/h5ad/csc_store.h"
-#include "cellfeed/format/h5ad/csr_matrix.h"
 #include "cellfeed/format/h5ad/dense_matrix.h"
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5ad/layers.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -54,16 +55,8 @@ class H5adStore final : public RowStore {
 std::unique_ptr<const RowMatrix> open_matrix(const H5File& file, const std::string& layer) {
   if (file.hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)
     return std::make_unique<DenseMatrix>(file, layer);
-  return std::make_unique<CsrMatrix>(file, layer);
-}
-
-std::vector<chunked::CachedArray> cached_arrays(const RowMatrix& matrix) {
-  std::vector<chunked::CachedArray> cached;
-  for (const StoredArray* array : matrix.arrays())
-    cached.push_back(array->is_compressed()
-                         ? chunked::CachedArray{array->n_chunks(), array->chunk_bytes()}
-                         : chunked::CachedArray{});
-  return cached;
+  const auto [n_rows, n_cols] = read_csr_shape(file, layer);
+  return std::make_unique<CsrMatrix>(file, layer, n_rows, n_cols);
 }
 
 H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
@@ -76,28 +69,23 @@ H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
 }
 
 void H5adStore::describe(const std::string& layer) {
-  const StoredArray& values = *matrix_->arrays().front();
-  info_ = {.path = file_->path(),
-           .format = "h5ad",
-           .layer = layer_name(layer),
-           .n_rows = matrix_->n_rows(),
-           .n_cols = matrix_->n_cols(),
-           .value_dtype = values.dtype(),
-           .compression = values.compression(),
-           .bytes_on_disk = file_->size()};
-  matrix_->describe(info_);
-  for (const StoredArray* array : matrix_->arrays()) {
-    if (array->is_compressed()) info_.inflated_bytes += array->n_chunks() * array->chunk_bytes();
-    info_.scratch_bytes = std::max(info_.scratch_bytes, array->inflating_bytes());
-  }
+  info_.path = file_->path();
+  info_.format = "h5ad";
+  info_.layer = layer_name(layer);
+  info_.bytes_on_disk = file_->size();
+  describe_matrix(*matrix_, info_);
 }
 
 }  // namespace
 
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
+  return open_h5ad(std::make_unique<H5File>(path, options.access != "map", options.allow_external),
+                   options);
+}
+
+std::unique_ptr<RowStore> open_h5ad(std::unique_ptr<H5File> file, const OpenOptions& options) {
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
-  auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), layer);
   return std::make_unique<H5adStore>(std::move(file), layer, options.cache_bytes);

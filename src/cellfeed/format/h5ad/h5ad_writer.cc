@@ -10,8 +10,8 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/column_reader.h"
-#include "cellfeed/format/h5ad/column_values.h"
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/growing_array.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/hdf5/file.h"
 
 namespace cellfeed::format::h5ad {

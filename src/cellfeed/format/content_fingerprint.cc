@@ -1,4 +1,4 @@
-#include "cellfeed/format/h5ad/content_fingerprint.h"
+#include "cellfeed/format/content_fingerprint.h"
 
 #include <xxhash.h>
 
@@ -9,7 +9,7 @@
 
 #include "cellfeed/hdf5/dataset_bytes.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 namespace {
 
 constexpr std::uint64_t kWholeFileBytes = 4 << 20;
@@ -157,4 +157,4 @@ std::uint64_t content_fingerprint(const H5File& file, std::span<const std::strin
   return hash.digest();
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

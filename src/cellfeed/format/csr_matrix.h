@@ -1,25 +1,25 @@
-// CsrMatrix: one CSR group of an .h5ad file ("X", "raw/X", "layers/counts"): its shape, row offsets
-// and two arrays. Thread-safe. Lifetime: the H5File outlives it.
+// CsrMatrix: a group of an HDF5 file with the three arrays of a CSR matrix: data, indices, indptr.
+// Thread-safe. Lifetime: the H5File outlives it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cellfeed/format/csr_row.h"
-#include "cellfeed/format/h5ad/h5_file.h"
-#include "cellfeed/format/h5ad/row_matrix.h"
-#include "cellfeed/format/h5ad/stored_array.h"
+#include "cellfeed/format/h5_file.h"
+#include "cellfeed/format/row_matrix.h"
+#include "cellfeed/format/stored_array.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 class CsrMatrix final : public RowMatrix {
  public:
-  // Throws kUnsupported for what is not CSR, kCorruptData for parts that do not fit together.
-  CsrMatrix(const H5File& file, std::string layer);
+  // Throws kCorruptData for parts that do not fit together, kUnsupported for types that are no
+  // numbers of a matrix.
+  CsrMatrix(const H5File& file, std::string group, std::int64_t n_rows, std::int64_t n_cols);
 
   const H5File& file() const { return file_; }
   std::int64_t n_rows() const override { return n_rows_; }
@@ -55,17 +55,4 @@ class CsrMatrix final : public RowMatrix {
   RowDecoder decoder_;
 };
 
-// "csr_matrix" or "csc_matrix", also of groups that anndata 0.5 and 0.6 wrote.
-std::string sparse_encoding(const hdf5::Object& group);
-// Rows and columns, as the group of a sparse matrix says. Throws kNoSuchKey or kCorruptData.
-std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
-                                                        const std::string& layer);
-
-// The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
-// what kind of file this is when there is no matrix at all.
-std::string find_layer(const H5File& file, const std::string& layer);
-// What users call the matrix at a path, and where its genes are described.
-std::string layer_name(const std::string& path);
-std::string var_path(const std::string& path);
-
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

@@ -1,4 +1,4 @@
-// RowMatrix: a matrix of an .h5ad file that is read by rows, whatever its encoding. Thread-safe.
+// RowMatrix: a matrix of an HDF5 file that is read by rows, whatever its encoding. Thread-safe.
 // Lifetime: the H5File outlives it, and it, with the cache, what it begins to read.
 #pragma once
 
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cellfeed/chunked/chunk_cache.h"
-#include "cellfeed/format/h5ad/stored_array.h"
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/format/stored_array.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 class RowMatrix {
  public:
@@ -30,4 +30,9 @@ class RowMatrix {
                         std::span<const std::int64_t> rows) const = 0;
 };
 
-}  // namespace cellfeed::format::h5ad
+// What a cache is told of its arrays.
+std::vector<chunked::CachedArray> cached_arrays(const RowMatrix& matrix);
+// Sets what a store says of its matrix: shape, types, sizes.
+void describe_matrix(const RowMatrix& matrix, StoreInfo& info);
+
+}  // namespace cellfeed::format

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "cellfeed/chunked/chunk_cache.h"
-#include "cellfeed/format/h5ad/csr_matrix.h"
+#include "cellfeed/format/csr_matrix.h"
 #include "cellfeed/format/row_store.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 // Its tasks inflate one chunk each, unless the cache has it. Lifetime: matrix and cache outlive the
 // result.
@@ -21,4 +21,4 @@ std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix,
 ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache,
                        std::span<const std::int64_t> rows);
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

@@ -11,7 +11,7 @@
 
 #include "cellfeed/hdf5/file.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 // Where the values of a column lie: one in each element of a dataset.
 struct StoredColumn {
@@ -38,4 +38,4 @@ std::shared_ptr<arrow::Array> read_all_values(const StoredColumn& column);
 // Throws kInternal with Arrow's account when status is an error.
 void check_arrow(const arrow::Status& status);
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

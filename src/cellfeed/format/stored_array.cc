@@ -1,5 +1,5 @@
 // StoredArray: layout and places of chunks from the parser, elements from the map.
-#include "cellfeed/format/h5ad/stored_array.h"
+#include "cellfeed/format/stored_array.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/matrix/buffer.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 namespace {
 
 // More than HDF5's own limit of 4 GiB a chunk would not be a chunk.
@@ -267,4 +267,4 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
   return integers;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

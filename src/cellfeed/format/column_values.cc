@@ -1,5 +1,5 @@
 // Datasets and members of compound ones as Arrow arrays.
-#include "cellfeed/format/h5ad/column_values.h"
+#include "cellfeed/format/column_values.h"
 
 #include <arrow/api.h>
 
@@ -12,7 +12,7 @@
 #include "cellfeed/hdf5/number_order.h"
 #include "cellfeed/hdf5/variable_length.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 namespace {
 
 using hdf5::TypeClass;
@@ -248,4 +248,4 @@ std::shared_ptr<arrow::Array> read_all_values(const StoredColumn& column) {
   return read_values(column, 0, column.length());
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5_file.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 // Of it and of those that the groups lead to, where that is allowed. Of a file up to 4 MiB every
 // byte. Of a larger one its size, 64 KiB at both ends, 4 KiB at 256 places spread evenly, and of
@@ -18,4 +18,4 @@ namespace cellfeed::format::h5ad {
 // lies. Costs about a millisecond of a file in memory.
 std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups);
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

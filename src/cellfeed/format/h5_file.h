@@ -12,7 +12,7 @@
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 class H5File {
  public:
@@ -53,4 +53,4 @@ class H5File {
   std::optional<hdf5::File> hdf5_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

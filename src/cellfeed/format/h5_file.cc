@@ -1,5 +1,5 @@
 // An open HDF5 file, and whether it is still the one that was opened.
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5_file.h"
 
 #include <tuple>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/local_file.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 void H5File::require_unchanged() const {
   if (!source_->is_unchanged() || (external_ && !external_->are_unchanged()))
@@ -30,4 +30,4 @@ H5File::H5File(std::string path, bool reads_ahead, const std::string& allow_exte
   hdf5_ = hdf5::File::open(source_, external_);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

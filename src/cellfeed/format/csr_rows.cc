@@ -1,5 +1,5 @@
 // Rows fetched from a CsrMatrix.
-#include "cellfeed/format/h5ad/csr_rows.h"
+#include "cellfeed/format/csr_rows.h"
 
 #include <array>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include "cellfeed/chunked/fetched_runs.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 namespace {
 
 using chunked::EntryRange;
@@ -144,4 +144,4 @@ ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache
   return plan;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "cellfeed/chunked/chunked_array.h"
-#include "cellfeed/format/h5ad/h5_file.h"
+#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/stored_number.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format {
 
 class StoredArray final : public chunked::ChunkedArray {
  public:
@@ -67,4 +67,4 @@ class StoredArray final : public chunked::ChunkedArray {
   std::unique_ptr<Place[], Free> places_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format

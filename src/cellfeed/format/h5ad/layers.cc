@@ -1,0 +1,107 @@
+// The matrices of an .h5ad file.
+#include "cellfeed/format/h5ad/layers.h"
+
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/csr_rows.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+constexpr char kRawPath[] = "raw/X";
+constexpr char kLegacyRawPath[] = "raw.X";
+
+void check_encoding(const H5File& file, const hdf5::Object& group, const std::string& layer) {
+  const std::string encoding = sparse_encoding(group);
+  if (encoding == "csr_matrix") return;
+  throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'",
+              layer, encoding);
+}
+
+// anndata writes "null" where there is none.
+bool is_matrix(const H5File& file, const std::string& name) {
+  const auto object = file.hdf5().find(name);
+  return object && object->text_attribute("encoding-type") != "null";
+}
+
+// anndata 0.5 and 0.6 name it "raw.X".
+std::string path_of_raw(const H5File& file) {
+  return !is_matrix(file, kRawPath) && is_matrix(file, kLegacyRawPath) ? kLegacyRawPath : kRawPath;
+}
+
+std::vector<std::string> list_layers(const H5File& file) {
+  std::vector<std::string> names;
+  if (is_matrix(file, "X")) names.push_back("X");
+  if (is_matrix(file, path_of_raw(file))) names.push_back(kRawPath);
+  const auto layers = file.hdf5().find("layers");
+  if (layers && layers->kind() == hdf5::ObjectKind::kGroup)
+    for (const std::string& name : layers->group().member_names())
+      names.push_back("layers/" + name);
+  return names;
+}
+
+}  // namespace
+
+std::string sparse_encoding(const hdf5::Object& group) {
+  if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
+  const auto format = group.text_attribute("h5sparse_format");
+  return format ? *format + "_matrix" : "(none)";
+}
+
+std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
+                                                        const std::string& layer) {
+  const auto group = file.hdf5().find(layer);
+  if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
+  const char* name = group->attribute("shape") == nullptr ? "h5sparse_shape" : "shape";
+  const auto shape = group->integers_attribute(name);
+  if (!shape)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute 'shape' is missing or not of integers: '{}'", layer);
+  if (shape->size() != 2 || (*shape)[0] < 0 || (*shape)[1] < 0)
+    throw_error(ErrorKind::kCorruptData, file.path(),
+                "the attribute '{}' must be two non-negative numbers: '{}': {}", name, layer,
+                fmt::join(*shape, ", "));
+  return {(*shape)[0], (*shape)[1]};
+}
+
+std::string find_layer(const H5File& file, const std::string& layer) {
+  std::string name = layer;
+  if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
+    name = path_of_raw(file);
+  else if (layer != "X" && !layer.starts_with("layers/"))
+    name = "layers/" + layer;
+  if (is_matrix(file, name)) return name;
+  const std::vector<std::string> layers = list_layers(file);
+  if (layers.empty())
+    throw Error(ErrorKind::kNoSuchKey,
+                "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')", file.path());
+  if (layer == "X")
+    throw_error(ErrorKind::kNoSuchKey, file.path(),
+                "the file has no X; name one of its matrices with layer: {}",
+                fmt::join(layers, ", "));
+  // Layers are named with and without their folder.
+  std::vector<std::string> known = layers;
+  for (std::string& known_name : known)
+    if (known_name.starts_with("layers/") && !layer.starts_with("layers/"))
+      known_name = known_name.substr(7);
+  throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'{}", layer,
+              suggestion(layer, known));
+}
+
+std::string layer_name(const std::string& path) { return path == kLegacyRawPath ? kRawPath : path; }
+
+std::string var_path(const std::string& path) {
+  if (path == kRawPath) return "raw/var";
+  return path == kLegacyRawPath ? "raw.var" : "var";
+}
+
+std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const std::string& layer) {
+  const auto group = file.hdf5().find(layer);
+  if (group) check_encoding(file, *group, layer);
+  return read_matrix_shape(file, layer);
+}
+
+}  // namespace cellfeed::format::h5ad

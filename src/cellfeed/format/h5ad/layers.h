@@ -1,0 +1,29 @@
+// The matrices of an .h5ad file: where they lie, and what their groups say. Thread-safe: pure
+// functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "cellfeed/format/h5_file.h"
+
+namespace cellfeed::format::h5ad {
+
+// "csr_matrix" or "csc_matrix", also of groups that anndata 0.5 and 0.6 wrote.
+std::string sparse_encoding(const hdf5::Object& group);
+// Rows and columns, as the group of a sparse matrix says. Throws kNoSuchKey or kCorruptData.
+std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
+                                                        const std::string& layer);
+
+// The same of one that has to be CSR: else throws kUnsupported.
+std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const std::string& layer);
+
+// The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
+// what kind of file this is when there is no matrix at all.
+std::string find_layer(const H5File& file, const std::string& layer);
+// What users call the matrix at a path, and where its genes are described.
+std::string layer_name(const std::string& path);
+std::string var_path(const std::string& path);
+
+}  // namespace cellfeed::format::h5ad
