@@ -136,13 +136,15 @@ std::shared_ptr<const Collection> open_collection(
     std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
     FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
-    const nb::object& progress) {
+    const nb::object& progress, const std::string& genome, const std::string& feature_type) {
   collection::CollectionOptions options;
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
   options.open.verify = verify;
   options.open.allow_external = std::move(allow_external.bytes);
+  options.open.genome = genome;
+  options.open.feature_type = feature_type;
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);
@@ -245,7 +247,8 @@ void bind_collection(nb::module_& module) {
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
-                  "cache_dir"_a.none(), "announce"_a, "progress"_a.none())
+                  "cache_dir"_a.none(), "announce"_a, "progress"_a.none(), "genome"_a,
+                  "feature_type"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none())
@@ -256,6 +259,7 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
       .def_prop_ro("missing_genes", &Collection::missing_genes)
+      .def_prop_ro("left_out_text", &Collection::left_out_text)
       .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
       .def_prop_ro("missing_genes_text", &Collection::missing_genes_text)
       .def_prop_ro("obs_names", &Collection::obs_names, nb::call_guard<ReleasedGil>())

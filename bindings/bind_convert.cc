@@ -75,6 +75,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            bool refuse_absent_genes, std::string join, bool shuffle,
                            std::uint64_t seed, bool make_unique, FilePath allow_external,
                            int threads, std::int64_t memory_budget, const std::string& existing,
+                           std::string genome, std::string feature_type,
                            const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
@@ -86,6 +87,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.layout =
       choose<Layout>("layout", layout, {{"packed", Layout::kPacked}, {"dense", Layout::kDense}});
   options.layer = std::move(layer);
+  options.genome = std::move(genome);
+  options.feature_type = std::move(feature_type);
   options.gene_order = choose<GeneOrder>(
       "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
   options.genes = std::move(genes);
@@ -108,6 +111,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   out["n_absent_genes"] = r.n_absent_genes;
   out["n_genes_left_out"] = r.n_genes_left_out;
   out["absent_genes_text"] = r.absent_genes_text;
+  out["left_out_text"] = r.left_out_text;
   return out;
 }
 
@@ -198,7 +202,10 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
 std::string describe(const FilePath& path, const std::string& layer,
                      const FilePath& allow_external) {
   const ReleasedGil released;
-  return convert::description_json(convert::describe_path(path.bytes, layer, allow_external.bytes));
+  format::OpenOptions options;
+  options.layer = layer;
+  options.allow_external = allow_external.bytes;
+  return convert::description_json(convert::describe_path(path.bytes, options));
 }
 
 void write_file(const std::string& path, const nb::bytes& content) {
@@ -215,7 +222,7 @@ void bind_convert(nb::module_& module) {
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
-             "memory_budget"_a, "existing"_a, "progress"_a.none());
+             "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,

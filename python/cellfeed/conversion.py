@@ -23,7 +23,7 @@ from ._arguments import (
     parse_memory_budget,
     parse_threads,
 )
-from ._cells.genes import gene_list, report_missing_genes
+from ._cells.genes import gene_list, report_left_out, report_missing_genes
 from ._options import (
     COMPRESSIONS,
     GENE_ORDERS,
@@ -94,6 +94,8 @@ def convert_to_shards(
     *,
     layout: Layout = "packed",
     layer: str = "X",
+    genome: str | None = None,
+    feature_type: str | None = None,
     gene_order: GeneOrder = "source",
     join: Join | None = None,
     missing_genes: MissingGenes = "warn",
@@ -117,8 +119,8 @@ def convert_to_shards(
     Parameters
     ----------
     adata_path
-        An ``.h5ad`` file, a glob such as ``"atlas/*.h5ad"``, a shard directory, a list of these in
-        the order of the cells, or an :class:`anndata.AnnData`.
+        An ``.h5ad`` file, a 10x ``.h5`` file, a glob such as ``"atlas/*.h5ad"``, a shard
+        directory, a list of these in the order of the cells, or an :class:`anndata.AnnData`.
     output_dir
         Directory to write: new or empty, unless ``resume`` or ``overwrite`` say otherwise.
     gene_vocab
@@ -131,6 +133,8 @@ def convert_to_shards(
         maps, much larger.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
+    genome, feature_type
+        Of 10x ``.h5`` files, as for :func:`cellfeed.open`.
     gene_order
         ``"source"``: column j of a shard is column j of the file. ``"mean"``: genes by falling mean
         expression, 20 to 25 % smaller; the inputs are read twice.
@@ -198,9 +202,12 @@ def convert_to_shards(
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
+            genome="" if genome is None else as_text("genome", genome),
+            feature_type="" if feature_type is None else as_text("feature_type", feature_type),
             **resources,
         )
     report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
     if result["n_genes_left_out"]:
         _log.info(
             "up to %d genes of a file are left out of the shards, which keep each cell's total "

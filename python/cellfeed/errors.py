@@ -12,6 +12,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "LeftOutWarning",
     "MissingGenesWarning",
     "NoSpaceError",
     "NoSuchKeyError",
@@ -46,6 +47,10 @@ class CellfeedError(Exception):
 
 class MissingGenesWarning(UserWarning):
     """Genes that were asked for are in no file and read as 0, or a file has none of them."""
+
+
+class LeftOutWarning(UserWarning):
+    """Files hold what is not read though nobody chose that, such as antibodies beside genes."""
 
 
 class InvalidArgumentError(CellfeedError, ValueError):

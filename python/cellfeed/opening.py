@@ -20,7 +20,7 @@ from ._arguments import (
     as_text,
     parse_bytes,
 )
-from ._cells.genes import gene_list, report_missing_genes
+from ._cells.genes import gene_list, report_left_out, report_missing_genes
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
 from ._progress import as_progress_callback
 from .collection import CellCollection
@@ -50,15 +50,17 @@ def open(
     verify: Verify = "always",
     allow_external: Path | None = None,
     cache_dir: Path | None = "auto",
+    genome: str | None = None,
+    feature_type: str | None = None,
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
     Parameters
     ----------
     paths
-        An ``.h5ad`` file, a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted), a list of
-        these, or an :class:`anndata.AnnData`: one in memory is copied, one in backed mode is read
-        from its file.
+        An ``.h5ad`` file, a 10x ``.h5`` file, a shard directory, a glob such as ``"atlas/*.h5ad"``
+        (sorted), a list of these, or an :class:`anndata.AnnData`: one in memory is copied, one in
+        backed mode is read from its file.
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``
@@ -105,6 +107,13 @@ def open(
         as packed shards, and used again until the file changes. ``"auto"``: the folder that the
         environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the file. ``None``
         refuses such matrices.
+    genome
+        Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
+        for each of several genomes has to be told which.
+    feature_type
+        Of 10x ``.h5`` files: features of this type only, or ``"all"``. Without it gene expression
+        is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
+        is.
 
     Returns
     -------
@@ -120,6 +129,7 @@ def open(
     access = as_choice("access", access, ACCESS)
     verify = as_choice("verify", verify, VERIFY)
     allow_external = as_folder("allow_external", allow_external)
+    tenx = {"genome": genome, "feature_type": feature_type}
     given: Any = paths
     if isinstance(given, CellCollection):
         raise InvalidTypeError(
@@ -130,6 +140,9 @@ def open(
         if not given.isbacked:
             if join is not None:
                 raise InvalidArgumentError("join is for several files; an AnnData is one")
+            for option, value in tenx.items():
+                if value is not None:
+                    raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
             return _open_anndata(
                 given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
             )
@@ -144,20 +157,16 @@ def open(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
     folder = _cache_folder(cache_dir)
-    core = _core.Collection.open(
-        names, join or "", axis, make_unique, layer, parse_bytes(cache, "cache", 0), access, verify,
-        allow_external,
-        folder, _log.warning, as_progress_callback(None, "cells"),
-    )  # fmt: skip
-    core = core.with_labels(_label_maps(core, categories, unknown_label))
-    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
         "categories": categories, "unknown_label": unknown_label, "layer": layer,
         "make_unique": make_unique, "cache": cache, "access": access,
         "verify": verify, "allow_external": allow_external or None,
-        "cache_dir": folder or ("auto" if folder == "" else None),
+        "cache_dir": folder or ("auto" if folder == "" else None), **tenx,
     }  # fmt: skip
+    core = _open_core(names, options)
+    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
+    report_left_out(core.left_out_text, stacklevel=2)
     return _with_obs(CellCollection(core, Files(names, options), []), obs)
 
 
@@ -167,6 +176,21 @@ def _cache_folder(cache_dir: Path | None) -> str | None:
         return None
     folder = as_path("cache_dir", cache_dir)
     return "" if folder == "auto" else os.path.abspath(folder)
+
+
+def _open_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
+    core = _core.Collection.open(
+        paths, options["join"] or "", options["genes"], options["make_unique"], options["layer"],
+        parse_bytes(options["cache"], "cache", 0), options["access"], options["verify"],
+        options["allow_external"] or "", _cache_folder(options["cache_dir"]), _log.warning,
+        as_progress_callback(None, "cells"), _tenx_text(options, "genome"),
+        _tenx_text(options, "feature_type"),
+    )  # fmt: skip
+    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+
+
+def _tenx_text(options: Mapping[str, Any], name: str) -> str:
+    return "" if options[name] is None else as_text(name, options[name])
 
 
 def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:
@@ -303,9 +327,10 @@ def _copy_anndata(
 
 
 def _reopen(
-    paths: list[str], options: Mapping[str, Any], obs: list[str], fingerprint: int
+    paths: list[str], options: dict[str, Any], obs: list[str], fingerprint: int
 ) -> CellCollection:
-    cells = open(paths, obs=obs, **options)
+    # What there was to say was said when they were opened first.
+    cells = _with_obs(CellCollection(_open_core(paths, options), Files(paths, options), []), obs)
     if cells.fingerprint != fingerprint:
         raise CorruptDataError(
             "the files changed since this collection was pickled, so rows and labels are other "

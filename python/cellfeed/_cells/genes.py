@@ -8,7 +8,13 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from .._arguments import as_text, shown
-from ..errors import InvalidArgumentError, InvalidTypeError, MissingGenesWarning, NoSuchKeyError
+from ..errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    LeftOutWarning,
+    MissingGenesWarning,
+    NoSuchKeyError,
+)
 
 
 def gene_list(genes: Any, name: str = "genes") -> list[str]:
@@ -64,6 +70,20 @@ def refuse_unordered(genes: Any, name: str) -> None:
             f"{name} is a {type(genes).__name__}, which does not say in which order the genes are "
             f"to be; pass a list, such as sorted({name})"
         )
+
+
+def report_left_out(text: str, stacklevel: int) -> None:
+    """Warn of what files hold and is not read though nobody chose that.
+
+    Parameters
+    ----------
+    text
+        What is to be said; nothing is done where it is empty.
+    stacklevel
+        As for :func:`warnings.warn`.
+    """
+    if text:
+        warnings.warn(text, LeftOutWarning, stacklevel=stacklevel + 1)
 
 
 def report_missing_genes(text: str, missing_genes: str, stacklevel: int) -> None:

@@ -12,14 +12,13 @@ namespace {
 
 struct InfoArguments {
   std::vector<std::string> paths;
-  std::string layer = "X";
-  std::string allow_external;
+  format::OpenOptions open;
 };
 
 int run_info(Session& session, const InfoArguments& arguments) {
   std::vector<convert::PathDescription> descriptions;
   for (const std::string& path : arguments.paths)
-    descriptions.push_back(convert::describe_path(path, arguments.layer, arguments.allow_external));
+    descriptions.push_back(convert::describe_path(path, arguments.open));
   if (session.json && descriptions.size() == 1) {
     print(convert::description_json(descriptions[0]) + "\n");
   } else if (session.json) {
@@ -46,8 +45,9 @@ void add_info(CLI::App& program, Session& session) {
   verb.add_option("paths", arguments->paths, "Files or shard directories")
       ->required()
       ->type_name("PATH");
-  add_layer_option(verb, arguments->layer);
-  add_external_option(verb, arguments->allow_external);
+  add_layer_option(verb, arguments->open.layer);
+  add_external_option(verb, arguments->open.allow_external);
+  add_tenx_options(verb, arguments->open.genome, arguments->open.feature_type);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_info(session, *arguments); };

@@ -91,6 +91,15 @@ void add_external_option(CLI::App& verb, std::string& folder) {
       ->type_name("FOLDER");
 }
 
+void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type) {
+  verb.add_option("--genome", genome,
+                  "Of 10x .h5 files: which genome; needed where a file has a matrix for each")
+      ->type_name("NAME");
+  verb.add_option("--feature-type", feature_type,
+                  "Of 10x .h5 files: features of one type, or all [default: Gene Expression]")
+      ->type_name("TYPE");
+}
+
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help) {
   // CLI11 takes -1 and 2^64 as 2^64 - 1.
   return verb

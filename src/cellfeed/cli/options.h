@@ -35,6 +35,8 @@ format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 void add_layer_option(CLI::App& verb, std::string& layer);
 // --allow-external; empty where it is not given.
 void add_external_option(CLI::App& verb, std::string& folder);
+// --genome and --feature-type.
+void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type);
 // --seed, a whole number below 2^64; what it is of belongs into help.
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help);
 // --compression.

@@ -29,6 +29,7 @@ std::string json_text(const convert::ConvertOptions& options, const convert::Con
                                        {"n_shards_resumed", r.n_shards_resumed},
                                        {"not_finite", r.not_finite},
                                        {"n_genes_left_out", r.n_genes_left_out},
+                                       {"left_out", r.left_out_text},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -51,6 +52,7 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
         "up to {} genes of an input are left out, and each cell's total over all of them is kept; "
         "--join outer keeps all genes\n",
         grouped(r.n_genes_left_out));
+  if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                         grouped(static_cast<std::int64_t>(r.cells_per_second)));
@@ -121,6 +123,7 @@ void add_shard(CLI::App& program, Session& session) {
                   "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
                   "cellfeed.open and other runs [default: nothing of them stays]")
       ->type_name("DIR");
+  add_tenx_options(verb, options.genome, options.feature_type);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

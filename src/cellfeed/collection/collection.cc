@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 
 namespace cellfeed::collection {
@@ -26,6 +27,12 @@ std::uint64_t mix(std::uint64_t hash, std::string_view text) {
 }
 
 }  // namespace
+
+std::string Collection::left_out_text() const {
+  std::vector<const format::RowStore*> stores;
+  for (const auto& store : stores_) stores.push_back(store.get());
+  return collection::left_out_text(stores);
+}
 
 std::shared_ptr<const Collection> Collection::open(const std::vector<std::string>& paths,
                                                    const CollectionOptions& options) {

@@ -65,6 +65,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::span<const std::int32_t> gene_map(std::int64_t s) const;
   // Of a fixed axis: the genes that no store has.
   const std::vector<std::string>& missing_genes() const { return missing_genes_; }
+  // What files hold that is not read though nobody chose that; empty where there is nothing.
+  std::string left_out_text() const;
   // Of a fixed axis: stores that have none of its genes.
   const std::vector<std::size_t>& stores_without_genes() const { return stores_without_genes_; }
   // What to say of them, and of stores that have none of the axis; empty where all is found.

@@ -95,11 +95,8 @@ nlohmann::json known(T value) {
 
 }  // namespace
 
-PathDescription describe_path(const std::string& path, const std::string& layer,
-                              const std::string& allow_external) {
-  format::OpenOptions open;
-  open.layer = layer;
-  open.allow_external = allow_external;
+PathDescription describe_path(const std::string& path, const format::OpenOptions& options) {
+  format::OpenOptions open = options;
   PathDescription description;
   open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
     const RowCache cache({});
@@ -129,6 +126,7 @@ PathDescription describe_path(const std::string& path, const std::string& layer,
   const format::StoreInfo& first = stores.front()->info();
   description.format = first.format;
   description.layer = first.layer;
+  description.left_out = first.left_out;
   description.layout = !description.storage.empty() ? "not by rows"
                        : first.is_dense             ? "dense"
                                                     : "csr";
@@ -160,6 +158,7 @@ std::string description_text(const PathDescription& d) {
   text += fmt::format("layer         {}\n", d.layer);
   text += fmt::format("cells         {}\n", d.n_cells);
   text += fmt::format("genes         {}\n", d.n_genes);
+  if (!d.left_out.empty()) text += fmt::format("left out      {}\n", d.left_out);
   if (d.nnz >= 0) text += fmt::format("non-zeros     {}\n", d.nnz);
   if (d.density >= 0 && d.n_cells > 0)
     text += fmt::format("density       {:.2f} % ({:.0f} genes a cell)\n", 100 * d.density,
@@ -207,6 +206,7 @@ std::string description_json(const PathDescription& d) {
   }
   json["n_cells"] = d.n_cells;
   json["n_genes"] = d.n_genes;
+  json["left_out"] = d.left_out;
   json["nnz"] = known(d.nnz);
   json["density"] = known(d.density);
   json["value_dtype"] = d.value_dtype;

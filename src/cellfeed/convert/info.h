@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::convert {
@@ -31,6 +32,7 @@ struct PathDescription {
   std::int64_t nnz = -1;  // -1: not known without a scan
   std::string value_dtype;
   std::string compression;
+  std::string left_out;           // what is not read though nobody chose that
   std::int64_t bytes = 0;         // of all files
   std::int64_t matrix_bytes = 0;  // of the files that hold the matrix: for bits_per_nonzero
   double density = -1;            // non-zeros per cell and gene; -1: not known
@@ -48,8 +50,7 @@ struct PathDescription {
 };
 
 // Throws what opening throws.
-PathDescription describe_path(const std::string& path, const std::string& layer = "X",
-                              const std::string& allow_external = "");
+PathDescription describe_path(const std::string& path, const format::OpenOptions& options = {});
 
 // For people, one fact a line.
 std::string description_text(const PathDescription& description);

@@ -84,6 +84,8 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.paths = options.inputs;
   source.layer = options.layer;
   source.allow_external = options.allow_external;
+  source.genome = options.genome;
+  source.feature_type = options.feature_type;
   source.join = options.join;
   source.genes = options.genes;
   source.make_unique = options.make_unique;
@@ -260,6 +262,7 @@ ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_
   result.n_shards_resumed = resumed;
   result.n_absent_genes = std::ssize(sources_.absent_genes());
   result.absent_genes_text = sources_.absent_genes_text();
+  result.left_out_text = sources_.left_out_text();
   result.n_genes_left_out = encoder_.n_genes_left_out();
   result.bytes = manifest.genes.bytes;
   for (const auto& entry : manifest.shards) {

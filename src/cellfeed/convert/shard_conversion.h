@@ -24,7 +24,8 @@ struct ConvertOptions {
   std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
   format::shard::Layout layout = format::shard::Layout::kPacked;
   std::string layer = "X";
-  std::string allow_external{};  // see OpenOptions
+  std::string allow_external{};      // see OpenOptions
+  std::string genome, feature_type;  // of 10x files, as in OpenOptions
   format::shard::GeneOrder gene_order =
       format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
@@ -55,7 +56,8 @@ struct ConvertResult {
   // Of the input that loses most to the join or to options.genes: columns that no shard has. Totals
   // of cells over all of them are kept.
   std::int64_t n_genes_left_out = 0;
-  std::int64_t bytes = 0;  // of the directory's files
+  std::string left_out_text;  // what of the files was not read though nobody chose that
+  std::int64_t bytes = 0;     // of the directory's files
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/row_reader.h"
@@ -74,6 +75,12 @@ std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::i
 
 }  // namespace
 
+std::string Sources::left_out_text() const {
+  std::vector<const format::RowStore*> stores;
+  for (const auto& store : stores_) stores.push_back(store.get());
+  return collection::left_out_text(stores);
+}
+
 Sources Sources::open(const SourceOptions& options) {
   const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
   const std::vector<std::string> paths = collection::expand_paths(options.paths);
@@ -82,6 +89,8 @@ Sources Sources::open(const SourceOptions& options) {
   format::OpenOptions open;
   open.layer = options.layer;
   open.allow_external = options.allow_external;
+  open.genome = options.genome;
+  open.feature_type = options.feature_type;
   open.cache_bytes =
       std::clamp<std::int64_t>(options.cache_bytes / std::ssize(paths), 4 << 20, 64 << 20);
   open.row_maker = options.row_maker;

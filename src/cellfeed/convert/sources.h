@@ -24,6 +24,7 @@ namespace cellfeed::convert {
 struct SourceOptions {
   std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
   std::string layer = "X";
+  std::string genome, feature_type;  // of 10x files, as in OpenOptions
   // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
   // the first one's order; "outer": the sorted union.
   std::string join;
@@ -70,6 +71,8 @@ class Sources {
   const std::vector<std::string>& absent_genes() const { return genes_.absent; }
   // What to say of them, and of inputs that have none of the axis; empty where all is found.
   const std::string& absent_genes_text() const { return absent_genes_text_; }
+  // What files hold that is not read though nobody chose that; empty where there is nothing.
+  std::string left_out_text() const;
 
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.

@@ -12,11 +12,14 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/entry_store.h"
+#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/format/tenx/tenx_file.h"
+#include "cellfeed/format/tenx/tenx_store.h"
 
 namespace cellfeed::format {
 namespace {
@@ -24,9 +27,18 @@ namespace fs = std::filesystem;
 
 using Stores = std::vector<std::unique_ptr<RowStore>>;
 
+void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
+  for (const auto& [name, value] :
+       {std::pair("genome", &options.genome), std::pair("feature_type", &options.feature_type)})
+    if (!value->empty())
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "{} is for 10x .h5 files, which this is not: leave it out", name);
+}
+
 Stores open_directory(const std::string& path, const OpenOptions& options) {
   const fs::path directory(path);
   std::error_code ignored;
+  refuse_tenx_options(path, options);
   // An unfinished conversion too: opening says how to continue it.
   for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
     if (fs::exists(directory / marker, ignored)) return shard::open_shards(path, options);
@@ -108,7 +120,11 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   refuse_parquet(path);
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.
-  return with_rows(h5ad::open_h5ad(path, options), options);
+  auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
+  if (tenx::is_tenx(file->hdf5()))
+    return with_rows(tenx::open_tenx(std::move(file), options), options);
+  refuse_tenx_options(path, options);
+  return with_rows(h5ad::open_h5ad(std::move(file), options), options);
 }
 
 }  // namespace cellfeed::format

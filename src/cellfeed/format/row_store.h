@@ -40,6 +40,8 @@ struct StoreInfo {
   std::int64_t inflated_bytes = 0;
   // Memory that each thread takes while it fetches, such as a chunk being inflated.
   std::int64_t scratch_bytes = 0;
+  // What of the file is left out though nobody asked for that, and how to have it; else empty.
+  std::string left_out{};
 };
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position
@@ -103,7 +105,8 @@ class FetchedRows {
   virtual std::int64_t n_tasks() const { return 0; }
   // REQUIRES: waited for, task < n_tasks(), each once.
   virtual void run(std::int64_t task);
-  // An upper bound of the non-zeros of each row, exact unless the row holds duplicate entries.
+  // An upper bound of the non-zeros of each row, exact unless the row holds duplicate entries, or
+  // some of columns that the store leaves out.
   // REQUIRES, as all below: every task has run.
   virtual void sizes(std::span<std::int64_t> nnz) const = 0;
   // Has the bytes of rows [begin, end) brought into the processor's caches: they are decoded soon.
@@ -194,6 +197,11 @@ struct OpenOptions {
   std::string verify = "always";
   // What is done with a matrix that is not stored by rows. Null: it is refused.
   RowMaker row_maker{};
+  // Of 10x .h5 files: the features of one genome (empty: of any; a file with a matrix for each has
+  // to be told which), and those of one type ("all": of any; empty: gene expression, and left_out
+  // says what else there is). Given for files of another format they are an error.
+  std::string genome{};
+  std::string feature_type{};
 };
 
 // Opens one path by its content (not by its name alone). A shard directory gives one store per

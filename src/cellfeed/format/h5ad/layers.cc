@@ -6,7 +6,6 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/format/csr_rows.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
