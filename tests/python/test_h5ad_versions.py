@@ -25,6 +25,11 @@ def stored_at(file: h5py.File, layer: str):
     return file["raw.X" if layer == "raw/X" and "raw.X" in file else layer]
 
 
+def is_by_rows(stored) -> bool:
+    """Not CSC, whose rows take a cache."""
+    return isinstance(stored, h5py.Dataset) or is_csr(stored)
+
+
 @pytest.mark.parametrize("name", REAL_FILES or ["none"])
 def test_every_real_file_gives_what_anndata_gives(name):
     if not REAL_FILES:
@@ -37,12 +42,12 @@ def test_every_real_file_gives_what_anndata_gives(name):
             cf.open(path)
         return
     with h5py.File(path) as file:
-        layers = {key: found for key, found in matrices_of(adata).items()}
-        csr = [layer for layer in layers if is_csr(stored_at(file, layer))]
+        layers = matrices_of(adata)
+        by_rows = [layer for layer in layers if is_by_rows(stored_at(file, layer))]
     if not layers:
         with pytest.raises(cf.errors.NoSuchKeyError, match="no matrix"):
             cf.open(path)
-    for layer in csr:
+    for layer in by_rows:
         assert_same_as_anndata(path, adata, layer, *layers[layer])
 
 
