@@ -18,7 +18,7 @@ class Ranks:
 
     Process groups come late: data sets are often made before, or in another process. So only what
     was given explicitly is fixed. Else an initialised ``torch.distributed`` group counts; else
-    ``RANK`` and ``WORLD_SIZE`` of the environment (as torchrun sets them; one without the other is
+    ``RANK`` and ``WORLD_SIZE`` of the environment (as torchrun sets them; RANK alone is
     refused); else ``(0, 1)``. A worker process of a DataLoader is of its parent's rank. torch is
     never imported for this.
 
@@ -129,14 +129,14 @@ def _detect() -> tuple[int, int]:
     if distributed is not None:
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None and world_size in (None, "1"):
+    # Lightning sets WORLD_SIZE alone in the processes it starts, until they have their group.
+    if rank is None:
         return 0, 1
-    if rank is None or world_size is None:
-        there, lacking = ("RANK", "WORLD_SIZE") if world_size is None else ("WORLD_SIZE", "RANK")
+    if world_size is None:
         raise InvalidArgumentError(
-            f"{there}={rank or world_size} is in the environment and {lacking} is not, so that "
-            "nobody knows which cells this process is to get: set both, as torchrun does, unset "
-            f"{there}, or pass rank and world_size"
+            f"RANK={rank} is in the environment and WORLD_SIZE is not, so that nobody knows which "
+            "cells this process is to get: set both, as torchrun does, unset RANK, or pass rank "
+            "and world_size"
         )
     try:
         return _checked(int(rank), int(world_size))
