@@ -35,6 +35,13 @@ void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
                   "{} is for 10x .h5 files, which this is not: leave it out", name);
 }
 
+[[noreturn]] void throw_matrix_market(const std::string& path) {
+  throw Error(ErrorKind::kUnsupported,
+              "Matrix Market files (.mtx) are not supported yet; write the data as .h5ad "
+              "(scanpy.read_10x_mtx(folder).write_h5ad(...))",
+              path);
+}
+
 Stores open_directory(const std::string& path, const OpenOptions& options) {
   const fs::path directory(path);
   std::error_code ignored;
@@ -48,6 +55,8 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
                   "zarr stores are not supported yet; write the data as .h5ad with "
                   "anndata (adata.write_h5ad)",
                   path);
+  for (const char* marker : {"matrix.mtx", "matrix.mtx.gz"})
+    if (fs::exists(directory / marker, ignored)) throw_matrix_market(path);
   throw Error(ErrorKind::kUnsupported,
               "a directory without shard_metadata.json is not a shard directory; pass one made by "
               "`cellfeed shard`, or the .h5ad files themselves",
@@ -117,6 +126,10 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) throw_missing(path);
   if (::stat(path.c_str(), &status) != 0) throw_errno(errno, path, "open");
   if (S_ISDIR(status.st_mode)) return open_directory(path, options);
+  // Looking into a pipe would wait for a writer.
+  if (!S_ISREG(status.st_mode))
+    throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
+  if (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) throw_matrix_market(path);
   refuse_parquet(path);
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.
