@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sys
+import time
 import warnings
 
 import torch
@@ -101,6 +102,9 @@ def run_ranks(strategy, atlas, folder):
             devices=2, strategy=strategy, max_epochs=2, enable_checkpointing=False, **OFF
         )
         trainer.fit(Recorder(os.path.join(folder, name)), batches)
+    # Lightning keeps its group to the end: gloo's threads need the interpreter to drop their work,
+    # and torch aborts where that is shutting down.
+    time.sleep(0.2)
 
 
 def make_cases(atlas):
