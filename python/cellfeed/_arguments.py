@@ -154,6 +154,11 @@ def as_folder(name: str, value: Any) -> str:
     return "" if value is None else os.path.abspath(as_path(name, value))
 
 
+def is_anndata(value: Any) -> bool:
+    """True for what has the names of cells and genes, without importing anndata."""
+    return hasattr(value, "obs_names") and hasattr(value, "var_names")
+
+
 def as_paths(name: str, value: Any) -> list[str]:
     """One path, or several."""
     if isinstance(value, (str, os.PathLike)):

@@ -16,6 +16,7 @@ from ._arguments import (
     as_names,
     as_paths,
     as_row_numbers,
+    is_anndata,
     one_of,
     shown,
 )
@@ -266,9 +267,9 @@ class MappedCollection(MapStyle):
         """Genes of each file."""
         import pandas as pd
 
-        files = range(len(self._cells.files))
-        tables = [self._cells.var_table(file) for file in files]
-        return [pd.Index(table["_index"].to_pylist(), dtype=object) for table in tables]
+        core = self._cells._core
+        genes = [core.store_genes(file) for file in range(core.n_stores)]
+        return [pd.Index(names, dtype=object) for names in genes]
 
     @property
     def n_vars_list(self) -> list[int]:
@@ -426,12 +427,11 @@ def _paths(path_list: Any) -> Any:
             "path_list must be files, not a collection that is open: give its files, and "
             "obs_filter= for some of the cells"
         )
-    is_adata = hasattr(path_list, "obs_names") and hasattr(path_list, "var_names")
-    if not is_adata and isinstance(path_list, (list, tuple)) and len(path_list) == 1:
-        first = path_list[0]
-        is_adata = hasattr(first, "obs_names") and hasattr(first, "var_names")
-        path_list = first if is_adata else path_list
-    return path_list if is_adata else as_paths("path_list", path_list)
+    only = path_list[0] if isinstance(path_list, (list, tuple)) and len(path_list) == 1 else None
+    for adata in (path_list, only):
+        if is_anndata(adata):
+            return adata
+    return as_paths("path_list", path_list)
 
 
 def _unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:

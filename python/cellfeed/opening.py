@@ -18,6 +18,7 @@ from ._arguments import (
     as_path,
     as_paths,
     as_text,
+    is_anndata,
     parse_bytes,
 )
 from ._cells.genes import gene_list, report_left_out, report_missing_genes
@@ -136,7 +137,7 @@ def open(
             "paths is a collection that is open already: use it as it is, cells.filter(...) for "
             "some of its cells, or give its files"
         )
-    if hasattr(given, "obs_names") and hasattr(given, "var_names"):
+    if is_anndata(given):
         if not given.isbacked:
             if join is not None:
                 raise InvalidArgumentError("join is for several files; an AnnData is one")

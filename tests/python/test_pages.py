@@ -16,6 +16,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+import cellfeed as cf
+
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
@@ -112,6 +114,17 @@ def test_mapped_collection(atlas, capsys):
     names = run_page("mapped_collection.md")
     assert len(names["weights"]) == 2200 and names["x"].shape[1] == 40
     assert capsys.readouterr().out == "40 genes in the first file\n"
+
+
+def test_other_orders(atlas):
+    stored = anndata.read_h5ad(atlas / "atlas" / "one.h5ad")
+    stored.X = stored.X.tocsc()
+    stored.write_h5ad(atlas / "atlas_csc.h5ad")
+    names = run_page("other_orders.md")
+    assert (names["cells"][:].x.toarray() == stored.X.toarray()).all()
+    folders = ["atlas_csc.h5ad.cellfeed", *(f"rows/{p.name}" for p in (atlas / "rows").iterdir())]
+    assert len(folders) == 2 and all(any((atlas / f).rglob("*.cells")) for f in folders)
+    assert (cf.open("shards")[:].x.toarray() == stored.X.toarray()).all()
 
 
 def test_tuning(atlas):

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._arguments import as_float, as_text, shown
 from ..errors import InvalidArgumentError, InvalidTypeError
-
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def deal(
@@ -68,26 +67,9 @@ def _codes(cells: Any, argument: str, name: Any) -> np.ndarray:
     return np.asarray(cells.obs_values(name))
 
 
-def random_keys(n: int, seed: int) -> np.ndarray:
-    """A number of 64 bits for each of 0 to n - 1, the same on every machine: SplitMix64.
-
-    From Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-    """
-    with np.errstate(over="ignore"):
-        z = (np.arange(1, n + 1, dtype=np.uint64) + _scrambled(seed)) * _MIX[0]
-        return _finish(z)
-
-
-def _scrambled(seed: int) -> np.uint64:
-    z = np.array([seed], dtype=np.uint64) * _MIX[0]
-    return np.uint64(_finish(z)[0])
-
-
-def _finish(z: np.ndarray) -> np.ndarray:
-    z = (z ^ (z >> np.uint64(30))) * _MIX[1]
-    z = (z ^ (z >> np.uint64(27))) * _MIX[2]
-    mixed: np.ndarray = z ^ (z >> np.uint64(31))
-    return mixed
+def _shuffled(n: int, seed: int) -> np.ndarray:
+    """0 to n - 1 in the order that ``BlockShuffling(block_size=1)`` has for the seed."""
+    return _core.make_block_shuffling(n, 1, None, False).order(seed, 0, 0, n)
 
 
 def deal_cells(shares: np.ndarray, labels: np.ndarray | None, n: int, seed: int) -> np.ndarray:
@@ -102,27 +84,18 @@ def deal_cells(shares: np.ndarray, labels: np.ndarray | None, n: int, seed: int)
     n, seed
         Number of cells, and where random numbers begin.
     """
-    keys = random_keys(n, seed)
-    of_label = np.zeros(n, dtype=np.int64) if labels is None else labels
-    order = np.argsort(keys)  # no two are equal
-    if labels is not None:
-        order = order[np.argsort(_narrow(of_label)[order], kind="stable")]
-    # Position in the order over all labels: each label's own share is right to one cell, and so is
-    # that of all of them.
-    ends = np.cumsum(shares) * n
-    ends[-1] = n
+    of_label = np.zeros(n, dtype=np.uint16) if labels is None else _narrow(labels)
+    order = _shuffled(n, seed)
+    order = order[np.argsort(of_label[order], kind="stable")]
+    begins = np.flatnonzero(np.diff(of_label[order])) + 1
     parts = np.empty(n, dtype=np.int64)
-    if labels is None:
-        parts[order] = np.searchsorted(np.rint(ends), np.arange(n), side="right")
-        return parts
-    _, begins, counts = np.unique(of_label[order], return_index=True, return_counts=True)
-    left = shares * 0.0
-    for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+    left = np.zeros_like(shares)
+    for cells in np.split(order, begins):
         # What earlier labels were rounded by is made up for.
-        wanted = shares * count + left
-        given = _whole(wanted, count)
+        wanted = shares * len(cells) + left
+        given = _whole(wanted, len(cells))
         left = wanted - given
-        parts[order[begin : begin + count]] = np.repeat(np.arange(len(shares)), given)
+        parts[cells] = np.repeat(np.arange(len(shares)), given)
     return parts
 
 
@@ -170,7 +143,8 @@ def deal_groups(
     wanted = shares[:, None] * np.maximum(totals, 1)
     held = np.zeros_like(wanted)
     part_of_group = np.zeros(n_groups, dtype=np.int64)
-    for group in np.lexsort((random_keys(n_groups, seed), -counts.sum(axis=1))).tolist():
+    order = _shuffled(n_groups, seed)
+    for group in order[np.argsort(-counts.sum(axis=1)[order], kind="stable")].tolist():
         if counts[group].sum() == 0:
             continue
         # How far every label of a part would be from its share, over how far it is now.

@@ -69,10 +69,9 @@ def make_column(
     """The column ``name``; raises ``NoSuchKeyError`` where no file has it."""
     column = cells.obs_column(name)
     labels = list(column.categories) if column.is_categorical else []
-    if column.is_categorical:
-        categories = sorted(labels)
-    else:
-        categories = merged_categories(cells, name) if is_encoded else []
+    # Those of numbers take a look at every cell.
+    has_categories = column.is_categorical or is_encoded
+    categories = merged_categories(cells, name) if has_categories else []
     encoder = _encoder(categories, unknown_label) if is_encoded else None
     return LabelColumn(name, column.is_categorical, labels, categories, encoder)
 

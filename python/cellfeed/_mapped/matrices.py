@@ -87,9 +87,7 @@ def open_joined(
 
 def have_same_genes(cells: CellCollection) -> bool:
     """True if the files have equal gene axes, so that nothing is joined."""
-    n_files = len(cells.files)
-    first = cells.var_table(0)["_index"] if n_files > 1 else None
-    return all(cells.var_table(s)["_index"].equals(first) for s in range(1, n_files))
+    return all(cells._core.gene_map(file) is None for file in range(cells._core.n_stores))
 
 
 def _stored_dtype(parts: list[CellCollection]) -> str:

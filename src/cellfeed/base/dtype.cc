@@ -33,8 +33,17 @@ DType dtype_from_name(std::string_view name) {
       name);
 }
 
-std::size_t dtype_bytes(DType dtype) {
-  return dispatch_dtype(dtype, [](auto value) { return sizeof(value); });
+DType integer_dtype(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? DType::kI8 : DType::kU8;
+    case 2:
+      return is_signed ? DType::kI16 : DType::kU16;
+    case 4:
+      return is_signed ? DType::kI32 : DType::kU32;
+    default:
+      return is_signed ? DType::kI64 : DType::kU64;
+  }
 }
 
 std::string_view casting_name(Casting casting) {

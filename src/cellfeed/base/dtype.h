@@ -16,7 +16,6 @@ enum class DType : std::uint8_t { kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64,
 
 std::string_view dtype_name(DType dtype);      // numpy's names: "float32", "int64", "bool"
 DType dtype_from_name(std::string_view name);  // throws kInvalidArgument naming the known ones
-std::size_t dtype_bytes(DType dtype);
 inline bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
 
 template <typename T>
@@ -76,6 +75,13 @@ decltype(auto) dispatch_dtype(DType dtype, Fn&& fn) {
   }
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
+
+// Inline: it is asked for in the loops over pieces of rows.
+inline std::size_t dtype_bytes(DType dtype) {
+  return dispatch_dtype(dtype, [](auto value) { return sizeof(value); });
+}
+// REQUIRES: bytes is 1, 2, 4 or 8.
+DType integer_dtype(std::size_t bytes, bool is_signed);
 
 // Which stored values may be rounded to the nearest one of a batch's dtype. What is beyond its
 // range, and fractions where integers are wanted, are always errors; NaN and infinities pass

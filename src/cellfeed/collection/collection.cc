@@ -2,31 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/left_out.h"
+#include "cellfeed/collection/mix.h"
 #include "cellfeed/collection/paths.h"
 
 namespace cellfeed::collection {
-namespace {
-
-constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15u;
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * kMix;
-  return hash ^ (hash >> 29);
-}
-
-// The length too, so that "ab", "c" is not "a", "bc".
-std::uint64_t mix(std::uint64_t hash, std::string_view text) {
-  hash = mix(hash, text.size());
-  for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
-  return hash;
-}
-
-}  // namespace
 
 std::string Collection::left_out_text() const {
   std::vector<const format::RowStore*> stores;
@@ -95,16 +78,15 @@ std::shared_ptr<const Collection> Collection::with_labels(
 }
 
 std::shared_ptr<const Collection> Collection::with_rows(std::span<const std::int64_t> rows) const {
-  const RowSelection selected(rows, n_rows());
-  const std::shared_ptr<Collection> copy(new Collection(*this));
-  if (!selected_) {
-    copy->selected_ = std::make_shared<const RowSelection>(selected);
-  } else {
+  auto selected = std::make_shared<const RowSelection>(rows, n_rows());
+  if (selected_) {
     std::vector<std::int64_t> stored;
     stored.reserve(rows.size());
     for (const std::int64_t row : rows) stored.push_back(selected_->row(row));
-    copy->selected_ = std::make_shared<const RowSelection>(stored, n_stored_rows());
+    selected = std::make_shared<const RowSelection>(stored, n_stored_rows());
   }
+  const std::shared_ptr<Collection> copy(new Collection(*this));
+  copy->selected_ = std::move(selected);
   return copy;
 }
 

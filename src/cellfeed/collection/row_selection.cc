@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/collection/mix.h"
 
 namespace cellfeed::collection {
 
@@ -42,15 +43,10 @@ std::int64_t RowSelection::row(std::int64_t i) const {
 }
 
 std::uint64_t RowSelection::hash() const {
-  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15u;
-  std::uint64_t hash = static_cast<std::uint64_t>(size());
-  const auto mix = [&](std::int64_t value) {
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * kMix;
-    hash ^= hash >> 29;
-  };
+  auto hash = static_cast<std::uint64_t>(size());
   for (std::size_t run = 0; run < firsts_.size(); ++run) {
-    mix(firsts_[run]);
-    mix(begins_[run]);
+    hash = mix(hash, static_cast<std::uint64_t>(firsts_[run]));
+    hash = mix(hash, static_cast<std::uint64_t>(begins_[run]));
   }
   return hash;
 }

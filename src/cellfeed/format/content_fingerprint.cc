@@ -130,9 +130,7 @@ void add_other_files(const H5File& file, std::span<const std::string> groups, Ha
   for (const std::uint64_t digest : digests) hash.add(digest);
 }
 
-}  // namespace
-
-std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups) {
+std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> groups) {
   const auto bytes = file.row_bytes();
   Hash hash(bytes);
   hash.add(bytes.size());
@@ -155,6 +153,15 @@ std::uint64_t content_fingerprint(const H5File& file, std::span<const std::strin
     if (object && &object->bytes() == &file.hdf5().bytes()) add_object(*object, 0, hash);
   }
   return hash.digest();
+}
+
+}  // namespace
+
+std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups,
+                                  const std::string& choice) {
+  const std::array<std::uint64_t, 2> parts{fingerprint_of(file, groups),
+                                           XXH3_64bits(choice.data(), choice.size())};
+  return std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
 }
 
 }  // namespace cellfeed::format

@@ -15,7 +15,9 @@ namespace cellfeed::format {
 // every data set in the groups named (and in groups in them) its header and 4 KiB at 8 places; up
 // to 32 KiB the whole of what is not in chunks. So it tells files that were written apart, and a
 // matrix or column that was changed throughout; not a few values changed in place where no sample
-// lies. Costs about a millisecond of a file in memory.
-std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups);
+// lies. `choice` is what of it is read: another choice is another number, and none is 0. Costs
+// about a millisecond of a file in memory.
+std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups,
+                                  const std::string& choice);
 
 }  // namespace cellfeed::format

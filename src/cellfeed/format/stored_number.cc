@@ -9,22 +9,6 @@
 #include "cellfeed/hdf5/number_order.h"
 
 namespace cellfeed::format {
-namespace {
-
-DType integer_dtype(bool is_signed, std::uint64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return is_signed ? DType::kI8 : DType::kU8;
-    case 2:
-      return is_signed ? DType::kI16 : DType::kU16;
-    case 4:
-      return is_signed ? DType::kI32 : DType::kU32;
-    default:
-      return is_signed ? DType::kI64 : DType::kU64;
-  }
-}
-
-}  // namespace
 
 StoredNumber stored_number(const hdf5::Datatype& type, const std::string& path,
                            const std::string& name) {
@@ -42,7 +26,7 @@ StoredNumber stored_number(const hdf5::Datatype& type, const std::string& path,
                 "numbers of this type are not readable; write the matrix as float32 or int32: "
                 "'{}' is of type {}",
                 name, type.description());
-  StoredNumber number = !is_float ? integer_dtype(type.is_signed, n)
+  StoredNumber number = !is_float ? integer_dtype(n, type.is_signed)
                         : n == 8  ? DType::kF64
                                   : DType::kF32;
   number.bytes = static_cast<std::int64_t>(n);

@@ -19,19 +19,6 @@ bool is_signed_integer(DType dtype) {
          dtype == DType::kI64;
 }
 
-DType integer_dtype(std::size_t bytes, bool is_signed) {
-  switch (bytes) {
-    case 1:
-      return is_signed ? DType::kI8 : DType::kU8;
-    case 2:
-      return is_signed ? DType::kI16 : DType::kU16;
-    case 4:
-      return is_signed ? DType::kI32 : DType::kU32;
-    default:
-      return is_signed ? DType::kI64 : DType::kU64;
-  }
-}
-
 // A categorical of which no category is known goes with every other, and says nothing of order.
 bool says_nothing(const ObsDescription& column) {
   if (column.type.kind == ValueKind::kNothing) return true;

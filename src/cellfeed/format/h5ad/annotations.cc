@@ -1,7 +1,6 @@
 #include "cellfeed/format/h5ad/annotations.h"
 
 #include <arrow/api.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -51,12 +50,7 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   const std::array<std::string, 3> groups{layer_, "obs", var_.name()};
-  const std::string name = layer_name(layer_);
-  const std::array<std::uint64_t, 2> parts{content_fingerprint(file_, groups),
-                                           XXH3_64bits(name.data(), name.size())};
-  const std::uint64_t hash = std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
-  fingerprint_ = hash;
-  return hash;
+  return fingerprint_ = content_fingerprint(file_, groups, layer_name(layer_));
 }
 
 }  // namespace cellfeed::format::h5ad

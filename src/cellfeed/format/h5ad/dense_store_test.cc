@@ -11,8 +11,8 @@
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/testing/kept_store.h"
 #include "cellfeed/testing/row_store_conformance.h"
-#include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::format::h5ad {
@@ -81,22 +81,12 @@ std::string write_dense(const std::string& path, const matrix::CsrBlock& block, 
   return path;
 }
 
-// A store and the directory its file is in.
-class KeptStore final : public testing::ForwardingRowStore {
- public:
-  KeptStore(std::unique_ptr<TempDir> directory, std::unique_ptr<RowStore> store)
-      : ForwardingRowStore(std::move(store)), directory_(std::move(directory)) {}
-
- private:
-  std::unique_ptr<TempDir> directory_;
-};
-
 testing::RowStoreFactory factory(DenseStorage storage, std::int64_t cache_bytes = 64 << 20) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     auto directory = std::make_unique<TempDir>();
     const auto path = write_dense(directory->file("a.h5ad"), block, stored, storage);
     auto store = open_h5ad(path, {.cache_bytes = cache_bytes});
-    return std::make_unique<KeptStore>(std::move(directory), std::move(store));
+    return std::make_unique<testing::KeptStore>(std::move(directory), std::move(store));
   };
 }
 

@@ -6,22 +6,12 @@
 
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/memory/memory_store.h"
+#include "cellfeed/testing/kept_store.h"
 #include "cellfeed/testing/row_store_conformance.h"
-#include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
-
-// A store and the directory its file is in.
-class KeptStore final : public testing::ForwardingRowStore {
- public:
-  KeptStore(std::unique_ptr<testing::TempDir> directory, std::unique_ptr<RowStore> store)
-      : ForwardingRowStore(std::move(store)), directory_(std::move(directory)) {}
-
- private:
-  std::unique_ptr<testing::TempDir> directory_;
-};
 
 testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
   return [=](const matrix::CsrBlock& block, DType stored) mutable {
@@ -31,7 +21,7 @@ testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_b
     writer.append(block);
     writer.finish(nullptr);
     auto store = open_h5ad(directory->file("a.h5ad"), {.cache_bytes = cache_bytes});
-    return std::make_unique<KeptStore>(std::move(directory), std::move(store));
+    return std::make_unique<testing::KeptStore>(std::move(directory), std::move(store));
   };
 }
 

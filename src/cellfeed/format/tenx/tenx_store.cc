@@ -2,7 +2,6 @@
 #include "cellfeed/format/tenx/tenx_store.h"
 
 #include <arrow/api.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -144,12 +143,8 @@ std::shared_ptr<arrow::Table> TenxStore::read_obs(std::int64_t begin, std::int64
 std::uint64_t TenxStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   const std::array<std::string, 1> groups{stored_.group};
-  const std::string choice = choice_.genome + "\n" + choice_.feature_type;
-  const std::array<std::uint64_t, 2> parts{content_fingerprint(*file_, groups),
-                                           XXH3_64bits(choice.data(), choice.size())};
-  const std::uint64_t hash = std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
-  fingerprint_ = hash;
-  return hash;
+  return fingerprint_ =
+             content_fingerprint(*file_, groups, choice_.genome + "\n" + choice_.feature_type);
 }
 
 }  // namespace

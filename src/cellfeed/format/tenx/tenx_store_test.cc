@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cellfeed/testing/hdf5_oracle.h"
+#include "cellfeed/testing/kept_store.h"
 #include "cellfeed/testing/row_store_conformance.h"
-#include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::format::tenx {
@@ -103,23 +103,13 @@ void write_file(const std::string& path, const matrix::CsrBlock& block, DType st
       std::vector<std::string>(static_cast<std::size_t>(block.n_cols), "Gene Expression"));
 }
 
-// A store and the directory its file is in.
-class KeptStore final : public testing::ForwardingRowStore {
- public:
-  KeptStore(std::unique_ptr<testing::TempDir> directory, std::unique_ptr<RowStore> store)
-      : ForwardingRowStore(std::move(store)), directory_(std::move(directory)) {}
-
- private:
-  std::unique_ptr<testing::TempDir> directory_;
-};
-
 testing::RowStoreFactory factory(hsize_t chunk, std::int64_t cache_bytes) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     auto directory = std::make_unique<testing::TempDir>();
     const std::string path = directory->file("a.h5");
     write_file(path, block, stored, chunk);
     auto store = open_tenx(std::make_unique<H5File>(path), {.cache_bytes = cache_bytes});
-    return std::make_unique<KeptStore>(std::move(directory), std::move(store));
+    return std::make_unique<testing::KeptStore>(std::move(directory), std::move(store));
   };
 }
 

@@ -1,0 +1,21 @@
+// mix: the step of a hash over numbers that follow from content. Internal to collection/.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace cellfeed::collection {
+
+inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+// The length too, so that "ab", "c" is not "a", "bc".
+inline std::uint64_t mix(std::uint64_t hash, std::string_view text) {
+  hash = mix(hash, std::uint64_t{text.size()});
+  for (const char c : text) hash = mix(hash, std::uint64_t{static_cast<unsigned char>(c)});
+  return hash;
+}
+
+}  // namespace cellfeed::collection
