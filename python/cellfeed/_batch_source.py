@@ -16,6 +16,7 @@ from ._iteration.worker import this_worker
 from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
+    from ._cells.gene_masks import GeneMasks
     from ._cells.names import Names
 
 # What obs columns are, with or without their files.
@@ -42,11 +43,17 @@ class BatchSource:
     _alive: ClassVar[weakref.WeakValueDictionary[str, BatchSource]] = weakref.WeakValueDictionary()
 
     def __init__(
-        self, columns: Columns, core: HasGenes, key: str | None = None, names: Names | None = None
+        self,
+        columns: Columns,
+        core: HasGenes,
+        key: str | None = None,
+        names: Names | None = None,
+        gene_masks: GeneMasks | None = None,
     ) -> None:
         self.columns = columns
         self._core = core
         self._names = names
+        self._gene_masks = gene_masks
         self.key = uuid.uuid4().hex if key is None else key
         self._alive.setdefault(self.key, self)
 
@@ -63,11 +70,21 @@ class BatchSource:
             )
         return self._names
 
+    @property
+    def gene_masks(self) -> GeneMasks:
+        return self.names.gene_masks() if self._gene_masks is None else self._gene_masks
+
+    @property
+    def is_found_again(self) -> bool:
+        """Pickled now, a batch comes to where this source is: a worker's to the main process."""
+        return this_worker().is_process
+
     def __reduce__(self) -> tuple[Any, ...]:
-        if this_worker().is_process:
+        if self.is_found_again:
             return _find_source, (self.key,)
         columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
-        return _restore_source, (columns, _GeneNames(self.var_names.tolist()), self.key)
+        genes = _GeneNames(self.var_names.tolist())
+        return _restore_source, (columns, genes, self.key, self.gene_masks)
 
 
 def _find_source(key: str) -> BatchSource:
@@ -79,8 +96,11 @@ def _find_source(key: str) -> BatchSource:
     return source
 
 
-def _restore_source(columns: Columns, genes: _GeneNames, key: str) -> BatchSource:
-    return BatchSource._alive.get(key) or BatchSource(columns, genes, key)
+def _restore_source(
+    columns: Columns, genes: _GeneNames, key: str, gene_masks: GeneMasks
+) -> BatchSource:
+    alive = BatchSource._alive.get(key)
+    return alive or BatchSource(columns, genes, key, gene_masks=gene_masks)
 
 
 @dataclass(frozen=True)
@@ -108,7 +128,13 @@ class ColumnInfo:
 
 @dataclass(frozen=True)
 class BatchArrays:
-    """The arrays of a batch as Python owns them: of pickled batches and parts of batches."""
+    """The arrays of a batch as Python owns them: of pickled batches and parts of batches.
+
+    Attributes
+    ----------
+    files
+        The file of each row, of batches that leave the process where the files are open.
+    """
 
     n_cols: int
     values: np.ndarray
@@ -117,6 +143,7 @@ class BatchArrays:
     indptr: np.ndarray | None = None
     indices: np.ndarray | None = None
     columns: list[np.ndarray] = field(default_factory=list)
+    files: np.ndarray | None = None
     is_pinned: ClassVar[bool] = False
 
     def pinned_values(self) -> None:
@@ -154,9 +181,15 @@ class BatchArrays:
         """Some rows, copied."""
         padding = None if self.is_padding is None else self.is_padding[rows]
         columns = [column[rows] for column in self.columns]
+        files = None if self.files is None else self.files[rows]
         if self.indptr is None or self.indices is None:
             return BatchArrays(
-                self.n_cols, self.values[rows], self.rows[rows], padding, columns=columns
+                self.n_cols,
+                self.values[rows],
+                self.rows[rows],
+                padding,
+                columns=columns,
+                files=files,
             )
         sizes = np.diff(self.indptr)[rows]
         indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
@@ -170,4 +203,5 @@ class BatchArrays:
             indptr,
             self.indices[places],
             columns,
+            files,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,12 +182,39 @@ class MultiIndexable:
         """
         from .torch import as_tensor
 
-        moved = [as_tensor(m, *args, **kwargs) if _is_numeric(m) else m for m in self._members]
-        if self.names == ["X"]:
-            return moved[0]
-        new = self._with(moved)
+        new = self._each_numeric(
+            lambda member: member.to(*args, **kwargs), lambda m: as_tensor(m, *args, **kwargs)
+        )
+        return new._members[0] if self.names == ["X"] else new
+
+    def cuda(self, device: Any = None, *, non_blocking: bool = False) -> Any:
+        """As :meth:`to`, on a GPU: the current one by default."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self) -> MultiIndexable:
+        """Members with numbers as page-locked tensors; a ``DataLoader`` with ``pin_memory`` asks.
+
+        What is page-locked already is not copied.
+        """
+        from .torch import pinned
+
+        return self._each_numeric(lambda member: member.pin_memory(), pinned)
+
+    def _each_numeric(
+        self, of_group: Callable[[Any], Any], of_array: Callable[[Any], Any]
+    ) -> MultiIndexable:
+        # Batches and groups within know themselves what of them are tensors.
+        members = [
+            of_array(m) if _is_numeric(m) else of_group(m) if _is_group(m) else m
+            for m in self._members
+        ]
+        new = self._with(members)
         new._is_padding = self._is_padding
         return new
+
+
+def _is_group(member: Any) -> bool:
+    return hasattr(member, "pin_memory") and hasattr(member, "to")
 
 
 def _is_numeric(member: Any) -> bool:
@@ -229,25 +256,33 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
     Parameters
     ----------
     batch
-        An AnnData, a view of a backed one, or a view of an AnnCollection, read into memory here; or
-        anything with ``X`` and ``obs[name].values``.
+        An AnnData, a view of a backed one, or a view of an AnnCollection, read into memory here; a
+        :class:`~cellfeed.Batch`; or anything with ``X`` and ``obs[name].values``.
     columns
-        obs columns to take along, as their pandas values (categoricals stay categorical).
+        obs columns to take along, as their pandas values (categoricals stay categorical). Of a
+        batch those that it was loaded with.
 
     Returns
     -------
     MultiIndexable
         Members ``"X"``, cells x genes, and one a column.
     """
-    adata = _in_memory(batch)
     names = [] if columns is None else as_names("columns", columns)
-    dense = adata.X.toarray() if hasattr(adata.X, "toarray") else np.asarray(adata.X)
-    return MultiIndexable({"X": dense, **{name: _values(adata.obs, name) for name in names}})
+    x, obs = _parts(batch)
+    dense = x.toarray() if hasattr(x, "toarray") else np.asarray(x)
+    return MultiIndexable({"X": dense, **{name: _values(obs, name) for name in names}})
+
+
+def _parts(batch: Any) -> tuple[Any, Any]:
+    if hasattr(batch, "to_anndata"):  # a Batch
+        return batch.x, batch.obs
+    adata = _in_memory(batch)
+    return adata.X, adata.obs
 
 
 def _values(obs: Any, name: str) -> Any:
     try:
-        column = obs[name]
+        column = obs.column(name) if hasattr(obs, "to_arrow") else obs[name]
     except KeyError as error:
         known = suggestion(name, obs) if hasattr(obs, "__iter__") else ""
         raise NoSuchKeyError(f"no obs column {name!r}{known}") from error

@@ -48,6 +48,9 @@ class BatchObs(Mapping[str, np.ndarray]):
                 f"{suggestion(name, self._columns)}"
             ) from None
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._columns
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
@@ -90,15 +93,17 @@ class BatchObs(Mapping[str, np.ndarray]):
         """A data frame; categoricals stay categorical."""
         import pandas as pd
 
-        columns: dict[str, Any] = {}
-        for name, column in self._columns.items():
-            values = _as_numpy(self[name])
-            columns[name] = (
-                pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
-                if column.is_categorical
-                else values
-            )
-        return pd.DataFrame(columns)
+        return pd.DataFrame({name: self.column(name) for name in self})
+
+    def column(self, name: str) -> pd.Categorical | np.ndarray:
+        """One column as pandas has it: a ``Categorical``, or an array of numbers."""
+        import pandas as pd
+
+        values = _as_numpy(self[name])
+        column = self._columns[name]
+        if not column.is_categorical:
+            return values
+        return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table; categoricals as dictionaries."""
@@ -156,11 +161,17 @@ class Batch(Generic[X]):
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Batch, (BatchArrays.of(self._core, len(self._source.columns)), self._source)
+        arrays = BatchArrays.of(self._core, len(self._source.columns))
+        if not self._source.is_found_again:
+            arrays = replace(arrays, files=self._files)
+        return Batch, (arrays, self._source)
 
     def keys(self) -> list[str]:
         """``"X"`` and the names of the obs columns: what ``batch[name]`` takes."""
-        return ["X", *self.obs]
+        return ["X", *(name for name in self.obs if name != "X")]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name == "X" or name in self.obs)
 
     @overload
     def __getitem__(self, rows: Literal["X"]) -> X: ...
@@ -235,6 +246,21 @@ class Batch(Generic[X]):
         of then stay in memory, some 100 bytes a cell.
         """
         return self._source.names.obs_names(self.index)
+
+    @cached_property
+    def _files(self) -> np.ndarray:
+        known = self._core.files if isinstance(self._core, BatchArrays) else None
+        return self._source.names.files_of(self.index) if known is None else known
+
+    @property
+    def gene_mask(self) -> np.ndarray:
+        """Which values are known, bool (cells, genes): False where the cell's file lacks the gene.
+
+        So the zeros of ``x`` that mean "not measured" are told from those that were counted, after
+        ``join="outer"`` and ``genes=``. Made when it is asked for, a byte a value;
+        ``cells.gene_mask`` has a row a file.
+        """
+        return self._source.gene_masks.of_files(self._files, self.var_names)
 
     @property
     def data(self) -> np.ndarray:

@@ -153,6 +153,14 @@ class CellCollection:
         return self._core.missing_genes
 
     @property
+    def gene_mask(self) -> np.ndarray:
+        """Which genes the files have, bool (files, genes); ``batch.gene_mask`` is of its cells.
+
+        A shard directory is one file here: it has every gene that it was written with.
+        """
+        return self._names.gene_masks().of_files(np.arange(self._core.n_stores), self.var_names)
+
+    @property
     def obs_names(self) -> np.ndarray:
         """Names of the cells, an object array of ``str``: some 100 bytes a cell."""
         return self._names.obs_names(np.arange(len(self)))

@@ -5,11 +5,13 @@ import pickle
 import anndata
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from small_atlas import make_anndata, write_atlas
 
 import cellfeed as cf
 from cellfeed._batch_source import BatchSource
+from cellfeed.transforms import adata_to_mindex, fetch_transform_adata
 
 N = 60
 
@@ -175,3 +177,57 @@ def test_names_of_a_batch_from_elsewhere_are_asked_for_where_the_loader_is(cells
     np.testing.assert_array_equal(copy.to_numpy(), batch.to_numpy())
     with pytest.raises(KeyError, match="where the loader is"):
         copy.to_anndata()
+
+
+def test_a_batch_knows_its_names(cells):
+    batch = cells.read(ROWS)
+    moved = batch.to()
+    for of in (batch, moved):
+        assert "X" in of and "depth" in of and "dept" not in of and 3 not in of
+    assert list(dict(batch)) == ["X", "cell_type", "depth"]
+
+
+def test_a_batch_with_an_obs_column_x_keeps_both():
+    adata = make_anndata()
+    adata.obs["X"] = np.arange(N)
+    batch = cf.open(adata, obs=["X", "depth"]).read(ROWS)
+    assert batch.keys() == ["X", "depth"]
+    assert batch["X"].shape == (4, 12) and batch.obs["X"].tolist() == ROWS
+
+
+def test_members_of_a_multi_indexable_are_pinned_and_moved(cells, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
+    batch = cells.read(ROWS)
+    group = cf.MultiIndexable(
+        X=batch.to_numpy(), kind=batch["cell_type"], name=batch.obs_names, cells=batch,
+        marks=scipy.sparse.csr_matrix(batch.to_numpy()),
+    ).with_padding(np.array([0, 0, 1, 1]))  # fmt: skip
+    pinned = torch.utils.data._utils.pin_memory.pin_memory(group)
+    # X, kind and marks; of the batch x (three parts), two columns, index and marks of padding
+    assert len(asked) == 3 + 3 + 2 + 2
+    assert pinned.names == group.names and pinned.is_padding.tolist() == [0, 0, 1, 1]
+    np.testing.assert_array_equal(pinned["X"].numpy(), group["X"])
+    np.testing.assert_array_equal(pinned["marks"].numpy(), group["X"])
+    assert pinned["name"] is group["name"] and type(pinned["cells"]).__name__ == "TensorBatch"
+    moved = group.to("meta")
+    assert {moved[name].device.type for name in ("X", "kind", "cells", "marks")} == {"meta"}
+    assert isinstance(cf.MultiIndexable(X=group["X"]).pin_memory(), cf.MultiIndexable)
+    if not torch.cuda.is_available():
+        with pytest.raises((RuntimeError, AssertionError)):
+            group.cuda()
+
+
+def test_hooks_of_anndata_take_batches(cells):
+    adata = make_anndata()
+    expected = adata_to_mindex(adata[ROWS], columns=["cell_type", "depth"])
+    got = adata_to_mindex(cells.read(ROWS), columns=["cell_type", "depth"])
+    np.testing.assert_array_equal(got["X"], expected["X"])
+    # Codes of a batch are those of all cells; anndata drops categories that a view does not use.
+    assert list(got["cell_type"].categories) == cells.categories("cell_type")
+    assert list(got["cell_type"].astype(str)) == list(expected["cell_type"].astype(str))
+    np.testing.assert_array_equal(got["depth"], expected["depth"])
+    dense = cells.read(ROWS, output="dense")
+    np.testing.assert_array_equal(fetch_transform_adata(dense), expected["X"])
+    with pytest.raises(KeyError, match="no obs column 'donor'; there are: cell_type, depth"):
+        adata_to_mindex(cells.read(ROWS), columns="donor")

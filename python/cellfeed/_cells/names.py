@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _core
+from .gene_masks import GeneMasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,17 @@ class Names:
         self._core = core
         self._obs_names: dict[int, np.ndarray] = {}
         self._var: pd.DataFrame | None = None
+        self._gene_masks: GeneMasks | None = None
+
+    def files_of(self, rows: np.ndarray) -> np.ndarray:
+        """The file of each row, int64."""
+        return self._core.locate(rows)[0]
+
+    def gene_masks(self) -> GeneMasks:
+        """Which genes each file has."""
+        if self._gene_masks is None:
+            self._gene_masks = GeneMasks.of(self._core)
+        return self._gene_masks
 
     def obs_names(self, rows: np.ndarray) -> np.ndarray:
         """Names of some cells, an object array of ``str``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.utils.data.distributed import DistributedSampler
 
-from ._batches import TensorBatch
+from ._batches import TensorBatch, pinned
 from ._cells import cells_to_tensors, collate_cells
 from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
@@ -23,6 +23,7 @@ __all__ = [
     "cells_to_tensors",
     "collate_cells",
     "find_torch_library",
+    "pinned",
     "register_iterable_dataset",
     "register_rows",
 ]

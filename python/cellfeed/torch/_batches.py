@@ -94,7 +94,7 @@ class TensorBatch:
 
     def pin_memory(self) -> TensorBatch:
         """Page-lock every tensor; what is page-locked already is not copied."""
-        return self._each(_pinned)
+        return self._each(pinned)
 
     @property
     def device(self) -> torch.device:
@@ -116,6 +116,9 @@ class TensorBatch:
         tensor: torch.Tensor = column
         return tensor
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._batch
+
     def __len__(self) -> int:
         return len(self._batch)
 
@@ -133,6 +136,11 @@ class TensorBatch:
         return self._batch.var_names
 
     @property
+    def gene_mask(self) -> torch.Tensor:
+        """bool, False where the cell's file lacks the gene: :attr:`cellfeed.Batch.gene_mask`."""
+        return torch.from_numpy(self._batch.gene_mask).to(self.device)
+
+    @property
     def obs_names(self) -> np.ndarray:
         """Names of the cells; see :attr:`cellfeed.Batch.obs_names`."""
         return self._batch.obs_names
@@ -148,9 +156,17 @@ class TensorBatch:
         return self.x.to_dense() if dense and self.x.layout is torch.sparse_csr else self.x
 
 
-def _pinned(tensor: torch.Tensor) -> torch.Tensor:
+def pinned(values: Any) -> torch.Tensor:
+    """A page-locked tensor of a tensor, an array or a (densified) sparse matrix.
+
+    Parameters
+    ----------
+    values
+        Copied, but for a tensor that is page-locked already.
+    """
+    tensor = as_tensor(values)
     if tensor.layout is not torch.sparse_csr:
         return tensor if tensor.is_pinned() else tensor.pin_memory()
     parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-    crow, columns, values = (_pinned(part) for part in parts)
-    return torch.sparse_csr_tensor(crow, columns, values, size=tensor.shape)
+    crow, columns, entries = (pinned(part) for part in parts)
+    return torch.sparse_csr_tensor(crow, columns, entries, size=tensor.shape)
