@@ -2,6 +2,7 @@
 // template.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -78,7 +79,8 @@ decltype(auto) dispatch_dtype(DType dtype, Fn&& fn) {
 
 // Inline: it is asked for in the loops over pieces of rows.
 inline std::size_t dtype_bytes(DType dtype) {
-  return dispatch_dtype(dtype, [](auto value) { return sizeof(value); });
+  constexpr std::array<std::uint8_t, 11> kBytes{1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+  return kBytes[static_cast<std::size_t>(dtype)];
 }
 // REQUIRES: bytes is 1, 2, 4 or 8.
 DType integer_dtype(std::size_t bytes, bool is_signed);

@@ -64,9 +64,8 @@ void ChunkedArray::append_pieces(const EntryRange& range, std::vector<RowPiece>&
     return;
   }
   for_each_part(range, [&](const ChunkPart& part) {
-    const std::byte* data =
-        is_written(part.chunk) ? mapped(part.chunk) + part.first * element_bytes() : fill_line();
-    pieces.push_back({data, part.length});
+    const std::byte* data = mapped(part.chunk);
+    pieces.push_back({data ? data + part.first * element_bytes() : fill_line(), part.length});
   });
 }
 

@@ -59,6 +59,8 @@ class ChunkedArray {
   const std::byte* contiguous() const { return contiguous_; }
   // Locates these chunks, together. REQUIRED before all below, but where contiguous() has them.
   virtual void locate_chunks(std::span<const std::int64_t> chunks) const = 0;
+  // Whether it has been, in which case it needs not be again.
+  virtual bool is_located(std::int64_t chunk) const = 0;
   // Where the chunk lies in the file; no bytes where it was never written.
   virtual io::ByteRange stored_range(std::int64_t chunk) const = 0;
   bool is_written(std::int64_t chunk) const { return stored_range(chunk).length > 0; }
@@ -89,7 +91,7 @@ class ChunkedArray {
   void set_contiguous(const std::byte* elements) { contiguous_ = elements; }
   // As inflate. REQUIRES: the chunk was written.
   virtual void inflate_written(std::int64_t chunk, std::span<std::byte> out) const = 0;
-  // The elements of a chunk that is not compressed. REQUIRES: the chunk was written.
+  // The elements of a chunk that is not compressed; null where it was never written.
   virtual const std::byte* mapped(std::int64_t chunk) const = 0;
 
  private:

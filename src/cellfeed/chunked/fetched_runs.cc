@@ -1,21 +1,57 @@
 #include "cellfeed/chunked/fetched_runs.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace cellfeed::chunked {
 namespace {
 
-std::vector<std::int64_t> chunks_of(const ChunkedArray& array, std::span<const EntryRange> ranges) {
+// Ascending, each once. Chunks of random rows are many and close together: a bit for each in
+// between takes less memory than the numbers, and a tenth of the time that sorting does.
+void sort_chunks(std::vector<std::int64_t>& chunks) {
+  if (std::ranges::adjacent_find(chunks, std::ranges::greater_equal()) == chunks.end()) return;
+  const auto [first, last] = std::ranges::minmax(chunks);
+  const auto n_words = static_cast<std::size_t>((last - first) / 64 + 1);
+  if (n_words > chunks.size()) {
+    std::ranges::sort(chunks);
+    chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+    return;
+  }
+  std::vector<std::uint64_t> bits(n_words);
+  for (const std::int64_t chunk : chunks)
+    bits[static_cast<std::size_t>((chunk - first) / 64)] |= std::uint64_t{1}
+                                                            << ((chunk - first) % 64);
+  chunks.clear();
+  for (std::size_t word = 0; word < n_words; ++word)
+    for (std::uint64_t rest = bits[word]; rest != 0; rest &= rest - 1)
+      chunks.push_back(first + static_cast<std::int64_t>(word) * 64 + std::countr_zero(rest));
+}
+
+// The chunks that hold any of the ranges and that the caller wants, ascending, each once.
+template <typename IsWanted>
+std::vector<std::int64_t> chunks_of(const ChunkedArray& array, std::span<const EntryRange> ranges,
+                                    IsWanted&& is_wanted) {
   std::vector<std::int64_t> chunks;
   for (const EntryRange& range : ranges)
     array.for_each_part(range, [&](const ChunkPart& part) {
-      if (chunks.empty() || chunks.back() != part.chunk) chunks.push_back(part.chunk);
+      if ((chunks.empty() || chunks.back() != part.chunk) && is_wanted(part.chunk))
+        chunks.push_back(part.chunk);
     });
-  std::sort(chunks.begin(), chunks.end());
-  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  sort_chunks(chunks);
   return chunks;
+}
+
+constexpr auto kAll = [](std::int64_t) { return true; };
+
+// Of an array that is read where it lies: what it needs to know, the first time.
+void locate_new_chunks(const ChunkedArray& array, std::span<const EntryRange> ranges) {
+  if (array.contiguous() != nullptr) return;
+  const auto is_new = [&](std::int64_t chunk) { return !array.is_located(chunk); };
+  const std::vector<std::int64_t> chunks = chunks_of(array, ranges, is_new);
+  if (!chunks.empty()) array.locate_chunks(chunks);
 }
 
 }  // namespace
@@ -23,10 +59,13 @@ std::vector<std::int64_t> chunks_of(const ChunkedArray& array, std::span<const E
 FetchedRuns::FetchedRuns(const ChunkedArray& array, const ChunkCache& cache,
                          std::span<const EntryRange> ranges)
     : array_(array), cache_(cache), ranges_(ranges) {
-  if (is_mapped() && array_.contiguous() != nullptr) return;
-  chunks_ = chunks_of(array_, ranges);
+  if (is_mapped()) {
+    locate_new_chunks(array, ranges);
+    return;
+  }
+  chunks_ = chunks_of(array_, ranges, kAll);
   array_.locate_chunks(chunks_);
-  if (!is_mapped()) whole_ = cache.whole(array_.key());
+  whole_ = cache.whole(array_.key());
 }
 
 std::vector<std::size_t> FetchedRuns::slots_to_fill() {
@@ -136,7 +175,7 @@ RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
                    std::span<const EntryRange> ranges) {
   RunsPlan plan;
   if (!array.is_compressed()) return plan;
-  plan.bytes_inflated = std::ssize(chunks_of(array, ranges)) * array.chunk_bytes();
+  plan.bytes_inflated = std::ssize(chunks_of(array, ranges, kAll)) * array.chunk_bytes();
   if (cache.keeps_whole()) return plan;
   for (const EntryRange& range : ranges)
     plan.bytes_held += (range.end - range.begin) * array.element_bytes();

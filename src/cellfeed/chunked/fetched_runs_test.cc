@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 
 namespace cellfeed::chunked {
 namespace {
@@ -62,9 +63,15 @@ class MemoryArray final : public ChunkedArray {
   }
   std::int64_t inflating_bytes() const override { return is_compressed() ? chunk_bytes() : 0; }
   void locate_chunks(std::span<const std::int64_t> chunks) const override {
-    for (const std::int64_t chunk : chunks) ASSERT_LT(chunk, n_chunks());
+    for (const std::int64_t chunk : chunks) {
+      ASSERT_LT(chunk, n_chunks());
+      const bool is_new = located_.insert(chunk).second;
+      EXPECT_TRUE(is_new || is_compressed()) << "located again";
+    }
   }
+  bool is_located(std::int64_t chunk) const override { return located_.contains(chunk); }
   io::ByteRange stored_range(std::int64_t chunk) const override {
+    EXPECT_TRUE(is_located(chunk));
     return {chunk * kStoredBytes, chunk % 3 == 2 ? 0 : kStoredBytes};
   }
 
@@ -73,10 +80,12 @@ class MemoryArray final : public ChunkedArray {
     std::memcpy(out.data(), chunks_[chunk].data(), out.size());
   }
   const std::byte* mapped(std::int64_t chunk) const override {
+    if (stored_range(chunk).length == 0) return nullptr;
     return reinterpret_cast<const std::byte*>(chunks_[chunk].data());
   }
 
   std::vector<std::vector<Element>> chunks_;
+  mutable std::set<std::int64_t> located_;
 };
 
 std::vector<Element> expected(const EntryRange& range, const Shape& shape, const Shape& chunk) {
@@ -168,6 +177,29 @@ TEST(FetchedRunsTest, InflateEachChunkOnceAndPlanForIt) {
   for (std::int64_t task = 0; task < 4; ++task) tasks.run(task);
   EXPECT_EQ(tasks.bytes_read(), 3 * kStoredBytes);
   EXPECT_EQ(runs.bytes_held(), plan.bytes_held);
+}
+
+// Close together, far apart, and on the borders of 64.
+TEST(FetchedRunsTest, AsksForChunksInAscendingOrderWhereverTheyLie) {
+  const MemoryArray array({40'000}, {4}, true);
+  const ChunkCache cache(0, {{array.n_chunks(), array.chunk_bytes()}});
+  std::mt19937 random(3);
+  for (const std::int64_t span : {40, 300, 40'000}) {
+    for (int n : {2, 20, 200}) {
+      std::vector<EntryRange> ranges;
+      std::set<std::int64_t> wanted;
+      for (int i = 0; i < n; ++i) {
+        const std::int64_t begin = static_cast<std::int64_t>(random()) % span;
+        ranges.push_back({begin, std::min<std::int64_t>(begin + 6, array.length())});
+        for (std::int64_t at = begin; at < ranges.back().end; ++at) wanted.insert(at / 4);
+      }
+      FetchedRuns runs(array, cache, ranges);
+      std::vector<std::int64_t> asked;
+      for (const std::size_t slot : runs.slots_to_fill())
+        asked.push_back(runs.stored_range(slot).offset / kStoredBytes);
+      ASSERT_EQ(asked, std::vector<std::int64_t>(wanted.begin(), wanted.end()));
+    }
+  }
 }
 
 TEST(ChunkedArrayTest, HasNoChunksWhereADimensionIsEmpty) {

@@ -216,7 +216,8 @@ io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
 }
 
 const std::byte* StoredArray::mapped(std::int64_t chunk) const {
-  return bytes_.data() + offset_of(chunk);
+  const std::uint64_t offset = offset_of(chunk);
+  return offset == kNeverWritten ? nullptr : bytes_.data() + offset;
 }
 
 void StoredArray::inflate_written(std::int64_t chunk, std::span<std::byte> out) const {

@@ -30,6 +30,7 @@ class StoredArray final : public chunked::ChunkedArray {
   std::string compression() const { return stored_.filters().name(); }
   std::int64_t inflating_bytes() const override;
   void locate_chunks(std::span<const std::int64_t> chunks) const override;
+  bool is_located(std::int64_t chunk) const override { return offset_of(chunk) != 0; }
   io::ByteRange stored_range(std::int64_t chunk) const override;
   // All elements of one dimension as 64-bit integers (those above 2^63 turn negative). Throws
   // kCorruptData for other dtypes.
