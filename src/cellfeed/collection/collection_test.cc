@@ -230,6 +230,20 @@ TEST_F(Globs, AFolderThatCannotBeListedIsAnError) {
     EXPECT_THAT(message_of([&] { expand(pattern); }), HasSubstr("loop")) << pattern;
 }
 
+TEST_F(Globs, AFileThatIsThereTwiceIsAnError) {
+  const std::string x = root_ / "a/x.h5ad";
+  std::filesystem::create_symlink(x, root_ / "a/z.h5ad");
+  std::filesystem::create_hard_link(x, root_ / "hard.h5ad");
+  const std::vector<std::vector<std::string>> lists{{x, root_ / "a/./x.h5ad"},
+                                                    {root_ / "a/?.h5ad"},
+                                                    {root_ / "b/x.h5ad", x, root_ / "hard.h5ad"},
+                                                    {x, root_ / "[a]/x.h5ad"},
+                                                    {root_ / "a", root_ / "a/../a"}};
+  for (const auto& paths : lists)
+    EXPECT_THAT(message_of([&] { expand_paths(paths); }),
+                AllOf(HasSubstr("given twice"), HasSubstr("the other name: ")));
+}
+
 TEST_F(Globs, ThatShouldGoIntoFoldersOfFoldersAreRefused) {
   EXPECT_THAT(message_of([&] { expand("**/x.h5ad"); }), HasSubstr("**"));
 }

@@ -1,6 +1,7 @@
 #include "cellfeed/collection/paths.h"
 
 #include <dirent.h>
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 
@@ -8,8 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
@@ -78,6 +81,23 @@ std::vector<std::string> matches(const std::string& path) {
   return found;
 }
 
+// A file that is there twice, as a list and a glob that overlap give it, would give each of its
+// cells twice. What cannot be looked at is for the reader to name.
+void check_each_once(const std::vector<std::string>& paths) {
+  std::map<std::pair<dev_t, ino_t>, const std::string*> seen;
+  for (const std::string& path : paths) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) continue;
+    const auto [other, is_new] = seen.try_emplace({status.st_dev, status.st_ino}, &path);
+    if (!is_new)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("given twice, so that each of its cells would count twice: give it "
+                              "once (the other name: {})",
+                              *other->second),
+                  path);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
@@ -93,6 +113,7 @@ std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
   }
   if (expanded.empty())
     throw_invalid("no input paths given: pass a file, a glob or a shard directory");
+  check_each_once(expanded);
   return expanded;
 }
 
