@@ -85,7 +85,8 @@ std::shared_ptr<const Collection> with_labels(const Collection& self, GivenLabel
 std::shared_ptr<const Collection> collection_from_memory(
     const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
     const std::string& dtype, std::int64_t n_genes, nb::handle obs, nb::handle var,
-    std::string name, bool make_unique, std::optional<std::vector<std::string>> genes) {
+    std::string name, bool make_unique, std::optional<std::vector<std::string>> genes,
+    std::vector<std::string> var_keys) {
   if (indptr.size() == 0 || values.size() != indices.size())
     throw_invalid("the arrays do not make a CSR matrix: {} row starts, {} indices, {} values",
                   indptr.size(), indices.size(), values.size());
@@ -103,6 +104,7 @@ std::shared_ptr<const Collection> collection_from_memory(
   std::copy_n(static_cast<const std::byte*>(values.data()), rows.values.size(), rows.values.data());
   collection::CollectionOptions options;
   options.make_unique = make_unique;
+  options.var_keys = std::move(var_keys);
   if (genes) {
     options.join = collection::Join::kFixed;
     options.genes = std::move(*genes);
@@ -136,8 +138,10 @@ std::shared_ptr<const Collection> open_collection(
     std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
     FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
-    const nb::object& progress, const std::string& genome, const std::string& feature_type) {
+    const nb::object& progress, const std::string& genome, const std::string& feature_type,
+    std::vector<std::string> var_keys) {
   collection::CollectionOptions options;
+  options.var_keys = std::move(var_keys);
   options.open.layer = layer;
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
@@ -248,16 +252,17 @@ void bind_collection(nb::module_& module) {
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
                   "cache_dir"_a.none(), "announce"_a, "progress"_a.none(), "genome"_a,
-                  "feature_type"_a)
+                  "feature_type"_a, "var_keys"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
-                  "genes"_a.none())
+                  "genes"_a.none(), "var_keys"_a)
       .def_prop_ro("n_rows", &Collection::n_rows)
       .def_prop_ro("n_stores", &Collection::n_stores)
       .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })
       .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
       .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
+      .def_prop_ro("var_keys", &Collection::var_keys)
       .def_prop_ro("missing_genes", &Collection::missing_genes)
       .def_prop_ro("left_out_text", &Collection::left_out_text)
       .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
@@ -271,6 +276,14 @@ void bind_collection(nb::module_& module) {
             return std::const_pointer_cast<Collection>(self.with_rows({rows.data(), rows.size()}));
           },
           "rows"_a)
+      .def(
+          "with_genes",
+          [](const Collection& self, const Int64Array& columns) {
+            const ReleasedGil released;
+            return std::const_pointer_cast<Collection>(
+                self.with_genes({columns.data(), columns.size()}));
+          },
+          "columns"_a)
       .def(
           "locate",
           [](const Collection& self, const Int64Array& rows) {

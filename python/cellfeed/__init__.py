@@ -24,6 +24,7 @@ _LAZY = {
     "BlockShuffling": "strategies",
     "BlockWeightedSampling": "strategies",
     "CellCollection": "collection",
+    "CellView": "collection",
     "CellfeedError": "errors",
     "ClassBalancedSampling": "strategies",
     "Encoders": "encoders",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .adapters import MultiIndexable as MultiIndexable
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection
+    from .collection import CellView as CellView
     from .conversion import convert_to_shards as convert_to_shards
     from .conversion import export_h5ad as export_h5ad
     from .conversion import info as info

@@ -247,26 +247,34 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def as_row_numbers(rows: Any, n: int) -> np.ndarray:
-    """Row numbers of an int, a slice, a mask or a list; negative ones count from the end."""
+def as_row_numbers(rows: Any, n: int, of: tuple[str, str] = ("row", "cell")) -> np.ndarray:
+    """Row numbers of an int, a slice, a mask or a list; negative ones count from the end.
+
+    Or the numbers of genes: ``of`` has the words of messages, for a number and what it counts.
+    """
+    number, counted = of
     if isinstance(rows, slice):
         try:
             return np.arange(*rows.indices(n), dtype=np.int64)
         except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"rows must be a slice of integers, not {rows}") from error
-    array = as_rows("rows", rows)
+            raise InvalidTypeError(f"{number}s must be a slice of integers, not {rows}") from error
+    array = as_rows(f"{number}s", rows)
     if array.dtype == bool:
         if array.shape != (n,):
-            raise OutOfRangeError(f"a mask needs one value a cell: {array.shape} for {n} cells")
+            raise OutOfRangeError(
+                f"a mask needs one value a {counted}: {array.shape} for {n} {counted}s"
+            )
         return np.flatnonzero(array).astype(np.int64)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise InvalidTypeError(
-            f"rows must be integers, a slice or a boolean mask, not {shown(rows)}"
+            f"{number}s must be integers, a slice or a boolean mask, not {shown(rows)}"
         )
     array = array.astype(np.int64)
     outside = (array < -n) | (array >= n)
     if outside.any():
-        raise OutOfRangeError(f"row {array[outside][0]} is outside the collection of {n} cells")
+        raise OutOfRangeError(
+            f"{number} {array[outside][0]} is outside the collection of {n} {counted}s"
+        )
     return np.ascontiguousarray(np.where(array < 0, array + n, array))
 
 

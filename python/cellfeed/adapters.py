@@ -257,7 +257,8 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
     ----------
     batch
         An AnnData, a view of a backed one, or a view of an AnnCollection, read into memory here; a
-        :class:`~cellfeed.Batch`; or anything with ``X`` and ``obs[name].values``.
+        :class:`~cellfeed.Batch` or a view ``cells[rows]``; or anything with ``X`` and
+        ``obs[name].values``.
     columns
         obs columns to take along, as their pandas values (categoricals stay categorical). Of a
         batch those that it was loaded with.
@@ -274,15 +275,15 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
 
 
 def _parts(batch: Any) -> tuple[Any, Any]:
-    if hasattr(batch, "to_anndata"):  # a Batch
-        return batch.x, batch.obs
+    if hasattr(batch, "to_anndata"):  # a Batch, or a view of cells, which has X as stored
+        return batch.X if hasattr(batch, "X") else batch.x, batch.obs
     adata = _in_memory(batch)
     return adata.X, adata.obs
 
 
 def _values(obs: Any, name: str) -> Any:
     try:
-        column = obs.column(name) if hasattr(obs, "to_arrow") else obs[name]
+        column = obs.column(name) if hasattr(type(obs), "column") else obs[name]
     except KeyError as error:
         known = suggestion(name, obs) if hasattr(obs, "__iter__") else ""
         raise NoSuchKeyError(f"no obs column {name!r}{known}") from error

@@ -2,73 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import numpy as np
 
 from . import _core
-from ._arguments import as_int, as_row_numbers, as_text
+from ._arguments import as_bool, as_int, as_row_numbers, as_text
+from ._cells.as_anndata import make_anndata, pieces, read_x
 from ._cells.closed import Closed
 from ._cells.filtering import rows_where
+from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
+from ._cells.lazy_obs import LazyObs
 from ._cells.names import Names
+from ._cells.origins import GenesChosen, Origin, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
 from ._options import Casting, DType, Output, ReadOptions
 from ._reader import Reader, ReaderOptions
+from ._view import BatchOnDemand
 from .batch import Batch
-from .encoders import Encoders
-from .errors import NoSuchKeyError, OutOfRangeError, PrecisionError
+from .encoders import Encoders, encoders_of
+from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
+    import anndata
     import pandas as pd
     import pyarrow as pa
     from scipy.sparse import csr_matrix
 
     from .transforms import Transform
-
-
-class Origin(Protocol):
-    """Where a collection comes from."""
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Arguments that it was opened with."""
-
-    def fingerprint(self, of_core: int) -> int:
-        """What the collection's fingerprint is, where that of its core does not tell all."""
-
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
-        """What pickle makes a copy of the collection by."""
-
-
-@dataclass(frozen=True)
-class Selected:
-    """Some cells of another collection."""
-
-    cells: CellCollection
-    runs: Runs
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Arguments that the other one was opened with."""
-        return self.cells._origin.options
-
-    def fingerprint(self, of_core: int) -> int:
-        """As of the other one: the core knows the rows."""
-        return self.cells._origin.fingerprint(of_core)
-
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
-        """What pickle makes a copy of the collection by."""
-        return _select_again, (self.cells, self.runs, cells.default_obs)
-
-
-def _select_again(cells: CellCollection, runs: Runs, obs: list[str]) -> CellCollection:
-    selected = cells._select(runs.rows())
-    selected.default_obs = obs
-    return selected
 
 
 class CellCollection:
@@ -91,11 +55,12 @@ class CellCollection:
         core: _core.Collection,
         origin: Origin,
         default_obs: list[str],
+        names: Names | None = None,
     ) -> None:
         self._core = core
         self._origin = origin
         self.default_obs = default_obs
-        self._names = Names(core)
+        self._names = Names(core, names)
 
     def close(self) -> None:
         """Let go of the files. Loaders made before keep them open until they are closed too.
@@ -120,10 +85,10 @@ class CellCollection:
 
     def __repr__(self) -> str:
         if isinstance(self._core, Closed):
-            return "CellCollection, closed"
+            return f"{type(self).__name__}, closed"
         files = self._core.n_stores
         return (
-            f"CellCollection: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
+            f"{type(self).__name__}: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
             f"file{'s' if files != 1 else ''}\n    obs: {', '.join(self.obs_keys()) or 'none'}"
         )
 
@@ -156,7 +121,7 @@ class CellCollection:
     def gene_mask(self) -> np.ndarray:
         """Which genes the files have, bool (files, genes); ``batch.gene_mask`` is of its cells.
 
-        A shard directory is one file here: it has every gene that it was written with.
+        Shards have every gene that they were written with.
         """
         return self._names.gene_masks().of_files(np.arange(self._core.n_stores), self.var_names)
 
@@ -170,6 +135,23 @@ class CellCollection:
         """Columns of the genes, each gene's from the first file that has it."""
         return self._names.var()
 
+    def gene_aliases(self, column: str) -> dict[str, str]:
+        """Other names of the genes, by a var column: ``cells.gene_aliases("gene_ids")["TP53"]``.
+
+        Parameters
+        ----------
+        column
+            Of text, in some of the files. Genes without a value there are left out.
+
+        Raises
+        ------
+        NoSuchKeyError
+            No file has the column.
+        InvalidArgumentError
+            Two files have different values for one gene.
+        """
+        return self._names.aliases(as_text("column", column))
+
     @property
     def fingerprint(self) -> int:
         """Changes with any of the files, their order, the gene axis or fixed categories."""
@@ -179,6 +161,36 @@ class CellCollection:
     def files(self) -> list[dict[str, Any]]:
         """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
         return [self._core.store_info(s) for s in range(self._core.n_stores)]
+
+    @property
+    def obs(self) -> LazyObs:
+        """Obs as pandas has it, a column at a time: ``cells.obs["donor"]``, ``cells.obs.df``.
+
+        Reads the names of the cells too, some 100 bytes a cell of each file; ``obs_values`` does
+        not.
+        """
+        return LazyObs(self)
+
+    def iterate_axis(
+        self, batch_size: int, *, axis: Literal[0, 1] = 0, shuffle: bool = False,
+        drop_last: bool = False,
+    ) -> Iterator[tuple[CellView, list[int]]]:  # fmt: skip
+        """Views of all cells, or genes, one after another, each with the numbers of its own.
+
+        A :class:`~cellfeed.Loader` reads ahead, and this does not.
+
+        Parameters
+        ----------
+        batch_size
+            Cells, or genes, in each; the last may have fewer.
+        axis
+            0 for cells, 1 for genes.
+        shuffle
+            In random order: numpy's, so that ``numpy.random.seed`` fixes it.
+        drop_last
+            Leave out a last one that is smaller.
+        """
+        return pieces(self, batch_size, axis, shuffle, drop_last)
 
     def obs_keys(self) -> list[str]:
         """Names of the obs columns of any file."""
@@ -210,25 +222,7 @@ class CellCollection:
         for other data ``cf.open(..., categories=cf.load_encoders("labels.json"))``: the same label
         has the same code.
         """
-        unknown = self._origin.options["unknown_label"]
-        fixed = self._origin.options["categories"] or {}
-        names = list(dict.fromkeys([*self.default_obs, *fixed]))
-        columns = {}
-        for name in self.obs_keys():
-            if names and name not in names:
-                continue
-            try:
-                columns[name] = self.obs_column(name)
-            except PrecisionError:  # numbers that do not load, so no labels
-                if name in names:
-                    raise
-        labels = {name: c.categories for name, c in columns.items() if c.is_categorical}
-        unknown_of = {}
-        for name in labels:
-            unknown_of[name] = unknown.get(name) if isinstance(unknown, Mapping) else unknown
-            if unknown_of[name] is None and isinstance(fixed, Encoders) and name in fixed:
-                unknown_of[name] = fixed.unknown_label(name)
-        return Encoders(labels, unknown_of)
+        return encoders_of(self, self._origin.options)
 
     def obs_values(self, name: str, rows: Any = None) -> np.ndarray:
         """Values of one obs column: int64 codes of a categorical (-1 = missing), else numbers.
@@ -306,7 +300,20 @@ class CellCollection:
     def _select(self, rows: np.ndarray) -> CellCollection:
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         core = self._core.with_rows(rows)
-        return CellCollection(core, Selected(self, Runs.of(rows)), list(self.default_obs))
+        origin = Selected(self, Runs.of(rows))
+        return CellCollection(core, origin, list(self.default_obs), self._names)
+
+    def _with_genes(self, genes: np.ndarray) -> CellCollection:
+        core = self._core.with_genes(genes)
+        origin = GenesChosen(self, genes)
+        return CellCollection(core, origin, list(self.default_obs), self._names)
+
+    def _view(self, rows: np.ndarray | None) -> CellView:
+        return CellView(self, rows)
+
+    def _viewed(self) -> tuple[CellCollection, np.ndarray | None]:
+        """What a view of this one reads, and which rows of it; None for all."""
+        return self, None
 
     def split(
         self,
@@ -404,6 +411,132 @@ class CellCollection:
         reader.check_values(lambda n: wanted[:: max(1, len(wanted) // n)])
         return reader.read(wanted)
 
-    def __getitem__(self, rows: Any) -> Batch[csr_matrix]:
-        """Cells by number, with the defaults of :meth:`read`."""
-        return self.read(rows)
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> CellView: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        """``cells[rows]``, ``cells[:, genes]``, ``cells[rows, genes]``: a view, read on demand.
+
+        Parameters
+        ----------
+        index
+            Rows are an int, a slice, a mask, numbers in any order, or a list of cells' names; genes
+            likewise, each once, or one name.
+
+        Returns
+        -------
+        CellView
+            Nothing is read but for names that are asked for.
+
+        Raises
+        ------
+        OutOfRangeError, InvalidArgumentError, NoSuchKeyError, InvalidTypeError
+            A number is outside; nothing is left; a name is unknown, or of several.
+        """
+        if isinstance(index, str):
+            raise NoSuchKeyError(
+                f"cells[{index!r}]: write cells[[{index!r}]] for the cell of that name, "
+                f"cells[:, {index!r}] for a gene, cells.obs[{index!r}] for an obs column"
+            )
+        rows, genes = split_index(index)
+        table, own = self._viewed()
+        if not are_all(genes):
+            table = table._with_genes(gene_numbers(genes, self._core.gene_names))
+        if not are_all(rows):
+            numbers = row_numbers(rows, len(self), lambda: self._names.obs_names(self._all_rows()))
+            own = numbers if own is None else own[numbers]
+        return table._view(own)
+
+    def _all_rows(self) -> np.ndarray:
+        return np.arange(len(self))
+
+
+class CellView(BatchOnDemand, CellCollection):
+    """Some cells and genes of a collection, what ``cells[...]`` gives: nothing is read yet.
+
+    A collection of its own, with rows from 0, for everything that takes one. What a
+    :class:`~cellfeed.Batch` has is read once, when it is first asked for, and kept: ``x``,
+    ``to_torch()``, ``to(device)`` and the like, in float32 and with the obs columns of
+    ``default_obs``; ``cells.read(rows, ...)`` gives other ones. What an AnnData has is as stored:
+    ``X``, ``obs``, ``var``, ``to_adata()``.
+
+    Picklable: a copy opens the files again, and reads for itself.
+    """
+
+    def __init__(self, table: CellCollection, rows: np.ndarray | None) -> None:
+        core = table._core
+        runs = None
+        if rows is not None:
+            rows = np.ascontiguousarray(rows, dtype=np.int64)
+            core = core.with_rows(rows)
+            runs = Runs.of(rows)
+        super().__init__(core, Viewed(table, runs), list(table.default_obs), table._names)
+        self._table = table
+        self._runs = runs
+
+    def _viewed(self) -> tuple[CellCollection, np.ndarray | None]:
+        return self._table, None if self._runs is None else self._runs.rows()
+
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> CellView: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        """As of a collection; and ``view["X"]``, ``view["cell_type"]``, as of a batch."""
+        if not isinstance(index, str):
+            return super().__getitem__(index)
+        return self.x if index == "X" else self.obs_values(index)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name == "X" or name in self.obs_keys())
+
+    @cached_property
+    def batch(self) -> Batch[csr_matrix]:
+        """The cells, read: what ``cells.read(rows)`` gives."""
+        return self._table.read(self.index)
+
+    @property
+    def index(self) -> np.ndarray:
+        """Row numbers, int64, in the collection that the first view was made of."""
+        return self._all_rows() if self._runs is None else self._runs.rows()
+
+    def keys(self) -> list[str]:
+        """``"X"`` and the names of ``default_obs``."""
+        return ["X", *(name for name in self.default_obs if name != "X")]
+
+    @cached_property
+    def X(self) -> csr_matrix | np.ndarray:  # noqa: N802 - anndata's name
+        """The counts, in the dtype that the files have; dense where all files store them so."""
+        return read_x(self)
+
+    @cached_property
+    def obs(self) -> LazyObs:
+        """Obs as pandas has it: see :attr:`CellCollection.obs`."""
+        return LazyObs(self)
+
+    @property
+    def obs_names(self) -> Any:
+        """Names of the cells, a ``pandas.Index``."""
+        return self.obs.index
+
+    @property
+    def var_names(self) -> Any:
+        """Names of the genes, a ``pandas.Index``."""
+        import pandas as pd
+
+        return pd.Index(super().var_names, dtype=object)
+
+    def to_adata(self, *, ignore_X: bool = False) -> anndata.AnnData:  # noqa: N803
+        """An AnnData with ``X`` as stored and every column of obs and var.
+
+        Parameters
+        ----------
+        ignore_X
+            Leave X out, so that no counts are read.
+        """
+        return make_anndata(self, with_x=not as_bool("ignore_X", ignore_X))

@@ -14,7 +14,13 @@ import numpy as np
 from . import _core
 from ._arguments import as_text, shown
 from ._json_file import read_json
-from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from .errors import (
+    CorruptDataError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NoSuchKeyError,
+    PrecisionError,
+)
 
 __all__ = ["Encoders", "load_encoders"]
 
@@ -311,3 +317,34 @@ def label_maps(
         for name in dict.fromkeys([*fixed, *unknown])
         if fixed.get(name) is not None or unknown.get(name) is not None
     }
+
+
+def encoders_of(cells: Any, options: Mapping[str, Any]) -> Encoders:
+    """What ``cells.encoders`` is.
+
+    Parameters
+    ----------
+    cells
+        The collection.
+    options
+        It was opened with.
+    """
+    unknown = options["unknown_label"]
+    fixed = options["categories"] or {}
+    names = list(dict.fromkeys([*cells.default_obs, *fixed]))
+    columns = {}
+    for name in cells.obs_keys():
+        if names and name not in names:
+            continue
+        try:
+            columns[name] = cells.obs_column(name)
+        except PrecisionError:  # numbers that do not load, so no labels
+            if name in names:
+                raise
+    labels = {name: c.categories for name, c in columns.items() if c.is_categorical}
+    unknown_of = {}
+    for name in labels:
+        unknown_of[name] = unknown.get(name) if isinstance(unknown, Mapping) else unknown
+        if unknown_of[name] is None and isinstance(fixed, Encoders) and name in fixed:
+            unknown_of[name] = fixed.unknown_label(name)
+    return Encoders(labels, unknown_of)

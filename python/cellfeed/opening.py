@@ -41,6 +41,7 @@ def open(
     join: Join | None = None,
     genes: Any = None,
     missing_genes: MissingGenes = "warn",
+    var_key: Sequence[str] | str | None = None,
     obs: Sequence[str] | str | None = None,
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
@@ -75,6 +76,12 @@ def open(
         0): ``"warn"`` gives one :class:`~cellfeed.errors.MissingGenesWarning`, ``"zero"`` says
         nothing, ``"error"`` refuses. ``cells.missing_genes`` lists them. The same is done where
         ``join="outer"`` puts Ensembl ids of one file beside symbols of another.
+    var_key
+        The column of ``var`` that names the genes, such as ``"gene_symbols"``, for joins, ``genes``
+        and ``var_names``; of a list each file's first that it has, where ``"_index"`` are the
+        names that the genes have without it: ``["gene_ids", "_index"]`` joins a file of symbols,
+        whose ids are in a column, to one of ids. A gene without a value there is an error; repeated
+        values are as repeated names (``make_unique``). ``cells.var["var_names"]`` has the names.
     obs
         obs columns that come with every batch of a loader by default.
     categories
@@ -145,8 +152,9 @@ def open(
                 if value is not None:
                     raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
             return _open_anndata(
-                given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
-            )
+                given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique,
+                var_key,
+            )  # fmt: skip
         from ._cells.anndata_arrays import path_of_backed
 
         given = path_of_backed(given)
@@ -160,6 +168,7 @@ def open(
     folder = _cache_folder(cache_dir)
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
+        "var_key": _var_keys(var_key),
         "categories": categories, "unknown_label": unknown_label, "layer": layer,
         "make_unique": make_unique, "cache": cache, "access": access,
         "verify": verify, "allow_external": allow_external or None,
@@ -185,7 +194,7 @@ def _open_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection
         parse_bytes(options["cache"], "cache", 0), options["access"], options["verify"],
         options["allow_external"] or "", _cache_folder(options["cache_dir"]), _log.warning,
         as_progress_callback(None, "cells"), _tenx_text(options, "genome"),
-        _tenx_text(options, "feature_type"),
+        _tenx_text(options, "feature_type"), options["var_key"],
     )  # fmt: skip
     return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
 
@@ -206,6 +215,7 @@ def from_anndata(
     *,
     genes: Any = None,
     missing_genes: MissingGenes = "warn",
+    var_key: Sequence[str] | str | None = None,
     obs: Sequence[str] | str | None = None,
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
@@ -218,11 +228,11 @@ def from_anndata(
     ----------
     adata
         Sparse or dense. Zeros of a dense matrix are left out.
-    genes, missing_genes, obs, categories, unknown_label, layer, make_unique
+    genes, missing_genes, var_key, obs, categories, unknown_label, layer, make_unique
         As for :func:`open`.
     """
     return _open_anndata(
-        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique
+        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique, var_key
     )
 
 
@@ -235,21 +245,23 @@ def _open_anndata(
     unknown_label: Any,
     layer: str,
     make_unique: bool,
+    var_key: Sequence[str] | str | None,
 ) -> CellCollection:
     from ._cells.anndata_arrays import arrow_table, csr_arrays
 
+    keys = _var_keys(var_key)
     axis = _gene_axis(genes, missing_genes)
     indptr, indices, values, gene_table = csr_arrays(adata, layer)
     obs_table = arrow_table(adata.obs)
     core = _core.Collection.from_memory(
         indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
-        gene_table, "AnnData in memory", make_unique, axis,
+        gene_table, "AnnData in memory", make_unique, axis, keys,
     )  # fmt: skip
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
     options = {
         "genes": axis, "missing_genes": _said(missing_genes), "categories": categories,
-        "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique,
+        "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique, "var_key": keys,
     }  # fmt: skip
     return _with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
 
@@ -257,6 +269,10 @@ def _open_anndata(
 def _gene_axis(genes: Any, missing_genes: MissingGenes) -> list[str] | None:
     as_choice("missing_genes", missing_genes, MISSING_GENES)
     return None if genes is None else gene_list(genes)
+
+
+def _var_keys(var_key: Sequence[str] | str | None) -> list[str]:
+    return [] if var_key is None else as_names("var_key", var_key)
 
 
 def _said(missing_genes: MissingGenes) -> MissingGenes:

@@ -21,7 +21,7 @@ from ._iteration.states import as_epoch
 from ._marks import marked
 from ._options import CellOptions, Partition, Remainder
 from .adapters import length_of, take
-from .collection import CellCollection
+from .collection import CellCollection, CellView
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 from .loader import Loader
 from .strategies import SamplingStrategy, as_indices, as_strategy
@@ -230,6 +230,8 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
             data = self.fetch_transform(data)
             if self.batch_callback is None:
                 self._check_length(data, wanted, "fetch_transform")
+        if isinstance(data, CellView):  # read once, and not for every batch
+            data = data.batch
         cut = take if self.batch_callback is None else self.batch_callback
         ends = np.cumsum([len(rows) for rows, _ in plans])[:-1]
         for positions, (rows, is_padding) in zip(np.split(places, ends), plans, strict=True):
@@ -246,7 +248,7 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
                 data = self._loader._reader.read(rows)
             else:
                 data = take(self.collection, rows)
-                if self.fetch_transform is None:
+                if self.fetch_transform is None and not isinstance(data, CellView):
                     data = _in_memory(data)
         except CellfeedError:
             raise

@@ -36,7 +36,7 @@ ROWS = [41, 3, 7, 59]
 
 
 def test_names_are_expression_and_obs(cells):
-    batch = cells[ROWS]
+    batch = cells.read(ROWS)
     assert batch.keys() == ["X", "cell_type", "depth"]
     whole = make_anndata()
     adata = whole[ROWS]
@@ -49,7 +49,7 @@ def test_names_are_expression_and_obs(cells):
 
 
 def test_labels_and_categories_are_of_label_columns(cells):
-    batch = cells[ROWS]
+    batch = cells.read(ROWS)
     expected = [None if v != v else v for v in make_anndata().obs["cell_type"].iloc[ROWS]]
     assert batch.obs.labels("cell_type").tolist() == expected
     for ask in (batch.obs.labels, batch.obs.categories):
@@ -59,7 +59,7 @@ def test_labels_and_categories_are_of_label_columns(cells):
 
 def test_anndata_keeps_names_and_columns(cells):
     adata = make_anndata()[ROWS]
-    batch = cells[ROWS]
+    batch = cells.read(ROWS)
     made = batch.to_anndata()
     assert batch.obs_names.tolist() == make_anndata().obs_names[ROWS].tolist()
     assert made.obs_names.tolist() == make_anndata().obs_names[ROWS].tolist()
@@ -125,9 +125,9 @@ def test_tensors_on_a_device(cells):
 def test_a_data_loader_pins_through_the_batch(cells, monkeypatch):
     asked = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
-    pinned = torch.utils.data._utils.pin_memory.pin_memory(cells[ROWS])
+    pinned = torch.utils.data._utils.pin_memory.pin_memory(cells.read(ROWS))
     assert pinned.shape == (4, 12) and len(asked) == 3 + 2 + 2
-    np.testing.assert_array_equal(pinned.x.to_dense().numpy(), cells[ROWS].to_numpy())
+    np.testing.assert_array_equal(pinned.x.to_dense().numpy(), cells.read(ROWS).to_numpy())
 
 
 def test_collate_fn_makes_what_is_yielded_and_is_timed(cells):
@@ -170,7 +170,7 @@ def test_a_closed_collection_and_a_closed_loader_say_so(folder):
 
 
 def test_names_of_a_batch_from_elsewhere_are_asked_for_where_the_loader_is(cells):
-    batch = cells[ROWS]
+    batch = cells.read(ROWS)
     state = pickle.dumps(batch)
     BatchSource._alive.pop(batch._source.key)
     copy = pickle.loads(state)

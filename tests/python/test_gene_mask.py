@@ -136,7 +136,8 @@ def test_files_joined_are_what_anndata_joins(shared_data, made_data, join, n_gen
     matrix = scipy.sparse.csr_matrix(whole.X)[:, whole.var_names.get_indexer(cells.var_names)]
     matrix.sort_indices()
     assert_same_csr(batch.x, matrix.astype(np.float64))
-    known = [np.tile(np.isin(cells.var_names, a.var_names), (a.n_obs, 1)) for a in adatas]
+    genes = pd.Index(cells.var_names)
+    known = [np.tile(genes.isin(a.var_names), (a.n_obs, 1)) for a in adatas]
     np.testing.assert_array_equal(batch.gene_mask, np.concatenate(known))
     assert batch.gene_mask.all() == (join == "inner")
     labels = pd.concat([adata.obs for adata in adatas])

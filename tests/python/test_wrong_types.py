@@ -91,7 +91,13 @@ def calls(place):
     yield "DistributedShardSampler", DistributedShardSampler, {"dataset": store}
     yield "GeneSelectionCollator", data.GeneSelectionCollator, {}
     yield "MultiIndexable[]", made.__getitem__, {"key": "X"}
-    yield "cells[]", cells.__getitem__, {"rows": [0]}
+    yield "cells[]", cells.__getitem__, {"index": [0]}
+    yield "cells[:, ]", lambda genes: cells[:, genes], {"genes": [0]}
+    yield "cells.iterate_axis", cells.iterate_axis, {"batch_size": 9}
+    yield "cells.gene_aliases", cells.gene_aliases, {"column": "symbol"}
+    yield "view[]", cells[:9].__getitem__, {"index": [0]}
+    yield "view.to_adata", cells[:9].to_adata, {}
+    yield "view.obs[]", cells[:9].obs.__getitem__, {"key": "depth"}
     yield "cells.read", cells.read, {"rows": [0]}
     yield "cells.obs_values", cells.obs_values, {"name": "depth"}
     yield "cells.obs_column", cells.obs_column, {"name": "depth"}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _core
+from .._arguments import shown, suggestion
+from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .gene_masks import GeneMasks
 
 if TYPE_CHECKING:
@@ -19,9 +21,10 @@ class Names:
     Thread-safe: what two threads read at once is read twice, and equal.
     """
 
-    def __init__(self, core: _core.Collection) -> None:
+    def __init__(self, core: _core.Collection, of_all: Names | None = None) -> None:
         self._core = core
-        self._obs_names: dict[int, np.ndarray] = {}
+        # By file, so that all selections of some files share them.
+        self._obs_names: dict[int, np.ndarray] = {} if of_all is None else of_all._obs_names
         self._var: pd.DataFrame | None = None
         self._gene_masks: GeneMasks | None = None
 
@@ -61,6 +64,52 @@ class Names:
             self._var = _join_var(self._core)
         return self._var
 
+    def aliases(self, column: str) -> dict[str, str]:
+        """Gene -> its value in a var column; see ``cells.gene_aliases``."""
+        import pyarrow as pa
+
+        core = self._core
+        genes = core.gene_names
+        found: dict[str, tuple[str, int]] = {}
+        is_known = False
+        for file in range(core.n_stores):
+            table = pa.table(core.read_var(file))
+            if column not in table.column_names:
+                continue
+            is_known = True
+            places = core.gene_map(file)
+            for gene, value in enumerate(table[column].to_pylist()):
+                place = gene if places is None else int(places[gene])
+                if place < 0 or value is None or value == "":
+                    continue
+                if not isinstance(value, str):
+                    raise InvalidTypeError(
+                        f"{self._path(file)}: var column {column!r} holds {shown(value)}, not text"
+                    )
+                name = genes[place]
+                other, first = found.setdefault(name, (value, file))
+                if other != value:
+                    raise InvalidArgumentError(
+                        f"gene {name!r} has two values in var column {column!r}: {other!r} in "
+                        f"{self._path(first)}, {value!r} in {self._path(file)}"
+                    )
+        if not is_known:
+            columns = [name for f in range(core.n_stores) for name in self._var_columns(f)]
+            raise NoSuchKeyError(
+                f"no file has var column {column!r}{suggestion(column, dict.fromkeys(columns))}"
+            )
+        return {name: value for name, (value, _) in found.items()}
+
+    def _path(self, file: int) -> str:
+        return str(self._core.store_info(file)["path"])
+
+    def _var_columns(self, file: int) -> list[str]:
+        import pyarrow as pa
+
+        return [
+            name for name in pa.table(self._core.read_var(file)).column_names if name != "_index"
+        ]
+
 
 def _join_var(core: _core.Collection) -> pd.DataFrame:
     import pandas as pd
@@ -75,7 +124,10 @@ def _join_var(core: _core.Collection) -> pd.DataFrame:
         is_new = places >= 0
         is_new[is_new] = ~is_found[places[is_new]]
         if is_new.any():
-            frame = pa.table(core.read_var(file)).to_pandas().drop(columns="_index")
+            frame = pa.table(core.read_var(file)).to_pandas()
+            names = frame.pop("_index")
+            if core.var_keys and "var_names" not in frame.columns:
+                frame.insert(0, "var_names", names)
             parts.append(frame[is_new].set_axis(places[is_new]))
             is_found[places[is_new]] = True
         if is_found.all():

@@ -2,14 +2,30 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <unordered_set>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/mix.h"
 #include "cellfeed/collection/paths.h"
 
 namespace cellfeed::collection {
+namespace {
+
+// The names that a collection has for the genes of a store, each once.
+matrix::GeneAxis rename_genes(const format::RowStore& store, const CollectionOptions& options) {
+  matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
+  if (options.make_unique)
+    make_unique(axis);
+  else
+    require_unique(axis, store.info().path);
+  return axis;
+}
+
+}  // namespace
 
 std::string Collection::left_out_text() const {
   std::vector<const format::RowStore*> stores;
@@ -28,20 +44,23 @@ std::shared_ptr<const Collection> Collection::open(const std::vector<std::string
 Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
                        const CollectionOptions& options)
     : stores_(std::make_move_iterator(stores.begin()), std::make_move_iterator(stores.end())),
-      cache_(std::make_shared<CacheState>(options.open.cache_bytes)) {
+      cache_(std::make_shared<CacheState>(options.open.cache_bytes)),
+      obs_(std::make_shared<ObsColumns>()),
+      var_keys_(options.var_keys) {
   if (stores_.empty()) throw_invalid("a collection needs at least one file");
   offsets_.push_back(0);
   std::vector<std::string> paths;
-  std::vector<matrix::GeneAxis> renamed(options.make_unique ? stores_.size() : 0);
+  const bool is_renamed = options.make_unique || !options.var_keys.empty();
+  std::vector<matrix::GeneAxis> renamed(is_renamed ? stores_.size() : 0);
   std::vector<const matrix::GeneAxis*> axes;
   for (std::size_t s = 0; s < stores_.size(); ++s) {
     const auto& store = *stores_[s];
     offsets_.push_back(offsets_.back() + store.info().n_rows);
     paths.push_back(store.info().path);
     axes.push_back(&store.genes());
-    if (options.make_unique) {
-      renamed[s] = store.genes();
-      make_unique(renamed[s]);
+    if (is_renamed) {
+      const bool is_known = s > 0 && &store.genes() == &stores_[s - 1]->genes();
+      renamed[s] = is_known ? renamed[s - 1] : rename_genes(store, options);
       axes.back() = &renamed[s];
     } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {
       require_unique(store.genes(), store.info().path);
@@ -67,13 +86,16 @@ Collection::Collection(const Collection& other)
       stores_without_genes_(other.stores_without_genes_),
       missing_genes_text_(other.missing_genes_text_),
       labels_(other.labels_),
-      cache_(other.cache_) {}
+      cache_(other.cache_),
+      obs_(other.obs_),
+      var_keys_(other.var_keys_) {}
 
 std::shared_ptr<const Collection> Collection::with_labels(
     std::map<std::string, LabelMap> labels) const {
   if (labels.empty()) return shared_from_this();
   const std::shared_ptr<Collection> copy(new Collection(*this));
   copy->labels_ = std::move(labels);
+  copy->obs_ = std::make_shared<ObsColumns>();
   return copy;
 }
 
@@ -87,6 +109,18 @@ std::shared_ptr<const Collection> Collection::with_rows(std::span<const std::int
   }
   const std::shared_ptr<Collection> copy(new Collection(*this));
   copy->selected_ = std::move(selected);
+  return copy;
+}
+
+std::shared_ptr<const Collection> Collection::with_genes(
+    std::span<const std::int64_t> columns) const {
+  const GeneSelection selected = select_genes(genes_, maps_, columns);
+  const std::shared_ptr<Collection> copy(new Collection(*this));
+  copy->genes_ = selected.genes;
+  copy->maps_ = selected.maps;
+  const std::unordered_set<std::string_view> kept(copy->genes_.names.begin(),
+                                                  copy->genes_.names.end());
+  std::erase_if(copy->missing_genes_, [&](const auto& name) { return !kept.contains(name); });
   return copy;
 }
 
@@ -179,8 +213,8 @@ std::vector<std::string> Collection::obs_names() const {
 }
 
 std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& name) const {
-  const std::lock_guard lock(obs_mutex_);
-  if (const auto it = obs_.find(name); it != obs_.end()) return it->second;
+  const std::lock_guard lock(obs_->mutex);
+  if (const auto it = obs_->by_name.find(name); it != obs_->by_name.end()) return it->second;
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns(stores_.size());
   std::vector<std::string> paths;
   bool found = false;
@@ -204,7 +238,7 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   const auto map = labels_.find(name);
   auto column = std::make_shared<const JoinedColumn>(
       name, std::move(columns), paths, map == labels_.end() ? LabelMap{} : map->second);
-  obs_.emplace(name, column);
+  obs_->by_name.emplace(name, column);
   return column;
 }
 

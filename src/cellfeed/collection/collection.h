@@ -32,7 +32,10 @@ using format::ReadPlan;
 struct CollectionOptions {
   Join join = Join::kNone;
   std::vector<std::string> genes{};  // the axis, for Join::kFixed
-  bool make_unique = false;          // number repeated gene names instead of refusing them
+  // Columns of var that name the genes; of each store the first that it has. Empty: the genes' own
+  // names.
+  std::vector<std::string> var_keys{};
+  bool make_unique = false;  // number repeated gene names instead of refusing them
   format::OpenOptions open{};
 };
 
@@ -53,6 +56,10 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // RowSelection throws.
   std::shared_ptr<const Collection> with_rows(std::span<const std::int64_t> rows) const;
 
+  // The same cells, of whose genes only these columns of this collection count, in their order.
+  // Throws kInvalidArgument for none and for one given twice; kOutOfRange outside [0, n_genes).
+  std::shared_ptr<const Collection> with_genes(std::span<const std::int64_t> columns) const;
+
   std::int64_t n_rows() const { return selected_ ? selected_->size() : n_stored_rows(); }
   // Those of all stores, selected or not.
   std::int64_t n_stored_rows() const { return offsets_.back(); }
@@ -63,6 +70,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   const matrix::GeneAxis& genes() const { return genes_; }
   // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself.
   std::span<const std::int32_t> gene_map(std::int64_t s) const;
+  // Columns of var that name the genes; empty: the genes' own names.
+  const std::vector<std::string>& var_keys() const { return var_keys_; }
   // Of a fixed axis: the genes that no store has.
   const std::vector<std::string>& missing_genes() const { return missing_genes_; }
   // What files hold that is not read though nobody chose that; empty where there is nothing.
@@ -95,7 +104,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::uint64_t fingerprint() const;
 
  private:
-  // Shares all but the obs columns and the fingerprint.
+  // Shares all but the fingerprint.
   Collection(const Collection& other);
 
   std::vector<std::shared_ptr<const format::RowStore>> stores_;
@@ -120,8 +129,14 @@ class Collection : public std::enable_shared_from_this<Collection> {
     std::int64_t n_shares = 0;
   };
   std::shared_ptr<CacheState> cache_;
-  mutable ForkSafeMutex obs_mutex_;
-  mutable std::map<std::string, std::shared_ptr<const JoinedColumn>> obs_;
+
+  // Of all collections over these stores whose labels have the same numbers.
+  struct ObsColumns {
+    ForkSafeMutex mutex;  // guards the one below
+    std::map<std::string, std::shared_ptr<const JoinedColumn>> by_name;
+  };
+  std::shared_ptr<ObsColumns> obs_;
+  std::vector<std::string> var_keys_;
 };
 
 }  // namespace cellfeed::collection

@@ -124,6 +124,32 @@ TEST(Collection, FixedAxisRules) {
   EXPECT_THAT(cells->gene_map(0), ElementsAre(2, 0, -1));
 }
 
+TEST(Collection, SomeOfTheGenesAreAnAxisOfTheirOwn) {
+  CollectionOptions options;
+  options.join = Join::kOuter;
+  const auto cells = collect(options, store({"A", "B", "C"}, 2), store({"C", "D"}, 3));
+  const auto some = cells->with_genes(std::vector<std::int64_t>{3, 2, 0});
+  EXPECT_THAT(some->genes().names, ElementsAre("D", "C", "A"));
+  EXPECT_THAT(some->gene_map(0), ElementsAre(2, -1, 1));
+  EXPECT_THAT(some->gene_map(1), ElementsAre(1, 0));
+  const auto fewer = some->with_genes(std::vector<std::int64_t>{1});
+  EXPECT_THAT(fewer->genes().names, ElementsAre("C"));
+  EXPECT_THAT(fewer->gene_map(0), ElementsAre(-1, -1, 0));
+  EXPECT_NE(some->fingerprint(), cells->fingerprint());
+  EXPECT_THROW(cells->with_genes(std::vector<std::int64_t>{}), Error);
+  EXPECT_THROW(cells->with_genes(std::vector<std::int64_t>{4}), Error);
+  EXPECT_THROW(cells->with_genes(std::vector<std::int64_t>{-1}), Error);
+  EXPECT_THROW(cells->with_genes(std::vector<std::int64_t>{1, 0, 1}), Error);
+}
+
+TEST(Collection, StoresOfOneAxisShareTheMapToSomeOfIt) {
+  const auto cells = collect({}, store({"A", "B"}, 2), store({"A", "B"}, 3));
+  EXPECT_TRUE(cells->gene_map(0).empty());
+  const auto some = cells->with_genes(std::vector<std::int64_t>{1});
+  EXPECT_THAT(some->gene_map(1), ElementsAre(-1, 0));
+  EXPECT_EQ(some->gene_map(0).data(), some->gene_map(1).data());
+}
+
 TEST(Collection, DifferentGenesNeedAJoin) {
   EXPECT_THAT(message_of([] { collect({}, store({"a", "b"}, 2), store({"a", "c"}, 2)); }),
               HasSubstr("'c' against 'b'"));

@@ -149,7 +149,8 @@ std::string describe_two_kinds(const GeneJoin& joined,
   }
   return fmt::format(
       "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'), and none "
-      "has a value for the genes of the other; write them with names of one kind",
+      "has a value for the genes of the other; name them alike by a column of var (var_key=[...]), "
+      "or write them with names of one kind",
       paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
 }
 
@@ -255,6 +256,39 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     require_some(joined, axes);
   }
   return joined;
+}
+
+GeneSelection select_genes(const matrix::GeneAxis& genes,
+                           std::span<const std::shared_ptr<const std::vector<std::int32_t>>> maps,
+                           std::span<const std::int64_t> columns) {
+  if (columns.empty()) throw_invalid("no genes asked for");
+  GeneSelection selected;
+  std::vector<std::int32_t> place_of(genes.names.size(), -1);
+  for (const std::int64_t column : columns) {
+    if (column < 0 || column >= genes.size())
+      throw Error(ErrorKind::kOutOfRange,
+                  fmt::format("gene {} is outside the {} genes", column, genes.size()));
+    auto& place = place_of[static_cast<std::size_t>(column)];
+    const std::string& name = genes.names[static_cast<std::size_t>(column)];
+    if (place >= 0) throw_invalid("genes has '{}' twice; each gene is one column", name);
+    place = static_cast<std::int32_t>(selected.genes.names.size());
+    selected.genes.names.push_back(name);
+  }
+  using Map = std::shared_ptr<const std::vector<std::int32_t>>;
+  std::unordered_map<const std::vector<std::int32_t>*, Map> done;
+  for (const Map& joined : maps) {
+    Map& map = done[joined.get()];
+    if (!map && !joined) {
+      map = std::make_shared<std::vector<std::int32_t>>(place_of);
+    } else if (!map) {
+      auto places = *joined;
+      for (auto& place : places)
+        if (place >= 0) place = place_of[static_cast<std::size_t>(place)];
+      map = std::make_shared<std::vector<std::int32_t>>(std::move(places));
+    }
+    selected.maps.push_back(map);
+  }
+  return selected;
 }
 
 }  // namespace cellfeed::collection

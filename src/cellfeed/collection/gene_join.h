@@ -36,6 +36,18 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
                     std::span<const std::string> paths, Join join,
                     const std::vector<std::string>& fixed);
 
+// Some columns of a joined axis, and the maps of the stores to them.
+struct GeneSelection {
+  matrix::GeneAxis genes;
+  std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
+};
+
+// These columns, in their order. Throws kInvalidArgument for none and for one given twice;
+// kOutOfRange outside of the axis.
+GeneSelection select_genes(const matrix::GeneAxis& genes,
+                           std::span<const std::shared_ptr<const std::vector<std::int32_t>>> maps,
+                           std::span<const std::int64_t> columns);
+
 // What to say of absent genes, stores without any, and ids joined to symbols; empty: nothing.
 std::string describe_absent(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
                             std::span<const std::string> paths);

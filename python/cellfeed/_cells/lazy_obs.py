@@ -1,0 +1,169 @@
+"""obs of some cells, as pandas has it: a column is read when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from .._arguments import as_names, as_row_numbers, shown, suggestion
+from ..errors import InvalidTypeError, NoSuchKeyError
+from .indexing import are_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class LazyObs:
+    """What ``view.obs`` is: columns are pandas' ``Series``, and ``df`` is all of them.
+
+    ``obs["cell_type"]`` reads one column, and ``obs[["cell_type", "donor"]]`` two. Anything else
+    that a ``DataFrame`` has (``loc``, ``groupby``, ``value_counts``, ...) is asked of ``df``, which
+    reads all columns. Label columns are categorical, with the categories of all cells of the
+    collection. Read only: change a copy, ``obs.df``.
+    """
+
+    __slots__ = ("_cells", "_columns", "_index")
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    def __init__(self, cells: Any) -> None:
+        self._cells = cells
+        self._columns: dict[str, pd.Series[Any]] = {}
+        self._index: pd.Index[str] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LazyObs, (self._cells,)
+
+    def keys(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._cells.obs_keys())
+
+    @property
+    def columns(self) -> pd.Index[str]:
+        """Names of the columns."""
+        import pandas as pd
+
+        return pd.Index(self.keys(), dtype=object)
+
+    @property
+    def index(self) -> pd.Index[str]:
+        """Names of the cells."""
+        import pandas as pd
+
+        if self._index is None:
+            cells = self._cells
+            self._index = pd.Index(cells._names.obs_names(cells._all_rows()), dtype=object)
+        return self._index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells and columns."""
+        return len(self._cells), len(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.keys()
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self._column(key).copy()
+        if isinstance(key, slice) or str(getattr(key, "dtype", "")) == "bool":
+            return self.df.iloc[as_row_numbers(key, len(self))]
+        if are_names(key):
+            return self._frame(as_names("columns", list(key)))
+        raise InvalidTypeError(
+            f"obs takes the name of a column, a list of names, a mask or a slice, not {shown(key)}"
+        )
+
+    def _column(self, name: str) -> pd.Series[Any]:
+        import pandas as pd
+
+        if name not in self._columns:
+            if name not in self:
+                raise NoSuchKeyError(f"no obs column {name!r}{suggestion(name, self.keys())}")
+            self._columns[name] = pd.Series(self._values(name), index=self.index, name=name)
+        return self._columns[name]
+
+    def _values(self, name: str) -> pd.Categorical | np.ndarray:
+        import pandas as pd
+
+        column = self._cells.obs_column(name)
+        values: np.ndarray = self._cells.obs_values(name)
+        if not column.is_categorical:
+            return values
+        return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
+
+    def _frame(self, names: Iterable[str]) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame({name: self._column(name) for name in names}, index=self.index)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """All columns, as a frame of its own."""
+        return self._frame(self.keys())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As ``df``."""
+        return self.df
+
+    def to_dict(
+        self, keys: Iterable[str] | None = None, *, use_convert: bool = True
+    ) -> dict[str, pd.Series[Any]]:
+        """Column -> Series, as of an AnnCollection.
+
+        Parameters
+        ----------
+        keys
+            Names of columns; all by default.
+        use_convert
+            Nothing is converted, so that it changes nothing.
+        """
+        del use_convert
+        names = self.keys() if keys is None else as_names("keys", keys)
+        return {name: self[name] for name in names}
+
+    def categories(self, name: str) -> list[Any]:
+        """Labels of the codes 0, 1, ... of a label column."""
+        return list(self._cells.categories(name))
+
+    def labels(self, name: str) -> np.ndarray:
+        """Labels of a label column as an object array; ``None`` where missing."""
+        labels: np.ndarray = np.array([*self.categories(name), None], dtype=object)
+        found: np.ndarray = labels[self._cells.obs_values(name)]
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table of all columns; categoricals as dictionaries."""
+        import pyarrow as pa
+
+        return pa.Table.from_pandas(self.df, preserve_index=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.df, dtype=dtype)
+
+    def __eq__(self, other: object) -> Any:
+        return self.df == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.df != other
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise InvalidTypeError("obs is read only here: change a copy, obs.df")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self:
+            return self[name]
+        return getattr(self.df, name)
+
+    def __repr__(self) -> str:
+        return f"obs of {len(self):,} cells with columns: {', '.join(self.keys()) or 'none'}"

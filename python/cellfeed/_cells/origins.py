@@ -1,0 +1,93 @@
+"""Where a collection comes from: how it is named, told from others, and made again elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .runs import Runs
+
+
+class Origin(Protocol):
+    """Where a collection comes from."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments that it was opened with."""
+
+    def fingerprint(self, of_core: int) -> int:
+        """What the collection's fingerprint is, where that of its core does not tell all."""
+
+    def reduce(self, cells: Any) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some cells or genes of another collection."""
+
+    cells: Any
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments that the other one was opened with."""
+        options: dict[str, Any] = self.cells._origin.options
+        return options
+
+    def fingerprint(self, of_core: int) -> int:
+        """As of the other one: the core knows the rows and the genes."""
+        fingerprint: int = self.cells._origin.fingerprint(of_core)
+        return fingerprint
+
+
+@dataclass(frozen=True)
+class Selected(Chosen):
+    """Some cells of another collection."""
+
+    runs: Runs
+
+    def reduce(self, cells: Any) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+        return _select_again, (self.cells, self.runs, cells.default_obs)
+
+
+@dataclass(frozen=True)
+class GenesChosen(Chosen):
+    """Some genes of another collection."""
+
+    genes: np.ndarray
+
+    def reduce(self, cells: Any) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by."""
+        return _choose_genes_again, (self.cells, self.genes, cells.default_obs)
+
+
+@dataclass(frozen=True)
+class Viewed(Chosen):
+    """A view of another collection, of all its cells where there are no runs."""
+
+    runs: Runs | None
+
+    def reduce(self, cells: Any) -> tuple[Any, ...]:
+        """What pickle makes a copy of the view by: what it has read stays behind."""
+        return _view_again, (self.cells, self.runs, cells.default_obs)
+
+
+def _select_again(cells: Any, runs: Runs, obs: list[str]) -> Any:
+    selected = cells._select(runs.rows())
+    selected.default_obs = obs
+    return selected
+
+
+def _choose_genes_again(cells: Any, genes: np.ndarray, obs: list[str]) -> Any:
+    chosen = cells._with_genes(genes)
+    chosen.default_obs = obs
+    return chosen
+
+
+def _view_again(cells: Any, runs: Runs | None, obs: list[str]) -> Any:
+    view = cells._view(None if runs is None else runs.rows())
+    view.default_obs = obs
+    return view

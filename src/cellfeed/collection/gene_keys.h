@@ -1,0 +1,18 @@
+// Names of a store's genes by a column of its var. Thread-safe: pure but for reading the store.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/format/row_store.h"
+
+namespace cellfeed::collection {
+
+// One name a gene: of the first of the columns that the store's var has, "_index" being the names
+// themselves; these too where no columns are given. Throws kNoSuchKey where it has none of them;
+// kInvalidArgument where one is no text, or a gene has no value in it.
+std::vector<std::string> keys_of_genes(const format::RowStore& store,
+                                       std::span<const std::string> columns);
+
+}  // namespace cellfeed::collection

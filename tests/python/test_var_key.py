@@ -1,0 +1,185 @@
+"""`var_key=`: genes named by a column of var; joins by it against anndata's of renamed files."""
+
+import pickle
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+from small_atlas import make_anndata
+
+import cellfeed as cf
+from cellfeed.errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+
+N = 15
+
+
+def symbols_file(seed=0) -> anndata.AnnData:
+    """Named by symbols; the ids are in a column."""
+    adata = make_anndata(N, seed=seed)[:, 2:].copy()
+    adata.var["gene_ids"] = [f"ENSG{name[4:]:>011}" for name in adata.var_names]
+    adata.var["length"] = np.arange(adata.n_vars)
+    return adata
+
+
+def ids_file(seed=1) -> anndata.AnnData:
+    """Named by ids, in another order; the symbols are in a column, as labels."""
+    adata = make_anndata(N, seed=seed)[:, 9::-1].copy()
+    adata.var["gene_symbols"] = pd.Categorical(adata.var_names)
+    adata.var_names = [f"ENSG{name[4:]:>011}" for name in adata.var_names]
+    return adata
+
+
+def renamed(adata, column) -> anndata.AnnData:
+    adata = adata.copy()
+    adata.var_names = adata.var[column].astype(str)
+    adata.var_names.name = None
+    return adata
+
+
+@pytest.fixture(params=["h5ad", "shards"])
+def paths(request, tmp_path):
+    made = []
+    for name, adata in {"symbols": symbols_file(), "ids": ids_file()}.items():
+        path = tmp_path / f"{name}.h5ad"
+        adata.write_h5ad(path)
+        if request.param == "shards":
+            cf.convert_to_shards(path, tmp_path / name, shard_size=8)
+            path = tmp_path / name
+        made.append(path)
+    return made
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+@pytest.mark.parametrize(
+    ("var_key", "columns"),
+    [
+        (["gene_ids", "_index"], ("gene_ids", None)),
+        (["gene_symbols", "_index"], (None, "gene_symbols")),
+    ],
+    ids=["ids", "symbols"],
+)  # fmt: skip
+def test_ids_and_symbols_join_as_of_files_with_one_kind_of_names(paths, join, var_key, columns):
+    adatas = [
+        renamed(adata, column) if column else adata
+        for adata, column in zip((symbols_file(), ids_file()), columns, strict=True)
+    ]
+    whole = anndata.concat(adatas, join=join, fill_value=0, index_unique="-")
+    cells = cf.open(paths, join=join, var_key=var_key, obs="cell_type")
+    assert sorted(cells.var_names) == sorted(whole.var_names)
+    batch = cells.read(slice(None))
+    np.testing.assert_array_equal(batch.to_numpy(), whole[:, cells.var_names].X.toarray())
+    known = [np.tile(pd.Index(cells.var_names).isin(a.var_names), (N, 1)) for a in adatas]
+    np.testing.assert_array_equal(batch.gene_mask, np.concatenate(known))
+    assert [v or "nan" for v in batch.obs.labels("cell_type")] == [
+        str(v) for a in adatas for v in a.obs["cell_type"]
+    ]
+    again = pickle.loads(pickle.dumps(cells))
+    assert list(again.var_names) == list(cells.var_names) and again.fingerprint == cells.fingerprint
+    np.testing.assert_array_equal(again[:].to_numpy(), batch.to_numpy())
+    own = np.concatenate([symbols_file().var_names, ids_file().var_names])
+    assert set(cells.var["var_names"]) <= set(own)
+
+
+def test_an_outer_join_keeps_the_columns_of_var(paths):
+    cells = cf.open(paths, join="outer", var_key=["gene_ids", "_index"])
+    one, two = renamed(symbols_file(), "gene_ids").var, ids_file().var
+    for column in ("length", "gene_symbols", "symbol"):
+        expected = (one if column in one else two)[column].astype(object)
+        if column == "symbol":
+            expected = pd.concat([expected, two.loc[two.index.difference(one.index), column]])
+        expected = expected.reindex(cells.var_names)
+        if column == "gene_symbols":  # of the first file that has the gene
+            expected[cells.var_names[np.isin(cells.var_names, one.index)]] = np.nan
+        found = cells.var[column].astype(object)
+        assert [None if v != v else v for v in found] == [None if v != v else v for v in expected]
+
+
+def test_a_fixed_axis_is_of_the_keys(paths):
+    genes = ["ENSG00000000009", "ENSG00000000000", "ENSG00000000011"]
+    cells = cf.open(paths, genes=genes, var_key=["gene_ids", "_index"])
+    assert list(cells.var_names) == genes
+    ids = renamed(symbols_file(), "gene_ids")
+    x = cells[:].to_numpy()
+    np.testing.assert_array_equal(x[:N, [0, 2]], ids[:, [genes[0], genes[2]]].X.toarray())
+    np.testing.assert_array_equal(x[N:, [0, 1]], ids_file()[:, genes[:2]].X.toarray())
+    assert not x[:N, 1].any() and not x[N:, 2].any()
+
+
+def test_one_file_and_one_in_memory(paths):
+    adata = symbols_file()
+    for source in (adata, paths[0]):
+        cells = cf.open(source, var_key="gene_ids")
+        assert list(cells.var_names) == list(adata.var["gene_ids"])
+        np.testing.assert_array_equal(cells[:].to_numpy(), adata.X.toarray())
+        assert list(cells.var["var_names"]) == list(adata.var_names)
+        assert list(pickle.loads(pickle.dumps(cells)).var_names) == list(cells.var_names)
+        assert cells.fingerprint != cf.open(source).fingerprint
+    assert list(cf.open(adata, var_key="_index").var_names) == list(adata.var_names)
+
+
+def test_repeated_keys_are_repeated_names(tmp_path):
+    adata = symbols_file()
+    adata.var["gene_ids"] = ["a", "b", "a", *[f"g{i}" for i in range(adata.n_vars - 3)]]
+    with pytest.raises(InvalidArgumentError, match=r"'a' is column 0 and column 2.*make_unique"):
+        cf.open(adata, var_key="gene_ids")
+    names = list(cf.open(adata, var_key="gene_ids", make_unique=True).var_names)
+    assert names == list(anndata.utils.make_index_unique(pd.Index(adata.var["gene_ids"])))
+
+
+@pytest.mark.parametrize("nothing", [None, "", np.nan])
+def test_a_gene_without_a_key_is_named(tmp_path, nothing):
+    adata = symbols_file()
+    keys = adata.var["gene_ids"].astype(object)
+    keys.iloc[4] = nothing
+    adata.var["gene_ids"] = pd.Categorical(keys)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    for source in (adata, tmp_path / "a.h5ad"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"gene 4 \('gene6'\) has no value in var column 'gene_ids'"
+        ):
+            cf.open(source, var_key="gene_ids")
+
+
+@pytest.mark.parametrize(
+    ("var_key", "error", "text"),
+    [
+        ("gene_id", NoSuchKeyError, "ids.h5ad|symbols.h5ad"),
+        (["nothing", "nowhere"], NoSuchKeyError, "var has no column 'nothing', 'nowhere'"),
+        ("length", InvalidArgumentError, "'length' holds int64, not text"),
+        (3, InvalidTypeError, "var_key must be a name or a list of names"),
+        ([3], InvalidTypeError, "each of var_key must be a str"),
+        ("gene_ids", NoSuchKeyError, "ids.*no column 'gene_ids'.*'gene_symbols'"),
+    ],
+)
+def test_what_cannot_name_genes_is_an_error(paths, var_key, error, text):
+    if paths[0].is_dir():
+        text = text.replace(".h5ad", "")
+    with pytest.raises(error, match=text):
+        cf.open(paths, join="outer", var_key=var_key)
+
+
+def test_the_other_names_of_genes(paths):
+    with pytest.warns(cf.errors.MissingGenesWarning, match="share no gene by name.*var_key"):
+        cells = cf.open(paths, join="outer")
+    ids = cells.gene_aliases("gene_ids")
+    assert ids == symbols_file().var["gene_ids"].to_dict()
+    assert cells.gene_aliases("gene_symbols")["ENSG00000000003"] == "gene3"
+    assert {v: k for k, v in ids.items()}["ENSG00000000003"] == "gene3"
+    assert cells[:, ["gene3"]].gene_aliases("gene_ids") == {"gene3": "ENSG00000000003"}
+    with pytest.raises(NoSuchKeyError, match=r"no file has var column 'gene_idz'.*'gene_ids'"):
+        cells.gene_aliases("gene_idz")
+    with pytest.raises(InvalidTypeError, match=r"'length' holds 0, not text"):
+        cells.gene_aliases("length")
+
+
+def test_files_that_contradict_one_another_are_named(tmp_path):
+    for name in ("a", "b"):
+        adata = symbols_file()
+        adata.var["gene_ids"] = [f"{name if i == 3 else 'x'}{i}" for i in range(adata.n_vars)]
+        adata.write_h5ad(tmp_path / f"{name}.h5ad")
+    cells = cf.open(sorted(tmp_path.glob("*.h5ad")))
+    with pytest.raises(
+        InvalidArgumentError, match=r"'gene5' has two values.*'a3' in .*a.h5ad.*'b3'"
+    ):
+        cells.gene_aliases("gene_ids")
