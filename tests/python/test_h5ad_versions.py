@@ -153,6 +153,23 @@ def test_rows_of_old_tables_come_in_ranges_and_go_to_shards(tmp_path):
     np.testing.assert_array_equal(again[:].to_numpy(), adata.X.toarray())
 
 
+def test_a_large_old_file_with_other_categories_is_another(tmp_path):
+    """Categories in uns are no part of obs, and few of the bytes of a large file are looked at."""
+    path = tmp_path / "a.h5ad"
+    write_old(path)
+    names = [letter * 2000 for letter in "abc"]  # too long for a gap at the file's beginning
+    with h5py.File(path, "a") as file:
+        del file["uns/donor_categories"]
+        file["uns/before"] = np.zeros(750_000)
+        file["uns/donor_categories"] = np.array(names, "S2000")
+        file["uns/after"] = np.zeros(750_000)
+    before = cf.open(path).fingerprint
+    with h5py.File(path, "a") as file:
+        file["uns/donor_categories"][...] = np.array(names[::-1], "S2000")
+    assert cf.open(path).categories("donor") == names[::-1]
+    assert cf.open(path).fingerprint != before
+
+
 def test_a_category_alone_may_be_a_scalar(tmp_path):
     write_old(tmp_path / "a.h5ad")
     with h5py.File(tmp_path / "a.h5ad", "a") as file:

@@ -3,7 +3,7 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -49,7 +49,8 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 // Threads that ask at once find the same number.
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  const std::array<std::string, 3> groups{layer_, "obs", var_.name()};
+  std::vector<std::string> groups{layer_, "obs", var_.name()};
+  std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
   return fingerprint_ = content_fingerprint(file_, groups, layer_name(layer_));
 }
 

@@ -94,6 +94,13 @@ void Dataframe::open_table(const hdf5::Dataset& table) {
   for (std::size_t i = 1; i < type.members.size(); ++i) columns_.push_back(type.members[i].name);
 }
 
+std::vector<std::string> Dataframe::groups_beside() const {
+  std::vector<std::string> groups;
+  if (table_)
+    for (const std::string& column : columns_) groups.push_back(path_in_uns(column));
+  return groups;
+}
+
 void Dataframe::check_length() const {
   const std::int64_t length = reader(index_name_).length();
   if (length != n_rows_)

@@ -29,6 +29,8 @@ class Dataframe {
   const std::string& index_name() const { return index_name_; }
   std::shared_ptr<arrow::Array> read_column(const std::string& column, std::int64_t begin,
                                             std::int64_t end) const;
+  // What else of the file holds values of it: the categories in uns of a compound table.
+  std::vector<std::string> groups_beside() const;
   // Always strings. obs without an index has its rows named by position.
   std::shared_ptr<arrow::Array> read_index(std::int64_t begin, std::int64_t end) const;
   // "_index" first; schema metadata "index_name" is the name the file gives it.

@@ -80,10 +80,12 @@ std::optional<hdf5::Dataset> referred_categories(const hdf5::File& file, const h
               codes.path());
 }
 
+std::string path_in_uns(const std::string& name) { return "uns/" + name + "_categories"; }
+
 std::optional<hdf5::Dataset> categories_in_uns(const hdf5::File& file, const std::string& name,
                                                const StoredColumn& column) {
   if (column.type.type_class != hdf5::TypeClass::kFixedPoint) return std::nullopt;
-  const auto object = file.find("uns/" + name + "_categories");
+  const auto object = file.find(path_in_uns(name));
   if (!object || object->kind() != hdf5::ObjectKind::kDataset) return std::nullopt;
   const hdf5::Dataset categories = object->dataset();
   const auto codes = read_all_values(column);

@@ -16,8 +16,11 @@ namespace cellfeed::format::h5ad {
 std::optional<hdf5::Dataset> referred_categories(const hdf5::File& file, const hdf5::Dataset& codes,
                                                  const std::string& group);
 
-// "uns/NAME_categories", for a column of integers all of which are below their number; else none.
-// anndata decides by the same rule, since obs and var share these names.
+// Where anndata 0.5 and 0.6 keep the categories of a column, if it has any.
+std::string path_in_uns(const std::string& name);
+
+// The dataset at path_in_uns, for a column of integers all of which are below their number; else
+// none. anndata decides by the same rule, since obs and var share these names.
 std::optional<hdf5::Dataset> categories_in_uns(const hdf5::File& file, const std::string& name,
                                                const StoredColumn& column);
 
