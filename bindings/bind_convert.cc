@@ -119,8 +119,11 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
                      std::string join, bool make_unique, FilePath allow_external,
                      bool keep_stored_gene_order, bool keep_source_columns,
                      const std::string& compression, int threads, std::int64_t memory_budget,
-                     bool overwrite, const nb::object& progress) {
+                     bool overwrite, std::string genome, std::string feature_type,
+                     const nb::object& progress) {
   convert::ExportOptions options;
+  options.genome = std::move(genome);
+  options.feature_type = std::move(feature_type);
   options.inputs = path_bytes(std::move(inputs));
   options.output = std::move(output.bytes);
   options.layer = std::move(layer);
@@ -133,14 +136,19 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   options.overwrite = overwrite;
   const convert::ExportResult r =
       run_with(options, threads, memory_budget, progress, convert::export_h5ad);
-  return figures_of(r);
+  nb::dict out = figures_of(r);
+  out["left_out_text"] = r.left_out_text;
+  return out;
 }
 
 nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePath output,
                   std::int64_t n_files, std::uint64_t seed, std::string order, bool thin,
                   const std::string& compression, int threads, std::int64_t memory_budget,
-                  bool overwrite, const nb::object& progress) {
+                  bool overwrite, std::string genome, std::string feature_type,
+                  const nb::object& progress) {
   convert::SimulateOptions options;
+  options.genome = std::move(genome);
+  options.feature_type = std::move(feature_type);
   options.like = std::move(like.bytes);
   options.layer = std::move(layer);
   options.n_cells = n_cells;
@@ -159,6 +167,7 @@ nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePa
   nb::list files;
   for (const std::string& file : r.files) files.append(as_path(file));
   out["files"] = files;
+  out["left_out_text"] = r.left_out_text;
   return out;
 }
 
@@ -199,10 +208,12 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
   return out;
 }
 
-std::string describe(const FilePath& path, const std::string& layer,
-                     const FilePath& allow_external) {
+std::string describe(const FilePath& path, const std::string& layer, const FilePath& allow_external,
+                     const std::string& genome, const std::string& feature_type) {
   const ReleasedGil released;
   format::OpenOptions options;
+  options.genome = genome;
+  options.feature_type = feature_type;
   options.layer = layer;
   options.allow_external = allow_external.bytes;
   return convert::description_json(convert::describe_path(path.bytes, options));
@@ -226,12 +237,13 @@ void bind_convert(nb::module_& module) {
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "overwrite"_a, "progress"_a.none());
+             "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "overwrite"_a, "progress"_a.none());
+             "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
-  module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a);
+  module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a, "genome"_a,
+             "feature_type"_a);
 }
 
 }  // namespace cellfeed::bindings

@@ -21,6 +21,7 @@ endfunction()
 
 cellfeed_dependency(libhdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial SUFFIXES hdf5/serial)
 cellfeed_dependency(libdeflate libdeflate-dev HEADER libdeflate.h LIBRARY deflate)
+cellfeed_dependency(zlib zlib1g-dev HEADER zlib.h LIBRARY z)
 cellfeed_dependency(zstd libzstd-dev HEADER zstd.h LIBRARY zstd)
 cellfeed_dependency(lz4 liblz4-dev HEADER lz4.h LIBRARY lz4)
 cellfeed_dependency(blosc libblosc-dev HEADER blosc.h LIBRARY blosc)

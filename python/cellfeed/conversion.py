@@ -119,8 +119,9 @@ def convert_to_shards(
     Parameters
     ----------
     adata_path
-        An ``.h5ad`` file, a 10x ``.h5`` file, a glob such as ``"atlas/*.h5ad"``, a shard
-        directory, a list of these in the order of the cells, or an :class:`anndata.AnnData`.
+        An ``.h5ad`` file, a 10x ``.h5`` file or ``.mtx`` folder, a glob such as
+        ``"atlas/*.h5ad"``, a shard directory, a list of these in the order of the cells, or an
+        :class:`anndata.AnnData`.
     output_dir
         Directory to write: new or empty, unless ``resume`` or ``overwrite`` say otherwise.
     gene_vocab
@@ -134,7 +135,7 @@ def convert_to_shards(
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
     genome, feature_type
-        Of 10x ``.h5`` files, as for :func:`cellfeed.open`.
+        Of 10x files, as for :func:`cellfeed.open`.
     gene_order
         ``"source"``: column j of a shard is column j of the file. ``"mean"``: genes by falling mean
         expression, 20 to 25 % smaller; the inputs are read twice.
@@ -202,8 +203,7 @@ def convert_to_shards(
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
-            genome="" if genome is None else as_text("genome", genome),
-            feature_type="" if feature_type is None else as_text("feature_type", feature_type),
+            **_tenx_choice(genome, feature_type),
             **resources,
         )
     report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
@@ -227,6 +227,8 @@ def simulate(
     order: str = "random",
     thin: bool = True,
     layer: str = "X",
+    genome: str | None = None,
+    feature_type: str | None = None,
     compression: Compression = "none",
     threads: int | None = None,
     memory_budget: int | str | None = None,
@@ -255,6 +257,8 @@ def simulate(
         Keep each count with a probability of the cell's own, uniform on (0.7, 1).
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
+    genome, feature_type
+        Of 10x files, as for :func:`cellfeed.open`.
     compression
         ``"none"`` or ``"gzip"``.
     threads
@@ -274,7 +278,7 @@ def simulate(
         ``n_cells``, ``n_genes``, ``nnz``, ``n_real_cells``, ``has_counts``, ``files``, ``bytes``,
         ``seconds``, ``cells_per_second``.
     """
-    return _core.simulate(
+    result: dict[str, Any] = _core.simulate(
         as_path("like", like),
         layer=as_text("layer", layer),
         n_cells=as_int("n_cells", n_cells, 1),
@@ -285,8 +289,11 @@ def simulate(
         thin=as_bool("thin", thin),
         compression=as_choice("compression", compression, COMPRESSIONS),
         overwrite=as_bool("overwrite", overwrite),
+        **_tenx_choice(genome, feature_type),
         **_resources(threads, memory_budget, progress),
     )
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    return result
 
 
 def export_h5ad(
@@ -294,6 +301,8 @@ def export_h5ad(
     output: Path,
     *,
     layer: str = "X",
+    genome: str | None = None,
+    feature_type: str | None = None,
     join: Join | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
@@ -313,7 +322,7 @@ def export_h5ad(
         A shard directory, a file, a glob, or a list of these.
     output
         The file to write.
-    layer, join, make_unique, allow_external
+    layer, genome, feature_type, join, make_unique, allow_external
         As for :func:`cellfeed.open`.
     keep_stored_gene_order
         Keep the order of shards in mean order, instead of giving the source's back.
@@ -329,7 +338,7 @@ def export_h5ad(
     dict
         ``n_cells``, ``n_genes``, ``nnz``, ``bytes``, ``seconds``, ``cells_per_second``.
     """
-    return _core.export_h5ad(
+    result: dict[str, Any] = _core.export_h5ad(
         as_paths("paths", paths),
         as_path("output", output),
         layer=as_text("layer", layer),
@@ -340,20 +349,30 @@ def export_h5ad(
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
         compression=as_choice("compression", compression, COMPRESSIONS),
         overwrite=as_bool("overwrite", overwrite),
+        **_tenx_choice(genome, feature_type),
         **_resources(threads, memory_budget, progress),
     )
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    return result
 
 
-def info(path: Path, *, layer: str = "X", allow_external: Path | None = None) -> dict[str, Any]:
+def info(
+    path: Path,
+    *,
+    layer: str = "X",
+    allow_external: Path | None = None,
+    genome: str | None = None,
+    feature_type: str | None = None,
+) -> dict[str, Any]:
     """Say what a file or shard directory holds, without reading its values.
 
     Parameters
     ----------
     path
-        An ``.h5ad`` file or a shard directory.
+        A file or folder that :func:`cellfeed.open` takes.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
-    allow_external
+    allow_external, genome, feature_type
         As for :func:`cellfeed.open`.
 
     Returns
@@ -365,6 +384,7 @@ def info(path: Path, *, layer: str = "X", allow_external: Path | None = None) ->
         as_path("path", path),
         as_text("layer", layer),
         as_folder("allow_external", allow_external),
+        **_tenx_choice(genome, feature_type),
     )
     description: dict[str, Any] = json.loads(text)
     return description
@@ -389,6 +409,13 @@ def _resources(
         "threads": parse_threads(threads),
         "memory_budget": 0 if memory_budget is None else parse_memory_budget(memory_budget),
         "progress": as_progress_callback(progress, "cells"),
+    }
+
+
+def _tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, Any]:
+    return {
+        "genome": "" if genome is None else as_text("genome", genome),
+        "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),
     }
 
 

@@ -60,8 +60,9 @@ def open(
     Parameters
     ----------
     paths
-        An ``.h5ad`` file, a 10x ``.h5`` file, a shard directory, a glob such as ``"atlas/*.h5ad"``
-        (sorted), a list of these, or an :class:`anndata.AnnData`: one in memory is copied, one in
+        An ``.h5ad`` file, a 10x ``.h5`` file, a folder with 10x's ``matrix.mtx`` (or the
+        ``PREFIXmatrix.mtx`` itself), a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted),
+        a list of these, or an :class:`anndata.AnnData`: one in memory is copied, one in
         backed mode is read from its file.
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
@@ -111,15 +112,15 @@ def open(
         storage. Names count from the folder of the file that has them, and symbolic links are
         followed before it is looked at. By default what leads out of a file is refused.
     cache_dir
-        Where the rows of matrices that are stored by columns (CSC) are kept: they are written once,
-        as packed shards, and used again until the file changes. ``"auto"``: the folder that the
-        environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the file. ``None``
-        refuses such matrices.
+        Where the rows of matrices that are not stored by rows (CSC, ``.mtx``) are kept: they are
+        written once, as packed shards, and used again until the file changes. ``"auto"``: the
+        folder that the environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the
+        file. ``None`` refuses such matrices.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
     feature_type
-        Of 10x ``.h5`` files: features of this type only, or ``"all"``. Without it gene expression
+        Of 10x files: features of this type only, or ``"all"``. Without it gene expression
         is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
         is.
 

@@ -355,14 +355,3 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, make):
     path = tmp_path / "cells.h5ad"
     make(path)
     assert_refused(path, "not a regular file")
-
-
-def test_matrix_market_files_are_named(tmp_path):
-    folder = tmp_path / "filtered"
-    folder.mkdir()
-    for name in ("matrix.mtx", "matrix.mtx.gz"):
-        path = folder / name
-        path.write_text("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 1\n")
-        assert_refused(path, "read_10x_mtx")
-        assert_refused(folder, "read_10x_mtx")
-        path.unlink()

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from mtx_files import random_counts, write_mtx
 
 import cellfeed as cf
 
@@ -120,8 +121,13 @@ def test_other_orders(atlas):
     stored = anndata.read_h5ad(atlas / "atlas" / "one.h5ad")
     stored.X = stored.X.tocsc()
     stored.write_h5ad(atlas / "atlas_csc.h5ad")
+    counts = random_counts(20, 30)
+    write_mtx(atlas / "filtered_feature_bc_matrix", counts)
+    for prefix in ("GSM1_", "GSM2_"):
+        write_mtx(atlas / "GSE12345", counts, prefix=prefix)
     names = run_page("other_orders.md")
-    assert (names["cells"][:].x.toarray() == stored.X.toarray()).all()
+    assert (names["cells"][:].x.toarray() == np.vstack([counts.toarray()] * 2)).all()
+    assert (cf.open("atlas_csc.h5ad")[:].x.toarray() == stored.X.toarray()).all()
     folders = ["atlas_csc.h5ad.cellfeed", *(f"rows/{p.name}" for p in (atlas / "rows").iterdir())]
     assert len(folders) == 2 and all(any((atlas / f).rglob("*.cells")) for f in folders)
     assert (cf.open("shards")[:].x.toarray() == stored.X.toarray()).all()

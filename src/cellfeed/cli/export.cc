@@ -30,18 +30,17 @@ int run_export(Session& session, ExportArguments& arguments) {
     result = convert::export_h5ad(options);
   }
   if (session.json) {
-    const nlohmann::ordered_json json = {{"output", options.output},
-                                         {"n_cells", result.n_cells},
-                                         {"n_genes", result.n_genes},
-                                         {"nnz", result.nnz},
-                                         {"bytes", result.bytes},
-                                         {"seconds", result.seconds},
-                                         {"cells_per_second", result.cells_per_second}};
+    const nlohmann::ordered_json json = {
+        {"output", options.output},         {"n_cells", result.n_cells},
+        {"n_genes", result.n_genes},        {"nnz", result.nnz},
+        {"left_out", result.left_out_text}, {"bytes", result.bytes},
+        {"seconds", result.seconds},        {"cells_per_second", result.cells_per_second}};
     print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
-    print(fmt::format("{} cells x {} genes, {}: {}\n{} ({} cells/s)\n", grouped(result.n_cells),
+    const std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
+    print(fmt::format("{} cells x {} genes, {}: {}\n{}{} ({} cells/s)\n", grouped(result.n_cells),
                       grouped(result.n_genes), format_byte_size(result.bytes), options.output,
-                      duration_text(result.seconds),
+                      left_out, duration_text(result.seconds),
                       grouped(static_cast<std::int64_t>(result.cells_per_second))));
   }
   return 0;
@@ -74,6 +73,7 @@ void add_export(CLI::App& program, Session& session) {
   add_compression_option(verb, options.compression);
   add_layer_option(verb, options.layer);
   add_external_option(verb, options.allow_external);
+  add_tenx_options(verb, options.genome, options.feature_type);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

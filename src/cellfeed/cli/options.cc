@@ -56,9 +56,10 @@ void add_join_option(CLI::App& verb, std::string& join) {
 
 void add_cache_options(CLI::App& verb, CacheArguments& cache) {
   CLI::Option* dir =
-      verb.add_option("--cache-dir", cache.dir,
-                      "Folder for rows of matrices that are stored by columns (CSC) [default: what "
-                      "CELLFEED_CACHE names, else beside each file]")
+      verb.add_option(
+              "--cache-dir", cache.dir,
+              "Folder for rows of matrices that are not stored by rows (CSC, .mtx) [default: "
+              "what CELLFEED_CACHE names, else beside each file]")
           ->type_name("DIR");
   verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
 }
@@ -96,7 +97,7 @@ void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_
                   "Of 10x .h5 files: which genome; needed where a file has a matrix for each")
       ->type_name("NAME");
   verb.add_option("--feature-type", feature_type,
-                  "Of 10x .h5 files: features of one type, or all [default: Gene Expression]")
+                  "Of 10x files: features of one type, or all [default: Gene Expression]")
       ->type_name("TYPE");
 }
 

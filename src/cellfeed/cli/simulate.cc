@@ -21,6 +21,7 @@ std::string json_text(const convert::SimulateResult& r) {
                                        {"nnz", r.nnz},
                                        {"n_real_cells", r.n_real_cells},
                                        {"has_counts", r.has_counts},
+                                       {"left_out", r.left_out_text},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -40,6 +41,7 @@ std::string plain_text(const convert::SimulateOptions& options, const convert::S
     text +=
         "values are not whole numbers: each non-zero was kept with the cell's own p between 0.7 "
         "and 1\n";
+  if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));
 }
@@ -88,6 +90,7 @@ void add_simulate(CLI::App& program, Session& session) {
   verb.add_flag("--overwrite", options->overwrite, "Replace files that are there");
   add_compression_option(verb, options->compression);
   add_layer_option(verb, options->layer);
+  add_tenx_options(verb, options->genome, options->feature_type);
   add_resource_options(verb, options->threads, options->memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, options] {

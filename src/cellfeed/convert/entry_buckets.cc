@@ -51,28 +51,28 @@ decltype(auto) with_entry(std::int64_t n_cols, DType value_dtype, Fn&& fn) {
   return with_value(std::uint32_t{});
 }
 
-// Shows entries as the cells they are in, on average.
+// Shows pieces as the cells they would be, were all alike.
 class CellMeter {
  public:
   CellMeter(const TransposeOptions& options, std::string_view phase,
             const format::EntryStore& store)
       : meter_(options.progress, phase, store.info().n_rows),
         n_rows_(store.info().n_rows),
-        nnz_(store.info().nnz) {}
-  void advance(std::int64_t n_entries) {
+        n_pieces_(store.n_pieces()) {}
+  void advance() {
     const auto before = cells();
-    done_ += n_entries;
+    ++done_;
     meter_.advance(cells() - before);
   }
 
  private:
   std::int64_t cells() const {
     return static_cast<std::int64_t>(static_cast<double>(n_rows_) * static_cast<double>(done_) /
-                                     static_cast<double>(nnz_));
+                                     static_cast<double>(n_pieces_));
   }
   ProgressMeter meter_;
   std::int64_t n_rows_;
-  std::int64_t nnz_;
+  std::int64_t n_pieces_;
   std::int64_t done_ = 0;
 };
 
@@ -124,7 +124,7 @@ void EntryBuckets::count_entries(exec::ThreadPool& pool, const TransposeOptions&
       [&](std::int64_t, Entries&& entries) {
         for (std::int64_t i = 0; i < entries.n; ++i) ++counts_[entries.rows.data()[i]];
         pages.passed(entries.n);
-        meter.advance(entries.n);
+        meter.advance();
       },
       options.stop);
   for (std::size_t row = 0; row < counts_.size(); ++row)
@@ -138,7 +138,7 @@ void EntryBuckets::cut_rows(std::int64_t memory_bytes) {
   const std::int64_t n_rows = store_.info().n_rows;
   const std::int64_t wanted =
       std::clamp(memory_bytes / 16, kMinBucketBytes, kMaxBucketBytes) / entry_bytes_;
-  const std::int64_t most = std::max(wanted, store_.info().nnz / (kMaxBuckets / 2));
+  const std::int64_t most = std::max(wanted, store_.n_entries() / (kMaxBuckets / 2));
   const std::int64_t most_rows = std::min(kMaxRows, std::max<std::int64_t>(1, n_rows));
   bucket_of_.resize(static_cast<std::size_t>(n_rows));
   std::int64_t held = 0;
@@ -205,9 +205,8 @@ void EntryBuckets::scatter_entries(exec::ThreadPool& pool, const TransposeOption
                                                 static_cast<std::size_t>(end - begin)));
           begin = end;
         }
-        const std::int64_t n = begin / entry_bytes_;
-        pages.passed(n);
-        meter.advance(n);
+        pages.passed(begin / entry_bytes_);
+        meter.advance();
       },
       options.stop);
 }

@@ -72,6 +72,8 @@ SourceOptions source_options(const ExportOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
+  source.genome = options.genome;
+  source.feature_type = options.feature_type;
   source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;
@@ -148,6 +150,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   result.n_genes = sources.genes().size();
   result.seconds = meter.seconds();
   result.cells_per_second = meter.rate();
+  result.left_out_text = sources.left_out_text();
   return result;
 }
 

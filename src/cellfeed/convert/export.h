@@ -18,8 +18,9 @@ struct ExportOptions {
   std::vector<std::string> inputs;  // shard directories, files or globs; cells keep this order
   std::string output;               // .h5ad
   std::string layer = "X";
-  std::string allow_external{};  // see OpenOptions
-  std::string join;              // see SourceOptions
+  std::string genome, feature_type;  // of 10x files, as in OpenOptions
+  std::string allow_external{};      // see OpenOptions
+  std::string join;                  // see SourceOptions
   bool make_unique = false;
   // Shards in mean order give their genes back in the source's order; true keeps the order they are
   // stored in.
@@ -41,6 +42,7 @@ struct ExportResult {
   std::int64_t bytes = 0;
   double seconds = 0;
   double cells_per_second = 0;
+  std::string left_out_text;  // what of the files was not read though nobody chose that
 };
 
 // Throws what reading and writing throw, kAlreadyExists, kCancelled; a failed run leaves no file.

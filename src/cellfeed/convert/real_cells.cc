@@ -13,16 +13,6 @@
 namespace cellfeed::convert {
 namespace {
 
-Sources open_real_cells(const std::string& path, const std::string& layer,
-                        std::int64_t memory_budget) {
-  SourceOptions options;
-  options.paths = {path};
-  options.layer = layer;
-  options.make_unique = true;
-  options.cache_bytes = memory_budget / 4;
-  return Sources::open(options);
-}
-
 struct PieceFacts {
   bool has_whole_numbers = true;
   std::int64_t first_negative_row = -1;
@@ -81,9 +71,10 @@ std::int64_t total_nnz(const Sources& sources) {
 
 }  // namespace
 
-RealCells::RealCells(const std::string& path, const std::string& layer, std::int64_t memory_budget,
+RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
                      const std::string& output, exec::ThreadPool& pool, std::stop_token stop)
-    : sources_(open_real_cells(path, layer, memory_budget)) {
+    : sources_(Sources::open(source)) {
+  const std::string& path = source.paths.front();
   if (!sources_.is_by_rows())
     sources_.transpose(pool, {.dir = io::FileTarget(output).directory(),
                               .memory_bytes = memory_budget / 4,

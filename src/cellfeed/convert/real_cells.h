@@ -24,9 +24,9 @@ namespace cellfeed::convert {
 class RealCells {
  public:
   // Reads every value once. output: beside it is room for a temporary file. Throws kInvalidArgument
-  // for NaN, infinite values and negative counts, naming the row.
-  RealCells(const std::string& path, const std::string& layer, std::int64_t memory_budget,
-            const std::string& output, exec::ThreadPool& pool, std::stop_token stop);
+  // for NaN, infinite values and negative counts, naming the row. REQUIRES: one path.
+  RealCells(const SourceOptions& source, std::int64_t memory_budget, const std::string& output,
+            exec::ThreadPool& pool, std::stop_token stop);
 
   std::int64_t n_cells() const { return sources_.n_cells(); }
   const Sources& sources() const { return sources_; }

@@ -65,6 +65,8 @@ CachePlace place_of(const EntryStore& store, std::string dir) {
     dir = std::string(named);
   CachePlace place;
   place.key = key_of(store.info().layer);
+  const std::string type = store.choice().feature_type;
+  if (!type.empty()) place.key.append(1, '+').append(key_of(type));
   if (dir.empty()) {
     place.folder = fmt::format("{}{}", path.string(), kSuffix);
   } else {
@@ -142,6 +144,7 @@ class CachedRows final : public DescribedRows {
       : DescribedRows(std::move(entries)), rows_(std::move(rows)), info_(rows_->info()) {
     info_.path = this->entries().info().path;
     info_.layer = this->entries().info().layer;
+    info_.left_out = this->entries().info().left_out;
   }
   const format::StoreInfo& info() const override { return info_; }
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
@@ -159,14 +162,17 @@ class CachedRows final : public DescribedRows {
   format::StoreInfo info_;
 };
 
-bool is_empty(const EntryStore& store) { return store.info().nnz == 0; }
+bool is_empty(const EntryStore& store) { return store.n_entries() == 0; }
 
 void write_rows(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
                 const ProgressCallback& progress, const std::stop_token& stop) {
   const SourceNote note = note_source(store.files());
   ConvertOptions options;
   options.inputs = {store.info().path};
-  options.layer = store.info().layer;
+  const format::OpenOptions choice = store.choice();
+  options.layer = choice.layer;
+  options.feature_type = choice.feature_type;
+  options.allow_external = choice.allow_external;
   options.output_dir = place.rows();
   options.shard_size = std::max<std::int64_t>(1, store.info().n_rows);
   // Names are the file's own, not those of the shards.
@@ -197,11 +203,12 @@ bool RowCache::has_rows(const EntryStore& store) const {
 
 std::string RowCache::announcement(const EntryStore& store) const {
   const format::StoreInfo& info = store.info();
-  const auto bytes = static_cast<std::int64_t>(kBytesPerEntry * static_cast<double>(info.nnz));
+  const auto bytes =
+      static_cast<std::int64_t>(kBytesPerEntry * static_cast<double>(store.n_entries()));
   return fmt::format(
       "{}: '{}' is stored {}; its {} non-zeros are written once as rows, about {} if they are "
       "counts, to {}",
-      info.path, info.layer, store.storage(), info.nnz, format_byte_size(bytes),
+      info.path, info.layer, store.storage(), store.n_entries(), format_byte_size(bytes),
       directory_of(store));
 }
 

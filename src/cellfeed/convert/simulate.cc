@@ -65,11 +65,21 @@ const SimulateOptions& checked(const SimulateOptions& options) {
   return options;
 }
 
+SourceOptions source_options(const SimulateOptions& options) {
+  SourceOptions source;
+  source.paths = {options.like};
+  source.layer = options.layer;
+  source.genome = options.genome;
+  source.feature_type = options.feature_type;
+  source.make_unique = true;
+  source.cache_bytes = options.memory_budget / 4;
+  return source;
+}
+
 Simulation::Simulation(const SimulateOptions& options)
     : options_(checked(options)),
       pool_(exec::checked_thread_count(options.threads)),
-      real_(options.like, options.layer, options.memory_budget, options.output, pool_,
-            options.stop),
+      real_(source_options(options), options.memory_budget, options.output, pool_, options.stop),
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();
@@ -221,6 +231,7 @@ SimulateResult Simulation::run() {
   result_.has_counts = real_.has_counts();
   result_.seconds = meter_->seconds();
   result_.cells_per_second = meter_->rate();
+  result_.left_out_text = real_.sources().left_out_text();
   return std::move(result_);
 }
 

@@ -23,6 +23,7 @@ inline constexpr const char* kSourceCellColumn = "source_cell";
 struct SimulateOptions {
   std::string like;  // a file or shard directory of real cells
   std::string layer = "X";
+  std::string genome, feature_type;  // of 10x files, as in OpenOptions
   std::int64_t n_cells = 0;
   std::string output;        // "atlas.h5ad"; with several files atlas_0.h5ad, atlas_1.h5ad, ...
   std::int64_t n_files = 1;  // of as equal sizes as can be, in order
@@ -49,6 +50,7 @@ struct SimulateResult {
   std::int64_t bytes = 0;
   double seconds = 0;
   double cells_per_second = 0;
+  std::string left_out_text;  // what of the files was not read though nobody chose that
 };
 
 // Throws kInvalidArgument (options; negative counts, NaN or infinite values in the real cells),

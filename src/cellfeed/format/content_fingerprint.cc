@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cellfeed/hdf5/dataset_bytes.h"
+#include "cellfeed/io/local_file.h"
 
 namespace cellfeed::format {
 namespace {
@@ -110,6 +111,16 @@ void open_other_files(const hdf5::Group& folder, const std::string& name, int de
   }
 }
 
+// Of a file as bytes, whatever they mean.
+std::uint64_t sampled_digest(const io::ByteSource& source) {
+  const auto size = static_cast<std::uint64_t>(source.size());
+  Hash hash(source.map());
+  hash.add(size);
+  hash.add_samples(0, size,
+                   size <= kWholeFileBytes ? kWholeFileBytes / kSampleBytes : kFileSamples);
+  return hash.digest();
+}
+
 // Each file that the groups lead to, as it is sampled itself; in no order, as their names say
 // nothing.
 void add_other_files(const H5File& file, std::span<const std::string> groups, Hash& hash) {
@@ -117,15 +128,7 @@ void add_other_files(const H5File& file, std::span<const std::string> groups, Ha
   const auto hdf5 = hdf5::File::open(file.hdf5().bytes().source(), external);
   for (const std::string& group : groups) open_other_files(hdf5.root(), group, 0);
   std::vector<std::uint64_t> digests;
-  for (const auto& source : external->opened()) {
-    Hash other(source->map());
-    other.add(static_cast<std::uint64_t>(source->size()));
-    other.add_samples(0, static_cast<std::uint64_t>(source->size()),
-                      source->size() <= static_cast<std::int64_t>(kWholeFileBytes)
-                          ? kWholeFileBytes / kSampleBytes
-                          : kFileSamples);
-    digests.push_back(other.digest());
-  }
+  for (const auto& source : external->opened()) digests.push_back(sampled_digest(*source));
   std::sort(digests.begin(), digests.end());
   for (const std::uint64_t digest : digests) hash.add(digest);
 }
@@ -155,13 +158,34 @@ std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> gr
   return hash.digest();
 }
 
+std::uint64_t fingerprint_of(std::span<const std::string> paths) {
+  Hash hash({});
+  for (const std::string& path : paths) {
+    const auto source = io::open_local_file(path, {.map_only = true});
+    hash.add(sampled_digest(*source));
+    if (source->size() <= static_cast<std::int64_t>(kWholeFileBytes)) continue;
+    Hash ends(source->map());
+    ends.add_bytes(0, kEndBytes);
+    ends.add_bytes(static_cast<std::uint64_t>(source->size()) - kEndBytes, kEndBytes);
+    hash.add(ends.digest());
+  }
+  return hash.digest();
+}
+
+std::uint64_t with_choice(std::uint64_t of_content, const std::string& choice) {
+  const std::array<std::uint64_t, 2> parts{of_content, XXH3_64bits(choice.data(), choice.size())};
+  return std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
+}
+
 }  // namespace
 
 std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups,
                                   const std::string& choice) {
-  const std::array<std::uint64_t, 2> parts{fingerprint_of(file, groups),
-                                           XXH3_64bits(choice.data(), choice.size())};
-  return std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
+  return with_choice(fingerprint_of(file, groups), choice);
+}
+
+std::uint64_t content_fingerprint(std::span<const std::string> paths, const std::string& choice) {
+  return with_choice(fingerprint_of(paths), choice);
 }
 
 }  // namespace cellfeed::format

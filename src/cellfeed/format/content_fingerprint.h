@@ -20,4 +20,8 @@ namespace cellfeed::format {
 std::uint64_t content_fingerprint(const H5File& file, std::span<const std::string> groups,
                                   const std::string& choice);
 
+// Of files that are no HDF5, in this order: of each up to 4 MiB every byte, of a larger one its
+// size and samples as above.
+std::uint64_t content_fingerprint(std::span<const std::string> paths, const std::string& choice);
+
 }  // namespace cellfeed::format

@@ -12,6 +12,12 @@ namespace {
 
 }  // namespace
 
+OpenOptions EntryStore::choice() const {
+  OpenOptions options;
+  options.layer = info().layer;
+  return options;
+}
+
 std::unique_ptr<FetchedRows> EntryStore::begin(std::span<const std::int64_t>,
                                                const ReadContext&) const {
   throw_no_rows(*this);

@@ -27,9 +27,13 @@ class EntryStore : public RowStore {
  public:
   // "by columns (CSC)": how the matrix is stored, for messages.
   virtual std::string storage() const = 0;
+  // What of the path was chosen when it was opened: the same again opens the same entries.
+  virtual OpenOptions choice() const;
   // All files that what it holds is read from.
   virtual std::vector<std::string> files() const = 0;
 
+  // Stored ones, of which some may be left out.
+  virtual std::int64_t n_entries() const { return info().nnz; }
   virtual std::int64_t n_pieces() const = 0;
   // Memory that reading one piece takes, entries included.
   virtual std::int64_t piece_bytes() const = 0;

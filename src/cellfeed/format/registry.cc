@@ -18,6 +18,8 @@
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/format/tenx/mtx_files.h"
+#include "cellfeed/format/tenx/mtx_store.h"
 #include "cellfeed/format/tenx/tenx_file.h"
 #include "cellfeed/format/tenx/tenx_store.h"
 
@@ -27,39 +29,53 @@ namespace fs = std::filesystem;
 
 using Stores = std::vector<std::unique_ptr<RowStore>>;
 
-void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
-  for (const auto& [name, value] :
-       {std::pair("genome", &options.genome), std::pair("feature_type", &options.feature_type)})
-    if (!value->empty())
-      throw_error(ErrorKind::kInvalidArgument, path,
-                  "{} is for 10x .h5 files, which this is not: leave it out", name);
+void refuse_genome(const std::string& path, const OpenOptions& options) {
+  if (!options.genome.empty())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "genome is for 10x .h5 files, which this is not: leave it out");
 }
 
-[[noreturn]] void throw_matrix_market(const std::string& path) {
-  throw Error(ErrorKind::kUnsupported,
-              "Matrix Market files (.mtx) are not supported yet; write the data as .h5ad "
-              "(scanpy.read_10x_mtx(folder).write_h5ad(...))",
-              path);
+void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
+  refuse_genome(path, options);
+  if (!options.feature_type.empty())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "feature_type is for 10x files, which this is not: leave it out");
+}
+
+Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
+  if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
+    return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
+                     options);
+  Stores stores;
+  stores.push_back(std::move(store));
+  return stores;
+}
+
+Stores open_matrix_market(const std::string& path, const OpenOptions& options) {
+  refuse_genome(path, options);
+  return with_rows(tenx::open_mtx(path, options), options);
 }
 
 Stores open_directory(const std::string& path, const OpenOptions& options) {
   const fs::path directory(path);
   std::error_code ignored;
-  refuse_tenx_options(path, options);
   // An unfinished conversion too: opening says how to continue it.
   for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
-    if (fs::exists(directory / marker, ignored)) return shard::open_shards(path, options);
+    if (fs::exists(directory / marker, ignored)) {
+      refuse_tenx_options(path, options);
+      return shard::open_shards(path, options);
+    }
   for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
     if (fs::exists(directory / marker, ignored))
       throw Error(ErrorKind::kUnsupported,
                   "zarr stores are not supported yet; write the data as .h5ad with "
                   "anndata (adata.write_h5ad)",
                   path);
-  for (const char* marker : {"matrix.mtx", "matrix.mtx.gz"})
-    if (fs::exists(directory / marker, ignored)) throw_matrix_market(path);
+  if (tenx::is_mtx(path)) return open_matrix_market(path, options);
   throw Error(ErrorKind::kUnsupported,
-              "a directory without shard_metadata.json is not a shard directory; pass one made by "
-              "`cellfeed shard`, or the .h5ad files themselves",
+              "a directory without shard_metadata.json is not a shard directory, and without "
+              "matrix.mtx none of 10x; pass one made by `cellfeed shard`, or the .h5ad files "
+              "themselves",
               path);
 }
 
@@ -87,15 +103,6 @@ bool is_url(const std::string& path) {
               fmt::format("there is no such file or directory{}",
                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)),
               path);
-}
-
-Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
-  if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
-    return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
-                     options);
-  Stores stores;
-  stores.push_back(std::move(store));
-  return stores;
 }
 
 void refuse_parquet(const std::string& path) {
@@ -129,7 +136,7 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   // Looking into a pipe would wait for a writer.
   if (!S_ISREG(status.st_mode))
     throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
-  if (path.ends_with(".mtx") || path.ends_with(".mtx.gz")) throw_matrix_market(path);
+  if (tenx::is_mtx(path)) return open_matrix_market(path, options);
   refuse_parquet(path);
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.

@@ -198,8 +198,9 @@ struct OpenOptions {
   // What is done with a matrix that is not stored by rows. Null: it is refused.
   RowMaker row_maker{};
   // Of 10x .h5 files: the features of one genome (empty: of any; a file with a matrix for each has
-  // to be told which), and those of one type ("all": of any; empty: gene expression, and left_out
-  // says what else there is). Given for files of another format they are an error.
+  // to be told which); of these and of .mtx those of one type ("all": of any; empty: gene
+  // expression, and left_out says what else there is). Given for files of another format they are
+  // an error.
   std::string genome{};
   std::string feature_type{};
 };

@@ -40,6 +40,11 @@ class CscStore final : public EntryStore {
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 
   std::string storage() const override { return "by columns (CSC)"; }
+  OpenOptions choice() const override {
+    OpenOptions options = EntryStore::choice();
+    options.allow_external = file_->allow_external();
+    return options;
+  }
   std::vector<std::string> files() const override { return {info_.path}; }
   std::int64_t n_pieces() const override { return matrix_.n_pieces(); }
   std::int64_t piece_bytes() const override { return matrix_.piece_bytes(); }

@@ -78,17 +78,17 @@ void TenxStore::describe(const std::string& layer) {
   info_.layer = layer;
   info_.bytes_on_disk = file_->size();
   describe_matrix(matrix_, info_);
-  info_.n_cols = features_.n_kept();
-  info_.left_out = features_.left_out();
-  if (!features_.columns().empty()) info_.nnz = -1;
+  info_.n_cols = features_.chosen().n_kept();
+  info_.left_out = features_.chosen().left_out();
+  if (!features_.chosen().columns().empty()) info_.nnz = -1;
 }
 
 std::unique_ptr<FetchedRows> TenxStore::begin(std::span<const std::int64_t> rows,
                                               const ReadContext&) const {
   file_->require_unchanged();
   auto fetched = begin_csr_rows(matrix_, cache_, rows);
-  if (features_.columns().empty()) return fetched;
-  return choose_columns(std::move(fetched), features_.columns());
+  if (features_.chosen().columns().empty()) return fetched;
+  return choose_columns(std::move(fetched), features_.chosen().columns());
 }
 
 std::vector<std::string> TenxStore::obs_names() const {

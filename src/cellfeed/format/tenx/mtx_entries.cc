@@ -1,0 +1,143 @@
+#include "cellfeed/format/tenx/mtx_entries.h"
+
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::format::tenx {
+namespace {
+
+// More digits than any index has, few enough for 64 bits.
+constexpr int kMaxDigits = 18;
+
+// Reads the words of one line.
+class Words {
+ public:
+  Words(const char* begin, const char* end) : at_(begin), end_(end) {}
+
+  // A whole number without a sign.
+  bool read(std::int64_t& number) {
+    skip_blanks();
+    number = 0;
+    const char* begin = at_;
+    for (; at_ < end_ && *at_ >= '0' && *at_ <= '9' && at_ - begin < kMaxDigits; ++at_)
+      number = 10 * number + (*at_ - '0');
+    return at_ > begin && is_between_words();
+  }
+  template <typename Number>
+  bool read_value(Number& number) {
+    skip_blanks();
+    if (end_ - at_ > 1 && *at_ == '+' && at_[1] != '-') ++at_;
+    const auto [stop, error] = std::from_chars(at_, end_, number);
+    at_ = stop;
+    return error == std::errc() && is_between_words();
+  }
+  bool is_at_end() {
+    skip_blanks();
+    return at_ == end_;
+  }
+
+ private:
+  static bool is_space(char c) { return c == ' ' || c == '\t'; }
+  bool is_between_words() const { return at_ == end_ || is_space(*at_); }
+  void skip_blanks() {
+    while (at_ < end_ && is_space(*at_)) ++at_;
+  }
+  const char* at_;
+  const char* end_;
+};
+
+const char* expected_of(MtxField field) {
+  switch (field) {
+    case MtxField::kInteger:
+      return "two indices and an integer of 32 bits";
+    case MtxField::kReal:
+      return "two indices and a number that float64 holds";
+    case MtxField::kPattern:
+      break;
+  }
+  return "two indices";
+}
+
+template <typename Value>
+class Parser {
+ public:
+  Parser(const std::string& path, const MtxHeader& header, const MtxLines& lines,
+         std::span<const std::int32_t> columns)
+      : path_(path), header_(header), lines_(lines), columns_(columns) {}
+
+  void read(EntryParts parts, Entries& entries) {
+    const bool all = parts == EntryParts::kAll;
+    const auto most = static_cast<std::size_t>(lines_.n);
+    entries.rows.reset(most);
+    if (all) entries.columns.reset(most);
+    if (all) entries.values.reset(most * sizeof(Value));
+    std::int64_t kept = 0;
+    const char* begin = lines_.text.data();
+    for (std::int64_t i = 0; i < lines_.n; ++i) {
+      const auto left = lines_.text.size() - static_cast<std::size_t>(begin - lines_.text.data());
+      const auto* end = static_cast<const char*>(std::memchr(begin, '\n', left));
+      std::int64_t feature = 0, cell = 0;
+      const Value value = read_line(i, begin, end, feature, cell);
+      begin = end + 1;
+      const std::int64_t column =
+          columns_.empty() ? feature : columns_[static_cast<std::size_t>(feature)];
+      if (column < 0) continue;
+      entries.rows.data()[kept] = static_cast<std::uint32_t>(cell);
+      if (all) {
+        entries.columns.data()[kept] = static_cast<std::int32_t>(column);
+        std::memcpy(entries.values.data() + kept * std::int64_t{sizeof(Value)}, &value,
+                    sizeof value);
+      }
+      ++kept;
+    }
+    entries.n = kept;
+  }
+
+ private:
+  // Indices from 0.
+  Value read_line(std::int64_t i, const char* begin, const char* end, std::int64_t& feature,
+                  std::int64_t& cell) const {
+    Words words(begin, end);
+    Value value = 1;
+    const bool is_entry = words.read(feature) && words.read(cell) &&
+                          (header_.field == MtxField::kPattern || words.read_value(value)) &&
+                          words.is_at_end();
+    if (!is_entry)
+      throw_error(ErrorKind::kCorruptData, path_, "line {} is not an entry of {}: '{}'",
+                  lines_.number_of(i), expected_of(header_.field),
+                  excerpt({begin, static_cast<std::size_t>(end - begin)}));
+    require_index("feature", i, feature, header_.n_rows);
+    require_index("cell", i, cell, header_.n_cols);
+    --feature;
+    --cell;
+    return value;
+  }
+  void require_index(const char* what, std::int64_t i, std::int64_t index, std::int64_t n) const {
+    if (index >= 1 && index <= n) return;
+    throw_error(ErrorKind::kCorruptData, path_, "index out of range in line {}: {} {} of {}",
+                lines_.number_of(i), what, index, n);
+  }
+
+  const std::string& path_;
+  const MtxHeader& header_;
+  const MtxLines& lines_;
+  const std::span<const std::int32_t> columns_;
+};
+
+}  // namespace
+
+DType value_dtype(MtxField field) { return field == MtxField::kReal ? DType::kF64 : DType::kI32; }
+
+void read_entries(const std::string& path, const MtxHeader& header, const MtxLines& lines,
+                  std::span<const std::int32_t> columns, EntryParts parts, Entries& entries) {
+  if (header.field == MtxField::kReal)
+    Parser<double>(path, header, lines, columns).read(parts, entries);
+  else
+    Parser<std::int32_t>(path, header, lines, columns).read(parts, entries);
+}
+
+}  // namespace cellfeed::format::tenx

@@ -1,0 +1,173 @@
+// MtxStore: entries, barcodes and features of three files.
+#include "cellfeed/format/tenx/mtx_store.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/fork_safe_mutex.h"
+#include "cellfeed/format/column_values.h"
+#include "cellfeed/format/content_fingerprint.h"
+#include "cellfeed/format/tenx/chosen_features.h"
+#include "cellfeed/format/tenx/mtx_entries.h"
+#include "cellfeed/format/tenx/mtx_files.h"
+#include "cellfeed/format/tenx/mtx_lists.h"
+#include "cellfeed/format/tenx/mtx_text.h"
+#include "cellfeed/io/local_file.h"
+
+namespace cellfeed::format::tenx {
+namespace {
+
+using Source = std::shared_ptr<const io::ByteSource>;
+
+Source open_source(const std::string& path) {
+  return io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1});
+}
+
+class MtxStore final : public EntryStore {
+ public:
+  MtxStore(const std::string& path, const OpenOptions& options);
+
+  const StoreInfo& info() const override { return info_; }
+  const matrix::GeneAxis& genes() const override { return genes_; }
+  std::vector<std::string> obs_names() const override { return {}; }
+  matrix::FixedColumn obs_column(const std::string& name) const override;
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
+  std::shared_ptr<arrow::Table> read_var() const override { return var_; }
+  std::uint64_t fingerprint() const override;
+
+  std::string storage() const override { return "as a list of entries (Matrix Market)"; }
+  OpenOptions choice() const override { return choice_; }
+  std::vector<std::string> files() const override {
+    return {files_.matrix, files_.barcodes, files_.features};
+  }
+  std::int64_t n_entries() const override { return text_.header().n_entries; }
+  std::int64_t n_pieces() const override { return text_.n_pieces(); }
+  std::int64_t piece_bytes() const override;
+  void read_piece(std::int64_t piece, EntryParts parts, Entries& entries) const override {
+    read_entries(files_.matrix, text_.header(), text_.lines(piece), features_.columns(), parts,
+                 entries);
+  }
+
+ private:
+  void read_features(const std::string& feature_type);
+  void describe(const std::string& path);
+  std::shared_ptr<arrow::Array> barcodes() const;
+
+  const MtxFiles files_;
+  const MtxText text_;
+  const MtxShape shape_;
+  const Source barcodes_source_;
+  OpenOptions choice_;
+  ChosenFeatures features_;
+  StoreInfo info_;
+  matrix::GeneAxis genes_;
+  std::shared_ptr<arrow::Table> var_;
+  mutable ForkSafeMutex mutex_;                        // guards what follows
+  mutable std::shared_ptr<arrow::Array> barcodes_;     // null until they are asked for
+  mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
+};
+
+MtxStore::MtxStore(const std::string& path, const OpenOptions& options)
+    : files_(find_mtx_files(path)),
+      text_(open_source(files_.matrix)),
+      shape_{text_.header().n_rows, text_.header().n_cols},
+      barcodes_source_(open_source(files_.barcodes)),
+      features_(path, shape_.n_features) {
+  choice_.layer = options.layer;
+  choice_.feature_type = options.feature_type;
+  read_features(options.feature_type);
+  check_barcodes(barcodes_source_, shape_);
+  describe(path);
+}
+
+void MtxStore::read_features(const std::string& feature_type) {
+  FeatureList list = tenx::read_features(open_source(files_.features), shape_, files_.has_types);
+  if (list.types.empty() && shape_.n_features > 0)
+    features_.require_gene_expression(feature_type, "features without a third column");
+  features_.keep_type(list.types, feature_type);
+  genes_.names = features_.kept(std::move(list.names));
+  arrow::FieldVector fields;
+  arrow::ArrayVector columns;
+  const auto add = [&](const char* name, const std::vector<std::string>& texts) {
+    arrow::StringBuilder builder;
+    check_arrow(builder.AppendValues(texts));
+    std::shared_ptr<arrow::Array> array;
+    check_arrow(builder.Finish(&array));
+    fields.push_back(arrow::field(name, arrow::utf8()));
+    columns.push_back(std::move(array));
+  };
+  add("_index", genes_.names);
+  const bool has_ids = !list.ids.empty(), has_types = !list.types.empty();
+  if (has_ids) add("gene_ids", features_.kept(std::move(list.ids)));
+  if (has_types) add("feature_types", features_.kept(std::move(list.types)));
+  var_ = arrow::Table::Make(arrow::schema(std::move(fields)), columns, features_.n_kept());
+}
+
+void MtxStore::describe(const std::string& path) {
+  info_.path = path;
+  info_.format = std::string("mtx");
+  info_.layer = choice_.layer;
+  info_.n_rows = shape_.n_cells;
+  info_.n_cols = features_.n_kept();
+  info_.nnz = features_.columns().empty() || n_entries() == 0 ? n_entries() : -1;
+  info_.value_dtype = value_dtype(text_.header().field);
+  const Source matrix = open_source(files_.matrix);
+  info_.compression = std::string(io::is_gzip(*matrix) ? "gzip" : "none");
+  for (const std::string& file : files()) info_.bytes_on_disk += open_source(file)->size();
+  info_.left_out = features_.left_out();
+}
+
+// Of the longest lines there may be.
+std::int64_t MtxStore::piece_bytes() const {
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(info_.value_dtype));
+  const auto entry_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t) + sizeof(std::int32_t));
+  return std::min(MtxText::kPieceLines, n_entries()) *
+         (MtxText::kMaxEntryBytes + entry_bytes + value_bytes);
+}
+
+std::shared_ptr<arrow::Array> MtxStore::barcodes() const {
+  const std::lock_guard lock(mutex_);
+  if (!barcodes_source_->is_unchanged())
+    throw_error(ErrorKind::kCorruptData, files_.barcodes,
+                "the file was written to since it was opened; open it again once it is whole");
+  if (!barcodes_) barcodes_ = read_barcodes(barcodes_source_, shape_);
+  return barcodes_;
+}
+
+matrix::FixedColumn MtxStore::obs_column(const std::string& name) const {
+  if (name != "_index")
+    throw_error(ErrorKind::kNoSuchKey, info_.path,
+                "no obs column '{}': a Matrix Market folder has barcodes only", name);
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(barcodes()));
+}
+
+std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_t end) const {
+  if (begin < 0 || begin > end || end > info_.n_rows)
+    throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}",
+                begin, end, info_.n_rows);
+  return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}),
+                            {barcodes()->Slice(begin, end - begin)}, end - begin);
+}
+
+// Threads that ask at once find the same number.
+std::uint64_t MtxStore::fingerprint() const {
+  if (const std::uint64_t known = fingerprint_.load()) return known;
+  return fingerprint_ = content_fingerprint(files(), choice_.feature_type);
+}
+
+}  // namespace
+
+std::unique_ptr<EntryStore> open_mtx(const std::string& path, const OpenOptions& options) {
+  if (options.layer != "X")
+    throw_error(ErrorKind::kNoSuchKey, path,
+                "no layer '{}': a Matrix Market file has one matrix, named X", options.layer);
+  return std::make_unique<MtxStore>(path, options);
+}
+
+}  // namespace cellfeed::format::tenx
