@@ -1,11 +1,13 @@
 """`var_key=`: genes named by a column of var; joins by it against anndata's of renamed files."""
 
 import pickle
+import warnings
 
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import REAL_DATA
 from small_atlas import make_anndata
 
 import cellfeed as cf
@@ -121,7 +123,8 @@ def test_one_file_and_one_in_memory(paths):
 def test_repeated_keys_are_repeated_names(tmp_path):
     adata = symbols_file()
     adata.var["gene_ids"] = ["a", "b", "a", *[f"g{i}" for i in range(adata.n_vars - 3)]]
-    with pytest.raises(InvalidArgumentError, match=r"'a' is column 0 and column 2.*make_unique"):
+    text = r"'a' is column 0 and column 2.*make_unique=True, or choose another column by var_key"
+    with pytest.raises(InvalidArgumentError, match=text):
         cf.open(adata, var_key="gene_ids")
     names = list(cf.open(adata, var_key="gene_ids", make_unique=True).var_names)
     assert names == list(anndata.utils.make_index_unique(pd.Index(adata.var["gene_ids"])))
@@ -183,3 +186,17 @@ def test_files_that_contradict_one_another_are_named(tmp_path):
         InvalidArgumentError, match=r"'gene5' has two values.*'a3' in .*a.h5ad.*'b3'"
     ):
         cells.gene_aliases("gene_ids")
+
+
+@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="no real data")
+def test_a_10x_file_of_symbols_joins_the_same_cells_by_ids():
+    ids = REAL_DATA / "anndata/derived_placenta_visium_csr.h5ad"
+    symbols = REAL_DATA / "tenx/placenta_visium/filtered_feature_bc_matrix.h5"
+    n = len(cf.open(ids))
+    for var_key in (["gene_ids", "_index"], ["gene_symbols", "_index"]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cf.errors.LeftOutWarning)
+            cells = cf.open([ids, symbols], var_key=var_key, join="inner", make_unique=True)
+        assert cells.shape == (2 * n, 19465)
+        assert (cells[:n].X != cells[n:].X).nnz == 0 < cells[:n].X.nnz
+        assert cells[[0, n]].batch.gene_mask.all()

@@ -235,6 +235,9 @@ def test_obs_reads_what_is_asked_for(cells, monkeypatch):
         obs["dept"]
     with pytest.raises(TypeError, match="read only"):
         obs["depth"] = 3
+    for ask in (np.asarray, pd.DataFrame):
+        with pytest.raises(TypeError, match=r"obs\.df"):
+            ask(obs)
     with pytest.raises(AttributeError):
         obs.dept  # noqa: B018
     changed = obs["depth"]

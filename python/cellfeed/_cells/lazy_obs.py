@@ -147,7 +147,8 @@ class LazyObs:
         return pa.Table.from_pandas(self.df, preserve_index=False)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.df, dtype=dtype)
+        # pandas.DataFrame(obs) would ask for this too, and have no names.
+        raise InvalidTypeError("obs reads a column at a time: write obs.df for a DataFrame")
 
     def __eq__(self, other: object) -> Any:
         return self.df == other

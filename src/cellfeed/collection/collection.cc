@@ -21,7 +21,8 @@ matrix::GeneAxis rename_genes(const format::RowStore& store, const CollectionOpt
   if (options.make_unique)
     make_unique(axis);
   else
-    require_unique(axis, store.info().path);
+    require_unique(axis, store.info().path,
+                   options.var_keys.empty() ? kRenameGenes : "choose another column by var_key");
   return axis;
 }
 

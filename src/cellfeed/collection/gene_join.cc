@@ -175,7 +175,8 @@ std::string describe_absent(const GeneJoin& joined, std::span<const matrix::Gene
                      matrix::some_names(without));
 }
 
-void require_unique(const matrix::GeneAxis& axis, const std::string& path) {
+void require_unique(const matrix::GeneAxis& axis, const std::string& path,
+                    std::string_view remedy) {
   std::unordered_map<std::string_view, std::size_t> seen;
   seen.reserve(axis.names.size());
   for (std::size_t i = 0; i < axis.names.size(); ++i) {
@@ -183,9 +184,8 @@ void require_unique(const matrix::GeneAxis& axis, const std::string& path) {
     if (!is_new)
       throw_error(
           ErrorKind::kInvalidArgument, path,
-          "gene names repeat: '{}' is column {} and column {}; pass make_unique=True, or rename "
-          "them in the file (adata.var_names_make_unique())",
-          axis.names[i], it->second, i);
+          "gene names repeat: '{}' is column {} and column {}; pass make_unique=True, or {}",
+          axis.names[i], it->second, i, remedy);
   }
 }
 

@@ -14,6 +14,9 @@ namespace cellfeed::collection {
 
 enum class Join { kNone, kInner, kOuter, kFixed };
 
+inline constexpr std::string_view kRenameGenes =
+    "rename them in the file (adata.var_names_make_unique())";
+
 // Of "inner", "outer" and "" (none); kFixed where the axis is fixed by a list of genes, and then
 // the name must be "". Throws kInvalidArgument.
 Join join_from_name(std::string_view name, bool has_fixed_axis = false);
@@ -52,8 +55,10 @@ GeneSelection select_genes(const matrix::GeneAxis& genes,
 std::string describe_absent(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
                             std::span<const std::string> paths);
 
-// Throws kInvalidArgument naming the first repeated gene names of one store.
-void require_unique(const matrix::GeneAxis& axis, const std::string& path);
+// Throws kInvalidArgument naming the first repeated gene names of one store. remedy: what else than
+// numbering them helps.
+void require_unique(const matrix::GeneAxis& axis, const std::string& path,
+                    std::string_view remedy = kRenameGenes);
 // Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does.
 void make_unique(matrix::GeneAxis& axis);
 
