@@ -7,6 +7,7 @@
 #include <atomic>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -50,12 +51,12 @@ class MtxStore final : public EntryStore {
   std::int64_t n_pieces() const override { return text_.n_pieces(); }
   std::int64_t piece_bytes() const override;
   void read_piece(std::int64_t piece, EntryParts parts, Entries& entries) const override {
-    read_entries(files_.matrix, text_.header(), text_.lines(piece), features_.columns(), parts,
+    read_entries(files_.matrix, text_.header(), text_.lines(piece), features_->columns(), parts,
                  entries);
   }
 
  private:
-  void read_features(const std::string& feature_type);
+  void read_features(const std::string& path, const std::string& feature_type);
   void describe(const std::string& path);
   std::shared_ptr<arrow::Array> barcodes() const;
 
@@ -64,7 +65,7 @@ class MtxStore final : public EntryStore {
   const MtxShape shape_;
   const Source barcodes_source_;
   OpenOptions choice_;
-  ChosenFeatures features_;
+  std::optional<ChosenFeatures> features_;  // set once the list is as long as the header says
   StoreInfo info_;
   matrix::GeneAxis genes_;
   std::shared_ptr<arrow::Table> var_;
@@ -77,21 +78,21 @@ MtxStore::MtxStore(const std::string& path, const OpenOptions& options)
     : files_(find_mtx_files(path)),
       text_(open_source(files_.matrix)),
       shape_{text_.header().n_rows, text_.header().n_cols},
-      barcodes_source_(open_source(files_.barcodes)),
-      features_(path, shape_.n_features) {
+      barcodes_source_(open_source(files_.barcodes)) {
   choice_.layer = options.layer;
   choice_.feature_type = options.feature_type;
-  read_features(options.feature_type);
+  read_features(path, options.feature_type);
   check_barcodes(barcodes_source_, shape_);
   describe(path);
 }
 
-void MtxStore::read_features(const std::string& feature_type) {
+void MtxStore::read_features(const std::string& path, const std::string& feature_type) {
   FeatureList list = tenx::read_features(open_source(files_.features), shape_, files_.has_types);
+  features_.emplace(path, shape_.n_features);
   if (list.types.empty() && shape_.n_features > 0)
-    features_.require_gene_expression(feature_type, "features without a third column");
-  features_.keep_type(list.types, feature_type);
-  genes_.names = features_.kept(std::move(list.names));
+    features_->require_gene_expression(feature_type, "features without a third column");
+  features_->keep_type(list.types, feature_type);
+  genes_.names = features_->kept(std::move(list.names));
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
   const auto add = [&](const char* name, const std::vector<std::string>& texts) {
@@ -104,9 +105,9 @@ void MtxStore::read_features(const std::string& feature_type) {
   };
   add("_index", genes_.names);
   const bool has_ids = !list.ids.empty(), has_types = !list.types.empty();
-  if (has_ids) add("gene_ids", features_.kept(std::move(list.ids)));
-  if (has_types) add("feature_types", features_.kept(std::move(list.types)));
-  var_ = arrow::Table::Make(arrow::schema(std::move(fields)), columns, features_.n_kept());
+  if (has_ids) add("gene_ids", features_->kept(std::move(list.ids)));
+  if (has_types) add("feature_types", features_->kept(std::move(list.types)));
+  var_ = arrow::Table::Make(arrow::schema(std::move(fields)), columns, features_->n_kept());
 }
 
 void MtxStore::describe(const std::string& path) {
@@ -114,13 +115,13 @@ void MtxStore::describe(const std::string& path) {
   info_.format = std::string("mtx");
   info_.layer = choice_.layer;
   info_.n_rows = shape_.n_cells;
-  info_.n_cols = features_.n_kept();
-  info_.nnz = features_.columns().empty() || n_entries() == 0 ? n_entries() : -1;
+  info_.n_cols = features_->n_kept();
+  info_.nnz = features_->columns().empty() || n_entries() == 0 ? n_entries() : -1;
   info_.value_dtype = value_dtype(text_.header().field);
   const Source matrix = open_source(files_.matrix);
   info_.compression = std::string(io::is_gzip(*matrix) ? "gzip" : "none");
   for (const std::string& file : files()) info_.bytes_on_disk += open_source(file)->size();
-  info_.left_out = features_.left_out();
+  info_.left_out = features_->left_out();
 }
 
 // Of the longest lines there may be.
