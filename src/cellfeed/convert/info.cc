@@ -8,6 +8,8 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/matrix_uses.h"
 #include "cellfeed/convert/row_cache.h"
 #include "cellfeed/convert/table_union.h"
 #include "cellfeed/format/row_store.h"
@@ -88,6 +90,24 @@ nlohmann::ordered_json column_json(const ColumnDescription& column) {
   return json;
 }
 
+// The matrix that was asked for, else the first that can be read: then refused says why.
+std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& path,
+                                                             format::OpenOptions& open,
+                                                             PathDescription& description) {
+  try {
+    return format::open_stores(path, open);
+  } catch (const Error& error) {
+    const auto& matrices = description.matrices;
+    const auto readable = std::find_if(matrices.begin(), matrices.end(), [](const auto& matrix) {
+      return matrix.use == MatrixUse::kRows || matrix.use == MatrixUse::kCache;
+    });
+    if (readable == matrices.end()) throw;
+    description.refused = error.what();
+    open.layer = readable->stored.name;
+  }
+  return format::open_stores(path, open);
+}
+
 template <typename T>
 nlohmann::json known(T value) {
   return value < 0 ? nlohmann::json(nullptr) : nlohmann::json(value);
@@ -107,7 +127,8 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
     only.push_back(std::move(entries));
     return only;
   };
-  const auto stores = format::open_stores(path, open);
+  description.matrices = describe_matrices(path, options);
+  const auto stores = open_readable(path, open, description);
   description.path = path;
   TableUnion obs("obs"), var("var");
   std::shared_ptr<arrow::Table> sample;
@@ -155,6 +176,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
 std::string description_text(const PathDescription& d) {
   std::string text = fmt::format("path          {}\n", d.path);
   text += fmt::format("format        {} ({})\n", d.format, d.layout);
+  if (!d.refused.empty()) text += fmt::format("refused       {}\n", d.refused);
   text += fmt::format("layer         {}\n", d.layer);
   text += fmt::format("cells         {}\n", d.n_cells);
   text += fmt::format("genes         {}\n", d.n_genes);
@@ -186,6 +208,7 @@ std::string description_text(const PathDescription& d) {
     for (const auto& source : d.sources)
       text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);
   }
+  if (!d.matrices.empty()) text += matrices_text(d.matrices);
   text += fmt::format("obs columns   {}\n", d.obs.size());
   for (const auto& column : d.obs) text += column_text(column);
   text += fmt::format("var columns   {}\n", d.var.size());
@@ -207,6 +230,7 @@ std::string description_json(const PathDescription& d) {
   json["n_cells"] = d.n_cells;
   json["n_genes"] = d.n_genes;
   json["left_out"] = d.left_out;
+  json["refused"] = d.refused;
   json["nnz"] = known(d.nnz);
   json["density"] = known(d.density);
   json["value_dtype"] = d.value_dtype;
@@ -215,6 +239,7 @@ std::string description_json(const PathDescription& d) {
   json["bits_per_nonzero"] = known(d.bits_per_nonzero);
   json["rows_per_chunk"] = d.rows_per_chunk;
   json["not_finite"] = known(d.not_finite);
+  if (!d.matrices.empty()) json["matrices"] = matrices_json(d.matrices);
   json["obs"] = nlohmann::ordered_json::array();
   for (const auto& column : d.obs) json["obs"].push_back(column_json(column));
   json["var"] = nlohmann::ordered_json::array();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/convert/matrix_uses.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 
@@ -32,6 +33,10 @@ struct PathDescription {
   std::int64_t nnz = -1;  // -1: not known without a scan
   std::string value_dtype;
   std::string compression;
+  std::vector<MatrixInFile> matrices;  // of an AnnData in HDF5; empty for others
+  // Why the matrix that was asked for cannot be read; what follows is then of another, which layer
+  // names. Empty where it can be.
+  std::string refused;
   std::string left_out;           // what is not read though nobody chose that
   std::int64_t bytes = 0;         // of all files
   std::int64_t matrix_bytes = 0;  // of the files that hold the matrix: for bits_per_nonzero
@@ -49,7 +54,7 @@ struct PathDescription {
   std::vector<format::shard::SourceEntry> sources;
 };
 
-// Throws what opening throws.
+// Throws what opening throws, unless the file has another matrix that can be read.
 PathDescription describe_path(const std::string& path, const format::OpenOptions& options = {});
 
 // For people, one fact a line.

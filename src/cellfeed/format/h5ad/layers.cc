@@ -90,6 +90,19 @@ std::string find_layer(const H5File& file, const std::string& layer) {
               suggestion(layer, known));
 }
 
+std::vector<std::string> list_matrix_paths(const H5File& file) {
+  std::vector<std::string> paths;
+  for (const std::string& path : {std::string("X"), path_of_raw(file)})
+    if (is_matrix(file, path)) paths.push_back(path);
+  for (const char* folder : {"layers", "obsm"}) {
+    const auto group = file.hdf5().find(folder);
+    if (!group || group->kind() != hdf5::ObjectKind::kGroup) continue;
+    for (const std::string& name : group->group().member_names())
+      paths.push_back(fmt::format("{}/{}", folder, name));
+  }
+  return paths;
+}
+
 std::string layer_name(const std::string& path) { return path == kLegacyRawPath ? kRawPath : path; }
 
 std::string var_path(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cellfeed/format/h5_file.h"
 
@@ -22,6 +23,8 @@ std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const s
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
 // what kind of file this is when there is no matrix at all.
 std::string find_layer(const H5File& file, const std::string& layer);
+// Where X, raw/X, layers and obsm lie, as far as they are there; whatever they are.
+std::vector<std::string> list_matrix_paths(const H5File& file);
 // What users call the matrix at a path, and where its genes are described.
 std::string layer_name(const std::string& path);
 std::string var_path(const std::string& path);
