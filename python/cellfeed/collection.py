@@ -517,7 +517,8 @@ class CellView(BatchOnDemand, CellCollection):
     @cached_property
     def obs(self) -> LazyObs:
         """Obs as pandas has it: see :attr:`CellCollection.obs`."""
-        return LazyObs(self)
+        # Of the view itself it would keep what the view has read until garbage is collected.
+        return LazyObs(CellCollection(self._core, self._origin, self.default_obs, self._names))
 
     @property
     def obs_names(self) -> Any:

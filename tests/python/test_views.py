@@ -1,8 +1,10 @@
 """Views `cells[rows, genes]`: programs written for AnnCollection give the same, read on demand."""
 
 import copy
+import gc
 import multiprocessing
 import pickle
+import weakref
 
 import anndata
 import numpy as np
@@ -244,6 +246,20 @@ def test_obs_reads_what_is_asked_for(cells, monkeypatch):
     changed[:] = 0
     assert not (obs["depth"] == 0).all() and "obs of 17 cells" in repr(obs)
     assert pickle.loads(pickle.dumps(obs))["depth"].equals(obs["depth"])
+
+
+def test_what_a_view_has_read_goes_with_it(cells):
+    gc.disable()
+    try:
+        view = cells[ROWS]
+        obs, gone = view.obs, weakref.ref(view)
+        assert view.X is not None and view.x is not None and view.obs_names.size
+        assert len(view.obs["depth"]) == len(view.obs.df) and view.var.shape[0] == 10
+        del view
+        assert gone() is None
+        assert len(obs["donor"]) == len(ROWS)
+    finally:
+        gc.enable()
 
 
 def test_hooks_of_anndata_take_views(cells, collection):
