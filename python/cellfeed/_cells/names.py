@@ -72,10 +72,13 @@ class Names:
         genes = core.gene_names
         found: dict[str, tuple[str, int]] = {}
         is_known = False
+        last = None
         for file in range(core.n_stores):
             table = pa.table(core.read_var(file))
-            if column not in table.column_names:
+            # Shards of one directory have one table.
+            if column not in table.column_names or (last is not None and table.equals(last)):
                 continue
+            last = table
             is_known = True
             places = core.gene_map(file)
             for gene, value in enumerate(table[column].to_pylist()):
