@@ -125,7 +125,10 @@ format::RowMaker row_maker(const std::string& cache_dir, const nb::object& annou
       const nb::gil_scoped_acquire held;
       announce(cache.announcement(*store));
       run_watched(progress, [&](auto report, auto stop) {
-        cache.make_rows(*store, report, stop);
+        cache.make_rows(*store, report, stop, [&](const std::string& text) {
+          const nb::gil_scoped_acquire for_text;
+          announce(text);
+        });
         return true;
       });
     }

@@ -2,12 +2,15 @@
 
 import random
 import re
+import shutil
+import socket
 import subprocess
 import sys
 import threading
 
 import attack
 import pytest
+from mtx_files import random_counts, write_mtx
 
 import cellfeed as cf
 from cellfeed.data.vocab import GeneVocab
@@ -188,3 +191,23 @@ def test_conversions_in_threads_of_one_process_do_not_disturb_one_another(atlas,
     assert failures == []
     made = [attack.files_of(tmp_path / str(k)) for k in range(4)]
     assert all(files == made[0] for files in made)
+
+
+def test_a_lock_that_a_killed_writer_of_rows_left_is_named(tmp_path):
+    folder = write_mtx(tmp_path / "cells", random_counts(20, 10))
+    words, rows = ["plan", folder, "--cache-dir", tmp_path / "rows"], tmp_path / "rows"
+    no_locks = attack.Fault("flock", 0, "ENOSYS", ".lock")
+    assert attack.run(words, rows, no_locks).code == 0
+    (place,) = rows.iterdir()
+    shutil.rmtree(place / "X")
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    (place / ".X.lock.held").write_text(f"{dead.pid} {socket.gethostname()}\n")
+    refused = attack.run(words, rows, no_locks)
+    assert refused.code == 1
+    for word in (".X.lock.held", f"process {dead.pid}", "remove this file"):
+        assert word in refused.errors
+    (place / ".X.lock.held").write_text("123456789 elsewhere\n")
+    waited = attack.run(words, rows, no_locks)
+    assert "waiting for the rows of 'X'" in waited.errors
+    assert "process 123456789 on elsewhere" in waited.errors

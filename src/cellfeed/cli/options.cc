@@ -71,7 +71,10 @@ format::RowMaker row_maker(const Session& session, const CacheArguments& cache) 
     if (!rows.has_rows(*store)) {
       if (!session.quiet) fmt::print(stderr, "{}\n", rows.announcement(*store));
       ProgressLine line(session.quiet, "cells");
-      rows.make_rows(*store, line.callback(), session.stop.get_token());
+      rows.make_rows(*store, line.callback(), session.stop.get_token(),
+                     [&](const std::string& text) {
+                       if (!session.quiet) fmt::print(stderr, "{}\n", text);
+                     });
     }
     return rows.open_rows(std::move(store), options);
   };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -113,20 +114,55 @@ bool is_fitting(const EntryStore& store, const CachePlace& place) {
               store.info().layer, store.storage(), place.rows(), error.what());
 }
 
+// Waits for the process that holds a lock, as long as it lives as far as that can be told.
+class LockWait {
+ public:
+  LockWait(const CachePlace& place, std::int64_t silence_ms)
+      : held_(place.folder / (place.lock_name() + io::DirectoryLock::kHeldSuffix)),
+        silence_(silence_ms) {}
+
+  // error: why the lock was not had. Throws where its holder was silent for too long.
+  void go_on(const Error& error) {
+    std::error_code absent;
+    const auto life = fs::last_write_time(held_, absent);
+    const auto now = std::chrono::steady_clock::now();
+    if (absent || life != last_life_ || !seen_) {
+      last_life_ = life;
+      seen_ = now;
+    } else if (now - *seen_ > silence_) {
+      throw_error(ErrorKind::kIo, held_.string(),
+                  "waited {} s for a process that shows no sign of life: {}",
+                  silence_.count() / 1000, error.what());
+    }
+    std::this_thread::sleep_for(kLookInterval);
+  }
+
+ private:
+  const fs::path held_;  // there is none where the system frees locks of killed processes
+  const std::chrono::milliseconds silence_;
+  fs::file_time_type last_life_{};
+  std::optional<std::chrono::steady_clock::time_point> seen_;
+};
+
 // Null where the rows were made by the one that was waited for.
 std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const CachePlace& place,
-                                             const std::stop_token& stop) {
-  for (;;) {
+                                             std::int64_t silence_ms, const std::stop_token& stop,
+                                             const std::function<void(const std::string&)>& say) {
+  LockWait wait(place, silence_ms);
+  for (bool is_first = true;; is_first = false) {
     try {
       return std::make_unique<io::DirectoryLock>(io::Directory(place.folder.string()),
                                                  place.lock_name());
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kAlreadyExists) throw;
+      if (is_fitting(store, place)) return nullptr;
+      if (stop.stop_requested())
+        throw Error(ErrorKind::kCancelled, "stopped before the end", store.info().path);
+      if (is_first && say)
+        say(fmt::format("{}: waiting for the rows of '{}', which another process writes: {}",
+                        store.info().path, store.info().layer, error.what()));
+      wait.go_on(error);
     }
-    if (is_fitting(store, place)) return nullptr;
-    if (stop.stop_requested())
-      throw Error(ErrorKind::kCancelled, "stopped before the end", store.info().path);
-    std::this_thread::sleep_for(kLookInterval);
   }
 }
 
@@ -213,16 +249,21 @@ std::string RowCache::announcement(const EntryStore& store) const {
 }
 
 void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progress,
-                         std::stop_token stop) const {
+                         std::stop_token stop,
+                         const std::function<void(const std::string&)>& say) const {
   if (is_empty(store)) return;
   const CachePlace place = place_of(store, options_.dir);
   try {
     io::make_directories(place.folder.string());
-    const auto held = take_lock(store, place, stop);
+    const auto held = take_lock(store, place, options_.silence_ms, stop, say);
     if (!held || is_fitting(store, place)) return;
     remove_rows(place);
     try {
-      write_rows(store, place, options_, progress, stop);
+      const auto alive = [&](const Progress& now) {
+        held->show_life();
+        if (progress) progress(now);
+      };
+      write_rows(store, place, options_, alive, stop);
     } catch (...) {
       remove_rows(place);
       throw;

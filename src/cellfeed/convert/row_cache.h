@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -22,6 +23,9 @@ struct RowCacheOptions {
   std::string dir;
   int threads = 0;  // 0: what the machine allows
   std::int64_t memory_budget = exec::default_memory_budget(1'000'000'000);
+  // Where the file system has no locks: how long another process may show no sign of life while it
+  // writes rows, before waiting for it is given up.
+  std::int64_t silence_ms = 900'000;
 };
 
 class RowCache {
@@ -34,10 +38,13 @@ class RowCache {
   bool has_rows(const format::EntryStore& store) const;
   // What make_rows() will do, for people.
   std::string announcement(const format::EntryStore& store) const;
-  // Does nothing where another process has made them meanwhile. Leaves nothing behind when it
-  // throws: kIo, kNoSpace, kCancelled, and what reading throws.
+  // Does nothing where another process has made them meanwhile; say(text) is told, once, when that
+  // one is waited for. Leaves nothing behind when it throws: kIo (also where a process that was
+  // killed left a lock that nothing frees, naming it), kNoSpace, kCancelled, and what reading
+  // throws.
   void make_rows(const format::EntryStore& store, const ProgressCallback& progress = {},
-                 std::stop_token stop = {}) const;
+                 std::stop_token stop = {},
+                 const std::function<void(const std::string&)>& say = {}) const;
   // REQUIRES: has_rows().
   std::vector<std::unique_ptr<format::RowStore>> open_rows(
       std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) const;

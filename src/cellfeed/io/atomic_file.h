@@ -51,16 +51,21 @@ void write_small_file(const std::string& path, std::string_view text);
 
 // One writer per directory, across processes; the kernel frees it when the holder dies. On file
 // systems without flock(2) a file, "<lock_name>.held", takes its place: it names its holder, and
-// whoever killed that one has to remove it.
+// whoever killed that one has to remove it. Its time of change says when the holder was last alive.
 // Not thread-safe. A forked child does not hold the lock's name, and leaves it alone.
 class DirectoryLock {
  public:
-  // Throws kAlreadyExists naming the process that holds it.
+  // Throws kAlreadyExists naming the process that holds it; kIo where that one has ended, and
+  // without flock nothing frees what it held.
   explicit DirectoryLock(Directory directory, std::string lock_name = ".lock");
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
+  static constexpr const char* kHeldSuffix = ".held";
+
+  // For those who wait where there is no flock; cheap.
+  void show_life() const;
   std::string lock_path() const { return directory_.path_of(held_name_); }
 
  private:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -114,7 +115,7 @@ int take_exclusive_file(const Directory& directory, const std::string& name) {
   const Holder holder = read_holder(holder_fd);
   ::close(holder_fd);
   if (holder.is_dead())
-    throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
+    throw_error(ErrorKind::kIo, directory.path_of(name),
                 "left behind by {}, which has ended, on a file system without locks that would "
                 "say so; remove this file and run again",
                 holder.text());
@@ -132,9 +133,11 @@ DirectoryLock::DirectoryLock(Directory directory, std::string lock_name)
       fork_generation_(exec::fork_generation()) {
   while (fd_ == -1) fd_ = try_lock(directory_, held_name_);
   if (fd_ != kNoLocks) return;
-  held_name_ += ".held";
+  held_name_ += kHeldSuffix;
   fd_ = take_exclusive_file(directory_, held_name_);
 }
+
+void DirectoryLock::show_life() const { ::futimens(fd_, nullptr); }
 
 DirectoryLock::~DirectoryLock() {
   if (fork_generation_ == exec::fork_generation())
