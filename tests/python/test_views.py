@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse
 import torch
 from anndata.experimental import AnnCollection
+from real_files import CSR_FILES, DENSE_FILES, read_anndata
 from small_atlas import make_anndata
 from torch.utils.data import DataLoader
 
@@ -115,6 +116,37 @@ def test_a_view_is_what_anncollection_gives(cells, collection, index):
     if not isinstance(genes, list) or not isinstance(genes[0], str):
         genes = list(np.atleast_1d(cells.var_names[genes]))
     same(cells[index], collection[rows, genes])
+
+
+@pytest.mark.parametrize("name", [*CSR_FILES, *DENSE_FILES])
+def test_a_view_of_a_file_is_what_anndata_has(shared_data, name):
+    adata = read_anndata(shared_data / name)
+    if adata.X is None:
+        return
+    cells = cf.open(shared_data / name)
+    rows = np.random.default_rng(0).permutation(len(cells))[:50]
+    genes = np.random.default_rng(1).permutation(cells.n_vars)[:40]
+    view, expected = cells[rows, genes], adata[rows, genes]
+    made = view.to_adata()
+    for x in (view.X, made.X):
+        np.testing.assert_array_equal(dense(x), dense(expected.X))
+        assert x.dtype == expected.X.dtype and scipy.sparse.issparse(x) == scipy.sparse.issparse(
+            expected.X
+        )
+    assert list(view.obs_names) == list(made.obs_names) == list(expected.obs_names)
+    assert list(view.var_names) == list(made.var_names) == list(expected.var_names)
+    assert made.var.astype(str).equals(expected.var.astype(str))
+    for column in adata.obs:
+        # Of all cells: anndata drops categories that a view does not use.
+        found, series = view.obs[column], adata.obs[column].iloc[rows]
+        assert [None if pd.isna(v) else v for v in found] == [
+            None if pd.isna(v) else v for v in series
+        ]
+        if isinstance(series.dtype, pd.CategoricalDtype):
+            assert list(found.cat.categories) == list(series.cat.categories)
+            assert found.cat.ordered == series.cat.ordered
+        elif series.dtype.kind in "biuf" and isinstance(series.dtype, np.dtype):
+            assert found.dtype == series.dtype
 
 
 def program(collection):
