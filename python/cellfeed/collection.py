@@ -498,7 +498,7 @@ class CellView(BatchOnDemand, CellCollection):
     @cached_property
     def batch(self) -> Batch[csr_matrix]:
         """The cells, read: what ``cells.read(rows)`` gives."""
-        return self._table.read(self.index)
+        return self._table.read(self.index, obs=self.default_obs)
 
     @property
     def index(self) -> np.ndarray:

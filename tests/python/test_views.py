@@ -249,6 +249,14 @@ def test_a_view_answers_as_a_batch(cells):
     np.testing.assert_array_equal(view.batch.gene_mask, batch.gene_mask)
 
 
+def test_a_batch_of_a_view_has_the_columns_of_the_view(cells):
+    view = cells[ROWS]
+    view.default_obs = ["donor"]
+    assert view.keys() == view.batch.keys() == ["X", "donor"]
+    again = pickle.loads(pickle.dumps(view))
+    assert again.batch.keys() == ["X", "donor"] and cells.default_obs == ["cell_type", "depth"]
+
+
 def test_obs_reads_what_is_asked_for(cells, monkeypatch):
     asked = []
     values_of = cf.CellCollection.obs_values
