@@ -288,6 +288,25 @@ void bind_collection(nb::module_& module) {
           },
           "columns"_a)
       .def(
+          "matrix",
+          [](const Collection& self, std::size_t number) {
+            if (number >= self.n_matrices())
+              throw Error(ErrorKind::kOutOfRange,
+                          fmt::format("the collection has {} matrices, and no number {}",
+                                      self.n_matrices(), number));
+            return std::const_pointer_cast<Collection>(self.matrix(number).shared_from_this());
+          },
+          "number"_a, "Number 0 is this collection itself.")
+      .def(
+          "with_matrices",
+          [](const Collection& self,
+             std::vector<std::pair<std::string, std::shared_ptr<Collection>>> named) {
+            std::vector<collection::NamedMatrix> matrices;
+            for (auto& [name, cells] : named) matrices.push_back({std::move(name), cells});
+            return std::const_pointer_cast<Collection>(self.with_matrices(std::move(matrices)));
+          },
+          "matrices"_a, "The same cells, with further matrices, which are read beside this one.")
+      .def(
           "locate",
           [](const Collection& self, const Int64Array& rows) {
             std::vector<std::int64_t> stores;

@@ -1,9 +1,12 @@
 // The loader, its iterators and batches.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <algorithm>
 
 #include "arrays.h"
 #include "bindings.h"
@@ -43,27 +46,42 @@ class PyIterator {
   std::unique_ptr<BatchIterator> iterator_;
 };
 
-// A loaded batch with the arrays that Python has asked for.
-struct PyBatch {
+// One matrix of a batch.
+struct PyBlock {
   std::shared_ptr<LoadedBatch> loaded;
+  std::size_t number = 0;
 
-  const matrix::Batch& batch() const { return loaded->batch(); }
+  const matrix::Block& block() const { return loaded->batch().block(number); }
+  bool is_sparse() const { return std::holds_alternative<matrix::CsrBlock>(block()); }
   const matrix::CsrBlock& csr() const {
-    if (const auto* block = std::get_if<matrix::CsrBlock>(&batch().x)) return *block;
+    if (const auto* csr = std::get_if<matrix::CsrBlock>(&block())) return *csr;
     throw Error(ErrorKind::kInvalidArgument, "this batch is dense: it has no indptr and indices");
   }
 };
 
+// A loaded batch, as the block that is its x.
+struct PyBatch : PyBlock {
+  const matrix::Batch& batch() const { return loaded->batch(); }
+};
+
+loader::Output output_from_name(const std::string& name) {
+  if (name != "csr" && name != "dense")
+    throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", name);
+  return name == "csr" ? loader::Output::kCsr : loader::Output::kDense;
+}
+
+// matrices: output and dtype of each further matrix of the collection; empty: as of the first.
 std::shared_ptr<const LoaderCore> make_core(
     std::shared_ptr<const collection::Collection> cells, const std::string& output,
     const std::string& dtype, const std::string& casting, std::vector<std::string> obs,
     std::vector<std::shared_ptr<transform::Transform>> transforms, std::int64_t memory_budget,
-    int threads, int prefetch, const std::optional<std::string>& torch_library) {
+    int threads, int prefetch, const std::optional<std::string>& torch_library,
+    const std::vector<std::pair<std::string, std::string>>& matrices) {
   loader::LoaderOptions options;
-  if (output != "csr" && output != "dense")
-    throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", output);
-  options.output = output == "csr" ? loader::Output::kCsr : loader::Output::kDense;
+  options.output = output_from_name(output);
   options.dtype = dtype_from_name(dtype);
+  for (const auto& [own_output, own_dtype] : matrices)
+    options.matrices.push_back({output_from_name(own_output), dtype_from_name(own_dtype)});
   options.casting = casting_from_name(casting);
   options.obs = std::move(obs);
   options.transforms.assign(transforms.begin(), transforms.end());
@@ -86,7 +104,7 @@ PyBatch next_batch(PyIterator& self) {
       const ReleasedGil released;
       status = iterator.next(kSignalCheckMs, &loaded);
     }
-    if (status == BatchIterator::Status::kReady) return {std::move(loaded)};
+    if (status == BatchIterator::Status::kReady) return {{std::move(loaded)}};
     if (status == BatchIterator::Status::kEnd) throw nb::stop_iteration();
     if (PyErr_CheckSignals() != 0) {
       iterator.stop();
@@ -125,51 +143,44 @@ nb::dict stats_of(const LoaderCore& core) {
   return stats;
 }
 
-NumpyArray values_array(const PyBatch& self) {
-  if (const auto* csr = std::get_if<matrix::CsrBlock>(&self.batch().x))
-    return untyped_as_array(matrix::value_buffer_dtype(csr->values),
-                            matrix::value_buffer_data(csr->values),
-                            {static_cast<std::size_t>(csr->indptr[csr->n_rows])}, self.loaded);
-  const auto& dense = std::get<matrix::DenseBlock>(self.batch().x);
+NumpyArray values_array(const PyBlock& self) {
+  const matrix::ValueBuffer& values = matrix::block_values(self.block());
+  const DType dtype = matrix::value_buffer_dtype(values);
+  const void* data = matrix::value_buffer_data(values);
+  if (self.is_sparse())
+    return untyped_as_array(
+        dtype, data, {static_cast<std::size_t>(self.csr().indptr[self.csr().n_rows])}, self.loaded);
+  const auto& dense = std::get<matrix::DenseBlock>(self.block());
   return untyped_as_array(
-      matrix::value_buffer_dtype(dense.values), matrix::value_buffer_data(dense.values),
-      {static_cast<std::size_t>(dense.n_rows), static_cast<std::size_t>(dense.n_cols)},
+      dtype, data, {static_cast<std::size_t>(dense.n_rows), static_cast<std::size_t>(dense.n_cols)},
       self.loaded);
 }
 
 // What torch makes a tensor of; whoever gets it owns it. None where the batch is not page-locked,
 // or empty.
-nb::object pinned_tensor(const PyBatch& self, bool wants_indices) {
+nb::object pinned_tensor(const PyBlock& self, bool wants_indices) {
   const loader::PinnedMemory* pinned = self.loaded->pinned();
   const auto make = [&](const auto& buffer) -> nb::object {
     if (pinned == nullptr || buffer.handle() == nullptr) return nb::none();
     return nb::capsule(pinned->make_tensor(buffer.handle(), buffer.size() * sizeof(buffer[0])));
   };
   if (wants_indices) return make(self.csr().indices);
-  const auto* csr = std::get_if<matrix::CsrBlock>(&self.batch().x);
-  return std::visit(
-      make, csr != nullptr ? csr->values : std::get<matrix::DenseBlock>(self.batch().x).values);
+  return std::visit(make, matrix::block_values(self.block()));
 }
 
-void bind_batch(nb::module_& module) {
-  nb::class_<PyBatch>(module, "Batch")
-      .def_prop_ro("is_sparse",
-                   [](const PyBatch& self) {
-                     return std::holds_alternative<matrix::CsrBlock>(self.batch().x);
-                   })
-      .def_prop_ro("n_rows", [](const PyBatch& self) { return self.batch().n_rows(); })
+void bind_block(nb::module_& module) {
+  nb::class_<PyBlock>(module, "Block")
+      .def_prop_ro("is_sparse", &PyBlock::is_sparse)
+      .def_prop_ro("n_rows", [](const PyBlock& self) { return self.loaded->batch().n_rows(); })
       .def_prop_ro("n_cols",
-                   [](const PyBatch& self) {
-                     return std::visit([](const auto& block) { return block.n_cols; },
-                                       self.batch().x);
-                   })
+                   [](const PyBlock& self) { return matrix::block_columns(self.block()); })
       .def_prop_ro("indptr",
-                   [](const PyBatch& self) {
+                   [](const PyBlock& self) {
                      return as_array(self.csr().indptr.data(), {self.csr().indptr.size()},
                                      self.loaded);
                    })
       .def_prop_ro("indices",
-                   [](const PyBatch& self) {
+                   [](const PyBlock& self) {
                      const auto& csr = self.csr();
                      return as_array(csr.indices.data(),
                                      {static_cast<std::size_t>(csr.indptr[csr.n_rows])},
@@ -177,9 +188,23 @@ void bind_batch(nb::module_& module) {
                    })
       .def_prop_ro("values", &values_array)
       .def_prop_ro("is_pinned",
-                   [](const PyBatch& self) { return self.loaded->pinned() != nullptr; })
-      .def("pinned_indices", [](const PyBatch& self) { return pinned_tensor(self, true); })
-      .def("pinned_values", [](const PyBatch& self) { return pinned_tensor(self, false); })
+                   [](const PyBlock& self) { return self.loaded->pinned() != nullptr; })
+      .def("pinned_indices", [](const PyBlock& self) { return pinned_tensor(self, true); })
+      .def("pinned_values", [](const PyBlock& self) { return pinned_tensor(self, false); });
+}
+
+void bind_batch(nb::module_& module) {
+  nb::class_<PyBatch, PyBlock>(module, "Batch")
+      .def(
+          "matrix",
+          [](const PyBatch& self, std::size_t number) {
+            if (number > self.batch().others.size())
+              throw Error(ErrorKind::kOutOfRange,
+                          fmt::format("the batch has {} matrices, and no number {}",
+                                      self.batch().others.size() + 1, number));
+            return PyBlock{self.loaded, number};
+          },
+          "number"_a, "Number 0 is x, the others are those of the collection.")
       .def_prop_ro("rows",
                    [](const PyBatch& self) {
                      return as_array(self.batch().rows.data(), {self.batch().rows.size()},
@@ -202,6 +227,7 @@ void bind_batch(nb::module_& module) {
 }  // namespace
 
 void bind_loader(nb::module_& module) {
+  bind_block(module);
   bind_batch(module);
   nb::class_<PyIterator>(module, "BatchIterator")
       .def(
@@ -212,10 +238,18 @@ void bind_loader(nb::module_& module) {
   nb::class_<LoaderCore>(module, "LoaderCore")
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
                   "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a,
-                  "torch_library"_a = nb::none())
+                  "torch_library"_a = nb::none(),
+                  "matrices"_a = std::vector<std::pair<std::string, std::string>>())
       .def_prop_ro("gene_names",
-                   [](const LoaderCore& self) { return self.pipeline->genes().names; })
-      .def_prop_ro("n_genes", [](const LoaderCore& self) { return self.pipeline->genes().size(); })
+                   [](const LoaderCore& self) { return self.matrices[0].pipeline->genes().names; })
+      .def_prop_ro("n_genes",
+                   [](const LoaderCore& self) { return self.matrices[0].pipeline->genes().size(); })
+      .def(
+          "matrix_genes",
+          [](const LoaderCore& self, std::size_t number) {
+            return self.matrices.at(number).pipeline->genes().names;
+          },
+          "number"_a, "Names of the columns of one matrix of a batch.")
       .def_prop_ro("threads", [](const LoaderCore& self) { return self.options.threads; })
       .def(
           "iterate",
@@ -229,20 +263,23 @@ void bind_loader(nb::module_& module) {
           "read_rows",
           [](const LoaderCore& self, const Int64Array& rows) {
             const ReleasedGil released;
-            return PyBatch{loader::read_rows(self, {rows.data(), rows.size()})};
+            return PyBatch{{loader::read_rows(self, {rows.data(), rows.size()})}};
           },
           "rows"_a)
       .def_prop_ro("values_are_in_question",
                    [](const LoaderCore& self) {
-                     return loader::is_in_question(*self.collection, self.options.dtype,
-                                                   self.options.casting);
+                     return std::ranges::any_of(self.matrices, [&](const auto& matrix) {
+                       return loader::is_in_question(*matrix.cells, matrix.dtype,
+                                                     self.options.casting);
+                     });
                    })
       .def(
           "check_values",
           [](const LoaderCore& self, const Int64Array& rows) {
             const ReleasedGil released;
-            loader::check_first_values(*self.collection, {rows.data(), rows.size()},
-                                       self.options.dtype, self.options.casting);
+            for (const auto& matrix : self.matrices)
+              loader::check_first_values(*matrix.cells, {rows.data(), rows.size()}, matrix.dtype,
+                                         self.options.casting);
           },
           "rows"_a)
       .def("stats", &stats_of);

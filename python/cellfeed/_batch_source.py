@@ -5,23 +5,28 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from . import _core
+from ._cells.matrices import Matrices
 from ._iteration.worker import this_worker
-from .errors import NoSuchKeyError
+from .errors import InvalidArgumentError, NoSuchKeyError
 
 if TYPE_CHECKING:
+    import scipy.sparse
+
     from ._cells.gene_masks import GeneMasks
     from ._cells.names import Names
 
 # What obs columns are, with or without their files.
 Column: TypeAlias = "ColumnInfo | _core.ObsColumn"
 Columns: TypeAlias = "Mapping[str, Column]"
+# One matrix of a batch; a batch is that of its x.
+AnyBlock: TypeAlias = "_core.Block | BlockArrays | BatchArrays"
 
 
 class HasGenes(Protocol):
@@ -31,9 +36,15 @@ class HasGenes(Protocol):
     def gene_names(self) -> list[str]:
         """Names of its columns."""
 
+    def matrix_genes(self, number: int) -> list[str]:
+        """Names of the columns of one of its matrices; number 0 is ``x``."""
+
+
+_NO_MATRICES = Matrices({}, {}, ())
+
 
 class BatchSource:
-    """What the batches of one loader share: obs columns and gene names.
+    """What the batches of one loader share: obs columns, names of matrices and genes.
 
     A batch that comes from a worker process brings the key of its source only, and finds the source
     that its loader
@@ -49,8 +60,10 @@ class BatchSource:
         key: str | None = None,
         names: Names | None = None,
         gene_masks: GeneMasks | None = None,
+        matrices: Matrices = _NO_MATRICES,
     ) -> None:
         self.columns = columns
+        self.matrices = matrices
         self._core = core
         self._names = names
         self._gene_masks = gene_masks
@@ -60,6 +73,10 @@ class BatchSource:
     @cached_property
     def var_names(self) -> np.ndarray:
         return np.array(self._core.gene_names, dtype=object)
+
+    def names_of_columns(self, number: int) -> np.ndarray:
+        """Of one matrix: an object array of ``str``."""
+        return np.array(self._core.matrix_genes(number), dtype=object)
 
     @property
     def names(self) -> Names:
@@ -83,8 +100,11 @@ class BatchSource:
         if self.is_found_again:
             return _find_source, (self.key,)
         columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
-        genes = _GeneNames(self.var_names.tolist())
-        return _restore_source, (columns, genes, self.key, self.gene_masks)
+        genes = [
+            self.names_of_columns(number).tolist() for number in range(len(self.matrices.paths) + 1)
+        ]
+        rest = (self.key, self.gene_masks, self.matrices)
+        return _restore_source, (columns, _GeneNames(genes), *rest)
 
 
 def _find_source(key: str) -> BatchSource:
@@ -97,15 +117,22 @@ def _find_source(key: str) -> BatchSource:
 
 
 def _restore_source(
-    columns: Columns, genes: _GeneNames, key: str, gene_masks: GeneMasks
+    columns: Columns, genes: _GeneNames, key: str, gene_masks: GeneMasks, matrices: Matrices
 ) -> BatchSource:
     alive = BatchSource._alive.get(key)
-    return alive or BatchSource(columns, genes, key, gene_masks=gene_masks)
+    return alive or BatchSource(columns, genes, key, None, gene_masks, matrices)
 
 
 @dataclass(frozen=True)
 class _GeneNames:
-    gene_names: list[str]
+    of_matrices: list[list[str]]
+
+    @property
+    def gene_names(self) -> list[str]:
+        return self.of_matrices[0]
+
+    def matrix_genes(self, number: int) -> list[str]:
+        return self.of_matrices[number]
 
 
 @dataclass(frozen=True)
@@ -126,8 +153,76 @@ class ColumnInfo:
         )
 
 
+def sparse_parts(block: AnyBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values, columns and row starts (int32) of a sparse block."""
+    indptr, indices = block.indptr, block.indices
+    if indptr is None or indices is None:
+        raise InvalidArgumentError("this batch is dense: it has no indptr and indices")
+    return block.values, indices, indptr.astype(np.int32)
+
+
+def as_csr(block: AnyBlock) -> scipy.sparse.csr_matrix:
+    """A sparse matrix that shares the memory of a sparse block."""
+    import scipy.sparse
+
+    shape = (block.n_rows, block.n_cols)
+    matrix = scipy.sparse.csr_matrix(sparse_parts(block), shape=shape, copy=False)
+    matrix.has_canonical_format = True
+    return matrix
+
+
+class _Block:
+    """What blocks have in common, x among them."""
+
+    n_cols: int
+    values: np.ndarray
+    indptr: np.ndarray | None
+    indices: np.ndarray | None
+    is_pinned: ClassVar[bool] = False
+
+    def pinned_values(self) -> None:
+        return None
+
+    def pinned_indices(self) -> None:
+        return None
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.indptr is not None
+
+    def _parts_of(self, rows: np.ndarray) -> dict[str, Any]:
+        """Fields of some rows, copied."""
+        if self.indptr is None or self.indices is None:
+            return {"values": self.values[rows]}
+        sizes = np.diff(self.indptr)[rows]
+        indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=indptr[1:])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes)
+        return {"values": self.values[places], "indptr": indptr, "indices": self.indices[places]}
+
+
 @dataclass(frozen=True)
-class BatchArrays:
+class BlockArrays(_Block):
+    """The arrays of one matrix of a batch as Python owns them."""
+
+    n_rows: int
+    n_cols: int
+    values: np.ndarray
+    indptr: np.ndarray | None = None
+    indices: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, block: _core.Block) -> BlockArrays:
+        indptr, indices = (block.indptr, block.indices) if block.is_sparse else (None, None)
+        return cls(block.n_rows, block.n_cols, block.values, indptr, indices)
+
+    def take(self, rows: np.ndarray) -> BlockArrays:
+        """Some rows, copied."""
+        return replace(self, n_rows=len(rows), **self._parts_of(rows))
+
+
+@dataclass(frozen=True)
+class BatchArrays(_Block):
     """The arrays of a batch as Python owns them: of pickled batches and parts of batches.
 
     Attributes
@@ -144,17 +239,7 @@ class BatchArrays:
     indices: np.ndarray | None = None
     columns: list[np.ndarray] = field(default_factory=list)
     files: np.ndarray | None = None
-    is_pinned: ClassVar[bool] = False
-
-    def pinned_values(self) -> None:
-        return None
-
-    def pinned_indices(self) -> None:
-        return None
-
-    @property
-    def is_sparse(self) -> bool:
-        return self.indptr is not None
+    others: list[BlockArrays] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -163,8 +248,11 @@ class BatchArrays:
     def obs(self, place: int) -> np.ndarray:
         return self.columns[place]
 
+    def matrix(self, number: int) -> BatchArrays | BlockArrays:
+        return self if number == 0 else self.others[number - 1]
+
     @classmethod
-    def of(cls, core: _core.Batch | BatchArrays, n_columns: int) -> BatchArrays:
+    def of(cls, core: _core.Batch | BatchArrays, n_columns: int, n_others: int) -> BatchArrays:
         if isinstance(core, BatchArrays):
             return core
         return cls(
@@ -175,33 +263,17 @@ class BatchArrays:
             core.indptr if core.is_sparse else None,
             core.indices if core.is_sparse else None,
             [core.obs(i) for i in range(n_columns)],
+            others=[BlockArrays.of(core.matrix(i + 1)) for i in range(n_others)],
         )
 
     def take(self, rows: np.ndarray) -> BatchArrays:
         """Some rows, copied."""
-        padding = None if self.is_padding is None else self.is_padding[rows]
-        columns = [column[rows] for column in self.columns]
-        files = None if self.files is None else self.files[rows]
-        if self.indptr is None or self.indices is None:
-            return BatchArrays(
-                self.n_cols,
-                self.values[rows],
-                self.rows[rows],
-                padding,
-                columns=columns,
-                files=files,
-            )
-        sizes = np.diff(self.indptr)[rows]
-        indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=indptr[1:])
-        places = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][rows] - indptr[:-1], sizes)
-        return BatchArrays(
-            self.n_cols,
-            self.values[places],
-            self.rows[rows],
-            padding,
-            indptr,
-            self.indices[places],
-            columns,
-            files,
+        return replace(
+            self,
+            **self._parts_of(rows),
+            rows=self.rows[rows],
+            is_padding=None if self.is_padding is None else self.is_padding[rows],
+            columns=[column[rows] for column in self.columns],
+            files=None if self.files is None else self.files[rows],
+            others=[other.take(rows) for other in self.others],
         )

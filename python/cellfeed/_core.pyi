@@ -86,6 +86,12 @@ class Collection:
 
     def with_genes(self, columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Collection: ...
 
+    def matrix(self, number: int) -> Collection:
+        """Number 0 is this collection itself."""
+
+    def with_matrices(self, matrices: Sequence[tuple[str, Collection]]) -> Collection:
+        """The same cells, with further matrices, which are read beside this one."""
+
     def locate(self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The file of each row, and the row in it."""
 
@@ -202,7 +208,7 @@ class Log1p(Transform):
 class SelectGenes(Transform):
     def __init__(self, genes: Sequence[str]) -> None: ...
 
-class Batch:
+class Block:
     @property
     def is_sparse(self) -> bool: ...
 
@@ -228,6 +234,10 @@ class Batch:
 
     def pinned_values(self) -> object: ...
 
+class Batch(Block):
+    def matrix(self, number: int) -> Block:
+        """Number 0 is x, the others are those of the collection."""
+
     @property
     def rows(self) -> numpy.ndarray: ...
 
@@ -245,13 +255,16 @@ class BatchIterator:
 
 class LoaderCore:
     @staticmethod
-    def make(collection: Collection, output: str, dtype: str, casting: str, obs: Sequence[str], transforms: Sequence[Transform], memory_budget: int, threads: int, prefetch: int, torch_library: str | None = None) -> LoaderCore: ...
+    def make(collection: Collection, output: str, dtype: str, casting: str, obs: Sequence[str], transforms: Sequence[Transform], memory_budget: int, threads: int, prefetch: int, torch_library: str | None = None, matrices: Sequence[tuple[str, str]] = []) -> LoaderCore: ...
 
     @property
     def gene_names(self) -> list[str]: ...
 
     @property
     def n_genes(self) -> int: ...
+
+    def matrix_genes(self, number: int) -> list[str]:
+        """Names of the columns of one matrix of a batch."""
 
     @property
     def threads(self) -> int: ...

@@ -45,6 +45,8 @@ class ReaderOptions:
         One a processor where it is None; more of them take more memory.
     obs
         Those of the collection where it is None.
+    matrix_dtypes
+        Of each further matrix of the collection. Where it is None: that of x, and floats of obsm.
     """
 
     output: Output = "csr"
@@ -55,6 +57,7 @@ class ReaderOptions:
     memory_budget: int | str = "2GB"
     threads: int | None = None
     pin_memory: bool = False
+    matrix_dtypes: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.obs is not None:
@@ -100,10 +103,25 @@ class Reader:
     def _open(self, key: str | None) -> None:
         options = self.options.for_core()
         self.core: _core.LoaderCore = _core.LoaderCore.make(
-            self.cells._core, obs=self.obs, torch_library=self._torch_library, **options
-        )
+            self.cells._core, obs=self.obs, torch_library=self._torch_library,
+            matrices=self._of_matrices(options["output"], options["dtype"]), **options,
+        )  # fmt: skip
         columns = {name: self.cells.obs_column(name) for name in self.obs}
-        self.source = BatchSource(columns, self.core, key, self.cells._names)
+        self.source = BatchSource(
+            columns, self.core, key, self.cells._names, matrices=self.cells._matrices
+        )
+
+    def _of_matrices(self, output: str, dtype: str) -> list[tuple[str, str]]:
+        # Arrays of obsm are no counts: dense, and floats.
+        of_obsm = ("dense", dtype if dtype.startswith("float") else "float32")
+        paths = self.cells._matrices.paths
+        kinds = [of_obsm if path.startswith("obsm/") else (output, dtype) for path in paths]
+        if self.options.matrix_dtypes is not None:
+            kinds = [
+                (own, kind)
+                for (own, _), kind in zip(kinds, self.options.matrix_dtypes, strict=True)
+            ]
+        return kinds
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "key": self.source.key}

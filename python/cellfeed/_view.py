@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ._batch_matrices import BatchMatrices
 from .batch import Batch
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ class BatchOnDemand:
     def x(self) -> scipy.sparse.csr_matrix:
         """float32, CSR: the batch's."""
         return self.batch.x
+
+    @property
+    def layers(self) -> BatchMatrices:
+        """As of the batch: float32."""
+        return self.batch.layers
+
+    @property
+    def obsm(self) -> BatchMatrices:
+        """As of the batch: float32."""
+        return self.batch.obsm
 
     @property
     def data(self) -> np.ndarray:

@@ -11,8 +11,9 @@ import numpy as np
 
 from . import _core
 from ._arguments import as_row_numbers, as_text, suggestion
-from ._batch_source import BatchArrays, BatchSource, Columns
-from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from ._batch_matrices import BatchMatrices
+from ._batch_source import AnyBlock, BatchArrays, BatchSource, Columns, as_csr, sparse_parts
+from .errors import InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
     import anndata
@@ -133,12 +134,6 @@ def _as_numpy(values: Any) -> np.ndarray:
     return array
 
 
-def _of_sparse(array: np.ndarray | None) -> np.ndarray:
-    if array is None:
-        raise InvalidArgumentError("this batch is dense: it has no indptr and indices")
-    return array
-
-
 class Batch(Generic[X]):
     """Expression of some cells, their obs values and where they came from.
 
@@ -152,6 +147,9 @@ class Batch(Generic[X]):
         genes.
     obs
         :class:`BatchObs`: obs columns by name.
+    layers, obsm
+        :class:`BatchMatrices`: further matrices of the same cells, as ``cellfeed.open(layers=[...],
+        obsm=[...])`` asked for.
     index
         Global row numbers (int64), one per cell.
     """
@@ -161,10 +159,14 @@ class Batch(Generic[X]):
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arrays = BatchArrays.of(self._core, len(self._source.columns))
+        arrays = self._arrays()
         if not self._source.is_found_again:
             arrays = replace(arrays, files=self._files)
         return Batch, (arrays, self._source)
+
+    def _arrays(self) -> BatchArrays:
+        source = self._source
+        return BatchArrays.of(self._core, len(source.columns), len(source.matrices.paths))
 
     def keys(self) -> list[str]:
         """``"X"`` and the names of the obs columns: what ``batch[name]`` takes."""
@@ -197,15 +199,19 @@ class Batch(Generic[X]):
                 f"rows of a batch are a slice, a mask or a list, not {rows}; write [{rows}]"
             )
         positions = as_row_numbers(rows, len(self))
-        arrays = BatchArrays.of(self._core, len(self._source.columns))
-        return Batch(arrays.take(positions), self._source)
+        return Batch(self._arrays().take(positions), self._source)
 
     def __len__(self) -> int:
         return self._core.n_rows
 
     def __repr__(self) -> str:
         kind = "CSR" if self._core.is_sparse else "dense"
-        return f"Batch({len(self):,} cells x {self._core.n_cols:,} genes, {kind}, {self.obs!r})"
+        parts = [
+            repr(part) for part in (self.obs, self.layers, self.obsm) if part or part is self.obs
+        ]
+        return (
+            f"Batch({len(self):,} cells x {self._core.n_cols:,} genes, {kind}, {', '.join(parts)})"
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -225,13 +231,34 @@ class Batch(Generic[X]):
 
     def with_padding(self, is_padding: np.ndarray) -> Batch[X]:
         """The same cells with other marks of padding, one bool a cell."""
-        arrays = BatchArrays.of(self._core, len(self._source.columns))
-        return Batch(replace(arrays, is_padding=is_padding), self._source)
+        return Batch(replace(self._arrays(), is_padding=is_padding), self._source)
 
     @cached_property
     def obs(self) -> BatchObs:
         """Obs columns by name."""
         return BatchObs(self._core, self._source.columns)
+
+    @cached_property
+    def layers(self) -> BatchMatrices:
+        """Further matrices by gene, by name: ``batch.layers["spliced"]``."""
+        return BatchMatrices(self._source, self._matrix, of_obsm=False)
+
+    @cached_property
+    def obsm(self) -> BatchMatrices:
+        """Arrays of ``obsm`` by name, (cells, columns): ``batch.obsm["X_pca"]``."""
+        return BatchMatrices(self._source, self._matrix, of_obsm=True)
+
+    def _matrix(self, number: int) -> Any:
+        if number == 0:
+            return self.x
+        if number not in self._others:
+            block: AnyBlock = self._core.matrix(number)
+            self._others[number] = as_csr(block) if block.is_sparse else block.values
+        return self._others[number]
+
+    @cached_property
+    def _others(self) -> dict[int, Any]:
+        return {}
 
     @property
     def var_names(self) -> np.ndarray:
@@ -270,12 +297,12 @@ class Batch(Generic[X]):
     @property
     def indices(self) -> np.ndarray:
         """Columns of the non-zeros, int32 (nnz,), sorted inside each row."""
-        return _of_sparse(self._core.indices)
+        return sparse_parts(self._core)[1]
 
     @cached_property
     def indptr(self) -> np.ndarray:
         """Start of each row in ``indices``, int32 (cells + 1,)."""
-        return _of_sparse(self._core.indptr).astype(np.int32)
+        return sparse_parts(self._core)[2]
 
     @cached_property
     def x(self) -> X:
@@ -289,11 +316,7 @@ class Batch(Generic[X]):
 
         if not self._core.is_sparse:
             return scipy.sparse.csr_matrix(self._core.values)
-        matrix = scipy.sparse.csr_matrix(
-            (self.data, self.indices, self.indptr), shape=self.shape, copy=False
-        )
-        matrix.has_canonical_format = True
-        return matrix
+        return as_csr(self._core)
 
     def to_numpy(self) -> np.ndarray:
         """A dense array, cells x genes; no copy of a dense batch."""
@@ -319,12 +342,25 @@ class Batch(Generic[X]):
     def to_anndata(self) -> anndata.AnnData:
         """An :class:`anndata.AnnData` with ``obs``, ``var``, and the names of both.
 
-        A column of ``var`` is that of the first file that has the gene.
+        A column of ``var`` is that of the first file that has the gene. ``layers`` and ``obsm`` are
+        those of the batch, and ``raw`` is ``layers["raw/X"]`` with the names of its genes.
         """
         import anndata
+        import pandas as pd
 
         obs = self.obs.to_pandas().set_axis(self.obs_names)
-        return anndata.AnnData(X=self.x, obs=obs, var=self._source.names.var().loc[self.var_names])
+        var = self._source.names.var().loc[self.var_names]
+        layers = {name: self.layers[name] for name in self.layers if self._is_layer(name)}
+        adata = anndata.AnnData(X=self.x, obs=obs, var=var, layers=layers, obsm=dict(self.obsm))
+        if "raw/X" in self.layers:
+            genes = pd.DataFrame(index=pd.Index(self.layers.var_names("raw/X"), dtype=object))
+            adata.raw = anndata.AnnData(X=self.layers["raw/X"], obs=obs[[]], var=genes)
+        return adata
+
+    def _is_layer(self, name: str) -> bool:
+        if name == "raw/X" or self._source.matrices.layers[name] == 0:
+            return False
+        return np.array_equal(self.layers.var_names(name), self.var_names)
 
     def to(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False

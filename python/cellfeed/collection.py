@@ -10,11 +10,12 @@ import numpy as np
 
 from . import _core
 from ._arguments import as_bool, as_int, as_row_numbers, as_text
-from ._cells.as_anndata import make_anndata, pieces, read_x
+from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
 from ._cells.closed import Closed
 from ._cells.filtering import rows_where
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
+from ._cells.matrices import Matrices
 from ._cells.names import Names
 from ._cells.origins import GenesChosen, Origin, Selected, Viewed
 from ._cells.runs import Runs
@@ -61,6 +62,7 @@ class CellCollection:
         self._origin = origin
         self.default_obs = default_obs
         self._names = Names(core, names)
+        self._matrices = Matrices.of(origin.options)
 
     def close(self) -> None:
         """Let go of the files. Loaders made before keep them open until they are closed too.
@@ -87,10 +89,11 @@ class CellCollection:
         if isinstance(self._core, Closed):
             return f"{type(self).__name__}, closed"
         files = self._core.n_stores
+        further = {"layers": self._matrices.layers, "obsm": self._matrices.obsm}
         return (
             f"{type(self).__name__}: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
             f"file{'s' if files != 1 else ''}\n    obs: {', '.join(self.obs_keys()) or 'none'}"
-        )
+        ) + "".join(f"\n    {kind}: {', '.join(names)}" for kind, names in further.items() if names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -512,7 +515,17 @@ class CellView(BatchOnDemand, CellCollection):
     @cached_property
     def X(self) -> csr_matrix | np.ndarray:  # noqa: N802 - anndata's name
         """The counts, in the dtype that the files have; dense where all files store them so."""
-        return read_x(self)
+        x, dtype = self._as_stored.x, stored_dtypes(self)[0][0]
+        return x if x.dtype == dtype else x.astype(dtype)
+
+    @cached_property
+    def _as_stored(self) -> Batch[Any]:
+        """All matrices, in dtypes that hold what the files have."""
+        output: Output = "dense" if all(file["is_dense"] for file in self.files) else "csr"
+        first, *others = [read_as for _, read_as in stored_dtypes(self)]
+        kind: Any = first
+        options = ReaderOptions(output=output, dtype=kind, obs=[], matrix_dtypes=others)
+        return Reader(self, options).read(slice(None))
 
     @cached_property
     def obs(self) -> LazyObs:
@@ -533,11 +546,11 @@ class CellView(BatchOnDemand, CellCollection):
         return pd.Index(super().var_names, dtype=object)
 
     def to_adata(self, *, ignore_X: bool = False) -> anndata.AnnData:  # noqa: N803
-        """An AnnData with ``X`` as stored and every column of obs and var.
+        """An AnnData with ``X``, layers and obsm as stored and every column of obs and var.
 
         Parameters
         ----------
         ignore_X
-            Leave X out, so that no counts are read.
+            Leave X, layers and obsm out, so that no counts are read.
         """
         return make_anndata(self, with_x=not as_bool("ignore_X", ignore_X))

@@ -22,11 +22,11 @@ from ._arguments import (
 )
 from ._cells.filtering import rows_where
 from ._mapped.labels import LabelCounts, make_column, merged_categories
-from ._mapped.matrices import Matrix, have_same_genes, open_joined
+from ._mapped.matrices import Matrices, have_same_genes, open_joined
 from ._mapped.rows import RowBatch
 from ._options import JOINS, DType, Join, Path
 from .collection import CellCollection
-from .errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError, UnsupportedError
+from .errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
@@ -43,8 +43,8 @@ class MappedCollection(MapStyle):
 
     ``len(ds)``, ``ds[i]``, and whole batches at once for torch's ``DataLoader``: it takes any
     sampler, shuffles truly at random, and its default collation copies no row. ``ds[i]`` has a
-    dense row under each of ``layers_keys``, an entry under each of ``obs_keys``, and the number of
-    the file under ``"_store_idx"``.
+    dense row under each of ``layers_keys``, one under ``"obsm_KEY"`` for each of ``obsm_keys``, an
+    entry under each of ``obs_keys``, and the number of the file under ``"_store_idx"``.
 
     Picklable: a copy, as in each worker, opens the files again. Thread-safe: yes.
 
@@ -58,7 +58,7 @@ class MappedCollection(MapStyle):
     obs_keys
         obs columns. Cells of a file that lacks one have a missing value.
     obsm_keys
-        Not there yet: an error.
+        Arrays of ``obsm``. All files must have them, of one width.
     obs_filter
         Column -> a value or a list of values: only the cells that have one of them in each column.
         NaN stands for missing values.
@@ -118,13 +118,11 @@ class MappedCollection(MapStyle):
     ) -> None:
         if join is not None and join not in JOINS:
             raise InvalidArgumentError(f"join must be None, {one_of(JOINS)}, not {shown(join)}")
-        if obsm_keys is not None and as_names("obsm_keys", obsm_keys):
-            raise UnsupportedError("obsm_keys: obsm is not read yet; leave it out")
         as_bool("cache_categories", cache_categories)
         self.parallel = as_bool("parallel", parallel)
         self.layers_keys = _each_once("layers_keys", "X" if layers_keys is None else layers_keys)
         self.obs_keys = None if obs_keys is None else _each_once("obs_keys", obs_keys)
-        self.obsm_keys = None
+        self.obsm_keys = None if obsm_keys is None else _each_once("obsm_keys", obsm_keys)
         self.join_vars = join
         self.path_list = _paths(path_list)
         self._join = join
@@ -134,14 +132,7 @@ class MappedCollection(MapStyle):
 
         options = {"make_unique": as_bool("make_unique", make_unique)}
         kind = None if dtype is None else as_dtype("dtype", dtype)
-        self._matrices = {
-            key: Matrix(
-                open_joined(self.path_list, key, None if key == "raw.X" else join, options),
-                kind,
-                threads,
-            )
-            for key in self.layers_keys
-        }
+        self._matrices = self._open_matrices(options, kind, threads)
         self._cells = self._open_table(options)
         self._columns = {
             name: make_column(
@@ -159,15 +150,32 @@ class MappedCollection(MapStyle):
         ends = np.cumsum([file["n_cells"] for file in self._cells.files])
         self._file_begins = np.concatenate([[0], ends]).astype(np.int64)
         self._closed = False
-        for matrix in self._matrices.values():
-            matrix.check_values(self._all_rows())
+        for matrices in self._matrices:
+            matrices.check_values(self._all_rows())
+
+    def _open_matrices(
+        self, options: dict[str, Any], dtype: str | None, threads: int | None
+    ) -> list[Matrices]:
+        """What is joined is read together, and raw by itself."""
+        joined = [key for key in self.layers_keys if key != "raw.X"]
+        groups = [(joined, self._join)] if joined else []
+        if "raw.X" in self.layers_keys:
+            groups.append((["raw.X"], None))
+        found = []
+        obsm = self.obsm_keys or []
+        for keys, join in groups:
+            parts = open_joined(self.path_list, keys, obsm, join, options)
+            found.append(Matrices(parts, keys, obsm, dtype, threads))
+            obsm = []
+        return found
 
     def _open_table(self, options: dict[str, Any]) -> CellCollection:
         """All files as one collection, for obs and genes."""
-        for key, matrix in self._matrices.items():
-            if key != "raw.X" and len(matrix.parts) == 1:
-                return matrix.parts[0]
-        return open_joined(self.path_list, self.layers_keys[0], self._join or "outer", options)[0]
+        first = self._matrices[0]
+        if self.layers_keys != ["raw.X"] and len(first.parts) == 1:
+            return first.parts[0]
+        keys = self.layers_keys[:1]
+        return open_joined(self.path_list, keys, [], self._join or "outer", options)[0]
 
     def _encoded(self, encode_labels: bool | Sequence[str]) -> list[str]:
         keys = self.obs_keys or []
@@ -205,8 +213,11 @@ class MappedCollection(MapStyle):
             return []
         rows = rows if self._rows is None else np.asarray(self._rows[rows])
         columns: dict[str, Any] = {"_store_idx": self._file_of(rows)}
-        for key, matrix in self._matrices.items():
-            columns[key] = matrix.read(rows)
+        read: dict[str, Any] = {}
+        for matrices in self._matrices:
+            read.update(matrices.read(rows))
+        obsm = [f"obsm_{key}" for key in self.obsm_keys or []]
+        columns.update({name: read[name] for name in [*self.layers_keys, *obsm]})
         for name, column in self._columns.items():
             columns[name] = column.of_rows(self._cells.obs_values(name, rows))
         return [*RowBatch(len(rows), columns).rows()]
@@ -383,8 +394,8 @@ class MappedCollection(MapStyle):
 
     def close(self) -> None:
         """Let go of the files; using the collection afterwards is an error."""
-        for matrix in self._matrices.values():
-            matrix.close()
+        for matrices in self._matrices:
+            matrices.close()
         self._cells.close()
         self._closed = True
 

@@ -22,6 +22,7 @@ from ._arguments import (
     parse_bytes,
 )
 from ._cells.genes import gene_list, report_left_out, report_missing_genes
+from ._cells.matrices import Matrices
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
 from ._progress import as_progress_callback
 from .collection import CellCollection
@@ -46,6 +47,8 @@ def open(
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
     layer: str = "X",
+    layers: Sequence[str] | str | None = None,
+    obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,
     cache: int | str = "256MiB",
     access: Access = "auto",
@@ -93,7 +96,15 @@ def open(
         The label that means "not known", of all label columns or column -> label: it is no
         category, and its cells have code -1, as those without a label.
     layer
-        ``"X"``, ``"raw/X"``, or the name of a layer.
+        What ``batch.x`` is of: ``"X"``, ``"raw/X"``, or the name of a layer.
+    layers
+        Further matrices that come with every batch, as ``batch.layers[name]``: ``"X"``, ``"raw/X"``
+        or names of layers, also as ``"layers/NAME"``. All files must have them. They are read with
+        ``batch.x``, and joined as it is; ``"raw/X"`` keeps its own genes. Transforms change
+        ``batch.x`` alone, but ``SelectGenes`` chooses the columns of all matrices with its genes.
+    obsm
+        Arrays of ``obsm`` that come with every batch, as ``batch.obsm[name]``, dense and of floats
+        whatever ``output`` and ``dtype``. All files must have them, of one width.
     make_unique
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
     cache
@@ -134,6 +145,10 @@ def open(
         All derive from :class:`~cellfeed.errors.CellfeedError` and name the file at fault.
     """
     layer = as_text("layer", layer)
+    layers = None if layers is None else as_names("layers", layers)
+    obsm = None if obsm is None else as_names("obsm", obsm)
+    chosen = {"layer": layer, "layers": layers, "obsm": obsm}
+    Matrices.of(chosen)  # says what is wrong with the names
     make_unique = as_bool("make_unique", make_unique)
     access = as_choice("access", access, ACCESS)
     verify = as_choice("verify", verify, VERIFY)
@@ -154,11 +169,11 @@ def open(
                     raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
             return _open_anndata(
                 given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique,
-                var_key,
+                var_key, layers, obsm,
             )  # fmt: skip
         from ._cells.anndata_arrays import path_of_backed
 
-        given = path_of_backed(given)
+        given = path_of_backed(given, Matrices.of(chosen).paths)
     names = as_paths("paths", given)
     join = None if join is None else as_choice("join", join, JOINS)
     axis = _gene_axis(genes, missing_genes)
@@ -170,7 +185,7 @@ def open(
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
         "var_key": _var_keys(var_key),
-        "categories": categories, "unknown_label": unknown_label, "layer": layer,
+        "categories": categories, "unknown_label": unknown_label, **chosen,
         "make_unique": make_unique, "cache": cache, "access": access,
         "verify": verify, "allow_external": allow_external or None,
         "cache_dir": folder or ("auto" if folder == "" else None), **tenx,
@@ -190,14 +205,23 @@ def _cache_folder(cache_dir: Path | None) -> str | None:
 
 
 def _open_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
-    core = _core.Collection.open(
-        paths, options["join"] or "", options["genes"], options["make_unique"], options["layer"],
-        parse_bytes(options["cache"], "cache", 0), options["access"], options["verify"],
-        options["allow_external"] or "", _cache_folder(options["cache_dir"]), _log.warning,
-        as_progress_callback(None, "cells"), _tenx_text(options, "genome"),
-        _tenx_text(options, "feature_type"), options["var_key"],
-    )  # fmt: skip
+    core = _open_matrix(paths, options, options["layer"])
+    further = Matrices.of(options).paths
+    core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
     return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+
+
+def _open_matrix(paths: list[str], options: Mapping[str, Any], layer: str) -> _core.Collection:
+    # Columns of obsm are no genes.
+    of_obsm = layer.startswith("obsm/")
+    return _core.Collection.open(
+        paths, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
+        options["make_unique"], layer, parse_bytes(options["cache"], "cache", 0),
+        options["access"], options["verify"], options["allow_external"] or "",
+        _cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
+        _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
+        [] if of_obsm else options["var_key"],
+    )  # fmt: skip
 
 
 def _tenx_text(options: Mapping[str, Any], name: str) -> str:
@@ -222,6 +246,8 @@ def from_anndata(
     unknown_label: Any = None,
     layer: str = "X",
     make_unique: bool = False,
+    layers: Sequence[str] | str | None = None,
+    obsm: Sequence[str] | str | None = None,
 ) -> CellCollection:
     """Open an :class:`anndata.AnnData` in memory; the collection holds a copy of its values.
 
@@ -229,12 +255,13 @@ def from_anndata(
     ----------
     adata
         Sparse or dense. Zeros of a dense matrix are left out.
-    genes, missing_genes, var_key, obs, categories, unknown_label, layer, make_unique
+    genes, missing_genes, var_key, obs, categories, unknown_label, layer, make_unique, layers, obsm
         As for :func:`open`.
     """
     return _open_anndata(
-        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique, var_key
-    )
+        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique, var_key,
+        layers, obsm,
+    )  # fmt: skip
 
 
 def _open_anndata(
@@ -247,22 +274,33 @@ def _open_anndata(
     layer: str,
     make_unique: bool,
     var_key: Sequence[str] | str | None,
+    layers: Sequence[str] | str | None,
+    obsm: Sequence[str] | str | None,
 ) -> CellCollection:
     from ._cells.anndata_arrays import arrow_table, csr_arrays
 
     keys = _var_keys(var_key)
     axis = _gene_axis(genes, missing_genes)
-    indptr, indices, values, gene_table = csr_arrays(adata, layer)
     obs_table = arrow_table(adata.obs)
-    core = _core.Collection.from_memory(
-        indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
-        gene_table, "AnnData in memory", make_unique, axis, keys,
-    )  # fmt: skip
+
+    def copy(matrix: str) -> _core.Collection:
+        of_obsm = matrix.startswith("obsm/")
+        indptr, indices, values, gene_table = csr_arrays(adata, matrix)
+        return _core.Collection.from_memory(
+            indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
+            gene_table, "AnnData in memory", make_unique,
+            None if of_obsm else axis, [] if of_obsm else keys,
+        )  # fmt: skip
+
+    core = copy(layer)
+    further = Matrices.of({"layer": layer, "layers": layers, "obsm": obsm}).paths
+    core = core.with_matrices([(path, copy(path)) for path in further])
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
     options = {
         "genes": axis, "missing_genes": _said(missing_genes), "categories": categories,
         "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique, "var_key": keys,
+        "layers": layers, "obsm": obsm,
     }  # fmt: skip
     return _with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
 

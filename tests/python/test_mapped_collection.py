@@ -17,7 +17,6 @@ from cellfeed.errors import (
     InvalidTypeError,
     NoSuchKeyError,
     OutOfRangeError,
-    UnsupportedError,
 )
 
 GENES = [["b", "a", "c", "e"], ["c", "a", "d"], ["a", "z", "c", "b"]]
@@ -41,6 +40,8 @@ def make_adata(number: int, genes: list[str], dtype=np.float32) -> anndata.AnnDa
         del obs["good"]
     adata = anndata.AnnData(x, obs=obs, var=pd.DataFrame(index=genes))
     adata.layers["twice"] = x * 2
+    adata.obsm["X_pca"] = random.normal(size=(n, 3)).astype(np.float32)
+    adata.obsm["wide"] = np.zeros((n, len(genes)))
     adata.raw = anndata.AnnData(
         scipy.sparse.hstack([x, x], format="csr"),
         obs=obs[[]],
@@ -118,6 +119,23 @@ def test_without_a_join_rows_have_their_files_genes(adatas, paths):
     joined = cf.MappedCollection(paths, layers_keys=["X", "raw.X"])
     assert [len(joined[i]["raw.X"]) for i in (0, 5, 11)] == [8, 6, 8]
     assert all(len(joined[i]["X"]) == 2 for i in (0, 5, 11))
+
+
+@pytest.mark.parametrize("join", ["inner", "outer", None])
+def test_several_matrices_come_together(adatas, paths, join):
+    keys = ["twice", "raw.X", "X"]
+    ours = cf.MappedCollection(paths, keys, obsm_keys=["X_pca"], join=join, obs_filter={"depth": 1})
+    single = [cf.MappedCollection(paths, key, join=join, obs_filter={"depth": 1}) for key in keys]
+    pca = np.vstack([adata.obsm["X_pca"] for adata in adatas])
+    pca = pca[np.concatenate([adata.obs["depth"] == 1 for adata in adatas])]
+    rows = ours.__getitems__(np.arange(len(ours))[::-1])
+    for row, i in zip(rows, range(len(ours) - 1, -1, -1), strict=True):
+        assert list(row) == ["_store_idx", *keys, "obsm_X_pca"]
+        for key, one in zip(keys, single, strict=True):
+            np.testing.assert_array_equal(row[key], one[i][key])
+            assert row[key].dtype == one[i][key].dtype
+        np.testing.assert_array_equal(row["obsm_X_pca"], pca[i])
+        assert row["obsm_X_pca"].dtype == np.float32
 
 
 def test_dtype_is_the_stored_one_or_the_one_asked_for(paths, equal_paths):
@@ -347,7 +365,11 @@ WRONG = [
     (dict(obs_keys=["knid"]), NoSuchKeyError, "kind"),
     (dict(layers_keys=["twise"]), NoSuchKeyError, "twice"),
     (dict(layers_keys=["X", "X"]), InvalidArgumentError, "twice"),
-    (dict(obsm_keys="X_pca"), UnsupportedError, "obsm"),
+    (dict(obsm_keys="X_pcb"), NoSuchKeyError, "X_pca"),
+    (dict(obsm_keys=["X_pca", "X_pca"]), InvalidArgumentError, "twice"),
+    (dict(obsm_keys="wide"), InvalidArgumentError, "1.h5ad.*3 columns, and 4"),
+    (dict(obsm_keys="wide", join=None), InvalidArgumentError, "1.h5ad.*3 columns, and 4"),
+    (dict(obsm_keys="wide", layers_keys="raw.X"), InvalidArgumentError, "3 columns, and 4"),
     (dict(obs_filter={"kind": "nothing"}), InvalidArgumentError, "nothing"),
     (dict(obs_filter={"knid": "T"}), NoSuchKeyError, "kind"),
     (dict(obs_filter={"depth": "T"}), InvalidTypeError, "depth"),
@@ -408,6 +430,8 @@ SAME = [
     dict(layers_keys=["X", "twice", "raw.X"], join="outer"),
     dict(obs_keys=["kind", "depth", "score"], encode_labels=False),
     dict(obs_keys=["depth", "score"], encode_labels=["depth"]),
+    dict(obsm_keys=["X_pca"], layers_keys="twice", obs_keys="depth", encode_labels=False),
+    dict(obsm_keys="X_pca", join=None, layers_keys=["raw.X", "X"], dtype="float64"),
     dict(obs_keys=["depth"], obs_filter={"kind": "T"}, dtype="float64"),
     dict(obs_keys=["depth"], obs_filter={"kind": ("T", "B"), "depth": [0, 1]}),
     dict(obs_keys="kind", unknown_label="?", obs_filter={"kind": ["T", "B", "?"]}),

@@ -21,7 +21,10 @@ def write_atlas_file(path: pathlib.Path, n_cells: int, seed: int) -> None:
         index=[f"{path.stem}-{row}" for row in range(n_cells)],
     )
     var = pd.DataFrame(index=[f"gene{column}" for column in range(40)])
-    anndata.AnnData(scipy.sparse.csr_matrix(counts), obs=obs, var=var).write_h5ad(path)
+    adata = anndata.AnnData(scipy.sparse.csr_matrix(counts), obs=obs, var=var)
+    adata.layers["spliced"] = scipy.sparse.csr_matrix(counts // 2)
+    adata.obsm["X_pca"] = random.normal(size=(n_cells, 10)).astype(np.float32)
+    adata.write_h5ad(path)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def csr_arrays(
     adata
         In memory.
     layer
-        ``"X"``, ``"raw/X"`` or ``"raw"``, or the name of a layer, also as ``"layers/NAME"``.
+        ``"X"``, ``"raw/X"`` or ``"raw"``, the name of a layer, also as ``"layers/NAME"``, or
+        ``"obsm/NAME"``, whose columns are numbered.
     """
     matrix, var = _matrix(adata, layer)
     if matrix is None:
@@ -75,13 +77,16 @@ def content_of(table: pa.Table) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def path_of_backed(adata: anndata.AnnData) -> str:
+def path_of_backed(adata: anndata.AnnData, matrices: Sequence[str] = ()) -> str:
     """The file of an AnnData in backed mode that is that file's content still.
 
     Parameters
     ----------
     adata
         In backed mode.
+    matrices
+        Further ones that are to be read, such as ``"layers/spliced"``: anndata holds them in
+        memory.
 
     Raises
     ------
@@ -106,9 +111,29 @@ def path_of_backed(adata: anndata.AnnData) -> str:
                     f"{name} of this backed AnnData is not that of its file {adata.filename}"
                     f"{remedy}"
                 )
+        for path in matrices:
+            if not path.startswith(("obsm/", "layers/")):
+                continue
+            now, then = _matrix(adata, path)[0], _matrix(stored, path)[0]
+            if type(now) is not type(then) or not _are_equal(now, then):
+                raise InvalidArgumentError(
+                    f"{path} of this backed AnnData is not that of its file {adata.filename}"
+                    f"{remedy}"
+                )
     finally:
         stored.file.close()
     return str(adata.filename)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if one.shape != other.shape:
+        return False
+    if scipy.sparse.issparse(one):
+        one, other = one.tocoo(), other.tocoo()
+        return all(
+            np.array_equal(getattr(one, part), getattr(other, part)) for part in ("row", "col")
+        ) and np.array_equal(one.data, other.data, equal_nan=True)
+    return np.array_equal(one, other, equal_nan=True)
 
 
 def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:
@@ -118,10 +143,30 @@ def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:
         if adata.raw is None:
             raise NoSuchKeyError(f"this AnnData has no {layer}")
         return adata.raw.X, adata.raw.var
+    if layer.startswith("obsm/"):
+        return _obsm(adata, layer)
     name = layer.removeprefix("layers/")
     if name not in adata.layers:
         raise NoSuchKeyError(f"no layer {name!r}{suggestion(name, adata.layers)}")
     return adata.layers[name], adata.var
+
+
+def _obsm(adata: anndata.AnnData, path: str) -> tuple[Any, pd.DataFrame]:
+    import pandas as pd
+
+    name = path.removeprefix("obsm/")
+    if name not in adata.obsm:
+        raise NoSuchKeyError(f"no obsm {name!r}{suggestion(name, adata.obsm)}")
+    matrix = adata.obsm[name]
+    if not isinstance(matrix, np.ndarray) and not scipy.sparse.issparse(matrix):
+        raise UnsupportedError(
+            f"{path} is a {type(matrix).__name__}; of obsm, arrays and sparse matrices can be read"
+        )
+    if matrix.ndim != 2:
+        raise UnsupportedError(
+            f"{path} has {matrix.ndim} dimensions; of obsm, arrays of 2 dimensions can be read"
+        )
+    return matrix, pd.DataFrame(index=[str(column) for column in range(matrix.shape[1])])
 
 
 def arrow_table(frame: pd.DataFrame) -> pa.Table:

@@ -14,28 +14,37 @@ if TYPE_CHECKING:
     import anndata
 
 
-def read_x(cells: Any) -> Any:
-    """The counts in the dtype of the files; dense where all of them store it dense.
+def stored_dtypes(cells: Any) -> list[tuple[str, str]]:
+    """Of each matrix of a collection, x first: the dtype of its files, and the one to read it as.
 
     Parameters
     ----------
     cells
         A collection.
     """
-    files = cells.files
-    dtype, read_as = common_dtype(file["dtype"] for file in files)
-    output = "dense" if all(file["is_dense"] for file in files) else "csr"
-    x = cells.read(slice(None), obs=[], output=output, dtype=read_as).x
-    return x if x.dtype == dtype else x.astype(dtype)
+    matrices = [cells._core.matrix(m) for m in range(len(cells._matrices.paths) + 1)]
+    return [
+        common_dtype(matrix.store_info(store)["dtype"] for store in range(matrix.n_stores))
+        for matrix in matrices
+    ]
 
 
 def make_anndata(view: Any, *, with_x: bool) -> anndata.AnnData:
-    """An AnnData of a view, with every obs and var column."""
+    """An AnnData of a view, with every obs and var column, and all matrices as stored."""
     import anndata
 
     x = view.X if with_x else None
     shape = None if with_x else view.shape
-    return anndata.AnnData(X=x, obs=view.obs.df, var=view.var.copy(), shape=shape)
+    adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var.copy(), shape=shape)
+    if with_x and view._matrices.paths:
+        dtypes, matrices = stored_dtypes(view), view._matrices
+        read = view._as_stored.to_anndata()
+        for name, matrix in read.layers.items():
+            adata.layers[name] = matrix.astype(dtypes[matrices.layers[name]][0], copy=False)
+        for name, matrix in read.obsm.items():
+            adata.obsm[name] = matrix.astype(dtypes[matrices.obsm[name]][0], copy=False)
+        adata.raw = None if read.raw is None else read.raw.to_adata()
+    return adata
 
 
 def pieces(

@@ -1,4 +1,4 @@
-"""One matrix of every file, read row by row at one width or at each file's own."""
+"""Matrices of every file, read row by row at one width or at each file's own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from .._options import DTYPES, Path
 from .._reader import Reader, ReaderOptions
+from ..batch import Batch
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..opening import open as open_cells
@@ -22,13 +23,28 @@ def layer_name(key: str) -> str:
     return "raw/X" if key == "raw.X" else key
 
 
-class Matrix:
-    """Rows of one matrix. Picklable: a copy opens the files again. Thread-safe: yes."""
+class Matrices:
+    """Rows of some matrices, read together. Picklable: a copy opens the files again.
 
-    def __init__(self, parts: list[CellCollection], dtype: str | None, threads: int | None) -> None:
+    Thread-safe: yes.
+    """
+
+    def __init__(
+        self,
+        parts: list[CellCollection],
+        keys: list[str],
+        obsm: list[str],
+        dtype: str | None,
+        threads: int | None,
+    ) -> None:
         self.parts = parts
-        kind: Any = dtype or _stored_dtype(parts)
-        options = ReaderOptions(output="dense", dtype=kind, obs=[], threads=threads)
+        self._keys = keys
+        self._obsm = obsm
+        numbers = range(len(parts[0]._matrices.paths) + 1)
+        kinds: list[Any] = [dtype or _stored_dtype(parts, number) for number in numbers]
+        options = ReaderOptions(
+            output="dense", dtype=kinds[0], obs=[], threads=threads, matrix_dtypes=kinds[1:]
+        )
         self._readers = [Reader(part, options) for part in parts if len(part) > 0]
         ends = np.cumsum([len(part) for part in parts if len(part) > 0])
         self._begins = np.concatenate([[0], ends]).astype(np.int64)
@@ -40,19 +56,28 @@ class Matrix:
             if mine.size:
                 reader.check_values(_spread(mine))
 
-    def read(self, rows: np.ndarray) -> np.ndarray | list[np.ndarray]:
-        """Rows x genes, or rows of their own widths."""
+    def read(self, rows: np.ndarray) -> dict[str, np.ndarray | list[np.ndarray]]:
+        """By the column of a row: rows x genes, or a list of rows of their own widths."""
         if len(self._readers) == 1:
-            x: np.ndarray = self._readers[0].read(rows).x
-            return x
-        found: list[Any] = [None] * len(rows)
+            return {**self._columns_of(self._readers[0].read(rows))}
+        found: dict[str, Any] = {}
         part_of = self._part_of(rows)
         for part in np.unique(part_of).tolist():
             places = np.flatnonzero(part_of == part)
-            x = self._readers[part].read(rows[places] - self._begins[part]).x
-            for place, row in zip(places.tolist(), x, strict=True):
-                found[place] = row
+            batch = self._readers[part].read(rows[places] - self._begins[part])
+            for name, matrix in self._columns_of(batch).items():
+                column = found.setdefault(name, [None] * len(rows))
+                for place, row in zip(places.tolist(), matrix, strict=True):
+                    column[place] = row
         return found
+
+    def _columns_of(self, batch: Batch[np.ndarray]) -> dict[str, np.ndarray]:
+        first, *others = self._keys
+        return {
+            first: batch.x,
+            **{key: batch.layers[key] for key in others},
+            **{f"obsm_{key}": batch.obsm[key] for key in self._obsm},
+        }
 
     def _part_of(self, rows: np.ndarray) -> np.ndarray:
         return np.searchsorted(self._begins, rows, side="right") - 1
@@ -70,19 +95,19 @@ def _spread(rows: np.ndarray) -> Callable[[int], np.ndarray]:
 
 
 def open_joined(
-    paths: Any, key: str, join: str | None, options: dict[str, Any]
+    paths: Any, keys: list[str], obsm: list[str], join: str | None, options: dict[str, Any]
 ) -> list[CellCollection]:
     """All files as one collection; or, where genes differ and are not joined, one for each file."""
-    layer = layer_name(key)
+    options = {**options, "layer": layer_name(keys[0]), "layers": keys[1:], "obsm": obsm}
     how: Any = join or "outer"
     if not isinstance(paths, list):  # an AnnData
-        return [open_cells(paths, layer=layer, **options)]
-    cells = open_cells(paths, join=how, layer=layer, missing_genes="zero", **options)
+        return [open_cells(paths, **options)]
+    cells = open_cells(paths, join=how, missing_genes="zero", **options)
     if join is not None or have_same_genes(cells):
         return [cells]
     files: Sequence[Path] = [file["path"] for file in cells.files]
     cells.close()
-    return [open_cells(path, layer=layer, **options) for path in files]
+    return [open_cells(path, **options) for path in files]
 
 
 def have_same_genes(cells: CellCollection) -> bool:
@@ -90,8 +115,12 @@ def have_same_genes(cells: CellCollection) -> bool:
     return all(cells._core.gene_map(file) is None for file in range(cells._core.n_stores))
 
 
-def _stored_dtype(parts: list[CellCollection]) -> str:
-    stored = {file["dtype"]: file["path"] for part in parts for file in part.files}
+def _stored_dtype(parts: list[CellCollection], number: int) -> str:
+    stored = {}
+    for part in parts:
+        matrix = part._core.matrix(number)
+        files = [matrix.store_info(store) for store in range(matrix.n_stores)]
+        stored.update({file["dtype"]: file["path"] for file in files})
     wide = {_wide_enough(dtype, path) for dtype, path in stored.items()}
     common = np.result_type(*(np.dtype(name) for name in wide)).name
     if common not in DTYPES or (len(wide) > 1 and "int64" in wide and common == "float64"):

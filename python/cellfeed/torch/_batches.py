@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._batch_matrices import BatchMatrices
 from ..batch import Batch, BatchObs
-from ._tensors import as_tensor, batch_to_tensor
+from ._tensors import as_tensor, batch_to_tensor, block_to_tensor
 
 
 class _Columns:
@@ -30,6 +31,8 @@ class TensorBatch:
     x
         Cells x genes: ``torch.sparse_csr``, or dense where the batch is; ``x.to_dense()`` on a GPU
         is quick.
+    layers, obsm
+        Further matrices of the batch by name, as tensors.
     index
         int64, global row numbers.
     is_padding
@@ -38,13 +41,14 @@ class TensorBatch:
 
     def __init__(
         self, batch: Batch[Any], x: torch.Tensor, columns: list[torch.Tensor],
-        index: torch.Tensor, is_padding: torch.Tensor,
+        index: torch.Tensor, is_padding: torch.Tensor, others: list[torch.Tensor],
     ) -> None:  # fmt: skip
         self._batch = batch
         self._columns = columns
         self.x = x
         self.index = index
         self.is_padding = is_padding
+        self._others = others
 
     @classmethod
     def of(cls, batch: Batch[Any]) -> TensorBatch:
@@ -58,13 +62,16 @@ class TensorBatch:
         columns = [as_tensor(values) for values in batch.obs.values()]
         index = torch.from_numpy(np.ascontiguousarray(batch.index))
         padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
-        return cls(batch, batch_to_tensor(batch), columns, index, padding)
+        numbers = range(1, len(batch._source.matrices.paths) + 1)
+        others = [block_to_tensor(batch._core.matrix(number)) for number in numbers]
+        return cls(batch, batch_to_tensor(batch), columns, index, padding, others)
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> TensorBatch:
         columns = [change(column) for column in self._columns]
         return TensorBatch(
-            self._batch, change(self.x), columns, change(self.index), change(self.is_padding)
-        )
+            self._batch, change(self.x), columns, change(self.index), change(self.is_padding),
+            [change(other) for other in self._others],
+        )  # fmt: skip
 
     def to(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
@@ -106,6 +113,19 @@ class TensorBatch:
         """Obs columns by name, as tensors."""
         columns: Any = _Columns(self._columns)
         return BatchObs(columns, self._batch._source.columns)
+
+    @property
+    def layers(self) -> BatchMatrices:
+        """Further matrices by gene, as tensors."""
+        return BatchMatrices(self._batch._source, self._matrix, of_obsm=False)
+
+    @property
+    def obsm(self) -> BatchMatrices:
+        """Arrays of ``obsm``, as tensors."""
+        return BatchMatrices(self._batch._source, self._matrix, of_obsm=True)
+
+    def _matrix(self, number: int) -> torch.Tensor:
+        return self.x if number == 0 else self._others[number - 1]
 
     def keys(self) -> list[str]:
         """``"X"`` and the names of the obs columns."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .._batch_source import sparse_parts
 from ._pinned import adopt_tensor, pin
 
 if TYPE_CHECKING:
+    from .._batch_source import AnyBlock
     from ..batch import Batch
 
 
@@ -23,15 +25,30 @@ def batch_to_tensor(batch: Batch[Any], *, dense: bool = False) -> torch.Tensor:
     dense
         Densify a sparse batch (a copy).
     """
-    values = _share(batch.data, batch._core.pinned_values())
-    if not batch._core.is_sparse:
+    return block_to_tensor(batch._core, dense=dense)
+
+
+def block_to_tensor(block: AnyBlock, *, dense: bool = False) -> torch.Tensor:
+    """A tensor that shares the memory of one matrix of a batch.
+
+    Parameters
+    ----------
+    block
+        Cells x columns.
+    dense
+        Densify a sparse one (a copy).
+    """
+    values = _share(block.values, block.pinned_values())
+    if not block.is_sparse:
         return values
-    indptr = torch.from_numpy(batch.indptr)
-    if batch._core.is_pinned:
+    _, columns, starts = sparse_parts(block)
+    indptr = torch.from_numpy(starts)
+    if block.is_pinned:
         # Small, and a copy anyway; a GPU would wait for one that is not page-locked.
         indptr = pin(indptr)
-    indices = _share(batch.indices, batch._core.pinned_indices())
-    tensor = torch.sparse_csr_tensor(indptr, indices, values, size=batch.shape)
+    indices = _share(columns, block.pinned_indices())
+    size = (block.n_rows, block.n_cols)
+    tensor = torch.sparse_csr_tensor(indptr, indices, values, size=size)
     return tensor.to_dense() if dense else tensor
 
 

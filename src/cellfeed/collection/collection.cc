@@ -67,6 +67,7 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
       require_unique(store.genes(), store.info().path);
     }
   }
+  if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
@@ -81,6 +82,7 @@ Collection::Collection(const Collection& other)
       stores_(other.stores_),
       offsets_(other.offsets_),
       selected_(other.selected_),
+      matrices_(other.matrices_),
       genes_(other.genes_),
       maps_(other.maps_),
       missing_genes_(other.missing_genes_),
@@ -108,8 +110,14 @@ std::shared_ptr<const Collection> Collection::with_rows(std::span<const std::int
     for (const std::int64_t row : rows) stored.push_back(selected_->row(row));
     selected = std::make_shared<const RowSelection>(stored, n_stored_rows());
   }
+  return selecting(std::move(selected));
+}
+
+std::shared_ptr<const Collection> Collection::selecting(
+    std::shared_ptr<const RowSelection> rows) const {
   const std::shared_ptr<Collection> copy(new Collection(*this));
-  copy->selected_ = std::move(selected);
+  for (NamedMatrix& matrix : copy->matrices_) matrix.cells = matrix.cells->selecting(rows);
+  copy->selected_ = std::move(rows);
   return copy;
 }
 
@@ -122,6 +130,8 @@ std::shared_ptr<const Collection> Collection::with_genes(
   const std::unordered_set<std::string_view> kept(copy->genes_.names.begin(),
                                                   copy->genes_.names.end());
   std::erase_if(copy->missing_genes_, [&](const auto& name) { return !kept.contains(name); });
+  for (std::size_t m = 1; m < n_matrices(); ++m)
+    if (has_first_genes(m)) copy->matrices_[m - 1].cells = matrix(m).with_genes(columns);
   return copy;
 }
 
@@ -138,6 +148,8 @@ std::uint64_t Collection::fingerprint() const {
     hash = mix(hash, std::uint64_t{map.unknown.has_value()});
     if (map.unknown) hash = mix(hash, matrix::category_text(*map.unknown));
   }
+  for (const NamedMatrix& matrix : matrices_)
+    hash = mix(mix(hash, std::string_view(matrix.name)), matrix.cells->fingerprint());
   if (selected_) hash = mix(hash, selected_->hash());
   fingerprint_ = std::max<std::uint64_t>(1, hash);
   return fingerprint_;
@@ -156,19 +168,27 @@ RowPlace Collection::locate(std::int64_t row) const {
 }
 
 bool Collection::is_chunked() const {
-  return std::ranges::any_of(stores_,
-                             [](const auto& store) { return store->info().rows_per_chunk > 1; });
+  const auto stores_are = [](const Collection& cells) {
+    return std::ranges::any_of(cells.stores_,
+                               [](const auto& store) { return store->info().rows_per_chunk > 1; });
+  };
+  return stores_are(*this) || std::ranges::any_of(matrices_, [&](const NamedMatrix& matrix) {
+           return stores_are(*matrix.cells);
+         });
 }
 
 std::int64_t Collection::inflated_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& store : stores_) bytes += store->info().inflated_bytes;
+  for (std::size_t m = 0; m < n_matrices(); ++m)
+    for (const auto& store : matrix(m).stores_) bytes += store->info().inflated_bytes;
   return bytes;
 }
 
 std::int64_t Collection::scratch_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& store : stores_) bytes = std::max(bytes, store->info().scratch_bytes);
+  for (std::size_t m = 0; m < n_matrices(); ++m)
+    for (const auto& store : matrix(m).stores_)
+      bytes = std::max(bytes, store->info().scratch_bytes);
   return bytes;
 }
 
@@ -199,10 +219,11 @@ void Collection::change_cache(std::int64_t bytes, int shares) const {
   cache_->n_shares += shares;
   const auto all =
       static_cast<double>(cache_->n_shares > 0 ? cache_->reserved_bytes : cache_->own_bytes);
-  for (const auto& store : stores_)
-    if (const std::int64_t inflated = store->info().inflated_bytes; inflated > 0)
-      store->set_cache_bytes(
-          static_cast<std::int64_t>(all * static_cast<double>(inflated) / total));
+  for (std::size_t m = 0; m < n_matrices(); ++m)
+    for (const auto& store : matrix(m).stores_)
+      if (const std::int64_t inflated = store->info().inflated_bytes; inflated > 0)
+        store->set_cache_bytes(
+            static_cast<std::int64_t>(all * static_cast<double>(inflated) / total));
 }
 
 std::vector<std::string> Collection::obs_names() const {

@@ -24,6 +24,7 @@ namespace cellfeed::collection {
 using format::CsrSink;
 using format::fetch_rows;
 using format::FetchedRows;
+using format::is_obsm;
 using format::kRowsAhead;
 using format::ParallelFor;
 using format::ReadContext;
@@ -42,6 +43,13 @@ struct CollectionOptions {
 // A part of the memory for inflated chunks; its end gives it back. Keeps the collection.
 class CacheShare;
 
+class Collection;
+// Another matrix of the same cells: a layer, raw, one of obsm. Its axis is its own.
+struct NamedMatrix {
+  std::string name;
+  std::shared_ptr<const Collection> cells;
+};
+
 class Collection : public std::enable_shared_from_this<Collection> {
  public:
   // Throws what open_stores and join_genes throw; kInvalidArgument for an empty list.
@@ -52,17 +60,31 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // The same stores, with the labels of these columns numbered as the maps say.
   std::shared_ptr<const Collection> with_labels(std::map<std::string, LabelMap> labels) const;
 
+  // The same cells, with these matrices beside that of this collection: readers read them together,
+  // and selections are of all of them. Caches of inflated chunks are divided among all stores from
+  // then on. Throws kInvalidArgument where a matrix has other cells. REQUIRES: no selected rows.
+  std::shared_ptr<const Collection> with_matrices(std::vector<NamedMatrix> matrices) const;
+
   // The same stores, of which only these rows of this collection count, in their order. Throws what
   // RowSelection throws.
   std::shared_ptr<const Collection> with_rows(std::span<const std::int64_t> rows) const;
 
-  // The same cells, of whose genes only these columns of this collection count, in their order.
+  // The same cells, of whose genes only these columns of this collection count, in their order; and
+  // of other matrices with these genes.
   // Throws kInvalidArgument for none and for one given twice; kOutOfRange outside [0, n_genes).
   std::shared_ptr<const Collection> with_genes(std::span<const std::int64_t> columns) const;
 
   std::int64_t n_rows() const { return selected_ ? selected_->size() : n_stored_rows(); }
   // Those of all stores, selected or not.
   std::int64_t n_stored_rows() const { return offsets_.back(); }
+  // Number 0 is this collection itself, the others are what with_matrices() was given, in order.
+  std::size_t n_matrices() const { return 1 + matrices_.size(); }
+  const Collection& matrix(std::size_t m) const { return m == 0 ? *this : *matrices_[m - 1].cells; }
+  // REQUIRES, as below: 0 < m < n_matrices().
+  const std::string& matrix_name(std::size_t m) const { return matrices_[m - 1].name; }
+  // Whether its columns are the genes of this collection, so that both are chosen together.
+  bool has_first_genes(std::size_t m) const;
+
   std::int64_t n_stores() const { return static_cast<std::int64_t>(stores_.size()); }
   const format::RowStore& store(std::int64_t s) const { return *stores_[s]; }
   // Of each store the number of rows in those before it, and n_stored_rows() last.
@@ -110,6 +132,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::vector<std::shared_ptr<const format::RowStore>> stores_;
   std::vector<std::int64_t> offsets_;
   std::shared_ptr<const RowSelection> selected_;  // of the stored rows; null: all of them
+  std::vector<NamedMatrix> matrices_;             // beside this one
   matrix::GeneAxis genes_;
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps_;
   std::vector<std::string> missing_genes_;
@@ -117,6 +140,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::string missing_genes_text_;
   std::map<std::string, LabelMap> labels_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
+  void require_equal_widths() const;
+  std::shared_ptr<const Collection> selecting(std::shared_ptr<const RowSelection> rows) const;
   friend class CacheShare;
   void change_cache(std::int64_t bytes, int shares) const;
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
@@ -26,7 +27,7 @@ inline constexpr const char* kLibrarySizeColumn = "_library_size";
 struct StoreInfo {
   std::string path;
   std::string format;  // "h5ad", "shard", "memory"
-  std::string layer;   // "X", "raw/X", "layers/counts"
+  std::string layer;   // "X", "raw/X", "layers/counts", "obsm/X_pca"
   std::int64_t n_rows = 0;
   std::int64_t n_cols = 0;
   std::int64_t nnz = -1;            // -1: not known without a scan
@@ -43,6 +44,9 @@ struct StoreInfo {
   // What of the file is left out though nobody asked for that, and how to have it; else empty.
   std::string left_out{};
 };
+
+// Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...
+inline bool is_obsm(std::string_view layer) { return layer.starts_with("obsm/"); }
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position
 // place[i]. Lifetime: all pointers outlive the decode call.
@@ -181,8 +185,9 @@ using RowMaker = std::function<std::vector<std::unique_ptr<RowStore>>(std::uniqu
                                                                       const OpenOptions&)>;
 
 struct OpenOptions {
-  std::string layer =
-      "X";  // "X", "raw/X" (also "raw"), or a layer's name ("counts" or "layers/counts")
+  // "X", "raw/X" (also "raw"), a layer's name ("counts" or "layers/counts"), or one of obsm
+  // ("obsm/X_pca").
+  std::string layer = "X";
   // Inflated chunks kept between fetches, of compressed files; of a collection, all together.
   std::int64_t cache_bytes = 256 << 20;
   // How rows are read. "auto": through a memory map, with deep read-ahead of what is not in memory;

@@ -14,43 +14,54 @@ namespace {
 // (measured at 0.5, 1, 2, 4 and 8 MB a batch).
 constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
 
+matrix::Block make_block(const LoaderCore& core, MatrixWindow& rows, std::size_t b,
+                         std::int64_t n) {
+  const MatrixOutput& matrix = rows.matrix();
+  const std::int64_t n_cols = matrix.pipeline->genes().size();
+  if (matrix.output == Output::kDense)
+    return matrix::DenseBlock{
+        n, n_cols, core.recycler->take_values(matrix.dtype, static_cast<std::size_t>(n * n_cols))};
+  const std::int64_t max_nnz = rows.max_nnz(b);
+  if (max_nnz > std::numeric_limits<std::int32_t>::max())
+    throw_invalid(
+        "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
+        max_nnz);
+  const auto nnz = static_cast<std::size_t>(max_nnz);
+  matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
+  rows.place_rows(b, indptr.span());
+  return matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),
+                          core.recycler->take_values(matrix.dtype, nnz)};
+}
+
 }  // namespace
 
-std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch) {
-  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(core.options.dtype));
-  const auto n = static_cast<std::int64_t>(batch.plan.rows.size());
+std::int64_t plan_batch_bytes(const LoaderCore& core, const Window& window, std::size_t b) {
+  const auto n = static_cast<std::int64_t>(window.batch(b).plan.rows.size());
   const Recycler& recycler = *core.recycler;
   std::int64_t bytes = n * 9;  // rows and marks of padding
   for (const auto& column : core.obs)
     bytes += recycler.taken_bytes(n * static_cast<std::int64_t>(dtype_bytes(column->dtype())));
-  if (core.options.output == Output::kDense)
-    return bytes + recycler.taken_bytes(n * core.pipeline->genes().size() * value_bytes);
-  return bytes + recycler.taken_bytes(batch.max_nnz * value_bytes) +
-         recycler.taken_bytes(batch.max_nnz * 4) + n * 8;
+  for (const MatrixWindow& rows : window.matrices()) {
+    const MatrixOutput& matrix = rows.matrix();
+    const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(matrix.dtype));
+    if (matrix.output == Output::kDense) {
+      bytes += recycler.taken_bytes(n * matrix.pipeline->genes().size() * value_bytes);
+      continue;
+    }
+    const std::int64_t nnz = rows.max_nnz(b);
+    bytes += recycler.taken_bytes(nnz * value_bytes) + recycler.taken_bytes(nnz * 4) + n * 8;
+  }
+  return bytes;
 }
 
 matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) {
   WindowBatch& planned = window.batch(b);
-  const auto n = static_cast<std::int64_t>(planned.plan.rows.size());
-  const std::int64_t n_cols = core.pipeline->genes().size();
   planned.past_caches =
-      plan_batch_bytes(core, planned) > kCachedBytes / core.options.prefetch_batches;
+      plan_batch_bytes(core, window, b) > kCachedBytes / core.options.prefetch_batches;
   matrix::Batch batch;
-  if (core.options.output == Output::kCsr) {
-    if (planned.max_nnz > std::numeric_limits<std::int32_t>::max())
-      throw_invalid(
-          "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
-          planned.max_nnz);
-    const auto nnz = static_cast<std::size_t>(planned.max_nnz);
-    matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
-    window.place_rows(b, indptr.span());
-    batch.x = matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),
-                               core.recycler->take_values(core.options.dtype, nnz)};
-  } else {
-    batch.x = matrix::DenseBlock{
-        n, n_cols,
-        core.recycler->take_values(core.options.dtype, static_cast<std::size_t>(n * n_cols))};
-  }
+  batch.others.resize(window.matrices().size() - 1);
+  for (std::size_t m = 0; m < window.matrices().size(); ++m)
+    batch.block(m) = make_block(core, window.matrices()[m], b, std::ssize(planned.plan.rows));
   batch.rows = planned.plan.rows;
   batch.is_padding = planned.plan.is_padding;
   return batch;
@@ -58,7 +69,9 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
 
 void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
                   matrix::Batch& batch) {
-  if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) window.compact(b, *csr);
+  for (std::size_t m = 0; m < window.matrices().size(); ++m)
+    if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.block(m)))
+      window.matrices()[m].compact(b, *csr);
   ++core.counters->assembled;
   const auto& places = window.batch(b).places;
   for (std::size_t c = 0; c < core.obs.size(); ++c) {
@@ -81,9 +94,9 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
                               core.collection->n_rows()));
   std::vector<sampling::BatchPlan> plans(1);
   plans[0].rows.assign(rows.begin(), rows.end());
-  Window window(*core.collection, locate_batches(*core.collection, std::move(plans)));
+  Window window(core.matrices, locate_batches(*core.collection, std::move(plans)));
   const auto pool = exec::shared_pool(core.options.threads);
-  window.begin({.counts_entries = core.options.output == Output::kCsr}, *core.counters);
+  window.begin({}, *core.counters);
   window.wait(*core.counters);
   window.finish(
       [&](std::int64_t n, const std::function<void(std::int64_t)>& task) {
@@ -93,7 +106,7 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
   matrix::Batch batch = make_batch(core, window, 0);
   const auto& slices = window.batch(0).slices;
   pool->parallel_for(static_cast<std::int64_t>(slices.size()), [&](std::int64_t s) {
-    window.decode_slice(0, slices[s], *core.pipeline, core.options.casting, batch, *core.counters);
+    window.decode_slice(0, slices[s], core.options.casting, batch, *core.counters);
   });
   finish_batch(core, window, 0, batch);
   return std::make_shared<LoadedBatch>(std::move(batch), core.recycler);

@@ -19,8 +19,8 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b);
 void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
                   matrix::Batch& batch);
 
-// Upper bound of what make_batch allocates.
-std::int64_t plan_batch_bytes(const LoaderCore& core, const WindowBatch& batch);
+// Upper bound of what make_batch allocates. REQUIRES: the window is fetched.
+std::int64_t plan_batch_bytes(const LoaderCore& core, const Window& window, std::size_t b);
 
 // The rows given, in that order, on the calling thread and the pool's. REQUIRES: rows in range;
 // throws kOutOfRange.

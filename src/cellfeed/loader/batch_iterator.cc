@@ -91,7 +91,7 @@ void BatchIterator::State::begin_batches(WindowReader& reader) {
 
 // False once the pass is stopped.
 bool BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window, std::size_t b) {
-  auto lease = acquire_bytes(*core, plan_batch_bytes(*core, window->batch(b)), stop.get_token(),
+  auto lease = acquire_bytes(*core, plan_batch_bytes(*core, *window, b), stop.get_token(),
                              [this] { return queue.is_empty(); });
   if (!lease) return false;
   const auto pending = std::make_shared<PendingBatch>();
@@ -117,8 +117,7 @@ void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice&
                                      PendingBatch& pending) {
   try {
     if (!stop.stop_requested())
-      window.decode_slice(b, slice, *core->pipeline, core->options.casting, pending.batch,
-                          *core->counters);
+      window.decode_slice(b, slice, core->options.casting, pending.batch, *core->counters);
     if (pending.tasks_left.fetch_sub(1) != 1 || stop.stop_requested()) return;
     finish_batch(*core, window, b, pending.batch);
     queue.set_ready(pending);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/transform/select_genes.h"
 
 namespace cellfeed::loader {
 namespace {
@@ -31,6 +33,33 @@ void split_budget(LoaderCore& core) {
   core.queue_bytes = budget - core.cache_bytes - core.thread_bytes;
 }
 
+std::vector<MatrixOutput> make_outputs(const collection::Collection& cells,
+                                       const LoaderOptions& options) {
+  if (!options.matrices.empty() && options.matrices.size() + 1 != cells.n_matrices())
+    throw_invalid("the collection has {} further matrices, and there are options for {}",
+                  cells.n_matrices() - 1, options.matrices.size());
+  std::vector<MatrixOutput> outputs;
+  for (std::size_t m = 0; m < cells.n_matrices(); ++m) {
+    LoaderOptions own = options;
+    if (m > 0) {
+      const bool follows = cells.has_first_genes(m);
+      std::erase_if(own.transforms, [&](const auto& transform) {
+        return !follows || dynamic_cast<const transform::SelectGenes*>(transform.get()) == nullptr;
+      });
+      if (!options.matrices.empty()) {
+        own.output = options.matrices[m - 1].output;
+        own.dtype = options.matrices[m - 1].dtype;
+      }
+    }
+    matrix::make_value_buffer(own.dtype, 0);  // throws for a dtype that batches cannot hold
+    outputs.push_back({.cells = &cells.matrix(m),
+                       .pipeline = std::make_shared<const RowPipeline>(cells.matrix(m), own),
+                       .output = own.output,
+                       .dtype = own.dtype});
+  }
+  return outputs;
+}
+
 }  // namespace
 
 std::optional<exec::ByteBudget::Lease> acquire_bytes(const LoaderCore& core, std::int64_t bytes,
@@ -49,18 +78,17 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   exec::check_memory_budget(options.memory_budget);
   options.threads = exec::checked_thread_count(options.threads);
   if (options.prefetch_batches <= 0) options.prefetch_batches = 2 * options.threads + 2;
-  matrix::make_value_buffer(options.dtype, 0);  // throws for a dtype that batches cannot hold
   auto core = std::make_shared<LoaderCore>();
-  core->pipeline = std::make_shared<const RowPipeline>(*collection, options);
+  core->matrices = make_outputs(*collection, options);
   for (const auto& name : options.obs) core->obs.push_back(collection->obs_column(name));
   core->counters = std::make_shared<Counters>(options.obs.size());
   core->collection = std::move(collection);
   core->options = std::move(options);
   split_budget(*core);
   core->account = std::make_shared<const MemoryAccount>(core->queue_bytes);
-  core->recycler =
-      std::make_shared<Recycler>(static_cast<std::size_t>(core->options.prefetch_batches) + 2,
-                                 core->account, core->options.pinned);
+  core->recycler = std::make_shared<Recycler>(
+      (static_cast<std::size_t>(core->options.prefetch_batches) + 2) * core->matrices.size(),
+      core->account, core->options.pinned);
   if (core->cache_bytes > 0) core->cache_share = core->collection->reserve_cache(core->cache_bytes);
   return core;
 }

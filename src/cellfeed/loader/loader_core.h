@@ -10,17 +10,17 @@
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/counters.h"
+#include "cellfeed/loader/matrix_output.h"
 #include "cellfeed/loader/memory_account.h"
 #include "cellfeed/loader/options.h"
 #include "cellfeed/loader/recycler.h"
-#include "cellfeed/loader/row_pipeline.h"
 
 namespace cellfeed::loader {
 
 struct LoaderCore : std::enable_shared_from_this<LoaderCore> {
   std::shared_ptr<const collection::Collection> collection;
   LoaderOptions options;
-  std::shared_ptr<const RowPipeline> pipeline;
+  std::vector<MatrixOutput> matrices;  // of the collection, in its order: of x first
   std::vector<std::shared_ptr<const collection::JoinedColumn>> obs;
   std::shared_ptr<const MemoryAccount> account;  // of queue_bytes
   std::shared_ptr<Recycler> recycler;

@@ -142,7 +142,7 @@ TEST(Loader, SelectionShortensRowsWithoutGaps) {
   options.transforms = {std::make_shared<transform::NormalizeTotal>(1000),
                         std::make_shared<transform::SelectGenes>(genes)};
   const auto core = make_loader_core(collect(memory_store()), options);
-  EXPECT_EQ(core->pipeline->genes().names, genes);
+  EXPECT_EQ(core->matrices[0].pipeline->genes().names, genes);
   BatchIterator iterator(core, plan_of(64));
   for (const auto& loaded : drain(iterator)) {
     const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);

@@ -14,12 +14,22 @@ namespace cellfeed::loader {
 
 enum class Output { kCsr, kDense };
 
+// How one matrix reaches batches.
+struct MatrixOptions {
+  Output output = Output::kCsr;
+  DType dtype = DType::kF32;
+};
+
 struct LoaderOptions {
   Output output = Output::kCsr;
   DType dtype = DType::kF32;  // of the batch's values
+  // Of each further matrix of the collection, in its order; empty: as the first one.
+  std::vector<MatrixOptions> matrices{};
   Casting casting = Casting::kRound;
   std::vector<std::string> obs{};  // columns that come with each batch
-  std::vector<std::shared_ptr<const transform::Transform>> transforms{};  // applied in this order
+  // Applied in this order, to the first matrix. Of the others those with its axis follow it in
+  // which columns are chosen.
+  std::vector<std::shared_ptr<const transform::Transform>> transforms{};
   // Bytes of read-ahead, chunks being inflated and kept inflated, and finished batches together, at
   // least exec::kMinMemoryBudget. More lets compressed files inflate each chunk less often. One
   // batch larger than this is still loaded, alone. What the consumer has taken is its own.

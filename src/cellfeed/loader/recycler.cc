@@ -1,6 +1,7 @@
 #include "cellfeed/loader/recycler.h"
 
 #include <new>
+#include <optional>
 
 namespace cellfeed::loader {
 namespace {
@@ -12,6 +13,31 @@ template <typename Buffer>
 void resize(Buffer& buffer, std::size_t size) {
   if (buffer.capacity_bytes() < size * sizeof(buffer[0])) buffer.reset(with_slack(size));
   buffer.reset(size);
+}
+
+std::size_t capacity_of(const matrix::Buffer<std::int32_t>& buffer) {
+  return buffer.capacity_bytes();
+}
+std::size_t capacity_of(const matrix::ValueBuffer& values) {
+  return std::visit([](const auto& buffer) { return buffer.capacity_bytes(); }, values);
+}
+
+// Of the kept buffers that hold so many bytes the smallest, unless it would waste more than half of
+// itself: matrices of a batch differ in size. Where none fits, the largest of those that are too
+// small, to be given up for the new one; else the end of the list.
+template <typename List, typename IsUsable>
+typename List::iterator find_fitting(List& kept, std::size_t bytes, const IsUsable& is_usable) {
+  auto best = kept.end();
+  for (auto it = kept.begin(); it != kept.end(); ++it) {
+    const std::size_t capacity = capacity_of(it->buffer);
+    if (!is_usable(it->buffer) || capacity > 2 * with_slack(bytes)) continue;
+    if (best == kept.end()) best = it;
+    const std::size_t so_far = capacity_of(best->buffer);
+    const bool fits = capacity >= bytes;
+    const bool best_fits = so_far >= bytes;
+    if (fits != best_fits ? fits : (fits ? capacity < so_far : capacity > so_far)) best = it;
+  }
+  return best;
 }
 
 }  // namespace
@@ -27,9 +53,11 @@ matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size) {
   {
     State& own = state();
     const std::lock_guard lock(own.mutex);
-    if (!own.indices.empty()) {
-      buffer = std::move(own.indices.back().buffer);
-      own.indices.pop_back();
+    const auto found =
+        find_fitting(own.indices, size * sizeof(buffer[0]), [](const auto&) { return true; });
+    if (found != own.indices.end()) {
+      buffer = std::move(found->buffer);
+      own.indices.erase(found);
     }
   }
   resize(buffer, size);
@@ -42,10 +70,12 @@ matrix::ValueBuffer Recycler::take_values(DType dtype, std::size_t size) {
   {
     State& own = state();
     const std::lock_guard lock(own.mutex);
-    if (!own.values.empty()) {
-      auto& kept = own.values.back().buffer;
-      if (matrix::value_buffer_dtype(kept) == dtype) values = std::move(kept);
-      own.values.pop_back();
+    const auto found = find_fitting(
+        own.values, size * dtype_bytes(dtype),
+        [dtype](const auto& kept) { return matrix::value_buffer_dtype(kept) == dtype; });
+    if (found != own.values.end()) {
+      values = std::move(found->buffer);
+      own.values.erase(found);
     }
   }
   std::visit([size](auto& buffer) { resize(buffer, size); }, values);
@@ -62,25 +92,35 @@ std::int64_t Recycler::taken_bytes(std::int64_t bytes) const {
   return static_cast<std::int64_t>(pinned_->taken_bytes(size + matrix::kPaddingBytes));
 }
 
+// The oldest makes room: one that fits no batch any more would stay. It goes with the batch.
 template <typename Buffer>
 void Recycler::keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes) {
-  if (kept.size() >= max_kept_ || bytes == 0) return;
+  if (max_kept_ == 0 || bytes == 0) return;
+  std::optional<Kept<Buffer>> oldest;
+  if (kept.size() >= max_kept_) {
+    oldest = std::move(kept.front());
+    kept.erase(kept.begin());
+    oldest->lease.release();
+  }
   if (auto lease =
           account_->budget().try_acquire(static_cast<std::int64_t>(matrix::block_bytes(bytes))))
     kept.push_back({std::move(buffer), std::move(*lease)});
+  if (oldest) buffer = std::move(oldest->buffer);
 }
 
 void Recycler::give_back(matrix::Batch& batch) noexcept {
   if (pinned_) return;
-  const auto bytes_of = [](const auto& buffer) { return buffer.capacity_bytes(); };
-  auto* csr = std::get_if<matrix::CsrBlock>(&batch.x);
-  auto& values = csr != nullptr ? csr->values : std::get<matrix::DenseBlock>(batch.x).values;
   // What is not kept, for want of room or of memory for the list, goes with the batch.
   try {
     State& own = state();
     const std::lock_guard lock(own.mutex);
-    if (csr != nullptr) keep(own.indices, csr->indices, bytes_of(csr->indices));
-    keep(own.values, values, std::visit(bytes_of, values));
+    for (std::size_t m = 0; m <= batch.others.size(); ++m) {
+      matrix::Block& block = batch.block(m);
+      if (auto* csr = std::get_if<matrix::CsrBlock>(&block))
+        keep(own.indices, csr->indices, capacity_of(csr->indices));
+      matrix::ValueBuffer& values = matrix::block_values(block);
+      keep(own.values, values, capacity_of(values));
+    }
   } catch (const std::bad_alloc&) {
     return;
   }

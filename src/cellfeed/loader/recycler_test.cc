@@ -47,6 +47,53 @@ TEST(Recycler, KeepsNoMoreBuffersThanItWasTold) {
   EXPECT_LE(account->budget().used(), 2 * kBatchBytes);
 }
 
+// A batch of a wide matrix and a narrow one: each gets the buffer that it gave back.
+TEST(Recycler, LargeAndSmallMatricesKeepTheirBuffers) {
+  const auto account = std::make_shared<const MemoryAccount>(std::int64_t{1} << 30);
+  Recycler recycler(100, account);
+  const auto make = [&] {
+    matrix::Batch batch;
+    batch.x = matrix::DenseBlock{1, 1'000'000, recycler.take_values(DType::kF32, 1'000'000)};
+    batch.others.emplace_back(
+        matrix::DenseBlock{1, 50'000, recycler.take_values(DType::kF32, 50'000)});
+    batch.others.emplace_back(
+        matrix::DenseBlock{1, 50'000, recycler.take_values(DType::kF64, 50'000)});
+    return batch;
+  };
+  const auto addresses = [](matrix::Batch& batch) {
+    std::vector<const void*> found;
+    for (std::size_t m = 0; m < 3; ++m)
+      found.push_back(matrix::value_buffer_data(matrix::block_values(batch.block(m))));
+    return found;
+  };
+  matrix::Batch first = make();
+  const auto expected = addresses(first);
+  recycler.give_back(first);
+  const std::int64_t kept = account->budget().used();
+  for (int i = 0; i < 5; ++i) {
+    matrix::Batch again = make();
+    EXPECT_EQ(addresses(again), expected);
+    recycler.give_back(again);
+    EXPECT_EQ(account->budget().used(), kept);
+  }
+}
+
+// Buffers that have become too small or too large make room for those that take their place.
+TEST(Recycler, BatchesThatGrowOrShrinkAreKeptToo) {
+  const auto account = std::make_shared<const MemoryAccount>(std::int64_t{1} << 30);
+  Recycler recycler(2, account);
+  for (const std::size_t size : {1000, 1500, 4000, 400'000, 4000, 400}) {
+    for (int round = 0; round < 2; ++round) {
+      std::vector<matrix::Batch> batches(2);
+      for (auto& batch : batches)
+        batch.x = matrix::DenseBlock{1, 1, recycler.take_values(DType::kF32, size)};
+      for (auto& batch : batches) recycler.give_back(batch);
+    }
+    EXPECT_GE(account->budget().used(), static_cast<std::int64_t>(2 * 4 * size));
+    EXPECT_LE(account->budget().used(), static_cast<std::int64_t>(4 * 4 * size) + 8192);
+  }
+}
+
 TEST(Recycler, AForkedChildStartsWithNone) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";

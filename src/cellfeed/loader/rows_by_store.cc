@@ -1,5 +1,6 @@
 #include "cellfeed/loader/rows_by_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -68,13 +69,31 @@ RowsByStore::RowsByStore(const collection::Collection& cells,
   first_piece.push_back(pieces.size());
 }
 
-collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsByStore& rows) {
-  collection::ReadPlan all;
-  for (const RowsByStore::Part& part : rows.parts) {
-    const collection::ReadPlan plan = cells.store(part.store).plan(rows.rows_of(part));
-    all.bytes_held += plan.bytes_held;
-    all.bytes_inflated += plan.bytes_inflated;
+RowsOfMatrices rows_of_matrices(const collection::Collection& cells,
+                                std::span<const LocatedBatch> batches) {
+  RowsOfMatrices rows{std::make_shared<const RowsByStore>(cells, batches)};
+  for (std::size_t m = 1; m < cells.n_matrices(); ++m) {
+    const collection::Collection& matrix = cells.matrix(m);
+    if (std::ranges::equal(matrix.offsets(), cells.offsets())) {
+      rows.push_back(rows[0]);
+      continue;
+    }
+    std::vector<LocatedBatch> own;
+    own.reserve(batches.size());
+    for (const LocatedBatch& batch : batches) own.push_back(locate_batch(matrix, batch.plan));
+    rows.push_back(std::make_shared<const RowsByStore>(matrix, own));
   }
+  return rows;
+}
+
+collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsOfMatrices& rows) {
+  collection::ReadPlan all;
+  for (std::size_t m = 0; m < rows.size(); ++m)
+    for (const RowsByStore::Part& part : rows[m]->parts) {
+      const auto plan = cells.matrix(m).store(part.store).plan(rows[m]->rows_of(part));
+      all.bytes_held += plan.bytes_held;
+      all.bytes_inflated += plan.bytes_inflated;
+    }
   return all;
 }
 

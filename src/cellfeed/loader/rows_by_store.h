@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -52,7 +53,13 @@ struct RowsByStore {
   std::vector<std::size_t> first_piece;  // of each batch, and the number of pieces
 };
 
+// Those of every matrix of a collection, in its order; matrices whose stores are cut alike share
+// one.
+using RowsOfMatrices = std::vector<std::shared_ptr<const RowsByStore>>;
+RowsOfMatrices rows_of_matrices(const collection::Collection& cells,
+                                std::span<const LocatedBatch> batches);
+
 // What reading all of these takes; a chunk that several batches need is inflated once.
-collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsByStore& rows);
+collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsOfMatrices& rows);
 
 }  // namespace cellfeed::loader

@@ -58,12 +58,13 @@ void estimate_bytes(const collection::Collection& cells, const RunSettings& sett
   double row_bytes = 0;
   double nnz = 0;
   std::int64_t rows_per_chunk = 1;
-  for (std::int64_t s = 0; s < cells.n_stores(); ++s) {
-    const auto& info = cells.store(s).info();
-    row_bytes += static_cast<double>(info.bytes_on_disk);
-    nnz += static_cast<double>(info.nnz);
-    rows_per_chunk = std::max(rows_per_chunk, info.rows_per_chunk);
-  }
+  for (std::size_t m = 0; m < cells.n_matrices(); ++m)
+    for (std::int64_t s = 0; s < cells.matrix(m).n_stores(); ++s) {
+      const auto& info = cells.matrix(m).store(s).info();
+      row_bytes += static_cast<double>(info.bytes_on_disk);
+      nnz += static_cast<double>(info.nnz);
+      rows_per_chunk = std::max(rows_per_chunk, info.rows_per_chunk);
+    }
   row_bytes /= static_cast<double>(cells.n_stored_rows());
   nnz /= static_cast<double>(cells.n_stored_rows());
   const auto shape = sampling::expected_fetch_shape(plan, rows_per_chunk);
@@ -83,7 +84,8 @@ void estimate_bytes(const collection::Collection& cells, const RunSettings& sett
   for (std::int64_t k = 0; k < std::min(settings.plan.fetch_factor, plan.n_batches()); ++k)
     plan.batch(k, group.emplace_back());
   estimate.fetch_bytes =
-      plan_reads(cells, RowsByStore(cells, locate_batches(cells, std::move(group)))).bytes_held;
+      plan_reads(cells, rows_of_matrices(cells, locate_batches(cells, std::move(group))))
+          .bytes_held;
 }
 
 void advise(const collection::Collection& cells, const RunSettings& settings,

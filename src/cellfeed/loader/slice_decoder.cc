@@ -25,7 +25,7 @@ void* value_at(matrix::ValueBuffer& values, std::int64_t place) {
 class SliceDecoder {
  public:
   SliceDecoder(const SliceRows& rows, const RowPipeline& pipeline, Casting casting,
-               matrix::Batch& out)
+               matrix::Block& out)
       : rows_(rows), pipeline_(pipeline), casting_(casting), out_(out) {
     for (const Piece& piece : rows.pieces)
       for (std::int64_t begin = piece.begin; begin < piece.end;) {
@@ -38,12 +38,12 @@ class SliceDecoder {
   void run(Counters& counters) {
     for (std::size_t s = 0; s < n_steps_; ++s) {
       prefetch(s);
-      if (auto* csr = std::get_if<matrix::CsrBlock>(&out_.x))
+      if (auto* csr = std::get_if<matrix::CsrBlock>(&out_))
         decode_csr(steps_[s], *csr);
       else if (stays_dense(steps_[s]))
-        move_dense(steps_[s], std::get<matrix::DenseBlock>(out_.x));
+        move_dense(steps_[s], std::get<matrix::DenseBlock>(out_));
       else
-        scatter_csr(steps_[s], std::get<matrix::DenseBlock>(out_.x));
+        scatter_csr(steps_[s], std::get<matrix::DenseBlock>(out_));
     }
     const std::int64_t all_ns = now_ns() - start_ns_;
     counters.decode_ns += all_ns - transform_ns_;
@@ -63,7 +63,7 @@ class SliceDecoder {
   }
   // Whether its rows go to the batch by one call, as they are decoded.
   bool is_direct(const Piece& step) const {
-    return std::holds_alternative<matrix::CsrBlock>(out_.x) ? is_identity(step) : stays_dense(step);
+    return std::holds_alternative<matrix::CsrBlock>(out_) ? is_identity(step) : stays_dense(step);
   }
 
   std::int64_t end_of_step(const Piece& piece, std::int64_t begin) const {
@@ -168,7 +168,7 @@ class SliceDecoder {
   const SliceRows& rows_;
   const RowPipeline& pipeline_;
   const Casting casting_;
-  matrix::Batch& out_;
+  matrix::Block& out_;
   std::array<Piece, kSliceRows> steps_;  // rows of one store that are decoded by one call
   std::size_t n_steps_ = 0;
   std::size_t next_asked_ = 0;   // the first step that was not prefetched
@@ -179,13 +179,13 @@ class SliceDecoder {
 
 }  // namespace
 
-void cut_into_slices(std::span<const Piece> batch, std::vector<Piece>& pieces,
+void cut_into_slices(std::size_t matrix, std::span<const Piece> batch, std::vector<Piece>& pieces,
                      std::vector<Slice>& slices) {
   std::int64_t rows = kSliceRows;
   for (const Piece& piece : batch)
     for (std::int64_t begin = piece.begin; begin < piece.end;) {
       if (rows >= kSliceRows) {
-        slices.push_back({pieces.size(), pieces.size()});
+        slices.push_back({matrix, pieces.size(), pieces.size()});
         rows = 0;
       }
       const std::int64_t end = std::min(piece.end, begin + kSliceRows - rows);
@@ -197,7 +197,7 @@ void cut_into_slices(std::span<const Piece> batch, std::vector<Piece>& pieces,
 }
 
 void decode_slice(const SliceRows& rows, const RowPipeline& pipeline, Casting casting,
-                  matrix::Batch& out, Counters& counters) {
+                  matrix::Block& out, Counters& counters) {
   SliceDecoder(rows, pipeline, casting, out).run(counters);
 }
 

@@ -16,14 +16,15 @@
 
 namespace cellfeed::loader {
 
-// What one thread decodes at a time: pieces [begin, end) of a window.
+// What one thread decodes at a time: pieces [begin, end) of one matrix of a window.
 struct Slice {
+  std::size_t matrix = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
 // Appends the pieces of one batch, cut where slices end, and its slices of them.
-void cut_into_slices(std::span<const RowsByStore::Piece> batch,
+void cut_into_slices(std::size_t matrix, std::span<const RowsByStore::Piece> batch,
                      std::vector<RowsByStore::Piece>& pieces, std::vector<Slice>& slices);
 
 // A slice's pieces, and the lists of its window that tell where their rows go. Lifetime: a view.
@@ -40,8 +41,8 @@ struct SliceRows {
   bool past_caches = false;
 };
 
-// Decodes the rows into out.x, through the pipeline. REQUIRES: fetched and sized.
+// Decodes the rows into out, through the pipeline. REQUIRES: fetched and sized.
 void decode_slice(const SliceRows& rows, const RowPipeline& pipeline, Casting casting,
-                  matrix::Batch& out, Counters& counters);
+                  matrix::Block& out, Counters& counters);
 
 }  // namespace cellfeed::loader

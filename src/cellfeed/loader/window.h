@@ -4,16 +4,15 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/exec/byte_budget.h"
 #include "cellfeed/loader/counters.h"
-#include "cellfeed/loader/row_pipeline.h"
+#include "cellfeed/loader/matrix_window.h"
 #include "cellfeed/loader/rows_by_store.h"
-#include "cellfeed/loader/slice_decoder.h"
 #include "cellfeed/matrix/batch.h"
 
 namespace cellfeed::loader {
@@ -21,15 +20,14 @@ namespace cellfeed::loader {
 struct WindowBatch {
   sampling::BatchPlan plan;
   std::vector<collection::RowPlace> places;  // of each row
-  std::vector<Slice> slices;
-  std::int64_t max_nnz = 0;  // the sum of the sizes
-  bool past_caches = false;  // its rows are not read again soon
+  std::vector<Slice> slices;                 // of all matrices
+  bool past_caches = false;                  // its rows are not read again soon
 };
 
 class Window {
  public:
-  // Lifetime: the collection outlives it.
-  Window(const collection::Collection& collection, std::vector<LocatedBatch> batches);
+  // matrices: all of the collection. Lifetime: they outlive it.
+  Window(std::span<const MatrixOutput> matrices, std::vector<LocatedBatch> batches);
 
   // What reading these rows takes.
   const collection::ReadPlan& plan() const { return plan_; }
@@ -38,7 +36,7 @@ class Window {
 
   // The steps of reading, in this order; each throws what its stores throw.
   // Begins to read from all stores, and waits for none.
-  void begin(const collection::ReadContext& context, Counters& counters);
+  void begin(const std::stop_token& stop, Counters& counters);
   // Returns when every byte is there.
   void wait(Counters& counters);
   // Inflates and counts, the tasks of all stores together, and sizes every row.
@@ -50,33 +48,20 @@ class Window {
   std::size_t n_batches() const { return batches_.size(); }
   WindowBatch& batch(std::size_t b) { return batches_[b]; }
   const WindowBatch& batch(std::size_t b) const { return batches_[b]; }
-  // REQUIRES, as all below: finished.
-  // Sets where each row of batch b goes; indptr gets the upper bounds.
-  void place_rows(std::size_t b, std::span<std::int64_t> indptr);
-  // Decodes one slice of batch b into out.x, rows run through the pipeline.
-  void decode_slice(std::size_t b, const Slice& slice, const RowPipeline& pipeline, Casting casting,
-                    matrix::Batch& out, Counters& counters);
-  // Closes gaps that shortened rows left, and completes indptr.
-  void compact(std::size_t b, matrix::CsrBlock& block) const;
+  // The matrices in their order. REQUIRES, as below: finished.
+  std::vector<MatrixWindow>& matrices() { return matrices_; }
+  const std::vector<MatrixWindow>& matrices() const { return matrices_; }
+  // Decodes one slice of batch b into the block of its matrix.
+  void decode_slice(std::size_t b, const Slice& slice, Casting casting, matrix::Batch& out,
+                    Counters& counters);
 
   exec::ByteBudget::Lease lease;
 
  private:
-  using Part = RowsByStore::Part;
-  using Piece = RowsByStore::Piece;
-  void size_rows();
-
-  const collection::Collection& collection_;
   std::vector<WindowBatch> batches_;
-  RowsByStore rows_;
-  std::vector<Piece> pieces_;  // those of rows_, cut where slices end
+  std::vector<MatrixWindow> matrices_;
   collection::ReadPlan plan_;
-  std::vector<std::unique_ptr<collection::FetchedRows>> fetched_;  // of each part
   std::int64_t bytes_used_ = 0;
-  // Of each row, in the order of rows_.
-  std::vector<std::int64_t> sizes_;   // upper bounds, from FetchedRows
-  std::vector<std::int64_t> place_;   // first entry in the batch's buffers
-  std::vector<std::int32_t> counts_;  // entries really there
 };
 
 }  // namespace cellfeed::loader

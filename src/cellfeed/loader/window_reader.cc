@@ -101,7 +101,7 @@ std::exception_ptr WindowReader::read_until_over() {
 }
 
 std::shared_ptr<Window> WindowReader::make_window(std::vector<LocatedBatch> batches) {
-  auto window = std::make_unique<Window>(*core_->collection, std::move(batches));
+  auto window = std::make_unique<Window>(core_->matrices, std::move(batches));
   ++live_->n;
   // Where this throws, the window is counted out too.
   return {window.release(), [live = live_](Window* done) {
@@ -135,8 +135,7 @@ bool WindowReader::admit(Window& window, bool waits) {
 }
 
 void WindowReader::begin(Window& window) {
-  window.begin({.stop = stop_.get_token(), .counts_entries = core_->options.output == Output::kCsr},
-               *core_->counters);
+  window.begin(stop_.get_token(), *core_->counters);
   const std::lock_guard lock(mutex_);
   ++windows_ahead_;
   bytes_ahead_ += window.bytes_used();

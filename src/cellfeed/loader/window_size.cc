@@ -104,28 +104,30 @@ double WindowSizer::bytes(std::size_t n) {
   plan_ahead(n);
   while (bytes_.size() < n)
     bytes_.push_back(
-        plan_reads(cells_, RowsByStore(cells_, {&ahead_[bytes_.size()], 1})).bytes_held);
+        plan_reads(cells_, rows_of_matrices(cells_, {&ahead_[bytes_.size()], 1})).bytes_held);
   return std::accumulate(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(n), 0.0,
                          [](double sum, std::int64_t b) { return sum + static_cast<double>(b); });
 }
 
 WindowSizer::Work WindowSizer::work_of(std::size_t n) {
   plan_ahead(n);
-  const RowsByStore rows(cells_, std::span(ahead_).first(n));
+  const RowsOfMatrices rows = rows_of_matrices(cells_, std::span(ahead_).first(n));
   Work work;
-  for (const RowsByStore::Part& part : rows.parts) {
-    const format::RowStore& store = cells_.store(part.store);
-    const std::int64_t n_rows = part.end - part.begin;
-    const std::int64_t inflated = store.plan(rows.rows_of(part)).bytes_inflated;
-    work.rows += n_rows;
-    if (inflated > 0) {
-      work.inflated_rows += n_rows;
-      work.bytes += static_cast<double>(inflated);
-    } else {
-      work.bytes += static_cast<double>(n_rows) * static_cast<double>(store.info().bytes_on_disk) /
-                    static_cast<double>(store.info().n_rows);
+  for (std::size_t m = 0; m < rows.size(); ++m)
+    for (const RowsByStore::Part& part : rows[m]->parts) {
+      const format::RowStore& store = cells_.matrix(m).store(part.store);
+      const std::int64_t n_rows = part.end - part.begin;
+      const std::int64_t inflated = store.plan(rows[m]->rows_of(part)).bytes_inflated;
+      work.rows += n_rows;
+      if (inflated > 0) {
+        work.inflated_rows += n_rows;
+        work.bytes += static_cast<double>(inflated);
+      } else {
+        work.bytes += static_cast<double>(n_rows) *
+                      static_cast<double>(store.info().bytes_on_disk) /
+                      static_cast<double>(store.info().n_rows);
+      }
     }
-  }
   return work;
 }
 

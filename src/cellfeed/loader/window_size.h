@@ -39,7 +39,7 @@ class WindowSizer {
   std::vector<LocatedBatch> next_window();
 
  private:
-  // What reading some batches together takes.
+  // What reading some batches together takes. A row counts once a matrix.
   struct Work {
     std::int64_t rows = 0;
     std::int64_t inflated_rows = 0;  // that lie in compressed chunks

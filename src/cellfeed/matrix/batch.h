@@ -19,6 +19,18 @@ struct DenseBlock {
   ValueBuffer values;
 };
 
+using Block = std::variant<CsrBlock, DenseBlock>;
+inline std::int64_t block_columns(const Block& block) {
+  return std::visit([](const auto& any) { return any.n_cols; }, block);
+}
+// Of the non-zeros, or of the whole matrix.
+inline ValueBuffer& block_values(Block& block) {
+  return std::visit([](auto& any) -> ValueBuffer& { return any.values; }, block);
+}
+inline const ValueBuffer& block_values(const Block& block) {
+  return std::visit([](const auto& any) -> const ValueBuffer& { return any.values; }, block);
+}
+
 // One obs column of a batch: codes of a categorical (-1 = missing), or values of dtype (NaN =
 // missing).
 struct ObsValues {
@@ -27,11 +39,15 @@ struct ObsValues {
 };
 
 struct Batch {
-  std::variant<CsrBlock, DenseBlock> x;
+  Block x;
+  std::vector<Block> others;             // further matrices of the same cells
   std::vector<std::int64_t> rows;        // global row numbers, in the batch's order
   std::vector<std::uint8_t> is_padding;  // empty when no row is padding
   std::vector<ObsValues> obs;            // one per column asked for
   std::int64_t n_rows() const { return static_cast<std::int64_t>(rows.size()); }
+  // Number 0 is x.
+  Block& block(std::size_t m) { return m == 0 ? x : others[m - 1]; }
+  const Block& block(std::size_t m) const { return m == 0 ? x : others[m - 1]; }
 };
 
 }  // namespace cellfeed::matrix

@@ -19,11 +19,16 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
       layer_(std::move(layer)),
       n_rows_(n_rows),
       n_cols_(n_cols),
-      obs_(file.hdf5(), "obs", n_rows),
-      var_(file.hdf5(), var_path(layer_), n_cols) {
-  const auto index = var_.read_index(0, n_cols);
+      obs_(file.hdf5(), "obs", n_rows) {
+  genes_.names.reserve(static_cast<std::size_t>(n_cols));
+  const auto var = var_path(layer_);
+  if (!var) {
+    for (std::int64_t i = 0; i < n_cols; ++i) genes_.names.push_back(std::to_string(i));
+    return;
+  }
+  var_.emplace(file.hdf5(), *var, n_cols);
+  const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
-  genes_.names.reserve(static_cast<std::size_t>(names.length()));
   for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
 }
 
@@ -38,6 +43,16 @@ matrix::FixedColumn Annotations::obs_column(const std::string& name) const {
   return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_column(name, 0, n_rows_)));
 }
 
+std::shared_ptr<arrow::Table> Annotations::read_var() const {
+  if (var_) return var_->read(0, n_cols_);
+  arrow::StringBuilder builder;
+  std::shared_ptr<arrow::Array> names;
+  arrow::Status status = builder.AppendValues(genes_.names);
+  if (status.ok()) status = builder.Finish(&names);
+  if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString(), file_.path());
+  return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}), {names});
+}
+
 std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int64_t end) const {
   if (begin < 0 || begin > end || end > n_rows_)
     throw_error(ErrorKind::kOutOfRange, file_.path(), "obs rows out of range: [{}, {}), rows {}",
@@ -49,7 +64,8 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 // Threads that ask at once find the same number.
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  std::vector<std::string> groups{layer_, "obs", var_.name()};
+  std::vector<std::string> groups{layer_, "obs"};
+  if (var_) groups.push_back(var_->name());
   std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
   return fingerprint_ = content_fingerprint(file_, groups, layer_name(layer_));
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class Annotations {
   // As those of RowStore.
   matrix::FixedColumn obs_column(const std::string& name) const;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const;
-  std::shared_ptr<arrow::Table> read_var() const { return var_.read(0, n_cols_); }
+  std::shared_ptr<arrow::Table> read_var() const;
   std::uint64_t fingerprint() const;
 
  private:
@@ -36,7 +37,7 @@ class Annotations {
   const std::int64_t n_rows_;
   const std::int64_t n_cols_;
   Dataframe obs_;
-  Dataframe var_;
+  std::optional<Dataframe> var_;  // none of obsm, whose columns are numbered
   matrix::GeneAxis genes_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };

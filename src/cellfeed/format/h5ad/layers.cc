@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -31,15 +32,44 @@ std::string path_of_raw(const H5File& file) {
   return !is_matrix(file, kRawPath) && is_matrix(file, kLegacyRawPath) ? kLegacyRawPath : kRawPath;
 }
 
+std::vector<std::string> list_members(const H5File& file, const std::string& folder) {
+  std::vector<std::string> names;
+  const auto group = file.hdf5().find(folder);
+  if (group && group->kind() == hdf5::ObjectKind::kGroup)
+    for (const std::string& name : group->group().member_names())
+      names.push_back(folder + "/" + name);
+  return names;
+}
+
 std::vector<std::string> list_layers(const H5File& file) {
   std::vector<std::string> names;
   if (is_matrix(file, "X")) names.push_back("X");
   if (is_matrix(file, path_of_raw(file))) names.push_back(kRawPath);
-  const auto layers = file.hdf5().find("layers");
-  if (layers && layers->kind() == hdf5::ObjectKind::kGroup)
-    for (const std::string& name : layers->group().member_names())
-      names.push_back("layers/" + name);
+  for (std::string& name : list_members(file, "layers")) names.push_back(std::move(name));
   return names;
+}
+
+// Arrays and sparse matrices are read, and nothing else that obsm may hold.
+std::string find_obsm(const H5File& file, const std::string& path) {
+  const auto object = file.hdf5().find(path);
+  if (!object) {
+    const std::vector<std::string> known = list_members(file, "obsm");
+    throw_error(ErrorKind::kNoSuchKey, file.path(), "no '{}'{}", path,
+                known.empty() ? "; the file has no obsm" : suggestion(path, known));
+  }
+  if (object->kind() == hdf5::ObjectKind::kDataset) {
+    const auto rank = object->dataset().shape().size();
+    if (rank == 2) return path;
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path, rank);
+  }
+  const std::string encoding = sparse_encoding(*object);
+  if (encoding != "csr_matrix" && encoding != "csc_matrix")
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "'{}' is stored as '{}'; of obsm, arrays and sparse matrices can be read: write it "
+                "as an array (adata.obsm[...] = frame.to_numpy())",
+                path, encoding);
+  return path;
 }
 
 }  // namespace
@@ -67,6 +97,7 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
 }
 
 std::string find_layer(const H5File& file, const std::string& layer) {
+  if (is_obsm(layer)) return find_obsm(file, layer);
   std::string name = layer;
   if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
     name = path_of_raw(file);
@@ -94,18 +125,15 @@ std::vector<std::string> list_matrix_paths(const H5File& file) {
   std::vector<std::string> paths;
   for (const std::string& path : {std::string("X"), path_of_raw(file)})
     if (is_matrix(file, path)) paths.push_back(path);
-  for (const char* folder : {"layers", "obsm"}) {
-    const auto group = file.hdf5().find(folder);
-    if (!group || group->kind() != hdf5::ObjectKind::kGroup) continue;
-    for (const std::string& name : group->group().member_names())
-      paths.push_back(fmt::format("{}/{}", folder, name));
-  }
+  for (const char* folder : {"layers", "obsm"})
+    for (std::string& name : list_members(file, folder)) paths.push_back(std::move(name));
   return paths;
 }
 
 std::string layer_name(const std::string& path) { return path == kLegacyRawPath ? kRawPath : path; }
 
-std::string var_path(const std::string& path) {
+std::optional<std::string> var_path(const std::string& path) {
+  if (is_obsm(path)) return std::nullopt;
   if (path == kRawPath) return "raw/var";
   return path == kLegacyRawPath ? "raw.var" : "var";
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,8 @@ std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const s
 std::string find_layer(const H5File& file, const std::string& layer);
 // Where X, raw/X, layers and obsm lie, as far as they are there; whatever they are.
 std::vector<std::string> list_matrix_paths(const H5File& file);
-// What users call the matrix at a path, and where its genes are described.
+// What users call the matrix at a path, and where its genes are described, where it has any.
 std::string layer_name(const std::string& path);
-std::string var_path(const std::string& path);
+std::optional<std::string> var_path(const std::string& path);
 
 }  // namespace cellfeed::format::h5ad

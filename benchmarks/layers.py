@@ -1,0 +1,110 @@
+"""Batches of one matrix beside batches of two: epochs with ``layers=["spliced"]`` and without.
+
+python benchmarks/layers.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] [--compression NAME]
+
+Rounds alternate, an epoch of each case after the other; a ratio is that of one round, and the
+median is printed with the smallest and largest: of the clock, and of the processor time of all
+threads, which other programs on the machine change less. The first epoch of each is not counted.
+The layer has as many non-zeros as X, in other genes. Beside it the same with ``obsm=["X_pca"]`` of
+50 columns, and the layer alone.
+"""
+
+import argparse
+import pathlib
+import statistics
+import tempfile
+import time
+
+import anndata
+import numpy as np
+import scipy.sparse
+
+import cellfeed as cf
+
+BATCH = 1024
+
+
+def counts(seed: int, n_cells: int, n_genes: int, per_cell: int) -> scipy.sparse.csr_matrix:
+    """Counts at random genes."""
+    random = np.random.default_rng(seed)
+    genes = np.sort(random.integers(0, n_genes, (n_cells, per_cell), dtype=np.int32), axis=1)
+    values = random.geometric(0.4, genes.size).astype(np.float32)
+    starts = np.arange(0, genes.size + 1, per_cell)
+    matrix = scipy.sparse.csr_matrix((values, genes.ravel(), starts), shape=(n_cells, n_genes))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def write_files(folder: pathlib.Path, options: argparse.Namespace) -> list[pathlib.Path]:
+    """Four files of a quarter of the cells each."""
+    paths = [folder / f"{number}.h5ad" for number in range(4)]
+    for number, path in enumerate(paths):
+        shape = (options.cells // 4, options.genes, options.nonzeros)
+        adata = anndata.AnnData(counts(2 * number, *shape))
+        adata.layers["spliced"] = counts(2 * number + 1, *shape)
+        random = np.random.default_rng(number)
+        adata.obsm["X_pca"] = random.normal(size=(shape[0], 50)).astype(np.float32)
+        adata.write_h5ad(path, compression=options.compression)
+    return paths
+
+
+def seconds_of_epoch(loader: cf.Loader) -> tuple[float, float]:
+    """By the clock and the processor; each matrix of each batch is looked at."""
+    start, work = time.perf_counter(), time.process_time()
+    for batch in loader:
+        for matrix in (batch.x, *batch.layers.values(), *batch.obsm.values()):
+            values = getattr(matrix, "data", matrix)
+            np.asarray(values).ravel()[::1024].sum()
+    return time.perf_counter() - start, time.process_time() - work
+
+
+def shown(ratios: list[float]) -> str:
+    """The median, the smallest and the largest."""
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def main() -> None:
+    """Measure, and print a line a case."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--cells", type=int, default=100_000)
+    parser.add_argument("--genes", type=int, default=18_000)
+    parser.add_argument("--nonzeros", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--compression", choices=["gzip", "lzf"])
+    options = parser.parse_args()
+    cases = {
+        "X alone": {},
+        "X and a layer": {"layers": ["spliced"]},
+        "X and obsm of 50 columns": {"obsm": ["X_pca"]},
+        "the layer alone": {"layer": "spliced"},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_files(pathlib.Path(folder), options)
+        print(f"{options.cells} cells, {options.nonzeros} non-zeros a matrix, batch {BATCH}")
+        for output, block in (("csr", 1), ("csr", 64), ("dense", 64)):
+            loaders = {
+                name: cf.Loader(
+                    cf.open(paths, **matrices),
+                    cf.BlockShuffling(block),
+                    BATCH,
+                    output=output,
+                    memory_budget="512MB",
+                )
+                for name, matrices in cases.items()
+            }
+            rounds = []
+            for _ in range(1 + options.rounds):
+                rounds.append({name: seconds_of_epoch(own) for name, own in loaders.items()})
+            del rounds[0]
+            for name in cases:
+                clock = [found[name][0] / found["X alone"][0] for found in rounds]
+                processor = [found[name][1] / found["X alone"][1] for found in rounds]
+                rate = options.cells / statistics.median(found[name][0] for found in rounds)
+                print(
+                    f"{output}, blocks of {block}, {name}: {rate:,.0f} cells/s; "
+                    f"time {shown(clock)}, processor {shown(processor)}"
+                )
+
+
+if __name__ == "__main__":
+    main()

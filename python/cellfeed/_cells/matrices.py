@@ -1,0 +1,85 @@
+"""Which matrices of its files a collection reads, and what batches call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._arguments import as_names
+from ..errors import InvalidArgumentError
+
+_RAW = ("raw", "raw/X", "raw.X")
+
+
+def layer_path(name: str) -> str:
+    """Where a layer lies in its file: ``"X"``, ``"raw/X"`` or ``"layers/NAME"``.
+
+    Parameters
+    ----------
+    name
+        One of these, ``"raw"``, ``"raw.X"``, or the name of a layer alone.
+    """
+    if name in _RAW:
+        return "raw/X"
+    return name if name == "X" or name.startswith("layers/") else f"layers/{name}"
+
+
+def layer_key(name: str) -> str:
+    """What ``batch.layers`` calls it: ``"X"``, ``"raw/X"``, or the name of a layer alone."""
+    path = layer_path(name)
+    alone = path.removeprefix("layers/")
+    return alone if layer_path(alone) == path else path
+
+
+def obsm_key(name: str) -> str:
+    """What ``batch.obsm`` calls it: ``"X_pca"``, also of ``"obsm/X_pca"``."""
+    return name.removeprefix("obsm/")
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """Matrices of a batch beside ``x``: their keys, and their numbers among its matrices.
+
+    Attributes
+    ----------
+    layers, obsm
+        Key -> number; 0 is ``x`` itself.
+    paths
+        Of the numbers 1, 2, ...: where they lie in their files.
+    """
+
+    layers: Mapping[str, int]
+    obsm: Mapping[str, int]
+    paths: tuple[str, ...]
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> Matrices:
+        """Of the arguments ``layer``, ``layers`` and ``obsm`` of :func:`cellfeed.open`."""
+        if options["layer"].startswith("obsm/"):
+            name = obsm_key(options["layer"])
+            raise InvalidArgumentError(f"layer names {options['layer']!r}: pass obsm=[{name!r}]")
+        paths = [layer_path(options["layer"])]
+        layers = _numbered("layers", options.get("layers"), layer_path, layer_key, paths)
+        obsm = _numbered("obsm", options.get("obsm"), _obsm_path, obsm_key, paths)
+        return Matrices(layers, obsm, tuple(paths[1:]))
+
+
+def _obsm_path(name: str) -> str:
+    return f"obsm/{obsm_key(name)}"
+
+
+def _numbered(
+    argument: str, given: Sequence[str] | str | None, path_of: Any, key_of: Any, paths: list[str]
+) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for name in [] if given is None else as_names(argument, given):
+        if argument == "layers" and name.startswith("obsm/"):
+            raise InvalidArgumentError(f"layers names {name!r}: pass obsm=[{obsm_key(name)!r}]")
+        key, path = key_of(name), path_of(name)
+        if key in numbers:
+            raise InvalidArgumentError(f"{argument} has {key!r} twice")
+        if path not in paths:
+            paths.append(path)
+        numbers[key] = paths.index(path)
+    return numbers
