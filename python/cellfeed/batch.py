@@ -238,12 +238,13 @@ class Batch(Generic[X]):
         """Obs columns by name."""
         return BatchObs(self._core, self._source.columns)
 
-    @cached_property
+    # Not kept: they hold the batch, whose memory is to go with it.
+    @property
     def layers(self) -> BatchMatrices:
         """Further matrices by gene, by name: ``batch.layers["spliced"]``."""
         return BatchMatrices(self._source, self._matrix, of_obsm=False)
 
-    @cached_property
+    @property
     def obsm(self) -> BatchMatrices:
         """Arrays of ``obsm`` by name, (cells, columns): ``batch.obsm["X_pca"]``."""
         return BatchMatrices(self._source, self._matrix, of_obsm=True)

@@ -1,7 +1,9 @@
 """Several matrices in one batch against anndata: layers, raw and obsm, whatever their storage."""
 
+import gc
 import multiprocessing
 import pickle
+import weakref
 
 import anndata
 import h5py
@@ -143,6 +145,19 @@ def test_names_may_be_short_or_whole(plain_paths):
     assert dict(plain.layers) == {} and dict(plain.obsm) == {}
     with pytest.raises(NoSuchKeyError, match="pass layers="):
         plain.layers["X"]
+
+
+def test_a_batch_goes_with_its_last_reference(plain_paths):
+    cells = cf.open(plain_paths[0], layers=["spliced"], obsm=["X_pca"])
+    batch = cells.read([1, 2])
+    assert repr(batch) and batch.layers["spliced"].shape and batch.obsm["X_pca"].shape
+    gone = weakref.ref(batch)
+    gc.disable()
+    try:
+        del batch
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_x_may_be_another_matrix(plain_paths, adatas):
