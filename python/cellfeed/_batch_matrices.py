@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ._arguments import as_text, suggestion
+from ._arguments import as_names, as_text, suggestion
 from ._batch_source import BatchSource
 from ._cells.matrices import layer_key, obsm_key
 from .errors import NoSuchKeyError
@@ -60,3 +60,18 @@ class BatchMatrices(Mapping[str, Any]):
     def var_names(self, name: str) -> np.ndarray:
         """Names of the columns of one matrix, an object array of ``str``; numbers of obsm."""
         return self._source.names_of_columns(self._number(name))
+
+    def to_dict(
+        self, keys: Iterable[str] | None = None, *, use_convert: bool = True
+    ) -> dict[str, Any]:
+        """Name -> matrix, as of an AnnCollection.
+
+        Parameters
+        ----------
+        keys
+            Names of matrices; all by default.
+        use_convert
+            Nothing is converted, so that it changes nothing.
+        """
+        del use_convert
+        return {name: self[name] for name in (self if keys is None else as_names("keys", keys))}

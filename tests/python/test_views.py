@@ -118,6 +118,31 @@ def test_a_view_is_what_anncollection_gives(cells, collection, index):
     same(cells[index], collection[rows, genes])
 
 
+@pytest.mark.parametrize("index", [np.s_[30:3:-4], (ROWS, GENES), np.s_[:, ["gene3"]]], ids=str)
+def test_layers_and_obsm_are_what_anncollection_gives(adatas, tmp_path, index):
+    adatas = [adata.copy() for adata in adatas]
+    for number, adata in enumerate(adatas):
+        adata.obsm["X_pca"] = np.random.default_rng(number).normal(size=(N, 3))
+        adata.write_h5ad(tmp_path / f"{number}.h5ad")
+    paths = sorted(tmp_path.glob("*.h5ad"))
+    cells = cf.open(paths, join="inner", layers="counts", obsm="X_pca")
+    rows, genes = index if isinstance(index, tuple) else (index, slice(None))
+    ours = cells[index]
+    theirs = AnnCollection(adatas, join_vars="inner")[np.arange(3 * N)[rows], genes]
+    assert list(ours.layers.keys()) == theirs.layers.keys()
+    assert list(ours.obsm.keys()) == theirs.obsm.keys()
+    made, expected = ours.to_adata(), theirs.to_adata()
+    for found, wanted in (
+        (ours.layers["counts"], theirs.layers["counts"]),
+        (ours.layers.to_dict()["counts"], theirs.layers.to_dict()["counts"]),
+        (made.layers["counts"], expected.layers["counts"]),
+        (made.obsm["X_pca"], expected.obsm["X_pca"]),
+        (ours.obsm.to_dict(["X_pca"])["X_pca"], theirs.obsm["X_pca"].astype(np.float32)),
+    ):
+        np.testing.assert_array_equal(dense(found), dense(wanted))
+    assert made.obsm["X_pca"].dtype == expected.obsm["X_pca"].dtype
+
+
 @pytest.mark.parametrize("name", [*CSR_FILES, *DENSE_FILES])
 def test_a_view_of_a_file_is_what_anndata_has(shared_data, name):
     adata = read_anndata(shared_data / name)
