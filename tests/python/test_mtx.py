@@ -19,7 +19,7 @@ from conftest import REAL_DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mtx_files import HEADER, entry_lines, mtx_text, random_counts, write_mtx, write_text
-from program import run
+from program import PROGRAM, run
 
 import cellfeed as cf
 
@@ -267,3 +267,16 @@ def test_entries_that_are_all_left_out_are_no_entries(tmp_path):
     folder = write_mtx(tmp_path / "a", x, types=["Gene Expression", "Antibody Capture"])
     assert open_quietly(folder)[:].x.nnz == 0
     assert cf.open(folder, feature_type="all")[:].x.sum() == 9
+
+
+@pytest.mark.parametrize("verb", ["plan", "bench"])
+def test_plan_and_bench_take_types(tmp_path, verb):
+    folder = write_mtx(tmp_path / "a", random_counts(30, 40), types=["Antibody Capture"] * 40)
+    options = ["--batch-size", 10, *(["--seconds", 0.01] if verb == "bench" else [])]
+    assert "feature_type" in run(verb, folder, *options, code=1)
+    run(verb, folder, *options, "--feature-type", "Antibody Capture")
+    mixed = write_mtx(tmp_path / "b", random_counts(30, 40), types=TYPES)
+    told = subprocess.run(
+        [PROGRAM, verb, mixed, *map(str, options)], capture_output=True, text=True, check=True
+    )
+    assert "left out: Antibody Capture (6), CRISPR Guide Capture (4)" in told.stderr

@@ -17,7 +17,7 @@ namespace {
 struct BenchArguments {
   std::vector<std::string> inputs;
   CacheArguments cache;
-  std::string layer = "X", join, plot;
+  std::string layer = "X", genome, feature_type, join, plot;
   loader::TuningOptions tuning;
 };
 
@@ -68,11 +68,14 @@ std::string to_text(const loader::TuningResult& result) {
 int run_bench(Session& session, BenchArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
+  options.open.genome = arguments.genome;
+  options.open.feature_type = arguments.feature_type;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   arguments.tuning.stop = session.stop.get_token();
-  const auto result =
-      loader::tune(collection::Collection::open(arguments.inputs, options), arguments.tuning);
+  const auto cells = collection::Collection::open(arguments.inputs, options);
+  warn_left_out(session, *cells);
+  const auto result = loader::tune(cells, arguments.tuning);
   if (!arguments.plot.empty()) {
     const std::string svg = draw_rate_plot(result);
     io::AtomicFile file(arguments.plot, io::OnExisting::kReplace);
@@ -107,6 +110,7 @@ void add_bench(CLI::App& program, Session& session) {
       ->type_name("FILE.svg");
   add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
+  add_tenx_options(verb, arguments->genome, arguments->feature_type);
   add_cache_options(verb, arguments->cache);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);
   add_output_options(verb, session);

@@ -95,6 +95,11 @@ void add_external_option(CLI::App& verb, std::string& folder) {
       ->type_name("FOLDER");
 }
 
+void warn_left_out(const Session& session, const collection::Collection& cells) {
+  const std::string text = cells.left_out_text();
+  if (!session.quiet && !text.empty()) fmt::print(stderr, "{}\n", text);
+}
+
 void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type) {
   verb.add_option("--genome", genome,
                   "Of 10x .h5 files: which genome; needed where a file has a matrix for each")

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cellfeed/cli/session.h"
+#include "cellfeed/collection/collection.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/row_store.h"
 
@@ -35,6 +36,8 @@ format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 void add_layer_option(CLI::App& verb, std::string& layer);
 // --allow-external; empty where it is not given.
 void add_external_option(CLI::App& verb, std::string& folder);
+// Says on stderr what of the files is left out though nobody chose that.
+void warn_left_out(const Session& session, const collection::Collection& cells);
 // --genome and --feature-type.
 void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type);
 // --seed, a whole number below 2^64; what it is of belongs into help.

@@ -15,7 +15,7 @@ namespace {
 struct PlanArguments {
   std::vector<std::string> inputs;
   CacheArguments cache;
-  std::string layer = "X", join, partition = "auto", remainder = "pad";
+  std::string layer = "X", genome, feature_type, join, partition = "auto", remainder = "pad";
   loader::RunSettings run;
 };
 
@@ -68,9 +68,12 @@ std::string to_text(const loader::RunEstimate& e, const sampling::PlanOptions& p
 int run_plan(Session& session, PlanArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
+  options.open.genome = arguments.genome;
+  options.open.feature_type = arguments.feature_type;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   const auto cells = collection::Collection::open(arguments.inputs, options);
+  warn_left_out(session, *cells);
   auto& plan = arguments.run.plan;
   plan.partition =
       sampling::partition_from_name(arguments.partition, cells->is_chunked(), plan.world_size);
@@ -112,6 +115,7 @@ void add_plan(CLI::App& program, Session& session) {
       ->type_name("COLUMN");
   add_join_option(verb, arguments->join);
   add_layer_option(verb, arguments->layer);
+  add_tenx_options(verb, arguments->genome, arguments->feature_type);
   add_cache_options(verb, arguments->cache);
   add_memory_budget_option(verb, run.memory_budget);
   add_output_options(verb, session);
