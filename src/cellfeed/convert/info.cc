@@ -99,7 +99,7 @@ std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& 
   } catch (const Error& error) {
     const auto& matrices = description.matrices;
     const auto readable = std::find_if(matrices.begin(), matrices.end(), [](const auto& matrix) {
-      return matrix.use == MatrixUse::kRows || matrix.use == MatrixUse::kCache;
+      return matrix.use != MatrixUse::kRefused && !format::is_obsm(matrix.stored.name);
     });
     if (readable == matrices.end()) throw;
     description.refused = error.what();

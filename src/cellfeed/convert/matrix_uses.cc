@@ -12,10 +12,6 @@ namespace cellfeed::convert {
 namespace {
 
 void decide_use(const std::string& path, const format::OpenOptions& options, MatrixInFile& matrix) {
-  if (matrix.stored.name.starts_with("obsm/")) {
-    matrix.use = MatrixUse::kBeside;
-    return;
-  }
   format::OpenOptions open = options;
   open.layer = matrix.stored.name;
   open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
@@ -55,11 +51,9 @@ std::string use_text(const MatrixInFile& matrix) {
       return fmt::format("rows are written once to {} ({})", matrix.row_cache,
                          matrix.has_cached_rows ? "ready" : "not there yet");
     case MatrixUse::kRefused:
-      return "refused: " + matrix.reason;
-    case MatrixUse::kBeside:
       break;
   }
-  return "beside the expression";
+  return "refused: " + matrix.reason;
 }
 
 const char* use_name(MatrixUse use) {
@@ -69,11 +63,9 @@ const char* use_name(MatrixUse use) {
     case MatrixUse::kCache:
       return "cache";
     case MatrixUse::kRefused:
-      return "refused";
-    case MatrixUse::kBeside:
       break;
   }
-  return "beside";
+  return "refused";
 }
 
 }  // namespace
@@ -85,10 +77,6 @@ std::vector<MatrixInFile> describe_matrices(const std::string& path,
     MatrixInFile matrix;
     matrix.stored = std::move(stored);
     decide_use(path, options, matrix);
-    if (matrix.use == MatrixUse::kBeside && !matrix.stored.damage.empty()) {
-      matrix.use = MatrixUse::kRefused;
-      matrix.reason = matrix.stored.damage;
-    }
     matrices.push_back(std::move(matrix));
   }
   return matrices;

@@ -16,7 +16,6 @@ enum class MatrixUse {
   kRows,     // its rows are read as they are
   kCache,    // its rows are written once to a cache
   kRefused,  // reason says why
-  kBeside,   // obsm: lies beside the expression of cells, and is not read as such
 };
 
 struct MatrixInFile {
@@ -27,7 +26,7 @@ struct MatrixInFile {
   bool has_cached_rows = false;
 };
 
-// Each one but obsm is opened, so that what is said is what opening it says.
+// Each one is opened, so that what is said is what opening it says.
 std::vector<MatrixInFile> describe_matrices(const std::string& path,
                                             const format::OpenOptions& options);
 
