@@ -111,6 +111,7 @@ void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) 
         {next.indices, next.values, sink.past_caches});
   }
   publish_row_copies(sink.past_caches);
+  matrix_.file().require_unchanged();
 }
 
 std::vector<EntryRange> ranges_of(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {

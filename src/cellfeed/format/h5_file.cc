@@ -10,6 +10,8 @@
 namespace cellfeed::format {
 
 void H5File::require_unchanged() const {
+  io::require_all_pages(*source_);
+  if (row_source_) io::require_all_pages(*row_source_);
   if (!source_->is_unchanged() || (external_ && !external_->are_unchanged()))
     throw_error(ErrorKind::kCorruptData, path_,
                 "the file was written again since it was opened, so rows and labels may not belong "
@@ -25,9 +27,10 @@ H5File::H5File(std::string path, bool reads_ahead, const std::string& allow_exte
     std::tie(source_, row_source_) = io::map_local_file_twice(path_);
     ahead_.emplace(*row_source_);
   } else {
-    source_ = io::open_local_file(path_, {.access = io::FileAccess::kMap});
+    source_ = io::open_local_file(path_, {.guarded = true});
   }
   hdf5_ = hdf5::File::open(source_, external_);
+  require_unchanged();
 }
 
 }  // namespace cellfeed::format

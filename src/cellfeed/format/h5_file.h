@@ -26,7 +26,9 @@ class H5File {
   // As it was given.
   const std::string& allow_external() const { return allow_external_; }
   // Throws kCorruptData where the file, or one that it leads to, was written to since it was
-  // opened: what was read of it then and what is read now do not belong together.
+  // opened: what was read of it then and what is read now do not belong together. Throws kIo where
+  // bytes of it could not be read, and were zeros instead. So it is asked before something is read
+  // and again before that is used.
   void require_unchanged() const;
   const hdf5::File& hdf5() const { return *hdf5_; }
   std::span<const std::byte> bytes() const { return source_->map(); }

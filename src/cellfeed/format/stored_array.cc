@@ -222,10 +222,15 @@ const std::byte* StoredArray::mapped(std::int64_t chunk) const {
 
 void StoredArray::inflate_written(std::int64_t chunk, std::span<std::byte> out) const {
   const io::ByteRange range = stored_range(chunk);
-  stored_.filters().undo(bytes_.subspan(static_cast<std::size_t>(range.offset),
-                                        static_cast<std::size_t>(range.length)),
-                         static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
-                         {.path = file_.path(), .offset = range.offset});
+  try {
+    stored_.filters().undo(bytes_.subspan(static_cast<std::size_t>(range.offset),
+                                          static_cast<std::size_t>(range.length)),
+                           static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
+                           {.path = file_.path(), .offset = range.offset});
+  } catch (const Error&) {
+    file_.require_unchanged();  // zeros of lost pages are no damage
+    throw;
+  }
 }
 
 std::vector<std::int64_t> StoredArray::read_integers() const {

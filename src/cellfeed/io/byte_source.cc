@@ -17,6 +17,13 @@ void check_requests(const ByteSource& source, std::span<const ReadRequest> reque
   for (const auto& request : requests) check_range(source, request.offset, std::ssize(request.out));
 }
 
+void require_all_pages(const ByteSource& source) {
+  if (source.has_lost_pages())
+    throw_error(ErrorKind::kIo, source.path(),
+                "could not be read to its end: it was shortened or written over while it is open, "
+                "or its disk failed; what it holds now must be opened again");
+}
+
 void ByteSource::read_many(std::span<const ReadRequest> requests) const {
   check_requests(*this, requests);
   for (const auto& request : requests) read(request.offset, request.out);

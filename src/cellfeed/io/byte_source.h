@@ -66,8 +66,10 @@ class ByteSource {
 
   // The whole source where it is addressable memory, else empty (also for an empty source).
   // Lifetime: as long as the source. A file that is shortened while mapped ends the process with
-  // SIGBUS, so writers replace files (AtomicFile) and never shorten them.
+  // SIGBUS unless it is guarded, so writers replace files (AtomicFile) and never shorten them.
   virtual std::span<const std::byte> map() const { return {}; }
+  // Whether bytes of a guarded map() could not be read, and were zeros instead. For good.
+  virtual bool has_lost_pages() const { return false; }
   // Whether the bytes at these offsets can be read through map() without waiting for the disk;
   // false too where the system does not say. May begin to read them. REQUIRES: offsets inside the
   // source.
@@ -85,5 +87,7 @@ class ByteSource {
 // length) is inside.
 void check_range(const ByteSource& source, std::int64_t offset, std::int64_t length);
 void check_requests(const ByteSource& source, std::span<const ReadRequest> requests);
+// Throws kIo where pages were lost: for readers of a guarded map, before what they read is used.
+void require_all_pages(const ByteSource& source);
 
 }  // namespace cellfeed::io

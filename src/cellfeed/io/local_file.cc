@@ -14,6 +14,8 @@ void check_options(const LocalFileOptions& options) {
   }
   if (options.map_only && options.access != FileAccess::kMap)
     throw_invalid("map_only is for mapped files, which this one is not to be");
+  if (options.guarded && options.access != FileAccess::kMap)
+    throw_invalid("guarded is for mapped files, which this one is not to be");
   if (options.threads < 1) throw_invalid("threads must be at least 1, not {}", options.threads);
   if (options.direct && options.access == FileAccess::kMap) {
     throw_invalid("direct goes past the page cache, which a mapped file lives in; choose pread");
@@ -43,7 +45,8 @@ std::unique_ptr<ByteSource> open_local_file(const std::string& path,
 std::pair<std::unique_ptr<ByteSource>, std::unique_ptr<ByteSource>> map_local_file_twice(
     const std::string& path) {
   const auto file = std::make_shared<const OpenFile>(path, false);
-  return {make_mapped_source(file, {}), make_mapped_source(file, {.random_access = true})};
+  return {make_mapped_source(file, {.guarded = true}),
+          make_mapped_source(file, {.random_access = true, .guarded = true})};
 }
 
 }  // namespace cellfeed::io

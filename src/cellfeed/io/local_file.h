@@ -24,6 +24,10 @@ struct LocalFileOptions {
   // kMap: the descriptor is closed once the file is mapped, so that many files can stay open. Bytes
   // are then read through map() alone: is_cached, will_read and is_unchanged know nothing.
   bool map_only = false;
+  // kMap: a file that is shortened while it is mapped, or whose disk fails, reads as zeros and has
+  // has_lost_pages(), which readers of map() ask before they use what they read. Else the process
+  // is ended by SIGBUS.
+  bool guarded = false;
   // Past the page cache (O_DIRECT), for a file read once that would evict everything else. Costs a
   // copy and 4 KiB granularity. Not with kMap.
   bool direct = false;
@@ -40,8 +44,8 @@ struct LocalFileOptions {
 std::unique_ptr<ByteSource> open_local_file(const std::string& path,
                                             const LocalFileOptions& options = {});
 
-// Two maps of one file on one descriptor: for reading from front to back, and here and there.
-// Throws what open_local_file throws.
+// Two guarded maps of one file on one descriptor: for reading from front to back, and here and
+// there. Throws what open_local_file throws.
 std::pair<std::unique_ptr<ByteSource>, std::unique_ptr<ByteSource>> map_local_file_twice(
     const std::string& path);
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/exec/map_guard.h"
 #include "cellfeed/io/local_backends.h"
 
 namespace cellfeed::io {
@@ -28,16 +30,19 @@ class MappedSource final : public ByteSource {
     void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file->fd(), 0);
     if (data == MAP_FAILED) throw_errno(errno, path_, "map the file into memory");
     mapping_ = {static_cast<const std::byte*>(data), bytes};
+    if (options.guarded) guard_.emplace(mapping_);
     if (options.random_access) ::madvise(data, bytes, MADV_RANDOM);  // a hint; may be refused
     if (!options.map_only) file_ = std::move(file);
   }
   ~MappedSource() override {
+    guard_.reset();
     if (!mapping_.empty()) ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
   }
 
   const std::string& path() const override { return path_; }
   std::int64_t size() const override { return size_; }
   bool is_unchanged() const override { return !file_ || file_->is_unchanged(); }
+  bool has_lost_pages() const override { return guard_ && guard_->has_lost_pages(); }
   std::string_view backend_name() const override { return "mmap"; }
   std::span<const std::byte> map() const override { return mapping_; }
 
@@ -71,6 +76,7 @@ class MappedSource final : public ByteSource {
     if (out.empty()) return;
     if (out.size() > kMaxCopyBytes && file_) return file_->read(offset, out);
     std::memcpy(out.data(), mapping_.data() + offset, out.size());
+    require_all_pages(*this);
   }
 
  private:
@@ -78,6 +84,7 @@ class MappedSource final : public ByteSource {
   const std::int64_t size_;
   std::shared_ptr<const OpenFile> file_;  // null where it is mapped only
   std::span<const std::byte> mapping_;
+  std::optional<exec::MapGuard> guard_;
 };
 
 }  // namespace

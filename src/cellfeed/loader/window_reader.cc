@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/exec/map_guard.h"
 #include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::loader {
@@ -135,6 +136,7 @@ bool WindowReader::admit(Window& window, bool waits) {
 }
 
 void WindowReader::begin(Window& window) {
+  exec::take_lost_page_signals();
   window.begin(stop_.get_token(), *core_->counters);
   const std::lock_guard lock(mutex_);
   ++windows_ahead_;

@@ -30,21 +30,27 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
   const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
   for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
+  file_.require_unchanged();
 }
 
 matrix::FixedColumn Annotations::obs_column(const std::string& name) const {
   file_.require_unchanged();
   const auto& columns = obs_.columns();
-  if (name == "_index")
-    return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_index(0, n_rows_)));
-  if (std::find(columns.begin(), columns.end(), name) == columns.end())
+  if (name != "_index" && std::find(columns.begin(), columns.end(), name) == columns.end())
     throw_error(ErrorKind::kNoSuchKey, file_.path(), "no obs column '{}'{}", name,
                 suggestion(name, columns));
-  return matrix::make_fixed_column(name, arrow::ChunkedArray(obs_.read_column(name, 0, n_rows_)));
+  const auto column =
+      name == "_index" ? obs_.read_index(0, n_rows_) : obs_.read_column(name, 0, n_rows_);
+  file_.require_unchanged();
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(column));
 }
 
 std::shared_ptr<arrow::Table> Annotations::read_var() const {
-  if (var_) return var_->read(0, n_cols_);
+  if (var_) {
+    auto table = var_->read(0, n_cols_);
+    file_.require_unchanged();
+    return table;
+  }
   arrow::StringBuilder builder;
   std::shared_ptr<arrow::Array> names;
   arrow::Status status = builder.AppendValues(genes_.names);
@@ -58,7 +64,9 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
     throw_error(ErrorKind::kOutOfRange, file_.path(), "obs rows out of range: [{}, {}), rows {}",
                 begin, end, n_rows_);
   file_.require_unchanged();
-  return obs_.read(begin, end);
+  auto table = obs_.read(begin, end);
+  file_.require_unchanged();
+  return table;
 }
 
 // Threads that ask at once find the same number.
@@ -67,7 +75,9 @@ std::uint64_t Annotations::fingerprint() const {
   std::vector<std::string> groups{layer_, "obs"};
   if (var_) groups.push_back(var_->name());
   std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
-  return fingerprint_ = content_fingerprint(file_, groups, layer_name(layer_));
+  const std::uint64_t found = content_fingerprint(file_, groups, layer_name(layer_));
+  file_.require_unchanged();
+  return fingerprint_ = found;
 }
 
 }  // namespace cellfeed::format::h5ad

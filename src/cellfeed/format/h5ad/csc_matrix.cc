@@ -141,10 +141,11 @@ void CscMatrix::read_piece(std::int64_t piece, EntryParts parts, Entries& entrie
   const std::int64_t begin = piece * piece_entries_;
   entries.n = std::min(piece_entries_, nnz() - begin);
   read_rows(begin, entries);
-  if (parts == EntryParts::kRows) return;
+  if (parts == EntryParts::kRows) return file_.require_unchanged();
   name_columns(begin, entries);
   entries.values.reset(static_cast<std::size_t>(entries.n) * dtype_bytes(data_.dtype()));
   data_.read(begin, entries.n, entries.values.span());
+  file_.require_unchanged();
 }
 
 void CscMatrix::read_rows(std::int64_t begin, Entries& entries) const {

@@ -132,6 +132,7 @@ void DenseRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink
     sink.counts[i] = matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], sizes_[i]);
   }
   publish_row_copies(sink.past_caches);
+  matrix_.file().require_unchanged();
 }
 
 void DenseRows::decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const {
@@ -144,6 +145,7 @@ void DenseRows::decode_dense(std::int64_t begin, std::int64_t end, const DenseSi
     matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], next);
   }
   publish_row_copies(sink.past_caches);
+  matrix_.file().require_unchanged();
 }
 
 }  // namespace

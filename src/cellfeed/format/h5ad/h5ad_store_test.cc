@@ -4,9 +4,13 @@
 #include <arrow/api.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <vector>
+
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/testing/kept_store.h"
+#include "cellfeed/testing/random_csr.h"
 #include "cellfeed/testing/row_store_conformance.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -37,6 +41,31 @@ const bool kConforms[] = {
     testing::register_row_store_conformance("h5ad_wide_indices",
                                             factory({.index_dtype = DType::kI64})),
 };
+
+// Between being asked for and being decoded.
+TEST(H5adStore, RowsOfAFileThatIsShortenedAreAnError) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const testing::TempDir directory;
+    const std::string path = directory.file("a.h5ad");
+    const auto block = testing::random_csr({.n_rows = 20'000, .n_cols = 10});
+    H5adWriter writer(path, block.n_cols, {.compression = compression, .chunk_elements = 1000});
+    writer.append(block);
+    writer.finish(nullptr);
+    const auto store = open_h5ad(path, {.cache_bytes = 0});
+    std::vector<std::int64_t> rows(100);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) * 200;
+    const auto fetched = store->begin(rows, {});
+    std::filesystem::resize_file(path, 1000);
+    try {
+      for (std::int64_t task = 0; task < fetched->n_tasks(); ++task) fetched->run(task);
+      testing::decode_rows(*fetched);
+      ADD_FAILURE() << "rows without a file";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("opened"), std::string::npos) << error.what();
+      EXPECT_EQ(error.path(), path);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace cellfeed::format::h5ad

@@ -168,11 +168,12 @@ void PackedRows::check_record(std::int64_t i) const {
                                                .row = static_cast<std::uint64_t>(rows_[i]),
                                                .length = record.length,
                                                .nnz = static_cast<std::uint64_t>(record.nnz)});
-  if (found != stored)
-    throw_error(ErrorKind::kCorruptData, file_->path(),
-                "row {} at offset {}: the record does not match its checksum, so the file is "
-                "damaged; restore it or convert again",
-                rows_[i], file_->locate(rows_[i]).offset);
+  if (found == stored) return;
+  file_->require_all_pages();
+  throw_error(ErrorKind::kCorruptData, file_->path(),
+              "row {} at offset {}: the record does not match its checksum, so the file is "
+              "damaged; restore it or convert again",
+              rows_[i], file_->locate(rows_[i]).offset);
 }
 
 void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
@@ -203,6 +204,7 @@ void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
     decode_past_caches(begin, end, sink);
   else
     decode_into_caches(begin, end, in_order, sink);
+  file_->require_all_pages();
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
@@ -290,10 +292,12 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
   const std::int64_t begin = row_offset(row_table_[row]);
   const std::int64_t end = row_offset(row_table_[row + 1]);
   const std::int64_t nnz = row_nnz(row_table_[row]);
-  if (begin + kChecksumBytes > end || end > header_.records_bytes || nnz > header_.n_genes)
+  if (begin + kChecksumBytes > end || end > header_.records_bytes || nnz > header_.n_genes) {
+    require_all_pages();
     throw_error(ErrorKind::kCorruptData, path(),
                 "the row table is damaged: row {} at offset {}; restore the file", row,
                 header_.row_table_offset() + 8 * row);
+  }
   return {kRecordsOffset + begin, end - begin - kChecksumBytes, nnz};
 }
 

@@ -55,6 +55,7 @@ class CellsFile {
   }
   const std::uint8_t* mapped_bytes() const { return bytes_; }
   void release_pages() const { mapped_->release_pages(); }
+  void require_all_pages() const { io::require_all_pages(*mapped_); }
 
  private:
   std::unique_ptr<io::ByteSource> mapped_;

@@ -153,8 +153,7 @@ std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardE
   const std::string path = directory->path_of(shard.matrix);
   // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
   const bool reads_ahead = options.access != "map";
-  auto mapped =
-      io::open_local_file(path, {.access = io::FileAccess::kMap, .random_access = reads_ahead});
+  auto mapped = io::open_local_file(path, {.random_access = reads_ahead, .guarded = true});
   if (directory->manifest().layout == Layout::kDense)
     return open_dense(directory, shard, std::move(mapped), reads_ahead);
   auto file = std::make_shared<CellsFile>(

@@ -69,6 +69,7 @@ TenxStore::TenxStore(std::unique_ptr<H5File> file, const OpenOptions& options)
       features_(file_->hdf5(), stored_, choice_) {
   find_list(file_->hdf5(), stored_.group + "/barcodes", stored_.n_cells);
   genes_.names = features_.names();
+  file_->require_unchanged();
   describe(options.layer);
 }
 
@@ -122,7 +123,9 @@ matrix::FixedColumn TenxStore::obs_column(const std::string& name) const {
   if (name != "_index" && std::find(columns.begin(), columns.end(), name) == columns.end())
     throw_error(ErrorKind::kNoSuchKey, info_.path, "no obs column '{}'{}", name,
                 suggestion(name, columns));
-  return matrix::make_fixed_column(name, arrow::ChunkedArray(read_column(name, 0, info_.n_rows)));
+  const auto column = read_column(name, 0, info_.n_rows);
+  file_->require_unchanged();
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(column));
 }
 
 std::shared_ptr<arrow::Table> TenxStore::read_obs(std::int64_t begin, std::int64_t end) const {
@@ -136,6 +139,7 @@ std::shared_ptr<arrow::Table> TenxStore::read_obs(std::int64_t begin, std::int64
     arrays.push_back(read_column(name, begin, end));
     fields.push_back(arrow::field(name, arrays.back()->type()));
   }
+  file_->require_unchanged();
   return arrow::Table::Make(arrow::schema(std::move(fields)), arrays, end - begin);
 }
 
@@ -143,8 +147,10 @@ std::shared_ptr<arrow::Table> TenxStore::read_obs(std::int64_t begin, std::int64
 std::uint64_t TenxStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   const std::array<std::string, 1> groups{stored_.group};
-  return fingerprint_ =
-             content_fingerprint(*file_, groups, choice_.genome + "\n" + choice_.feature_type);
+  const std::uint64_t found =
+      content_fingerprint(*file_, groups, choice_.genome + "\n" + choice_.feature_type);
+  file_->require_unchanged();
+  return fingerprint_ = found;
 }
 
 }  // namespace
