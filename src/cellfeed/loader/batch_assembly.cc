@@ -14,13 +14,15 @@ namespace {
 // (measured at 0.5, 1, 2, 4 and 8 MB a batch).
 constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
 
-matrix::Block make_block(const LoaderCore& core, MatrixWindow& rows, std::size_t b,
+matrix::Block make_block(const LoaderCore& core, Window& window, std::size_t m, std::size_t b,
                          std::int64_t n) {
+  MatrixWindow& rows = window.matrices()[m];
   const MatrixOutput& matrix = rows.matrix();
   const std::int64_t n_cols = matrix.pipeline->genes().size();
   if (matrix.output == Output::kDense)
     return matrix::DenseBlock{
-        n, n_cols, core.recycler->take_values(matrix.dtype, static_cast<std::size_t>(n * n_cols))};
+        n, n_cols,
+        core.recycler->take_values(matrix.dtype, static_cast<std::size_t>(n * n_cols), m)};
   const std::int64_t max_nnz = rows.max_nnz(b);
   if (max_nnz > std::numeric_limits<std::int32_t>::max())
     throw_invalid(
@@ -29,8 +31,8 @@ matrix::Block make_block(const LoaderCore& core, MatrixWindow& rows, std::size_t
   const auto nnz = static_cast<std::size_t>(max_nnz);
   matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
   rows.place_rows(b, indptr.span());
-  return matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz),
-                          core.recycler->take_values(matrix.dtype, nnz)};
+  return matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz, m),
+                          core.recycler->take_values(matrix.dtype, nnz, m)};
 }
 
 }  // namespace
@@ -61,7 +63,7 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
   matrix::Batch batch;
   batch.others.resize(window.matrices().size() - 1);
   for (std::size_t m = 0; m < window.matrices().size(); ++m)
-    batch.block(m) = make_block(core, window.matrices()[m], b, std::ssize(planned.plan.rows));
+    batch.block(m) = make_block(core, window, m, b, std::ssize(planned.plan.rows));
   batch.rows = planned.plan.rows;
   batch.is_padding = planned.plan.is_padding;
   return batch;

@@ -86,9 +86,9 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   core->options = std::move(options);
   split_budget(*core);
   core->account = std::make_shared<const MemoryAccount>(core->queue_bytes);
-  core->recycler = std::make_shared<Recycler>(
-      (static_cast<std::size_t>(core->options.prefetch_batches) + 2) * core->matrices.size(),
-      core->account, core->options.pinned);
+  core->recycler =
+      std::make_shared<Recycler>(static_cast<std::size_t>(core->options.prefetch_batches) + 2,
+                                 core->account, core->options.pinned);
   if (core->cache_bytes > 0) core->cache_share = core->collection->reserve_cache(core->cache_bytes);
   return core;
 }

@@ -20,11 +20,15 @@ namespace cellfeed::loader {
 
 class Recycler {
  public:
+  // max_kept: buffers of a kind, of each matrix.
   Recycler(std::size_t max_kept, std::shared_ptr<const MemoryAccount> account,
            std::shared_ptr<PinnedMemory> pinned = nullptr)
       : max_kept_(max_kept), account_(std::move(account)), pinned_(std::move(pinned)) {}
-  matrix::Buffer<std::int32_t> take_indices(std::size_t size);
-  matrix::ValueBuffer take_values(DType dtype, std::size_t size);
+  // matrix: its number in the batch, as matrices of a batch differ in size and each takes what it
+  // gave back. Any of its buffers will do: they grow to what the largest batch needs, and then no
+  // batch needs fresh pages.
+  matrix::Buffer<std::int32_t> take_indices(std::size_t size, std::size_t matrix = 0);
+  matrix::ValueBuffer take_values(DType dtype, std::size_t size, std::size_t matrix = 0);
   matrix::Buffer<std::byte> take_obs(std::size_t bytes);
   void give_back(matrix::Batch& batch) noexcept;
   // Frees what is kept: others need the memory more.
@@ -39,10 +43,13 @@ class Recycler {
     Buffer buffer;
     exec::ByteBudget::Lease lease;
   };
-  struct State {
-    std::mutex mutex;
+  struct KeptOfMatrix {
     std::vector<Kept<matrix::Buffer<std::int32_t>>> indices;
     std::vector<Kept<matrix::ValueBuffer>> values;
+  };
+  struct State {
+    std::mutex mutex;
+    std::vector<KeptOfMatrix> matrices;
   };
   State& state();
   template <typename Buffer>
