@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -41,7 +42,7 @@ Guards& guards() {
   return *all;
 }
 
-// Async-signal-safe, as all that a handler calls: mmap is but a system call here.
+// Async-signal-safe, as all that a handler calls: mmap goes to the system past the C library.
 bool put_zeros(std::uintptr_t address) noexcept {
   for (GuardedMap* map = first_map.load(); map != nullptr; map = map->next) {
     const std::uintptr_t begin = map->begin.load(), end = map->end.load();
@@ -50,8 +51,8 @@ bool put_zeros(std::uintptr_t address) noexcept {
     const std::uintptr_t page = address / page_bytes * page_bytes;
     // Before there are zeros to read, so that nobody reads them and finds nothing lost.
     map->has_lost_pages.store(true);
-    return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+    return ::syscall(SYS_mmap, page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                     -1, 0) != -1;
   }
   return false;
 }
