@@ -153,20 +153,28 @@ class ColumnInfo:
         )
 
 
-def sparse_parts(block: AnyBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, columns and row starts (int32) of a sparse block."""
-    indptr, indices = block.indptr, block.indices
-    if indptr is None or indices is None:
+def column_numbers(block: AnyBlock) -> np.ndarray:
+    """Columns of the non-zeros of a sparse block, int32."""
+    return _of_sparse(block.indices)
+
+
+def row_starts(block: AnyBlock) -> np.ndarray:
+    """Where the rows of a sparse block begin among its non-zeros, int32: a copy."""
+    return _of_sparse(block.indptr).astype(np.int32)
+
+
+def _of_sparse(array: np.ndarray | None) -> np.ndarray:
+    if array is None:
         raise InvalidArgumentError("this batch is dense: it has no indptr and indices")
-    return block.values, indices, indptr.astype(np.int32)
+    return array
 
 
 def as_csr(block: AnyBlock) -> scipy.sparse.csr_matrix:
     """A sparse matrix that shares the memory of a sparse block."""
     import scipy.sparse
 
-    shape = (block.n_rows, block.n_cols)
-    matrix = scipy.sparse.csr_matrix(sparse_parts(block), shape=shape, copy=False)
+    parts = (block.values, column_numbers(block), row_starts(block))
+    matrix = scipy.sparse.csr_matrix(parts, shape=(block.n_rows, block.n_cols), copy=False)
     matrix.has_canonical_format = True
     return matrix
 

@@ -12,7 +12,16 @@ import numpy as np
 from . import _core
 from ._arguments import as_row_numbers, as_text, suggestion
 from ._batch_matrices import BatchMatrices
-from ._batch_source import AnyBlock, BatchArrays, BatchSource, Columns, as_csr, sparse_parts
+from ._batch_source import (
+    AnyBlock,
+    BatchArrays,
+    BatchSource,
+    Columns,
+    as_csr,
+    column_numbers,
+    row_starts,
+)
+from ._cells.lazy_obs import as_pandas
 from .errors import InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
@@ -98,13 +107,7 @@ class BatchObs(Mapping[str, np.ndarray]):
 
     def column(self, name: str) -> pd.Categorical | np.ndarray:
         """One column as pandas has it: a ``Categorical``, or an array of numbers."""
-        import pandas as pd
-
-        values = _as_numpy(self[name])
-        column = self._columns[name]
-        if not column.is_categorical:
-            return values
-        return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
+        return as_pandas(_as_numpy(self[name]), self._columns[name])
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table; categoricals as dictionaries."""
@@ -298,12 +301,12 @@ class Batch(Generic[X]):
     @property
     def indices(self) -> np.ndarray:
         """Columns of the non-zeros, int32 (nnz,), sorted inside each row."""
-        return sparse_parts(self._core)[1]
+        return column_numbers(self._core)
 
     @cached_property
     def indptr(self) -> np.ndarray:
         """Start of each row in ``indices``, int32 (cells + 1,)."""
-        return sparse_parts(self._core)[2]
+        return row_starts(self._core)
 
     @cached_property
     def x(self) -> X:

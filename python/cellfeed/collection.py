@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from . import _core
-from ._arguments import as_bool, as_int, as_row_numbers, as_text
+from ._arguments import as_bool, as_int, as_row_numbers
 from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
-from ._cells.closed import Closed
 from ._cells.filtering import rows_where
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
-from ._cells.matrices import Matrices
-from ._cells.names import Names
-from ._cells.origins import GenesChosen, Origin, Selected, Viewed
+from ._cells.origins import GenesChosen, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
 from ._options import Casting, DType, Output, ReadOptions
 from ._reader import Reader, ReaderOptions
+from ._table import CellTable
 from ._view import BatchOnDemand
 from .batch import Batch
-from .encoders import Encoders, encoders_of
 from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
-    import pandas as pd
-    import pyarrow as pa
     from scipy.sparse import csr_matrix
 
     from .transforms import Transform
 
 
-class CellCollection:
+class CellCollection(CellTable):
     """Cells of one or more files as one table, made by :func:`cellfeed.open`.
 
     Picklable: a copy opens the files again.
@@ -50,227 +44,6 @@ class CellCollection:
     default_obs
         obs columns that come with every batch of a loader by default.
     """
-
-    def __init__(
-        self,
-        core: _core.Collection,
-        origin: Origin,
-        default_obs: list[str],
-        names: Names | None = None,
-    ) -> None:
-        self._core = core
-        self._origin = origin
-        self.default_obs = default_obs
-        self._names = Names(core, names)
-        self._matrices = Matrices.of(origin.options)
-
-    def close(self) -> None:
-        """Let go of the files. Loaders made before keep them open until they are closed too.
-
-        Using the collection afterwards is an error. ``with cf.open(...) as cells:`` closes it.
-        """
-        closed: Any = Closed("this collection is closed: open the files again")
-        self._core = closed
-        self._names = Names(self._core)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._origin.reduce(self)
-
-    def __len__(self) -> int:
-        return self._core.n_rows
-
-    def __repr__(self) -> str:
-        if isinstance(self._core, Closed):
-            return f"{type(self).__name__}, closed"
-        files = self._core.n_stores
-        further = {"layers": self._matrices.layers, "obsm": self._matrices.obsm}
-        return (
-            f"{type(self).__name__}: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
-            f"file{'s' if files != 1 else ''}\n    obs: {', '.join(self.obs_keys()) or 'none'}"
-        ) + "".join(f"\n    {kind}: {', '.join(names)}" for kind, names in further.items() if names)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Cells and genes."""
-        return self._core.n_rows, self._core.n_genes
-
-    @property
-    def n_obs(self) -> int:
-        """Number of cells."""
-        return self._core.n_rows
-
-    @property
-    def n_vars(self) -> int:
-        """Number of genes."""
-        return self._core.n_genes
-
-    @property
-    def var_names(self) -> np.ndarray:
-        """The gene axis, an object array of ``str``."""
-        return np.array(self._core.gene_names, dtype=object)
-
-    @property
-    def missing_genes(self) -> list[str]:
-        """Genes asked for (``genes=``) that no file has, in that order; they read as 0."""
-        return self._core.missing_genes
-
-    @property
-    def gene_mask(self) -> np.ndarray:
-        """Which genes the files have, bool (files, genes); ``batch.gene_mask`` is of its cells.
-
-        Shards have every gene that they were written with.
-        """
-        return self._names.gene_masks().of_files(np.arange(self._core.n_stores), self.var_names)
-
-    @property
-    def obs_names(self) -> np.ndarray:
-        """Names of the cells, an object array of ``str``: some 100 bytes a cell."""
-        return self._names.obs_names(np.arange(len(self)))
-
-    @property
-    def var(self) -> pd.DataFrame:
-        """Columns of the genes, each gene's from the first file that has it."""
-        return self._names.var()
-
-    def gene_aliases(self, column: str) -> dict[str, str]:
-        """Other names of the genes, by a var column: ``cells.gene_aliases("gene_ids")["TP53"]``.
-
-        Parameters
-        ----------
-        column
-            Of text, in some of the files. Genes without a value there are left out.
-
-        Raises
-        ------
-        NoSuchKeyError
-            No file has the column.
-        InvalidArgumentError
-            Two files have different values for one gene.
-        """
-        return self._names.aliases(as_text("column", column))
-
-    @property
-    def fingerprint(self) -> int:
-        """Changes with any of the files, their order, the gene axis or fixed categories."""
-        return self._origin.fingerprint(self._core.fingerprint)
-
-    @property
-    def files(self) -> list[dict[str, Any]]:
-        """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
-        return [self._core.store_info(s) for s in range(self._core.n_stores)]
-
-    @property
-    def obs(self) -> LazyObs:
-        """Obs as pandas has it, a column at a time: ``cells.obs["donor"]``, ``cells.obs.df``.
-
-        Reads the names of the cells too, some 100 bytes a cell of each file; ``obs_values`` does
-        not.
-        """
-        return LazyObs(self)
-
-    def iterate_axis(
-        self, batch_size: int, *, axis: Literal[0, 1] = 0, shuffle: bool = False,
-        drop_last: bool = False,
-    ) -> Iterator[tuple[CellView, list[int]]]:  # fmt: skip
-        """Views of all cells, or genes, one after another, each with the numbers of its own.
-
-        A :class:`~cellfeed.Loader` reads ahead, and this does not.
-
-        Parameters
-        ----------
-        batch_size
-            Cells, or genes, in each; the last may have fewer.
-        axis
-            0 for cells, 1 for genes.
-        shuffle
-            In random order: numpy's, so that ``numpy.random.seed`` fixes it.
-        drop_last
-            Leave out a last one that is smaller.
-        """
-        return pieces(self, batch_size, axis, shuffle, drop_last)
-
-    def obs_keys(self) -> list[str]:
-        """Names of the obs columns of any file."""
-        return self._core.obs_names
-
-    def obs_column(self, name: str) -> _core.ObsColumn:
-        """One obs column over all files; raises ``NoSuchKeyError`` naming those there are."""
-        return self._core.obs_column(as_text("name", name))
-
-    def categories(self, name: str) -> list[Any]:
-        """Labels of a column by code: text, whole numbers, floats or booleans, as in the files.
-
-        Where all files agree on the categories and their order, that order (so for one file always:
-        pandas' codes); else their sorted union; ordered categories stay ordered where their orders
-        merge without contradiction. ``categories=`` of :func:`cellfeed.open` fixes another order.
-        """
-        column = self.obs_column(name)
-        if not column.is_categorical:
-            raise NoSuchKeyError(
-                f"obs column {name!r} holds {column.dtype}, so it has no categories"
-            )
-        return column.categories
-
-    @cached_property
-    def encoders(self) -> Encoders:
-        """Codes of labels, to be saved with a model: of columns in ``obs=`` and ``categories=``.
-
-        Of all label columns where neither was given. ``cells.encoders.save("labels.json")``, and
-        for other data ``cf.open(..., categories=cf.load_encoders("labels.json"))``: the same label
-        has the same code.
-        """
-        return encoders_of(self, self._origin.options)
-
-    def obs_values(self, name: str, rows: Any = None) -> np.ndarray:
-        """Values of one obs column: int64 codes of a categorical (-1 = missing), else numbers.
-
-        Missing numbers are NaN.
-
-        Parameters
-        ----------
-        name
-            The column.
-        rows
-            Row numbers; all when omitted.
-        """
-        rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
-        return self._core.gather_obs(self.obs_column(name), rows)
-
-    def locate(self, rows: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Where cells come from, also of a collection that ``filter`` or ``split`` gave.
-
-        Parameters
-        ----------
-        rows
-            Row numbers of this collection, such as ``batch.index``; all when omitted.
-
-        Returns
-        -------
-        tuple of numpy.ndarray
-            Place among ``files``, and row in that file, each int64 (rows,).
-        """
-        rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
-        return self._core.locate(rows)
-
-    def obs_table(self, file: int = 0, begin: int = 0, end: int | None = None) -> pa.Table:
-        """Rows of every obs column of one file as Arrow, the cells' names first as ``_index``."""
-        import pyarrow as pa
-
-        n = self._core.store_info(as_int("file", file, 0))["n_cells"]
-        begin, end = as_int("begin", begin, 0, n), n if end is None else as_int("end", end, 0, n)
-        return pa.table(self._core.read_obs(file, begin, end))
-
-    def var_table(self, file: int = 0) -> pa.Table:
-        """Gene table of one file as Arrow, the genes' names first as ``_index``."""
-        import pyarrow as pa
-
-        return pa.table(self._core.read_var(as_int("file", file, 0)))
 
     def filter(self, where: str | Mapping[str, Any] | Any) -> CellCollection:
         """Some of the cells, as a collection of its own; no counts are read.
@@ -453,8 +226,26 @@ class CellCollection:
             own = numbers if own is None else own[numbers]
         return table._view(own)
 
-    def _all_rows(self) -> np.ndarray:
-        return np.arange(len(self))
+    def iterate_axis(
+        self, batch_size: int, *, axis: Literal[0, 1] = 0, shuffle: bool = False,
+        drop_last: bool = False,
+    ) -> Iterator[tuple[CellView, list[int]]]:  # fmt: skip
+        """Views of all cells, or genes, one after another, each with the numbers of its own.
+
+        A :class:`~cellfeed.Loader` reads ahead, and this does not.
+
+        Parameters
+        ----------
+        batch_size
+            Cells, or genes, in each; the last may have fewer.
+        axis
+            0 for cells, 1 for genes.
+        shuffle
+            In random order: numpy's, so that ``numpy.random.seed`` fixes it.
+        drop_last
+            Leave out a last one that is smaller.
+        """
+        return pieces(self, batch_size, axis, shuffle, drop_last)
 
 
 class CellView(BatchOnDemand, CellCollection):

@@ -16,6 +16,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def as_pandas(values: np.ndarray, column: Any) -> pd.Categorical | np.ndarray:
+    """Values of an obs column as pandas has them: a ``Categorical`` of codes, or the numbers.
+
+    Parameters
+    ----------
+    values
+        Codes, or numbers.
+    column
+        Says which, and has the categories.
+    """
+    import pandas as pd
+
+    if not column.is_categorical:
+        return values
+    return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
+
+
 class LazyObs:
     """What ``view.obs`` is: columns are pandas' ``Series``, and ``df`` is all of them.
 
@@ -88,17 +105,9 @@ class LazyObs:
         if name not in self._columns:
             if name not in self:
                 raise NoSuchKeyError(f"no obs column {name!r}{suggestion(name, self.keys())}")
-            self._columns[name] = pd.Series(self._values(name), index=self.index, name=name)
+            values = as_pandas(self._cells.obs_values(name), self._cells.obs_column(name))
+            self._columns[name] = pd.Series(values, index=self.index, name=name)
         return self._columns[name]
-
-    def _values(self, name: str) -> pd.Categorical | np.ndarray:
-        import pandas as pd
-
-        column = self._cells.obs_column(name)
-        values: np.ndarray = self._cells.obs_values(name)
-        if not column.is_categorical:
-            return values
-        return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
 
     def _frame(self, names: Iterable[str]) -> pd.DataFrame:
         import pandas as pd

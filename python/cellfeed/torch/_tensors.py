@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .._batch_source import sparse_parts
+from .._batch_source import column_numbers, row_starts
 from ._pinned import adopt_tensor, pin
 
 if TYPE_CHECKING:
@@ -41,12 +41,11 @@ def block_to_tensor(block: AnyBlock, *, dense: bool = False) -> torch.Tensor:
     values = _share(block.values, block.pinned_values())
     if not block.is_sparse:
         return values
-    _, columns, starts = sparse_parts(block)
-    indptr = torch.from_numpy(starts)
+    indptr = torch.from_numpy(row_starts(block))
     if block.is_pinned:
         # Small, and a copy anyway; a GPU would wait for one that is not page-locked.
         indptr = pin(indptr)
-    indices = _share(columns, block.pinned_indices())
+    indices = _share(column_numbers(block), block.pinned_indices())
     size = (block.n_rows, block.n_cols)
     tensor = torch.sparse_csr_tensor(indptr, indices, values, size=size)
     return tensor.to_dense() if dense else tensor
