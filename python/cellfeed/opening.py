@@ -107,6 +107,7 @@ def open(
         whatever ``output`` and ``dtype``. All files must have them, of one width.
     make_unique
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
+        Where several files have such a name, a column of ``var`` has to tell which are the same.
     cache
         Bytes of inflated chunks kept between reads of a compressed file; 0 keeps none. While there
         are loaders, what their ``memory_budget`` allows counts instead.

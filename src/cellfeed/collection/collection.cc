@@ -11,19 +11,25 @@
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/mix.h"
 #include "cellfeed/collection/paths.h"
+#include "cellfeed/collection/repeated_genes.h"
 
 namespace cellfeed::collection {
 namespace {
 
+struct RenamedGenes {
+  matrix::GeneAxis axis;
+  RepeatedNames repeats;
+};
+
 // The names that a collection has for the genes of a store, each once.
-matrix::GeneAxis rename_genes(const format::RowStore& store, const CollectionOptions& options) {
-  matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
+RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions& options) {
+  RenamedGenes renamed{{keys_of_genes(store, options.var_keys)}, {}};
   if (options.make_unique)
-    make_unique(axis);
+    renamed.repeats = make_unique(renamed.axis);
   else
-    require_unique(axis, store.info().path,
+    require_unique(renamed.axis, store.info().path,
                    options.var_keys.empty() ? kRenameGenes : "choose another column by var_key");
-  return axis;
+  return renamed;
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
   offsets_.push_back(0);
   std::vector<std::string> paths;
   const bool is_renamed = options.make_unique || !options.var_keys.empty();
-  std::vector<matrix::GeneAxis> renamed(is_renamed ? stores_.size() : 0);
+  std::vector<RenamedGenes> renamed(is_renamed ? stores_.size() : 0);
   std::vector<const matrix::GeneAxis*> axes;
   for (std::size_t s = 0; s < stores_.size(); ++s) {
     const auto& store = *stores_[s];
@@ -62,13 +68,17 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
     if (is_renamed) {
       const bool is_known = s > 0 && &store.genes() == &stores_[s - 1]->genes();
       renamed[s] = is_known ? renamed[s - 1] : rename_genes(store, options);
-      axes.back() = &renamed[s];
+      axes.back() = &renamed[s].axis;
     } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {
       require_unique(store.genes(), store.info().path);
     }
   }
   if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
+  std::vector<NamedStore> named;
+  for (std::size_t s = 0; s < renamed.size(); ++s)
+    named.push_back({stores_[s].get(), axes[s], renamed[s].repeats});
+  require_known_repeats(joined, named);
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
   stores_without_genes_ = std::move(joined.stores_without);

@@ -189,18 +189,24 @@ void require_unique(const matrix::GeneAxis& axis, const std::string& path,
   }
 }
 
-void make_unique(matrix::GeneAxis& axis) {
+RepeatedNames make_unique(matrix::GeneAxis& axis) {
   std::unordered_set<std::string> taken(axis.names.begin(), axis.names.end());
   std::unordered_map<std::string, int> next;
-  std::unordered_set<std::string> seen;
-  for (auto& name : axis.names) {
-    if (seen.insert(name).second) continue;
+  std::unordered_map<std::string, std::int64_t> seen;
+  RepeatedNames repeated;
+  for (std::size_t i = 0; i < axis.names.size(); ++i) {
+    std::string& name = axis.names[i];
+    const auto [first, is_new] = seen.try_emplace(name, static_cast<std::int64_t>(i));
+    if (is_new) continue;
     const std::string original = name;
+    repeated.emplace(first->second, original);
+    repeated.emplace(static_cast<std::int64_t>(i), original);
     do {
       name = fmt::format("{}-{}", original, ++next[original]);
     } while (!taken.insert(name).second);
-    seen.insert(name);
+    seen.emplace(name, static_cast<std::int64_t>(i));
   }
+  return repeated;
 }
 
 Join join_from_name(std::string_view name, bool has_fixed_axis) {

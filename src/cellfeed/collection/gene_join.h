@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -59,7 +60,11 @@ std::string describe_absent(const GeneJoin& joined, std::span<const matrix::Gene
 // numbering them helps.
 void require_unique(const matrix::GeneAxis& axis, const std::string& path,
                     std::string_view remedy = kRenameGenes);
-// Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does.
-void make_unique(matrix::GeneAxis& axis);
+// Columns of an axis whose names are not theirs alone, with these names.
+using RepeatedNames = std::map<std::int64_t, std::string>;
+
+// Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does, and says
+// which they were, those that keep their name included.
+RepeatedNames make_unique(matrix::GeneAxis& axis);
 
 }  // namespace cellfeed::collection

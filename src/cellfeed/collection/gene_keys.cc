@@ -31,30 +31,39 @@ bool is_text(const matrix::FixedColumn& column) {
 std::vector<std::string> texts_of(const format::RowStore& store, const std::string& name,
                                   const arrow::ChunkedArray& values) {
   const std::string& path = store.info().path;
-  const matrix::FixedColumn column = matrix::make_fixed_column(name, values);
-  if (!is_text(column))
+  auto keys = text_column(name, values);
+  if (!keys)
     throw_error(ErrorKind::kInvalidArgument, path,
                 "var column '{}' holds {}, not text, so it cannot name genes", name,
                 values.type()->ToString());
-  const std::vector<std::string> texts = matrix::category_texts(column);
-  std::vector<std::string> keys;
-  keys.reserve(static_cast<std::size_t>(column.length));
-  dispatch_dtype(column.dtype, [&](auto zero) {
-    const auto* codes = static_cast<const decltype(zero)*>(column.values);
-    for (std::int64_t gene = 0; gene < column.length; ++gene) {
-      const auto code = static_cast<std::int64_t>(codes[gene]);
-      if (code < 0 || texts[static_cast<std::size_t>(code)].empty())
-        throw_error(ErrorKind::kInvalidArgument, path,
-                    "gene {} ('{}') has no value in var column '{}', so it cannot name the genes; "
-                    "fill it in the file, such as with var_names",
-                    gene, store.genes().names[static_cast<std::size_t>(gene)], name);
-      keys.push_back(texts[static_cast<std::size_t>(code)]);
-    }
-  });
-  return keys;
+  const auto without = std::ranges::find(*keys, std::string());
+  if (without != keys->end())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "gene {} ('{}') has no value in var column '{}', so it cannot name the genes; "
+                "fill it in the file, such as with var_names",
+                without - keys->begin(),
+                store.genes().names[static_cast<std::size_t>(without - keys->begin())], name);
+  return std::move(*keys);
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> text_column(const std::string& name,
+                                                    const arrow::ChunkedArray& values) {
+  const matrix::FixedColumn column = matrix::make_fixed_column(name, values);
+  if (!is_text(column)) return std::nullopt;
+  const std::vector<std::string> categories = matrix::category_texts(column);
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<std::size_t>(column.length));
+  dispatch_dtype(column.dtype, [&](auto zero) {
+    const auto* codes = static_cast<const decltype(zero)*>(column.values);
+    for (std::int64_t i = 0; i < column.length; ++i) {
+      const auto code = static_cast<std::int64_t>(codes[i]);
+      texts.push_back(code < 0 ? std::string() : categories[static_cast<std::size_t>(code)]);
+    }
+  });
+  return texts;
+}
 
 std::vector<std::string> keys_of_genes(const format::RowStore& store,
                                        std::span<const std::string> columns) {

@@ -1,11 +1,16 @@
 // Names of a store's genes by a column of its var. Thread-safe: pure but for reading the store.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cellfeed/format/row_store.h"
+
+namespace arrow {
+class ChunkedArray;
+}
 
 namespace cellfeed::collection {
 
@@ -14,5 +19,9 @@ namespace cellfeed::collection {
 // kInvalidArgument where one is no text, or a gene has no value in it.
 std::vector<std::string> keys_of_genes(const format::RowStore& store,
                                        std::span<const std::string> columns);
+
+// The texts of a column of var, empty where one is missing; nothing where it does not hold text.
+std::optional<std::vector<std::string>> text_column(const std::string& name,
+                                                    const arrow::ChunkedArray& values);
 
 }  // namespace cellfeed::collection

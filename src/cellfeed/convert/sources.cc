@@ -6,6 +6,7 @@
 
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
+#include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/format/shard/manifest.h"
@@ -107,6 +108,7 @@ Sources Sources::open(const SourceOptions& options) {
   sources.processing_json_ = join_processing(paths);
 
   std::vector<const matrix::GeneAxis*> axes;
+  std::vector<collection::NamedStore> named;
   std::vector<std::string> store_paths;
   std::vector<DType> dtypes;
   sources.offsets_ = {0};
@@ -118,11 +120,13 @@ Sources Sources::open(const SourceOptions& options) {
     store_paths.push_back(info.path);
     sources.offsets_.push_back(sources.offsets_.back() + info.n_rows);
     auto axis = std::make_shared<matrix::GeneAxis>(store->genes());
+    collection::RepeatedNames repeats;
     if (options.make_unique)
-      collection::make_unique(*axis);
+      repeats = collection::make_unique(*axis);
     else
       collection::require_unique(*axis, info.path);
     axes.push_back(axis.get());
+    named.push_back({store.get(), axis.get(), std::move(repeats)});
     sources.axes_.push_back(std::move(axis));
     dtypes.push_back(info.value_dtype);
     auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
@@ -132,6 +136,7 @@ Sources Sources::open(const SourceOptions& options) {
   sources.obs_->finish();
   sources.value_dtype_ = matrix::unite_dtypes(dtypes);
   sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
+  collection::require_known_repeats(sources.genes_, named);
   sources.absent_genes_text_ = collection::describe_absent(sources.genes_, axes, store_paths);
   if (sources.n_cells() == 0)
     throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
