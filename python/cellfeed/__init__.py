@@ -27,6 +27,7 @@ _LAZY = {
     "CellView": "collection",
     "CellfeedError": "errors",
     "ClassBalancedSampling": "strategies",
+    "Config": "config",
     "Encoders": "encoders",
     "GroupSampling": "strategies",
     "Loader": "loader",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection
     from .collection import CellView as CellView
+    from .config import Config as Config
     from .conversion import convert_to_shards as convert_to_shards
     from .conversion import export_h5ad as export_h5ad
     from .conversion import info as info

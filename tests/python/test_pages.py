@@ -102,6 +102,12 @@ def test_training(atlas):
     assert abs(np.mean(labels) - 0.5) < 0.05
 
 
+def test_configuration(atlas):
+    names = run_page("configuration.md")
+    assert names["cells"].n_vars == 30
+    assert [len(batch) for batch in names["loader"]] == [128] * 17 + [24]
+
+
 def test_distributed(atlas):
     run_page("distributed.md")
 

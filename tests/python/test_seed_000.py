@@ -1,4 +1,4 @@
-"""Every Python block of the page on large-scale data runs as printed.
+"""Every Python block of the page on large-scale data runs as printed, every YAML block loads.
 
 Only these things are changed or filled in: the package name (``scmodelforge`` is ``cellfeed``), a
 file ``large_atlas.h5ad`` of real cells, and ``DataLoader``, which the page does not import.
@@ -10,8 +10,10 @@ import os
 import re
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
+import yaml
 from real_files import read_anndata
 from torch.utils.data import DataLoader
 
@@ -95,3 +97,27 @@ def test_dense_shards_have_the_files_of_the_page(folder):
     cf.convert_to_shards("large_atlas.h5ad", "shards", shard_size=600, layout="dense")
     there = {path.name for path in (folder / "shards").iterdir()}
     assert {f"shard_00000{k}.{kind}" for k in (0, 1) for kind in ("npy", "parquet")} <= there
+
+
+def flat(tree, prefix=""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def test_every_yaml_block_loads_and_means_what_it_says(tmp_path):
+    found = blocks("yaml")
+    assert len(found) == 16
+    for number, block in enumerate(found):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(block)
+        said = yaml.safe_load(block)
+        jsonschema.validate(said, cf.Config.schema())
+        config = cf.Config.load(path)
+        assert config.given == dict(flat(said)).keys()
+        for name, value in flat(said):
+            assert config[name] == value and type(config[name]) is type(value), name
+        path.write_text(config.show())
+        assert dict(cf.Config.load(path)) == dict(config)

@@ -25,6 +25,7 @@ constexpr AddVerb kVerbs[] = {
     add_simulate,  //
     add_plan,      //
     add_bench,     //
+    add_config,    //
 };
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };

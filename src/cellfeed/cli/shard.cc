@@ -5,9 +5,11 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/convert/gene_vocabulary.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::cli {
@@ -16,6 +18,7 @@ namespace {
 struct ShardArguments {
   convert::ConvertOptions convert;
   CacheArguments cache;
+  std::string config;
   std::string gene_order = "source", layout = "packed";
   bool resume = false, overwrite = false;
 };
@@ -59,6 +62,24 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
   return text;
 }
 
+// What the settings of a file say of a conversion.
+void follow_config(const Session& session, ShardArguments& arguments) {
+  convert::ConvertOptions& options = arguments.convert;
+  const config::Config settings = read_config(arguments.config);
+  if (settings.is_given("data.preprocessing"))
+    settings.refuse(ErrorKind::kUnsupported, "data.preprocessing",
+                    "values are not changed by this version of shard; remove it, and give the "
+                    "transforms NormalizeTotal and Log1p to the loader");
+  if (options.inputs.empty()) options.inputs = settings.local_paths("to shard");
+  if (settings.has_value("data.vocab.path"))
+    options.genes = convert::read_gene_vocabulary(settings.text("data.vocab.path"));
+  if (settings.has_value("data.vocab.n_genes")) {
+    ProgressLine line(session.quiet, "cells");
+    options.progress = line.callback();
+    options.genes = convert::most_detected_genes(options, settings.whole("data.vocab.n_genes"));
+  }
+}
+
 int run_shard(Session& session, ShardArguments& arguments) {
   convert::ConvertOptions& options = arguments.convert;
   if (arguments.gene_order == "mean") options.gene_order = format::shard::GeneOrder::kMean;
@@ -67,6 +88,7 @@ int run_shard(Session& session, ShardArguments& arguments) {
   if (arguments.overwrite) options.existing = convert::ExistingTarget::kOverwrite;
   options.stop = session.stop.get_token();
   if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
+  if (!arguments.config.empty()) follow_config(session, arguments);
   convert::ConvertResult result;
   {
     ProgressLine line(session.quiet, "cells");
@@ -86,8 +108,9 @@ void add_shard(CLI::App& program, Session& session) {
       *program.add_subcommand("shard", "Convert files to a directory of shards that train fast");
   verb.add_option("inputs", options.inputs,
                   "Files (.h5ad), globs or shard directories, in the order of the cells")
-      ->required()
       ->type_name("INPUT");
+  add_config_option(verb, arguments->config,
+                    "Settings: data.paths where no INPUT is given, and data.vocab");
   verb.add_option("--output-dir", options.output_dir, "Directory to write; must be new or empty")
       ->required()
       ->type_name("DIR");
@@ -127,6 +150,8 @@ void add_shard(CLI::App& program, Session& session) {
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
+    if (arguments->convert.inputs.empty() && arguments->config.empty())
+      throw CLI::ValidationError("INPUT is required, or a configuration with --config");
     session.run = [&session, arguments] { return run_shard(session, *arguments); };
   });
 }

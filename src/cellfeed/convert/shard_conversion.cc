@@ -79,21 +79,6 @@ const ConvertOptions& checked(const ConvertOptions& options) {
   return options;
 }
 
-SourceOptions source_options(const ConvertOptions& options) {
-  SourceOptions source;
-  source.paths = options.inputs;
-  source.layer = options.layer;
-  source.allow_external = options.allow_external;
-  source.genome = options.genome;
-  source.feature_type = options.feature_type;
-  source.join = options.join;
-  source.genes = options.genes;
-  source.make_unique = options.make_unique;
-  source.cache_bytes = options.memory_budget / 4;
-  source.row_maker = options.row_maker;
-  return source;
-}
-
 // Shards name their sources, in JSON and in Arrow.
 void require_utf8_paths(const Sources& sources) {
   arrow::util::InitializeUTF8();
@@ -304,6 +289,21 @@ ConvertResult Conversion::run() {
 }
 
 }  // namespace
+
+SourceOptions source_options(const ConvertOptions& options) {
+  SourceOptions source;
+  source.paths = options.inputs;
+  source.layer = options.layer;
+  source.allow_external = options.allow_external;
+  source.genome = options.genome;
+  source.feature_type = options.feature_type;
+  source.join = options.join;
+  source.genes = options.genes;
+  source.make_unique = options.make_unique;
+  source.cache_bytes = options.memory_budget / 4;
+  source.row_maker = options.row_maker;
+  return source;
+}
 
 ConvertResult convert_to_shards(const ConvertOptions& options) { return Conversion(options).run(); }
 

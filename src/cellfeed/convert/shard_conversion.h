@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/convert/sources.h"
 #include "cellfeed/convert/target_directory.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/shard/encoded_rows.h"
@@ -61,6 +62,9 @@ struct ConvertResult {
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };
+
+// How the inputs of a conversion are opened.
+SourceOptions source_options(const ConvertOptions& options);
 
 // Throws kInvalidArgument, kAlreadyExists, kNoSpace, kCancelled, kPrecision and what reading
 // throws. Nothing but whole, resumable shards is left behind.
