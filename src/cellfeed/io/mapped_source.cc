@@ -27,7 +27,7 @@ class MappedSource final : public ByteSource {
       : path_(file->path()), size_(file->size()) {
     const auto bytes = static_cast<std::size_t>(size_);
     if (bytes == 0) return;
-    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file->fd(), 0);
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file->use().fd(), 0);
     if (data == MAP_FAILED) throw_errno(errno, path_, "map the file into memory");
     mapping_ = {static_cast<const std::byte*>(data), bytes};
     if (options.guarded) guard_.emplace(mapping_);
@@ -56,25 +56,28 @@ class MappedSource final : public ByteSource {
   // file.
   bool is_cached(std::span<const std::int64_t> offsets) const override {
     if (!file_) return true;
-    return std::ranges::all_of(offsets, [this](std::int64_t offset) {
+    const auto used = file_->use();
+    return std::ranges::all_of(offsets, [&](std::int64_t offset) {
       std::byte byte;
       iovec vector{&byte, 1};
-      return ::preadv2(file_->fd(), &vector, 1, offset, RWF_NOWAIT) == 1;
+      return ::preadv2(used.fd(), &vector, 1, offset, RWF_NOWAIT) == 1;
     });
   }
 
   void will_read(std::span<const ByteRange> ranges) const override {
     if (!file_) return;
+    const auto used = file_->use();
     for (const ByteRange& range : ranges)
       for (std::int64_t done = 0; done < range.length; done += kMaxAdviceBytes)
-        ::posix_fadvise(file_->fd(), range.offset + done,
+        ::posix_fadvise(used.fd(), range.offset + done,
                         std::min(kMaxAdviceBytes, range.length - done), POSIX_FADV_WILLNEED);
   }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
     check_range(*this, offset, std::ssize(out));
     if (out.empty()) return;
-    if (out.size() > kMaxCopyBytes && file_) return file_->read(offset, out);
+    if (out.size() > kMaxCopyBytes && file_)
+      if (const auto used = file_->use(); used.fd() >= 0) return file_->read(offset, out);
     std::memcpy(out.data(), mapping_.data() + offset, out.size());
     require_all_pages(*this);
   }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,54 +11,14 @@
 #include <new>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/base/path_text.h"
 #include "cellfeed/exec/fork_guard.h"
-#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
 namespace {
 
-[[noreturn]] void throw_irregular(const std::string& path) {
-  throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
-}
-
 constexpr std::int64_t kBounceBytes = 256 << 10;
 // Linux moves at most 0x7ffff000 bytes in one call.
 constexpr std::int64_t kMaxReadBytes = 1 << 30;
-
-// True where that made room. The soft limit, often 1,024, is there for programs that use select().
-bool raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-// Before the last descriptors are taken, which the rest of the process needs too.
-void keep_room_for_files(int fd) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) >= limit.rlim_cur / 2)
-    raise_file_limit();
-}
-
-// O_NONBLOCK: a pipe without a writer would block in open; regular files do not know it.
-int open_or_throw(const std::string& path, bool direct) {
-  require_path(path);
-  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (direct ? O_DIRECT : 0);
-  const auto open = [&] { return retry_interrupted([&] { return ::open(path.c_str(), flags); }); };
-  int fd = open();
-  if (fd < 0 && errno == EMFILE && raise_file_limit()) fd = open();
-  if (fd >= 0) {
-    keep_room_for_files(fd);
-    return fd;
-  }
-  if (errno == ENXIO) throw_irregular(path);
-  if (direct && errno == EINVAL) {
-    throw_error(ErrorKind::kUnsupported, path,
-                "the file system cannot read past the page cache; open it without direct");
-  }
-  throw_errno(errno, path, "open the file for reading");
-}
 
 // Disks are often content with less than the largest block, so that short rows cost fewer bytes.
 std::int64_t direct_alignment(int fd) {
@@ -82,52 +41,46 @@ std::int64_t changed_ns(const struct stat& status) {
 
 }  // namespace
 
-// The kind of file is asked of what was opened: a name may be given to another file meanwhile.
 OpenFile::OpenFile(std::string path, bool direct)
-    : path_(std::move(path)), fd_(open_or_throw(path_, direct)), is_direct_(direct) {
+    : path_(std::move(path)),
+      descriptor_(std::make_unique<const Descriptor>(path_, direct)),
+      is_direct_(direct) {
+  const auto used = use();
   struct stat status;
-  const int failed = ::fstat(fd_, &status) == 0 ? 0 : errno;
-  if (failed != 0 || !S_ISREG(status.st_mode)) {
-    ::close(fd_);
-    if (failed != 0) throw_errno(failed, path_, "get the size of the file");
-    if (S_ISDIR(status.st_mode))
-      throw_error(ErrorKind::kIo, path_, "is a directory where a file is needed");
-    throw_irregular(path_);
-  }
+  if (used.fd() < 0) throw_lost(path_);
+  if (::fstat(used.fd(), &status) != 0) throw_errno(errno, path_, "get the size of the file");
   size_ = status.st_size;
   changed_ns_ = changed_ns(status);
-  if (is_direct_) alignment_ = direct_alignment(fd_);
+  if (is_direct_) alignment_ = direct_alignment(used.fd());
 }
 
-OpenFile::~OpenFile() { close(); }
-
 bool OpenFile::is_unchanged() const {
+  const auto used = use();
+  if (used.fd() < 0) return true;
   struct stat status;
-  if (::fstat(fd_, &status) != 0) throw_errno(errno, path_, "get the size of the file");
+  if (::fstat(used.fd(), &status) != 0) throw_errno(errno, path_, "get the size of the file");
   return status.st_size == size_ && changed_ns(status) == changed_ns_;
 }
 
-void OpenFile::close() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
 void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {
-  if (is_direct_) return read_direct(offset, out);
+  const auto used = use();
+  if (used.fd() < 0) throw_lost(path_);
+  if (is_direct_) return read_direct(used.fd(), offset, out);
   while (!out.empty()) {
     const std::int64_t wanted = std::min<std::int64_t>(std::ssize(out), kMaxReadBytes);
-    const std::int64_t got = read_some(offset, out.data(), wanted);
+    const std::int64_t got = read_some(used.fd(), offset, out.data(), wanted);
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;
   }
 }
 
-void OpenFile::read_direct(std::int64_t offset, std::span<std::byte> out) const {
+void OpenFile::read_direct(int fd, std::int64_t offset, std::span<std::byte> out) const {
   // A forked child has not got the thread's buffer.
   thread_local exec::PerProcess<AlignedBytes> kept;
   const AlignedBytes& bounce = kept.get([] { return allocate_direct_buffer(kBounceBytes); });
   while (!out.empty()) {
     const DirectSpan span = direct_span(offset, std::ssize(out), kBounceBytes);
-    const std::int64_t got = read_some(span.start, bounce.get(), span.length) - span.skip;
+    const std::int64_t got = read_some(fd, span.start, bounce.get(), span.length) - span.skip;
     if (got <= 0) throw_shrunken(path_, offset, std::ssize(out), size_);
     const auto useful = static_cast<std::size_t>(std::min(got, span.useful));
     std::memcpy(out.data(), bounce.get() + span.skip, useful);
@@ -136,9 +89,10 @@ void OpenFile::read_direct(std::int64_t offset, std::span<std::byte> out) const 
   }
 }
 
-std::int64_t OpenFile::read_some(std::int64_t offset, std::byte* out, std::int64_t length) const {
+std::int64_t OpenFile::read_some(int fd, std::int64_t offset, std::byte* out,
+                                 std::int64_t length) const {
   while (true) {
-    const ssize_t got = ::pread(fd_, out, static_cast<std::size_t>(length), offset);
+    const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(length), offset);
     if (got > 0) return got;
     if (got == 0) throw_shrunken(path_, offset, length, size_);
     if (errno != EINTR) {
@@ -171,6 +125,12 @@ DirectSpan direct_span(std::int64_t offset, std::int64_t length, std::int64_t bu
   const std::int64_t blocks = (span.skip + span.useful + kDirectAlignment - 1) / kDirectAlignment;
   span.length = blocks * kDirectAlignment;
   return span;
+}
+
+void throw_lost(const std::string& path) {
+  throw_error(ErrorKind::kIo, path,
+              "another file has its name since it was opened, or none, and with so many files open "
+              "it could not be kept: open it again, or raise the limit of open files (ulimit -n)");
 }
 
 void throw_shrunken(const std::string& path, std::int64_t offset, std::int64_t length,

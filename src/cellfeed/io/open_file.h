@@ -1,4 +1,4 @@
-// OpenFile: an open regular file; closes it when it goes. Internal to the local backends.
+// OpenFile: an open regular file. Internal to the local backends.
 // Thread-safe: const after construction.
 #pragma once
 
@@ -7,7 +7,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
+
+#include "cellfeed/io/descriptor.h"
 
 namespace cellfeed::io {
 
@@ -19,39 +20,31 @@ class OpenFile {
  public:
   // Throws kNotFound, kIo, or kUnsupported where the file system refuses O_DIRECT.
   OpenFile(std::string path, bool direct);
-  OpenFile(OpenFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        fd_(std::exchange(other.fd_, -1)),
-        size_(other.size_),
-        changed_ns_(other.changed_ns_),
-        is_direct_(other.is_direct_),
-        alignment_(other.alignment_) {}
-  OpenFile& operator=(OpenFile&&) = delete;
-  ~OpenFile();
 
   const std::string& path() const { return path_; }
-  int fd() const { return fd_; }
   std::int64_t size() const { return size_; }
   bool is_direct() const { return is_direct_; }
   // What this file's O_DIRECT reads must be multiples of, 4096 at most; 1 where not direct.
   std::int64_t alignment() const { return alignment_; }
 
-  // Whether size and time of change are as they were when it was opened. REQUIRES: not closed.
-  bool is_unchanged() const;
+  // Its fd() is negative where the process had too many files open, and this one lost its name
+  // since.
+  Descriptor::Use use() const { return Descriptor::Use(*descriptor_); }
 
-  // What is mapped stays mapped; nothing can be read through this afterwards.
-  void close();
+  // Whether size and time of change are as they were when it was opened. Where another file took
+  // its name while it was not open, it is taken to be as it was.
+  bool is_unchanged() const;
 
   // REQUIRES: the range is inside size(). Throws kCorruptData when the file has become shorter.
   void read(std::int64_t offset, std::span<std::byte> out) const;
 
  private:
-  void read_direct(std::int64_t offset, std::span<std::byte> out) const;
+  void read_direct(int fd, std::int64_t offset, std::span<std::byte> out) const;
   // One pread, again after a signal; never 0.
-  std::int64_t read_some(std::int64_t offset, std::byte* out, std::int64_t length) const;
+  std::int64_t read_some(int fd, std::int64_t offset, std::byte* out, std::int64_t length) const;
 
   std::string path_;
-  int fd_ = -1;
+  std::unique_ptr<const Descriptor> descriptor_;
   std::int64_t size_ = 0;
   std::int64_t changed_ns_ = 0;
   bool is_direct_ = false;
@@ -78,6 +71,7 @@ struct DirectSpan {
 };
 DirectSpan direct_span(std::int64_t offset, std::int64_t length, std::int64_t buffer_bytes);
 
+[[noreturn]] void throw_lost(const std::string& path);
 [[noreturn]] void throw_shrunken(const std::string& path, std::int64_t offset, std::int64_t length,
                                  std::int64_t size);
 

@@ -18,7 +18,7 @@ class PreadSource final : public ByteSource {
       : file_(std::move(file)),
         backend_name_(backend_name),
         pool_(exec::shared_pool(options.threads)) {
-    if (options.random_access) ::posix_fadvise(file_.fd(), 0, 0, POSIX_FADV_RANDOM);
+    if (options.random_access) ::posix_fadvise(file_.use().fd(), 0, 0, POSIX_FADV_RANDOM);
   }
 
   const std::string& path() const override { return file_.path(); }

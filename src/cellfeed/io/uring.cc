@@ -37,10 +37,11 @@ bool is_refusal(int error_number) {
 class Ring::Reads final : public PendingReads {
  public:
   Reads(std::shared_ptr<Ring> ring, const OpenFile& opened, std::span<const ReadRequest> wanted)
-      : file(opened), ring_(std::move(ring)) {
+      : file(opened), used(opened.use()), ring_(std::move(ring)) {
     requests.reserve(wanted.size());
     for (const ReadRequest& request : wanted)
       if (!request.out.empty()) requests.push_back(request);
+    if (used.fd() < 0) throw_lost(file.path());
   }
   ~Reads() override { ring_->abandon(*this); }
   void wait() override { ring_->wait(*this); }
@@ -49,6 +50,7 @@ class Ring::Reads final : public PendingReads {
   std::size_t n_left() const { return n_running + (has_more() ? requests.size() - next : 0); }
 
   const OpenFile& file;
+  const Descriptor::Use used;
   std::vector<ReadRequest> requests;
   std::size_t next = 0;       // the first request without a slot
   std::size_t n_running = 0;  // slots
@@ -187,7 +189,8 @@ void Ring::prepare_read(Slot& slot, std::size_t number) {
     slot.span = {.start = slot.rest.offset, .length = length, .skip = 0, .useful = length};
   }
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-  ::io_uring_prep_read(entry, file.fd(), target, static_cast<unsigned>(slot.span.length),
+  ::io_uring_prep_read(entry, slot.reads->used.fd(), target,
+                       static_cast<unsigned>(slot.span.length),
                        static_cast<std::uint64_t>(slot.span.start));
   ::io_uring_sqe_set_data64(entry, number);
   prepared_.push_back(number);

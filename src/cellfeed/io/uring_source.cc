@@ -12,7 +12,7 @@ class UringSource final : public ByteSource {
  public:
   UringSource(OpenFile file, const LocalFileOptions& options)
       : file_(std::move(file)), queue_depth_(options.queue_depth) {
-    if (options.random_access) ::posix_fadvise(file_.fd(), 0, 0, POSIX_FADV_RANDOM);
+    if (options.random_access) ::posix_fadvise(file_.use().fd(), 0, 0, POSIX_FADV_RANDOM);
   }
 
   const std::string& path() const override { return file_.path(); }

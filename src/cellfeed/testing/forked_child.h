@@ -4,16 +4,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <exception>
 #include <functional>
 
 namespace cellfeed::testing {
 
-// The child's exit code: 0 when body() returns true. A child that hangs is killed after 20 s.
+// The child's exit code: 0 when body() returns true, 2 when it throws. A child that hangs is killed
+// after 20 s.
 inline int run_in_child(const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
-    ::_exit(body() ? 0 : 1);
+    try {
+      ::_exit(body() ? 0 : 1);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "the child threw: %s\n", error.what());
+      ::_exit(2);
+    }
   }
   int status = 0;
   ::waitpid(child, &status, 0);
