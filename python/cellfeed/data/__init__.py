@@ -12,6 +12,7 @@ _LAZY = {
     "GeneVocab": ".vocab",
     "MemoryMappedStore": ".memmap_store",
     "ShardedCellDataset": ".dataset",
+    "StreamingCellDataset": ".streaming",
     "WeightedCellSampler": ".sampling",
     "collate_cells": ".gene_selection",
     "convert_to_shards": ".sharding",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .sampling import WeightedCellSampler as WeightedCellSampler
     from .sharding import convert_to_shards as convert_to_shards
     from .sharding import validate_shard_dir as validate_shard_dir
+    from .streaming import StreamingCellDataset as StreamingCellDataset
     from .vocab import GeneVocab as GeneVocab
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from .._arguments import as_int, as_row_numbers, shown
 from .._cells.genes import report_missing_genes
 from .._reader import Reader, ReaderOptions
+from ..batch import Batch
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..opening import open
@@ -68,15 +69,15 @@ class CellReader:
         obs_keys: Sequence[str],
         preprocessing: Any,
     ) -> None:
-        transforms, self._function = _split_preprocessing(preprocessing)
+        self.transforms, self._function = _split_preprocessing(preprocessing)
         self.cells = cells
         self.gene_vocab = gene_vocab or GeneVocab.from_genes(cells.var_names)
         self.obs_keys = list(obs_keys)
-        self._reader = Reader(cells, ReaderOptions(obs=self.obs_keys, transforms=transforms))
+        self._reader = Reader(cells, ReaderOptions(obs=self.obs_keys, transforms=self.transforms))
         self._reader.check_values(lambda n: np.arange(0, len(cells), max(1, len(cells) // n)))
         # A transform may have selected genes.
         names = self._reader.source.var_names.tolist()
-        is_whole = not transforms or names == self.gene_vocab.genes
+        is_whole = not self.transforms or names == self.gene_vocab.genes
         self._gene_ids = self.gene_vocab.gene_ids if is_whole else self.gene_vocab.encode(names)
 
     def read(self, rows: Any) -> list[Cell]:
@@ -90,7 +91,17 @@ class CellReader:
         rows = as_row_numbers(rows, len(self.cells))
         if rows.size == 0:
             return []
-        batch = self._reader.read(rows)
+        return self.cells_of(self._reader.read(rows))
+
+    def cells_of(self, batch: Batch[Any]) -> list[Cell]:
+        """Cells of a batch that was read with the ``transforms`` and ``obs_keys`` of this.
+
+        Parameters
+        ----------
+        batch
+            CSR.
+        """
+        rows = batch.index
         values, columns, starts = batch.data, batch.indices, batch.indptr
         is_stored = values != 0
         if not is_stored.all():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch.utils.data._utils.collate import default_collate_fn_map
 
@@ -39,23 +40,27 @@ def collate_cells(batch: Sequence[Any], pad_value: int = PAD_ID) -> dict[str, An
     dict
         ``expression`` float32 (n, L), padded with 0; ``gene_indices`` int64 (n, L);
         ``attention_mask`` int64 (n, L), 1 for a gene and 0 for padding; ``n_genes`` int64 (n,);
-        ``metadata``, a list of dicts.
+        ``metadata``, a list of dicts; of cells with ``is_padding`` that too, bool (n,).
     """
     if not batch:
         raise InvalidArgumentError("there are no cells to collate")
-    lengths = torch.tensor([len(cell["gene_indices"]) for cell in batch], dtype=torch.int64)
-    is_gene = torch.arange(int(lengths.max())) < lengths[:, None]
-    expression = torch.zeros(is_gene.shape, dtype=torch.float32)
-    expression[is_gene] = torch.cat([torch.as_tensor(cell["expression"]) for cell in batch])
-    gene_indices = torch.full(is_gene.shape, pad_value, dtype=torch.int64)
-    gene_indices[is_gene] = torch.cat([torch.as_tensor(cell["gene_indices"]) for cell in batch])
-    return {
-        "expression": expression,
-        "gene_indices": gene_indices,
-        "attention_mask": is_gene.to(torch.int64),
-        "n_genes": lengths,
+    # By numpy, whose copies do not wait for torch's threads, which the loader's own keep busy.
+    lengths = np.array([len(cell["gene_indices"]) for cell in batch], dtype=np.int64)
+    is_gene = np.arange(lengths.max()) < lengths[:, None]
+    expression = np.zeros(is_gene.shape, dtype=np.float32)
+    expression[is_gene] = np.concatenate([np.asarray(cell["expression"]) for cell in batch])
+    gene_indices = np.full(is_gene.shape, pad_value, dtype=np.int64)
+    gene_indices[is_gene] = np.concatenate([np.asarray(cell["gene_indices"]) for cell in batch])
+    collated: dict[str, Any] = {
+        "expression": torch.from_numpy(expression),
+        "gene_indices": torch.from_numpy(gene_indices),
+        "attention_mask": torch.from_numpy(is_gene.astype(np.int64)),
+        "n_genes": torch.from_numpy(lengths),
         "metadata": [cell["metadata"] for cell in batch],
     }
+    if all("is_padding" in cell for cell in batch):
+        collated["is_padding"] = torch.tensor([cell["is_padding"] for cell in batch])
+    return collated
 
 
 def _teach_default_collate(kind: type) -> None:

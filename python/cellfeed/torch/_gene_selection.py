@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from .._arguments import as_choice, as_int
@@ -59,23 +60,26 @@ class GeneSelectionCollator:
         collated = self.tokenizer(cells)
         return collated if self.masking is None else self.masking(collated)
 
-    def _choose(self, cells: list[Any]) -> torch.Tensor:
-        numbers = torch.cat([torch.as_tensor(cell["gene_indices"]) for cell in cells])
-        genes, places = torch.unique(numbers, return_inverse=True)
+    # By numpy, as collate_cells.
+    def _choose(self, cells: list[Any]) -> np.ndarray:
+        """Numbers of the genes that stay."""
+        numbers = np.concatenate([np.asarray(cell["gene_indices"]) for cell in cells])
+        genes, places = np.unique(numbers, return_inverse=True)
         if self.strategy == "random_expressed":
-            chosen = torch.randperm(len(genes))[: self.n_genes]
-            return torch.index_select(genes, 0, chosen)
-        values = torch.cat([torch.as_tensor(cell["expression"]) for cell in cells]).double()
-        sums = torch.zeros(len(genes), dtype=torch.float64).index_add_(0, places, values)
-        largest = torch.sort(sums, descending=True, stable=True).indices[: self.n_genes]
-        return torch.index_select(genes, 0, largest)
+            order = torch.randperm(len(genes)).numpy()
+        else:
+            values = np.concatenate([np.asarray(cell["expression"]) for cell in cells])
+            sums = np.bincount(places, weights=values, minlength=len(genes))
+            order = np.argsort(-sums, kind="stable")
+        kept: np.ndarray = genes[order[: self.n_genes]]
+        return kept
 
 
-def _filter(cell: Any, kept: torch.Tensor) -> Any:
-    numbers = torch.as_tensor(cell["gene_indices"])
-    is_kept = torch.isin(numbers, kept)
+def _filter(cell: Any, kept: np.ndarray) -> Any:
+    numbers = np.asarray(cell["gene_indices"])
+    is_kept = np.isin(numbers, kept)
     filtered = type(cell)(cell)
-    filtered["gene_indices"] = numbers[is_kept]
-    filtered["expression"] = torch.as_tensor(cell["expression"])[is_kept]
-    filtered["n_genes"] = int(is_kept.sum())
+    filtered["gene_indices"] = torch.from_numpy(numbers[is_kept])
+    filtered["expression"] = torch.from_numpy(np.asarray(cell["expression"])[is_kept])
+    filtered["n_genes"] = int(np.count_nonzero(is_kept))
     return filtered
