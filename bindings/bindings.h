@@ -13,5 +13,6 @@ void bind_loader(nanobind::module_& module);
 void bind_tuning(nanobind::module_& module);
 void bind_convert(nanobind::module_& module);
 void bind_config(nanobind::module_& module);
+void bind_series(nanobind::module_& module);
 
 }  // namespace cellfeed::bindings

@@ -12,4 +12,5 @@ NB_MODULE(_core, module) {
   cellfeed::bindings::bind_tuning(module);
   cellfeed::bindings::bind_convert(module);
   cellfeed::bindings::bind_config(module);
+  cellfeed::bindings::bind_series(module);
 }

@@ -48,7 +48,7 @@ _LAZY = {
     "simulate": "conversion",
 }
 
-_SUBMODULES = ("census", "data", "errors", "torch", "training", "transforms")
+_SUBMODULES = ("census", "data", "errors", "series", "torch", "training", "transforms")
 
 # Not open: `from cellfeed import *` leaves Python's own alone.
 __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
@@ -56,6 +56,7 @@ __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 if TYPE_CHECKING:
     from . import census as census
     from . import errors as errors
+    from . import series as series
     from .adapters import MultiIndexable as MultiIndexable
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection

@@ -139,6 +139,13 @@ def test_other_orders(atlas):
     assert (cf.open("shards")[:].x.toarray() == stored.X.toarray()).all()
 
 
+def test_series(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_page("series.md")
+    assert capsys.readouterr().out == "890 3\n"
+    assert names["rows"].shape == (890, 2)
+
+
 def test_tuning(atlas):
     names = run_page("tuning.md")
     assert names["stats"]["cells"] == 2200

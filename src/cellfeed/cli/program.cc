@@ -26,6 +26,7 @@ constexpr AddVerb kVerbs[] = {
     add_plan,      //
     add_bench,     //
     add_config,    //
+    add_series,    //
 };
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };

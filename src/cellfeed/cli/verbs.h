@@ -23,5 +23,6 @@ void add_simulate(CLI::App& program, Session& session);
 void add_plan(CLI::App& program, Session& session);
 void add_bench(CLI::App& program, Session& session);
 void add_config(CLI::App& program, Session& session);
+void add_series(CLI::App& program, Session& session);
 
 }  // namespace cellfeed::cli

@@ -1,0 +1,312 @@
+// cellfeed series: files of time series -> scaled rows to cut windows from; and what is in those.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cli/verbs.h"
+#include "cellfeed/series/build.h"
+#include "cellfeed/series/metadata.h"
+#include "cellfeed/series/verify.h"
+
+namespace cellfeed::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_line(const Json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+struct BuildArguments {
+  series::BuildOptions build;
+  std::string scaler = "standard", scale = "global", missing = "error", duplicates = "error";
+  std::string dtype = "float32";
+  bool keep_order = false;
+};
+
+template <typename T>
+T nth(const std::string& name, std::initializer_list<const char*> names) {
+  int i = 0;
+  for (const char* other : names) {
+    if (name == other) break;
+    ++i;
+  }
+  return static_cast<T>(i);
+}
+
+std::string result_text(const series::BuildOptions& options, const series::BuildResult& r) {
+  std::string text = fmt::format("{} rows x {} features of {} entities, {}: {}\n",
+                                 grouped(r.n_rows), grouped(r.n_features), grouped(r.n_entities),
+                                 format_byte_size(r.bytes), options.output_dir);
+  if (r.n_dropped > 0)
+    text += fmt::format("{} rows with missing values were left out\n", grouped(r.n_dropped));
+  if (r.n_merged > 0)
+    text += fmt::format("{} rows of repeated times were merged or left out\n", grouped(r.n_merged));
+  for (const std::string& warning : r.warnings) text += "warning: " + warning + "\n";
+  if (r.n_parts_resumed > 0)
+    text += fmt::format("{} of {} parts were there from an earlier run\n", r.n_parts_resumed,
+                        r.n_parts);
+  return text + fmt::format("{} ({} rows/s)\n", duration_text(r.seconds),
+                            grouped(static_cast<std::int64_t>(r.rows_per_second)));
+}
+
+int run_build(Session& session, BuildArguments& arguments) {
+  series::BuildOptions& options = arguments.build;
+  options.scaler = series::scaler_kind_from_name(arguments.scaler);
+  options.scale = series::scale_of_from_name(arguments.scale);
+  options.columns.missing =
+      nth<series::Missing>(arguments.missing, {"error", "drop", "ffill", "nan"});
+  options.duplicates =
+      nth<series::Duplicates>(arguments.duplicates, {"error", "first", "last", "mean"});
+  options.dtype = dtype_from_name(arguments.dtype);
+  options.sort = !arguments.keep_order;
+  options.stop = session.stop.get_token();
+  series::BuildResult r;
+  {
+    ProgressLine line(session.quiet, "bytes");
+    options.progress = line.callback();
+    r = series::build_series(options);
+  }
+  if (session.json)
+    print(json_line({{"output_dir", options.output_dir},
+                     {"n_rows", r.n_rows},
+                     {"n_entities", r.n_entities},
+                     {"n_features", r.n_features},
+                     {"n_files", r.n_files},
+                     {"n_rows_read", r.n_rows_read},
+                     {"n_dropped", r.n_dropped},
+                     {"n_merged", r.n_merged},
+                     {"n_parts", r.n_parts},
+                     {"n_parts_resumed", r.n_parts_resumed},
+                     {"bytes", r.bytes},
+                     {"warnings", r.warnings},
+                     {"seconds", r.seconds},
+                     {"rows_per_second", r.rows_per_second}}));
+  else
+    print(result_text(options, r));
+  return 0;
+}
+
+void add_column_options(CLI::App& verb, series::BuildOptions& options) {
+  series::RowColumns& columns = options.columns;
+  verb.add_option("--entity", columns.entity,
+                  "Column (or key=value folder) that names the entity of each row [default: the "
+                  "name of the file]")
+      ->type_name("COLUMN");
+  verb.add_option("--entity-from", columns.entity_pattern,
+                  "Regular expression for paths: its first group names the entity")
+      ->type_name("REGEX")
+      ->excludes("--entity");
+  verb.add_option("--time", columns.time,
+                  "Column of time, or those of year, month, day, hour, minute, second, with "
+                  "commas [default: rows are counted]")
+      ->delimiter(',')
+      ->type_name("COLUMN");
+  verb.add_option("--time-unit", columns.time_unit,
+                  "Of a column of whole numbers: s, ms, us or ns since 1970")
+      ->check(one_of({"s", "ms", "us", "ns"}))
+      ->type_name("UNIT");
+  verb.add_option("--features", columns.features,
+                  "Columns to store, with commas [default: all numeric ones]")
+      ->delimiter(',')
+      ->type_name("COLUMN");
+  verb.add_option("--target", options.target, "Features to predict where a reader names none")
+      ->delimiter(',')
+      ->type_name("COLUMN");
+}
+
+void add_value_options(CLI::App& verb, BuildArguments& arguments) {
+  series::BuildOptions& options = arguments.build;
+  verb.add_option("--scaler", arguments.scaler,
+                  "standard, minmax, robust (median and quartiles) or none [default: standard]")
+      ->check(one_of({"standard", "minmax", "robust", "none"}))
+      ->type_name("SCALER");
+  verb.add_option("--scale", arguments.scale,
+                  "global: statistics of all rows; entity: of each entity's [default: global]")
+      ->check(one_of({"global", "entity"}))
+      ->type_name("SCALE");
+  verb.add_option("--fit-until", options.fit_until,
+                  "Statistics of the rows before this time only [default: of all rows]")
+      ->type_name("TIME");
+  verb.add_option("--missing", arguments.missing,
+                  "Rows with missing values: error, drop, ffill (the value before) or nan "
+                  "[default: error]")
+      ->check(one_of({"error", "drop", "ffill", "nan"}))
+      ->type_name("POLICY");
+  verb.add_option("--duplicates", arguments.duplicates,
+                  "Rows of one entity and time: error, first, last or mean [default: error]")
+      ->check(one_of({"error", "first", "last", "mean"}))
+      ->type_name("POLICY");
+  verb.add_flag("--keep-order", arguments.keep_order,
+                "Refuse rows whose times decrease instead of sorting them");
+  verb.add_option("--dtype", arguments.dtype, "float32 or float64 [default: float32]")
+      ->check(one_of({"float32", "float64"}))
+      ->type_name("DTYPE");
+  verb.add_option("--window", options.window, "Rows of a window where a reader names none")
+      ->check(whole_number(1))
+      ->type_name("ROWS");
+  verb.add_option("--horizon", options.horizon,
+                  "Rows to predict where a reader names none [default: 1]")
+      ->check(whole_number(1))
+      ->type_name("ROWS");
+  verb.add_option("--stride", options.stride,
+                  "Rows between windows where a reader names none [default: 1]")
+      ->check(whole_number(1))
+      ->type_name("ROWS");
+}
+
+void add_build(CLI::App& series, Session& session) {
+  auto arguments = std::make_shared<BuildArguments>();
+  series::BuildOptions& options = arguments->build;
+  CLI::App& verb = *series.add_subcommand(
+      "build", "Scale the rows of CSV, Parquet or Arrow files and write them entity by entity");
+  verb.add_option("inputs", options.inputs, "Files, globs or folders")
+      ->required()
+      ->type_name("INPUT");
+  verb.add_option("--output-dir", options.output_dir, "Directory to write; must be new or empty")
+      ->required()
+      ->type_name("DIR");
+  add_column_options(verb, options);
+  add_value_options(verb, *arguments);
+  verb.add_flag("--resume", options.resume, "Continue a build that was interrupted");
+  add_resource_options(verb, options.threads, options.memory_budget);
+  add_output_options(verb, session);
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_build(session, *arguments); };
+  });
+}
+
+int run_info(Session& session, const std::string& dir) {
+  const series::SeriesMetadata m = series::read_metadata(dir);
+  const series::EntityTable entities = series::read_entities(dir, m);
+  std::int64_t shortest = m.n_rows, longest = 0;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = series::kNoTime;
+  for (std::int64_t e = 0; e < entities.size(); ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    const std::int64_t n = entities.ends[i] - entities.begin_of(e);
+    shortest = std::min(shortest, n);
+    longest = std::max(longest, n);
+    if (n == 0) continue;
+    first = std::min(first, entities.first_times[i]);
+    last = std::max(last, entities.last_times[i]);
+  }
+  const std::string from = series::time_text(first, m.time_kind);
+  const std::string to = series::time_text(last, m.time_kind);
+  const std::string scaler(series::scaler_kind_name(m.scaler));
+  if (session.json) {
+    print(json_line({{"path", dir},
+                     {"n_rows", m.n_rows},
+                     {"n_entities", m.n_entities},
+                     {"shortest", shortest},
+                     {"longest", longest},
+                     {"features", m.features},
+                     {"target", m.target},
+                     {"dtype", dtype_name(m.dtype)},
+                     {"time", series::time_kind_name(m.time_kind)},
+                     {"first_time", from},
+                     {"last_time", to},
+                     {"scaler", scaler},
+                     {"scale", series::scale_of_name(m.scale)},
+                     {"fit_until", m.fit_until ? Json(*m.fit_until) : Json()},
+                     {"missing", m.missing},
+                     {"duplicates", m.duplicates},
+                     {"n_dropped", m.n_dropped},
+                     {"n_merged", m.n_merged}}));
+    return 0;
+  }
+  std::string text =
+      fmt::format("{}\n  rows        {} of {} entities, {} to {} each\n", dir, grouped(m.n_rows),
+                  grouped(m.n_entities), grouped(shortest), grouped(longest));
+  text += fmt::format("  features    {}: {}\n", m.features.size(), fmt::join(m.features, ", "));
+  if (!m.target.empty()) text += fmt::format("  target      {}\n", fmt::join(m.target, ", "));
+  text += fmt::format("  values      {}, scaler {}", dtype_name(m.dtype), scaler);
+  if (m.scaler != series::ScalerKind::kNone)
+    text += fmt::format(" ({}{})", series::scale_of_name(m.scale),
+                        m.fit_until ? ", of rows before " + *m.fit_until : "");
+  text +=
+      fmt::format("\n  time        {} to {} ({})\n", from, to, series::time_kind_name(m.time_kind));
+  text +=
+      fmt::format("  policies    missing {} ({} rows left out), duplicates {} ({} rows merged)\n",
+                  m.missing, grouped(m.n_dropped), m.duplicates, grouped(m.n_merged));
+  print(text);
+  return 0;
+}
+
+void add_series_info(CLI::App& series, Session& session) {
+  auto dir = std::make_shared<std::string>();
+  CLI::App& verb = *series.add_subcommand("info", "Say what a series directory holds");
+  verb.add_option("dir", *dir, "A series directory")->required()->type_name("DIR");
+  add_output_options(verb, session);
+  verb.callback(
+      [&session, dir] { session.run = [&session, dir] { return run_info(session, *dir); }; });
+}
+
+struct VerifyArguments {
+  std::string dir;
+  int threads = 0;
+};
+
+int run_verify(Session& session, const VerifyArguments& arguments) {
+  exec::ThreadPool pool(exec::checked_thread_count(arguments.threads));
+  std::vector<series::SeriesDamage> damages;
+  std::int64_t bytes = 0;
+  {
+    ProgressLine line(session.quiet, "bytes");
+    const exec::ProgressMeter clock({}, "verifying", 0);
+    damages =
+        series::verify_series(arguments.dir, pool, [&](std::int64_t done, std::int64_t total) {
+          if (session.stop.stop_requested())
+            throw Error(ErrorKind::kCancelled, "stopped before the end");
+          bytes = total;
+          const double seconds = clock.seconds();
+          line.show(
+              {"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
+        });
+  }
+  Json json = {{"path", arguments.dir}, {"ok", damages.empty()}, {"bytes", bytes}};
+  json["damages"] = Json::array();
+  std::string text;
+  for (const auto& d : damages) {
+    json["damages"].push_back(
+        Json{{"file", d.file}, {"begin", d.begin}, {"end", d.end}, {"what", d.what}});
+    text += fmt::format("damaged: {}, bytes {} to {}: {}\n", d.file, d.begin, d.end, d.what);
+  }
+  if (damages.empty()) text = fmt::format("every byte is as written: {}\n", arguments.dir);
+  print(session.json ? json_line(json) : text);
+  if (damages.empty()) return 0;
+  if (!session.json)
+    std::fprintf(stderr, "cellfeed: error: %s: %zu damaged %s; build the series again\n",
+                 arguments.dir.c_str(), damages.size(), damages.size() == 1 ? "place" : "places");
+  return 1;
+}
+
+void add_series_verify(CLI::App& series, Session& session) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App& verb = *series.add_subcommand(
+      "verify", "Check every byte of a series directory; exit code 1 when any is damaged");
+  verb.add_option("dir", arguments->dir, "A series directory")->required()->type_name("DIR");
+  add_threads_option(verb, arguments->threads, "Threads that read");
+  add_output_options(verb, session);
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_verify(session, *arguments); };
+  });
+}
+
+}  // namespace
+
+void add_series(CLI::App& program, Session& session) {
+  CLI::App& verb = *program.add_subcommand(
+      "series", "Time series: build rows to cut windows from, and look at what was built");
+  verb.require_subcommand(1);
+  add_build(verb, session);
+  add_series_info(verb, session);
+  add_series_verify(verb, session);
+}
+
+}  // namespace cellfeed::cli

@@ -1,0 +1,213 @@
+// Tables of Parquet and Arrow IPC (Feather) files: batches of columns, decoded within a bound.
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/exception.h>
+#include <parquet/file_reader.h>
+#include <parquet/properties.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/series/arrow_values.h"
+#include "cellfeed/series/table.h"
+
+namespace cellfeed::series {
+namespace {
+
+// Rows decoded at a time.
+constexpr std::int64_t kBatchRows = 16384;
+
+class ArrowTable : public Table {
+ public:
+  std::int64_t next(std::int64_t max_rows) override {
+    first_row_ += current_ ? current_->num_rows() : 0;
+    while (!rest_ || rest_->num_rows() == 0) {
+      rest_ = guarded([&] { return read_batch(); });
+      if (!rest_) {
+        current_ = nullptr;
+        return 0;
+      }
+      check(rest_->ValidateFull());
+    }
+    const std::int64_t n = std::min(max_rows, rest_->num_rows());
+    current_ = rest_->Slice(0, n);
+    rest_ = rest_->Slice(n);
+    return n;
+  }
+
+  std::string place(std::int64_t row) const override {
+    return fmt::format("row {}", first_row_ + row);
+  }
+
+  void numbers(int column, double* out, std::int64_t stride) const override {
+    read_numbers(array(column), out, stride, bad_value(column));
+  }
+  TimeKind times(int column, std::optional<std::int64_t> unit,
+                 std::span<std::int64_t> out) const override {
+    return read_times(array(column), unit, out, bad_value(column));
+  }
+  void integers(int column, std::span<std::int64_t> out) const override {
+    read_integers(array(column), out, bad_value(column));
+  }
+  void texts(int column, std::vector<std::string_view>& out) override {
+    read_texts(array(column), out, texts_, bad_value(column));
+  }
+
+ protected:
+  ArrowTable(const std::string& path, std::int64_t budget)
+      : Table(path), budget_(budget), pool_(budget) {}
+
+  // Null at the end.
+  virtual std::shared_ptr<arrow::RecordBatch> read_batch() = 0;
+
+  void set_columns(const arrow::Schema& schema) {
+    for (const auto& field : schema.fields()) {
+      for (const TableColumn& other : columns_)
+        if (other.name == field->name())
+          throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'",
+                      field->name());
+      columns_.push_back({field->name(), is_numeric_type(*field->type())});
+    }
+  }
+  void choose_slots(std::span<const int> columns) {
+    slots_.assign(columns_.size(), -1);
+    std::vector<int> sorted(columns.begin(), columns.end());
+    std::ranges::sort(sorted);
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+      slots_[static_cast<std::size_t>(sorted[i])] = static_cast<int>(i);
+  }
+  void check(const arrow::Status& status) const {
+    if (status.ok()) return;
+    if (status.IsOutOfMemory())
+      throw_error(ErrorKind::kCorruptData, path_,
+                  "takes more than {} once it is decoded: it is damaged, or the memory budget has "
+                  "to be larger",
+                  format_byte_size(budget_));
+    throw_error(ErrorKind::kCorruptData, path_, "cannot be read: {}", status.message());
+  }
+  template <typename T>
+  T value(arrow::Result<T> result) const {
+    check(result.status());
+    return *std::move(result);
+  }
+  // What the library throws is a damaged file.
+  template <typename Fn>
+  std::invoke_result_t<Fn> guarded(Fn&& fn) const {
+    try {
+      return fn();
+    } catch (const parquet::ParquetException& error) {
+      throw_error(ErrorKind::kCorruptData, path_, "cannot be read: {}", error.what());
+    }
+  }
+  arrow::MemoryPool* pool() const { return pool_.get(); }
+
+ private:
+  const arrow::Array& array(int column) const {
+    return *current_->column(slots_[static_cast<std::size_t>(column)]);
+  }
+  OnBadValue bad_value(int column) const {
+    return [this, column](std::int64_t row, const std::string& what) {
+      throw_value(row, column, what);
+    };
+  }
+
+  std::int64_t budget_;
+  format::shard::DecodePool pool_;
+  std::vector<int> slots_;  // of each column, among those that batches have
+  std::shared_ptr<arrow::RecordBatch> current_, rest_;
+  std::int64_t first_row_ = 0;
+  std::vector<std::string> texts_;
+};
+
+class ParquetTable : public ArrowTable {
+ public:
+  ParquetTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget) {
+    guarded([&] {
+      parquet::ReaderProperties properties(pool());
+      properties.enable_buffered_stream();
+      parquet::ArrowReaderProperties arrow_properties;
+      arrow_properties.set_batch_size(kBatchRows);
+      arrow_properties.set_pre_buffer(false);
+      parquet::arrow::FileReaderBuilder builder;
+      check(builder.Open(value(arrow::io::ReadableFile::Open(path, pool())), properties));
+      reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
+      std::shared_ptr<arrow::Schema> schema;
+      check(reader_->GetSchema(&schema));
+      set_columns(*schema);
+    });
+  }
+
+  void choose(std::span<const int> columns) override {
+    choose_slots(columns);
+    std::vector<int> leaves;
+    for (const int c : columns) {
+      const int leaf = reader_->manifest().schema_fields[static_cast<std::size_t>(c)].column_index;
+      if (leaf < 0)
+        throw_error(ErrorKind::kUnsupported, path_,
+                    "column '{}' holds lists or records, not one value a row",
+                    columns_[static_cast<std::size_t>(c)].name);
+      leaves.push_back(leaf);
+    }
+    std::ranges::sort(leaves);
+    std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
+    std::iota(groups.begin(), groups.end(), 0);
+    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(groups, leaves)); });
+  }
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> read_batch() override {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    check(batches_->ReadNext(&batch));
+    return batch;
+  }
+
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+};
+
+class IpcTable : public ArrowTable {
+ public:
+  IpcTable(const std::string& path, std::int64_t budget)
+      : ArrowTable(path, budget), file_(value(arrow::io::ReadableFile::Open(path, pool()))) {
+    options_.memory_pool = pool();
+    options_.use_threads = false;
+    set_columns(*value(arrow::ipc::RecordBatchFileReader::Open(file_, options_))->schema());
+  }
+
+  void choose(std::span<const int> columns) override {
+    choose_slots(columns);
+    options_.included_fields.assign(columns.begin(), columns.end());
+    std::ranges::sort(options_.included_fields);
+    reader_ = value(arrow::ipc::RecordBatchFileReader::Open(file_, options_));
+  }
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> read_batch() override {
+    if (next_ == reader_->num_record_batches()) return nullptr;
+    return value(reader_->ReadRecordBatch(next_++));
+  }
+
+  std::shared_ptr<arrow::io::ReadableFile> file_;
+  arrow::ipc::IpcReadOptions options_;
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget) {
+  return std::make_unique<ParquetTable>(path, budget);
+}
+
+std::unique_ptr<Table> open_ipc_table(const std::string& path, std::int64_t budget) {
+  return std::make_unique<IpcTable>(path, budget);
+}
+
+}  // namespace cellfeed::series

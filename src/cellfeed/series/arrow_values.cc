@@ -1,0 +1,256 @@
+#include "cellfeed/series/arrow_values.h"
+
+#include <arrow/api.h>
+#include <arrow/util/decimal.h>
+#include <arrow/util/float16.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cellfeed/series/csv_text.h"
+
+namespace cellfeed::series {
+namespace {
+
+using arrow::Type;
+
+constexpr std::int64_t kDayNs = 86'400'000'000'000;
+
+std::string type_text(const arrow::Array& array) {
+  return fmt::format("is of type {}", array.type()->ToString());
+}
+
+// Calls fn(typed array) for the arrays of whole numbers; false for all others.
+template <typename Fn>
+bool with_integers(const arrow::Array& array, Fn&& fn) {
+  switch (array.type_id()) {
+    case Type::INT8:
+      return fn(static_cast<const arrow::Int8Array&>(array)), true;
+    case Type::UINT8:
+      return fn(static_cast<const arrow::UInt8Array&>(array)), true;
+    case Type::INT16:
+      return fn(static_cast<const arrow::Int16Array&>(array)), true;
+    case Type::UINT16:
+      return fn(static_cast<const arrow::UInt16Array&>(array)), true;
+    case Type::INT32:
+      return fn(static_cast<const arrow::Int32Array&>(array)), true;
+    case Type::UINT32:
+      return fn(static_cast<const arrow::UInt32Array&>(array)), true;
+    case Type::INT64:
+      return fn(static_cast<const arrow::Int64Array&>(array)), true;
+    case Type::UINT64:
+      return fn(static_cast<const arrow::UInt64Array&>(array)), true;
+    default:
+      return false;
+  }
+}
+
+template <typename Fn>
+bool with_texts(const arrow::Array& array, Fn&& fn) {
+  switch (array.type_id()) {
+    case Type::STRING:
+      return fn(static_cast<const arrow::StringArray&>(array)), true;
+    case Type::LARGE_STRING:
+      return fn(static_cast<const arrow::LargeStringArray&>(array)), true;
+    case Type::STRING_VIEW:
+      return fn(static_cast<const arrow::StringViewArray&>(array)), true;
+    default:
+      return false;
+  }
+}
+
+template <typename Fn>
+bool with_floats(const arrow::Array& array, Fn&& fn) {
+  switch (array.type_id()) {
+    case Type::FLOAT:
+      return fn([&a = static_cast<const arrow::FloatArray&>(array)](std::int64_t i) {
+               return static_cast<double>(a.Value(i));
+             }),
+             true;
+    case Type::DOUBLE:
+      return fn([&a = static_cast<const arrow::DoubleArray&>(array)](std::int64_t i) {
+               return a.Value(i);
+             }),
+             true;
+    case Type::HALF_FLOAT:
+      return fn([&a = static_cast<const arrow::HalfFloatArray&>(array)](std::int64_t i) {
+               return static_cast<double>(arrow::util::Float16::FromBits(a.Value(i)).ToFloat());
+             }),
+             true;
+    case Type::BOOL:
+      return fn([&a = static_cast<const arrow::BooleanArray&>(array)](std::int64_t i) {
+               return a.Value(i) ? 1.0 : 0.0;
+             }),
+             true;
+    // To the nearest double, by way of its digits: pow10 tables of Arrow's own round twice.
+    case Type::DECIMAL32:
+    case Type::DECIMAL64:
+    case Type::DECIMAL128:
+    case Type::DECIMAL256:
+      return fn([&array](std::int64_t i) {
+               const auto scalar = array.GetScalar(i);
+               return parse_number((*scalar)->ToString()).value_or(NAN);
+             }),
+             true;
+    default:
+      return false;
+  }
+}
+
+std::int64_t as_int64(auto value, std::int64_t row, const OnBadValue& bad) {
+  if constexpr (sizeof(value) == 8 && std::is_unsigned_v<decltype(value)>)
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      bad(row, fmt::format("is out of range: {}", value));
+  const auto out = static_cast<std::int64_t>(value);
+  if (out == kNoTime) bad(row, fmt::format("is out of range: {}", value));
+  return out;
+}
+
+std::int64_t dictionary_index(const arrow::DictionaryArray& array, std::int64_t i) {
+  return array.GetValueIndex(i);
+}
+
+}  // namespace
+
+bool is_numeric_type(const arrow::DataType& type) {
+  return arrow::is_integer(type.id()) || arrow::is_floating(type.id()) ||
+         arrow::is_decimal(type.id());
+}
+
+void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
+                  const OnBadValue& bad) {
+  const std::int64_t n = array.length();
+  const auto fill = [&](const auto& value_of) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      double& value = out[i * stride];
+      value = array.IsNull(i) ? NAN : value_of(i);
+      if (std::isinf(value)) bad(i, "is infinite");
+    }
+  };
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+    std::vector<double> values(static_cast<std::size_t>(coded.dictionary()->length()));
+    read_numbers(*coded.dictionary(), values.data(), 1,
+                 [&](std::int64_t, const std::string& what) { bad(0, what); });
+    return fill([&](std::int64_t i) {
+      return values[static_cast<std::size_t>(dictionary_index(coded, i))];
+    });
+  }
+  if (array.type_id() == Type::NA) return fill([](std::int64_t) { return NAN; });
+  if (with_floats(array, fill)) return;
+  if (with_integers(array, [&](const auto& a) {
+        fill([&](std::int64_t i) { return static_cast<double>(a.Value(i)); });
+      }))
+    return;
+  const bool is_text = with_texts(array, [&](const auto& a) {
+    fill([&](std::int64_t i) {
+      const std::string_view text = a.GetView(i);
+      if (is_missing_text(text)) return static_cast<double>(NAN);
+      const auto value = parse_number(text);
+      if (!value) bad(i, fmt::format("is no number: '{}'", text.substr(0, 80)));
+      return value.value_or(NAN);
+    });
+  });
+  if (!is_text) bad(0, type_text(array) + ", which is no number");
+}
+
+TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
+                    std::span<std::int64_t> out, const OnBadValue& bad) {
+  const auto fill = [&](const auto& value_of) {
+    for (std::int64_t i = 0; i < array.length(); ++i)
+      out[static_cast<std::size_t>(i)] = array.IsNull(i) ? kNoTime : value_of(i);
+  };
+  const auto scaled = [&](std::int64_t value, std::int64_t ns, std::int64_t i) {
+    const auto time = scaled_time(value, ns);
+    if (!time) bad(i, fmt::format("is beyond what nanoseconds can hold: {}", value));
+    return time.value_or(kNoTime);
+  };
+  if (array.type_id() == Type::TIMESTAMP) {
+    const auto& type = static_cast<const arrow::TimestampType&>(*array.type());
+    const auto& a = static_cast<const arrow::TimestampArray&>(array);
+    constexpr std::int64_t kUnits[] = {1'000'000'000, 1'000'000, 1'000, 1};
+    fill([&](std::int64_t i) { return scaled(a.Value(i), kUnits[type.unit()], i); });
+    return type.timezone().empty() ? TimeKind::kNaive : TimeKind::kZoned;
+  }
+  if (array.type_id() == Type::DATE32) {
+    const auto& a = static_cast<const arrow::Date32Array&>(array);
+    fill([&](std::int64_t i) { return scaled(a.Value(i), kDayNs, i); });
+    return TimeKind::kNaive;
+  }
+  if (array.type_id() == Type::DATE64) {
+    const auto& a = static_cast<const arrow::Date64Array&>(array);
+    fill([&](std::int64_t i) { return scaled(a.Value(i), 1'000'000, i); });
+    return TimeKind::kNaive;
+  }
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+    std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
+    const TimeKind kind = read_times(*coded.dictionary(), unit, values,
+                                     [&](auto, const auto& what) { bad(0, what); });
+    fill([&](std::int64_t i) {
+      return values[static_cast<std::size_t>(dictionary_index(coded, i))];
+    });
+    return kind;
+  }
+  if (with_integers(array, [&](const auto& a) {
+        fill([&](std::int64_t i) {
+          return scaled(as_int64(a.Value(i), i, bad), unit.value_or(1), i);
+        });
+      }))
+    return unit ? TimeKind::kNaive : TimeKind::kInteger;
+  std::optional<TimeKind> kind;
+  const bool is_text = with_texts(array, [&](const auto& a) {
+    fill([&](std::int64_t i) {
+      const std::string_view text = a.GetView(i);
+      if (is_missing_text(text)) return kNoTime;
+      const auto parsed = parse_time(text);
+      if (!parsed)
+        bad(i, fmt::format("is no time such as 2024-03-01 12:30:00: '{}'", text.substr(0, 80)));
+      const TimeKind found = parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive;
+      if (kind && *kind != found) bad(i, "names a zone, or none, unlike those before it");
+      kind = found;
+      return parsed->ns;
+    });
+  });
+  if (!is_text) bad(0, type_text(array) + ", which is no time; floats are none either");
+  return kind.value_or(TimeKind::kNaive);
+}
+
+void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const OnBadValue& bad) {
+  const bool is_integer = with_integers(array, [&](const auto& a) {
+    for (std::int64_t i = 0; i < a.length(); ++i)
+      out[static_cast<std::size_t>(i)] = a.IsNull(i) ? kNoTime : as_int64(a.Value(i), i, bad);
+  });
+  if (!is_integer) bad(0, type_text(array) + "; a whole number was expected");
+}
+
+void read_texts(const arrow::Array& array, std::vector<std::string_view>& out,
+                std::vector<std::string>& kept, const OnBadValue& bad) {
+  out.assign(static_cast<std::size_t>(array.length()), {});
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+    std::vector<std::string_view> values;
+    read_texts(*coded.dictionary(), values, kept, bad);
+    for (std::int64_t i = 0; i < array.length(); ++i)
+      if (array.IsValid(i))
+        out[static_cast<std::size_t>(i)] =
+            values[static_cast<std::size_t>(dictionary_index(coded, i))];
+    return;
+  }
+  if (with_texts(array, [&](const auto& a) {
+        for (std::int64_t i = 0; i < a.length(); ++i)
+          if (a.IsValid(i)) out[static_cast<std::size_t>(i)] = a.GetView(i);
+      }))
+    return;
+  kept.clear();
+  kept.reserve(static_cast<std::size_t>(array.length()));
+  const bool is_integer = with_integers(array, [&](const auto& a) {
+    for (std::int64_t i = 0; i < a.length(); ++i)
+      if (a.IsValid(i))
+        out[static_cast<std::size_t>(i)] = kept.emplace_back(fmt::format("{}", a.Value(i)));
+  });
+  if (!is_integer) bad(0, type_text(array) + "; a name or a whole number was expected");
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,115 @@
+#include "cellfeed/series/build_directory.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <span>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/path_text.h"
+#include "cellfeed/format/shard/checksum.h"
+#include "cellfeed/io/small_file.h"
+#include "cellfeed/io/temp_file.h"
+#include "cellfeed/series/metadata.h"
+
+namespace cellfeed::series {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPartsFolder = ".building";
+constexpr const char* kPlanName = "plan.txt";
+constexpr std::int64_t kMaxPlanBytes = std::int64_t{1} << 30;
+
+// Its first line that is another.
+std::string difference(const std::string& before, const std::string& now) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < before.size() && i < now.size() && before[i] == now[i]; ++i)
+    if (before[i] == '\n') begin = i + 1;
+  return fmt::format("'{}' was '{}'", now.substr(begin, now.find('\n', begin) - begin),
+                     before.substr(begin, before.find('\n', begin) - begin));
+}
+
+bool is_of_series(const std::string& name) {
+  for (const char* known :
+       {kMetadataName, kFeaturesName, kTimesName, kEntitiesName, kChecksumsName, kScalerName})
+    if (name == known) return true;
+  return name.starts_with(".") || io::is_temp_name(name);
+}
+
+}  // namespace
+
+std::uint64_t plan_fingerprint(const std::string& plan) {
+  return format::shard::checksum_bytes(std::as_bytes(std::span(plan)));
+}
+
+BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, bool resume) {
+  require_path(dir);
+  std::error_code error;
+  if (fs::exists(dir, error) && !fs::is_directory(dir, error))
+    throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write a series to", dir);
+  io::make_directories(dir);
+  directory_ = io::Directory(dir);
+  for (const std::string& name : directory_.names())
+    if (!is_of_series(name))
+      throw_error(ErrorKind::kAlreadyExists, dir,
+                  "holds files that are not of a series, and none is overwritten; choose an empty "
+                  "or a new directory: '{}'",
+                  name);
+  lock_ = std::make_unique<io::DirectoryLock>(directory_);
+  const std::string parts = directory_.path_of(kPartsFolder);
+  const bool is_begun = fs::exists(fs::path(parts) / kPlanName, error);
+  is_finished_ = directory_.file_bytes(kMetadataName).has_value();
+  if (is_finished_ && !resume)
+    throw Error(ErrorKind::kAlreadyExists,
+                "holds a finished series; choose another directory, or remove this one", dir);
+  if (is_finished_ && read_metadata(dir).plan != plan_fingerprint(plan))
+    throw Error(ErrorKind::kInvalidArgument,
+                "holds a finished series of other inputs or options; choose another directory",
+                dir);
+  if (is_begun && !resume)
+    throw Error(ErrorKind::kAlreadyExists,
+                "holds an unfinished build; continue it (resume), or remove the directory", dir);
+  if (is_finished_ && !is_begun) return;
+  io::make_directories(parts);
+  parts_ = io::Directory(parts);
+  if (!is_begun) {
+    begin(plan);
+    return;
+  }
+  const std::string before = io::read_small_file(parts_->path_of(kPlanName), kMaxPlanBytes);
+  if (before != plan)
+    throw_error(ErrorKind::kInvalidArgument, dir,
+                "the build that began here had other inputs or options, so that it cannot be "
+                "continued; remove the directory, or build as then: {}",
+                difference(before, plan));
+  io::remove_leftovers_in(directory_);
+  io::remove_leftovers_in(*parts_);
+}
+
+void BuildDirectory::begin(const std::string& plan) {
+  io::remove_leftovers_in(directory_);
+  // Without a manifest these are of a build whose parts were removed: nothing knows them.
+  for (const char* name : {kFeaturesName, kTimesName, kEntitiesName, kChecksumsName, kScalerName})
+    directory_.remove(name);
+  io::write_small_file(parts_->path_of(kPlanName), plan);
+}
+
+std::string BuildDirectory::part_path(std::size_t part) const {
+  return parts_->path_of(fmt::format("rows_{:06}.bin", part));
+}
+
+io::FileTarget BuildDirectory::part_target(std::size_t part) const {
+  return {*parts_, fmt::format("rows_{:06}.bin", part)};
+}
+
+void BuildDirectory::remove_parts() {
+  if (!parts_) return;
+  // The plan last: without it, what is left is never taken for a build under way.
+  for (const std::string& name : parts_->names())
+    if (name != kPlanName) parts_->remove(name);
+  parts_->remove(kPlanName);
+  ::rmdir(parts_->path().c_str());
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,42 @@
+// BuildDirectory: the directory that a build writes to: made, checked and locked before anything is
+// written; and what an interrupted build left in it. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/directory.h"
+
+namespace cellfeed::series {
+
+// What metadata remember of the plan.
+std::uint64_t plan_fingerprint(const std::string& plan);
+
+class BuildDirectory {
+ public:
+  // plan: all that the bytes to be written depend on. Throws kAlreadyExists (a finished series, an
+  // unfinished one without resume, other files, another writer), kInvalidArgument (the plan is
+  // another than that which began or was finished), kIo.
+  BuildDirectory(const std::string& dir, const std::string& plan, bool resume);
+
+  const io::Directory& directory() const { return directory_; }
+  // A finished series of this plan lies there, and resume was asked for.
+  bool is_finished() const { return is_finished_; }
+  std::string part_path(std::size_t part) const;
+  io::FileTarget part_target(std::size_t part) const;
+  // Removes what was kept for a build that resumes.
+  void remove_parts();
+
+ private:
+  void begin(const std::string& plan);
+
+  io::Directory directory_;
+  std::unique_ptr<io::DirectoryLock> lock_;
+  std::optional<io::Directory> parts_;  // none where nothing is left to do
+  bool is_finished_ = false;
+};
+
+}  // namespace cellfeed::series

@@ -1,0 +1,192 @@
+// Tables of text: one header line, then one row a line.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/sequential_reader.h"
+#include "cellfeed/series/csv_text.h"
+#include "cellfeed/series/table.h"
+
+namespace cellfeed::series {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+// Rows by which a column without a declared type is told to hold numbers.
+constexpr std::int64_t kRowsLookedAt = 1000;
+
+char delimiter_of(std::string_view path) {
+  return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : ',';
+}
+
+class CsvTable : public Table {
+ public:
+  explicit CsvTable(const std::string& path) : Table(path), delimiter_(delimiter_of(path)) {
+    rewind();
+    if (columns_.empty()) return;
+    std::vector<bool> is_text(columns_.size());
+    for (std::int64_t n = 0; n < kRowsLookedAt && next_line(); ++n)
+      for (std::size_t c = 0; c < columns_.size(); ++c) {
+        const std::string_view field = split_.fields()[c];
+        if (!is_missing_text(field) && !parse_number(field)) is_text[c] = true;
+      }
+    for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].is_numeric = !is_text[c];
+    rewind();
+  }
+
+  void choose(std::span<const int> columns) override {
+    chosen_.assign(columns.begin(), columns.end());
+    slots_.assign(columns_.size(), -1);
+    for (std::size_t i = 0; i < chosen_.size(); ++i)
+      slots_[static_cast<std::size_t>(chosen_[i])] = static_cast<int>(i);
+  }
+
+  std::int64_t next(std::int64_t max_rows) override {
+    text_.clear();
+    ends_.clear();
+    lines_.clear();
+    while (static_cast<std::int64_t>(lines_.size()) < max_rows && next_line()) {
+      lines_.push_back(reader_->number());
+      for (const int c : chosen_) {
+        text_ += split_.fields()[static_cast<std::size_t>(c)];
+        ends_.push_back(text_.size());
+      }
+    }
+    return static_cast<std::int64_t>(lines_.size());
+  }
+
+  std::string place(std::int64_t row) const override {
+    return fmt::format("line {}", lines_[static_cast<std::size_t>(row)]);
+  }
+
+  void numbers(int column, double* out, std::int64_t stride) const override {
+    for (std::int64_t i = 0; i < n_rows(); ++i) {
+      const std::string_view text = field(i, column);
+      if (is_missing_text(text)) {
+        out[i * stride] = NAN;
+        continue;
+      }
+      const auto value = parse_number(text);
+      if (!value) throw_value(i, column, fmt::format("is no number: '{}'", text.substr(0, 80)));
+      if (std::isinf(*value)) throw_value(i, column, "is infinite");
+      out[i * stride] = *value;
+    }
+  }
+
+  TimeKind times(int column, std::optional<std::int64_t> unit,
+                 std::span<std::int64_t> out) const override {
+    std::optional<TimeKind> kind;
+    for (std::int64_t i = 0; i < n_rows(); ++i) {
+      const std::string_view text = field(i, column);
+      std::int64_t& time = out[static_cast<std::size_t>(i)];
+      time = kNoTime;
+      if (is_missing_text(text)) continue;
+      const TimeKind found = parse(text, unit, i, column, time);
+      if (kind && *kind != found)
+        throw_value(i, column,
+                    "is a time unlike those before it: with and without a zone, or "
+                    "numbers and dates, do not mix");
+      kind = found;
+    }
+    return kind.value_or(unit ? TimeKind::kNaive : kind_seen_.value_or(TimeKind::kNaive));
+  }
+
+  void integers(int column, std::span<std::int64_t> out) const override {
+    for (std::int64_t i = 0; i < n_rows(); ++i) {
+      const std::string_view text = field(i, column);
+      out[static_cast<std::size_t>(i)] = kNoTime;
+      if (is_missing_text(text)) continue;
+      const auto value = parse_integer(text);
+      if (!value)
+        throw_value(i, column, fmt::format("is no whole number: '{}'", text.substr(0, 80)));
+      out[static_cast<std::size_t>(i)] = *value;
+    }
+  }
+
+  void texts(int column, std::vector<std::string_view>& out) override {
+    out.clear();
+    for (std::int64_t i = 0; i < n_rows(); ++i) {
+      const std::string_view text = field(i, column);
+      out.push_back(text.empty() ? std::string_view() : text);
+    }
+  }
+
+ private:
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(lines_.size()); }
+
+  void rewind() {
+    reader_ = std::make_unique<io::LineReader>(io::open_local_file(path_), kMaxLineBytes);
+    const auto header = reader_->next();
+    if (!header || io::is_blank(*header))
+      throw Error(ErrorKind::kCorruptData, "is empty: a line of column names was expected", path_);
+    if (const std::string_view wrong = split_.split(*header, delimiter_); !wrong.empty())
+      throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
+    if (!columns_.empty()) return;
+    std::set<std::string_view> seen;
+    for (const std::string_view name : split_.fields()) {
+      if (!seen.insert(name).second)
+        throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'", name);
+      columns_.push_back({std::string(name), false});
+    }
+  }
+
+  // The next line that is not blank, in split_.
+  bool next_line() {
+    for (;;) {
+      const auto line = reader_->next();
+      if (!line) return false;
+      if (line->empty() && columns_.size() > 1) continue;
+      if (const std::string_view wrong = split_.split(*line, delimiter_); !wrong.empty())
+        throw_error(ErrorKind::kCorruptData, path_, "line {}: {}", reader_->number(), wrong);
+      if (split_.fields().size() != columns_.size())
+        throw_error(ErrorKind::kCorruptData, path_,
+                    "line {} has {} fields where the header has {}: the file is damaged or was cut "
+                    "off; restore it",
+                    reader_->number(), split_.fields().size(), columns_.size());
+      return true;
+    }
+  }
+
+  std::string_view field(std::int64_t row, int column) const {
+    const auto i = static_cast<std::size_t>(row) * chosen_.size() +
+                   static_cast<std::size_t>(slots_[static_cast<std::size_t>(column)]);
+    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+    return std::string_view(text_).substr(begin, ends_[i] - begin);
+  }
+
+  TimeKind parse(std::string_view text, std::optional<std::int64_t> unit, std::int64_t row,
+                 int column, std::int64_t& time) const {
+    if (const auto number = parse_integer(text)) {
+      const auto scaled = scaled_time(*number, unit.value_or(1));
+      if (!scaled) throw_value(row, column, fmt::format("is out of range: '{}'", text));
+      time = *scaled;
+      return *(kind_seen_ = unit ? TimeKind::kNaive : TimeKind::kInteger);
+    }
+    const auto parsed = parse_time(text);
+    if (!parsed)
+      throw_value(row, column,
+                  fmt::format("is no time such as 2024-03-01 12:30:00: '{}'", text.substr(0, 80)));
+    time = parsed->ns;
+    return *(kind_seen_ = parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive);
+  }
+
+  const char delimiter_;
+  std::unique_ptr<io::LineReader> reader_;
+  CsvFields split_;
+  std::vector<int> chosen_;
+  std::vector<int> slots_;  // of each column, among those chosen
+  // The current rows: the texts of chosen columns, row by row.
+  std::string text_;
+  std::vector<std::size_t> ends_;
+  std::vector<std::int64_t> lines_;
+  mutable std::optional<TimeKind> kind_seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Table> open_csv_table(const std::string& path) {
+  return std::make_unique<CsvTable>(path);
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,96 @@
+#include "cellfeed/series/csv_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace cellfeed::series {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::string_view without_plus(std::string_view text) {
+  text = trimmed(text);
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-' && text[1] != '+')
+    text.remove_prefix(1);
+  return text;
+}
+
+}  // namespace
+
+std::string_view CsvFields::split(std::string_view line, char delimiter) {
+  fields_.clear();
+  unescaped_.clear();
+  std::size_t begin = 0;
+  for (;;) {
+    if (begin < line.size() && line[begin] == '"') {
+      std::size_t end = begin + 1;
+      bool has_escapes = false;
+      for (;; ++end) {
+        end = line.find('"', end);
+        if (end == std::string_view::npos) return "a quote is not closed on this line";
+        if (end + 1 >= line.size() || line[end + 1] != '"') break;
+        has_escapes = true;
+        ++end;
+      }
+      std::string_view field = line.substr(begin + 1, end - begin - 1);
+      if (has_escapes) {
+        std::string text;
+        for (std::size_t i = 0; i < field.size(); ++i) {
+          text += field[i];
+          if (field[i] == '"') ++i;
+        }
+        field = unescaped_.emplace_back(std::move(text));
+      }
+      fields_.push_back(field);
+      if (end + 1 == line.size()) return {};
+      if (line[end + 1] != delimiter) return "text stands behind a closing quote";
+      begin = end + 2;
+      continue;
+    }
+    const std::size_t end = line.find(delimiter, begin);
+    fields_.push_back(line.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (end == std::string_view::npos) return {};
+    begin = end + 1;
+  }
+}
+
+bool is_missing_text(std::string_view text) {
+  if (text.empty()) return true;
+  if (text.size() > 8 || (text.front() >= '0' && text.front() <= '9')) return false;
+  constexpr std::array<std::string_view, 18> kMissing{
+      "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+      "<NA>", "N/A",      "NA",  "NULL",    "NaN",      "None", "n/a",  "nan",    "null"};
+  return std::ranges::find(kMissing, text) != kMissing.end() || trimmed(text).empty();
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  text = without_plus(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    // from_chars does not say which way: what has no digit before an exponent below 0 is tiny.
+    const std::size_t exponent = text.find_first_of("eE");
+    const bool is_tiny = exponent != std::string_view::npos && exponent + 1 < text.size() &&
+                         text[exponent + 1] == '-';
+    return is_tiny ? 0.0 : HUGE_VAL;
+  }
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+std::optional<long long> parse_integer(std::string_view text) {
+  text = without_plus(text);
+  long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,31 @@
+// One line of CSV as fields, and fields as numbers. Pure functions.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cellfeed::series {
+
+// A line cut at the delimiter. Fields in double quotes lose them, and "" in them is one.
+class CsvFields {
+ public:
+  // What is wrong with the line; empty where nothing is. Lifetime: fields are views of the line.
+  std::string_view split(std::string_view line, char delimiter);
+  const std::vector<std::string_view>& fields() const { return fields_; }
+
+ private:
+  std::vector<std::string_view> fields_;
+  std::deque<std::string> unescaped_;
+};
+
+// What pandas takes for a missing value: empty, NA, NaN, null, None and their like.
+bool is_missing_text(std::string_view text);
+// A decimal number, to the nearest double; spaces around it and a + are let pass. Empty for
+// anything else.
+std::optional<double> parse_number(std::string_view text);
+std::optional<long long> parse_integer(std::string_view text);
+
+}  // namespace cellfeed::series

@@ -1,0 +1,48 @@
+#include "cellfeed/series/csv_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace cellfeed::series {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(CsvLines, AreCutAtDelimitersOutsideOfQuotes) {
+  CsvFields fields;
+  EXPECT_EQ(fields.split("a,\"b,c\",,\"d\"\"e\"", ','), "");
+  EXPECT_THAT(fields.fields(), ElementsAre("a", "b,c", "", "d\"e"));
+  EXPECT_EQ(fields.split("", ','), "");
+  EXPECT_THAT(fields.fields(), ElementsAre(""));
+  EXPECT_EQ(fields.split("\"\",", ','), "");
+  EXPECT_THAT(fields.fields(), ElementsAre("", ""));
+}
+
+TEST(CsvLines, WithQuotesThatDoNotMatchAreRefused) {
+  CsvFields fields;
+  for (const char* line : {"\"a", "\"a\"b", "x,\"a\"\"", "\""})
+    EXPECT_NE(fields.split(line, ','), "");
+}
+
+TEST(Numbers, AreTheNearestDoubles) {
+  EXPECT_EQ(parse_number("0.1"), 0.1);
+  EXPECT_EQ(parse_number(" +1e3 "), 1000);
+  EXPECT_EQ(parse_number("1e999"), HUGE_VAL);
+  EXPECT_EQ(parse_number("1e-999"), 0);
+  EXPECT_TRUE(std::isinf(*parse_number("-inf")));
+  for (const char* text : {"", "+", "+-1", "1,5", "1 2", "0x10", "one", "1e"})
+    EXPECT_FALSE(parse_number(text)) << text;
+  EXPECT_EQ(parse_integer("-12"), -12);
+  for (const char* text : {"", "1.0", "99999999999999999999"}) EXPECT_FALSE(parse_integer(text));
+}
+
+TEST(MissingTexts, AreThoseOfPandas) {
+  for (const char* text : {"", "NA", "NaN", "nan", "null", "None", "#N/A", " "})
+    EXPECT_TRUE(is_missing_text(text)) << text;
+  for (const char* text : {"0", "-", "n", "none", "NAN0", "a"}) EXPECT_FALSE(is_missing_text(text));
+}
+
+}  // namespace
+}  // namespace cellfeed::series

@@ -1,0 +1,233 @@
+#include "cellfeed/series/row_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <regex>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::series {
+namespace {
+
+constexpr std::uint32_t kNoEntity = 0xFFFFFFFF;
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t n = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 0;
+    if (n == 0 || i + n > text.size() || c == 0xC0 || c == 0xC1 || c > 0xF4) return false;
+    for (std::size_t k = 1; k < n; ++k)
+      if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;
+    i += n;
+  }
+  return true;
+}
+
+std::vector<std::string> other_columns(const RowColumns& columns) {
+  std::vector<std::string> others = columns.time;
+  if (!columns.entity.empty()) others.push_back(columns.entity);
+  return others;
+}
+
+std::vector<std::string> numeric_columns(const Table& table, const RowColumns& columns) {
+  const std::vector<std::string> others = other_columns(columns);
+  std::vector<std::string> names;
+  for (const TableColumn& column : table.columns())
+    if (column.is_numeric && std::ranges::find(others, column.name) == others.end())
+      names.push_back(column.name);
+  return names;
+}
+
+}  // namespace
+
+void RowBlock::clear() {
+  times.clear();
+  values.clear();
+  entities.clear();
+}
+
+std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+                                          std::int64_t budget) {
+  std::vector<std::string> names = numeric_columns(*open_table(path, budget), columns);
+  if (names.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                "has no numeric column but those of time and entity; name the features", path);
+  return names;
+}
+
+std::optional<std::string> hive_value(const std::string& path, const std::string& key) {
+  for (const auto& part : std::filesystem::path(path).parent_path())
+    if (part.string().starts_with(key + "=")) return part.string().substr(key.size() + 1);
+  return std::nullopt;
+}
+
+std::string entity_of_path(const std::string& path, const RowColumns& columns) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (!columns.entity_pattern.empty()) {
+    std::smatch match;
+    try {
+      if (!std::regex_search(path, match, std::regex(columns.entity_pattern)))
+        throw_error(ErrorKind::kInvalidArgument, path, "the pattern '{}' does not match it",
+                    columns.entity_pattern);
+    } catch (const std::regex_error& error) {
+      throw_invalid("not a regular expression (ECMAScript): '{}': {}", columns.entity_pattern,
+                    error.what());
+    }
+    return match.size() > 1 ? match[1].str() : match[0].str();
+  }
+  if (!columns.entity.empty()) return hive_value(path, columns.entity).value_or("");
+  std::string stem = name;
+  for (const char* suffix :
+       {".gz", ".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".ipc"})
+    if (stem.ends_with(suffix) && stem.size() > std::string_view(suffix).size())
+      stem.resize(stem.size() - std::string_view(suffix).size());
+  return stem;
+}
+
+RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
+                     std::int64_t budget)
+    : columns_(columns), table_(open_table(path, budget)) {
+  if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
+  find_columns(was_auto);
+}
+
+void RowSource::find_columns(bool was_auto) {
+  if (was_auto)
+    for (const std::string& name : numeric_columns(*table_, columns_))
+      if (std::ranges::find(columns_.features, name) == columns_.features.end())
+        throw_error(ErrorKind::kInvalidArgument, table_->path(),
+                    "has the numeric column '{}', which the first file lacks; name the features",
+                    name);
+  std::vector<int> chosen;
+  for (const std::string& name : columns_.features)
+    feature_columns_.push_back(table_->column_of(name, "features"));
+  for (const std::string& name : columns_.time)
+    time_columns_.push_back(table_->column_of(name, "time"));
+  chosen = feature_columns_;
+  chosen.insert(chosen.end(), time_columns_.begin(), time_columns_.end());
+  const bool is_in_path =
+      columns_.entity.empty() || hive_value(table_->path(), columns_.entity).has_value();
+  if (!is_in_path) {
+    entity_column_ = table_->column_of(columns_.entity, "entity");
+    chosen.push_back(entity_column_);
+  }
+  std::ranges::sort(chosen);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  table_->choose(chosen);
+}
+
+bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
+  const std::int64_t n = table_->next(max_rows);
+  if (n == 0) return false;
+  const auto n_features = static_cast<std::int64_t>(columns_.features.size());
+  values_.resize(static_cast<std::size_t>(n * n_features));
+  times_.assign(static_cast<std::size_t>(n), 0);
+  for (std::int64_t f = 0; f < n_features; ++f)
+    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], values_.data() + f, n_features);
+  read_times(n);
+  read_entities(n);
+  keep_complete_rows(n, block);
+  n_read_ += n;
+  return true;
+}
+
+void RowSource::read_times(std::int64_t n) {
+  TimeKind kind = TimeKind::kRow;
+  if (time_columns_.size() == 1) {
+    kind = table_->times(time_columns_[0], unit_, times_);
+  } else if (time_columns_.size() > 1) {
+    kind = TimeKind::kNaive;
+    read_split_times(n);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) times_[static_cast<std::size_t>(i)] = n_read_ + i;
+  }
+  if (kind_ && *kind_ != kind)
+    throw_error(ErrorKind::kCorruptData, table_->path(),
+                "{}: its times are {} where those before it are {}", table_->place(0),
+                time_kind_name(kind), time_kind_name(*kind_));
+  kind_ = kind;
+}
+
+void RowSource::read_split_times(std::int64_t n) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const int column : time_columns_) {
+    parts.emplace_back(static_cast<std::size_t>(n));
+    table_->integers(column, parts.back());
+  }
+  std::array<std::int64_t, 6> fields{};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    bool is_whole = true;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      fields[p] = parts[p][i];
+      is_whole &= fields[p] != kNoTime;
+    }
+    const auto time = time_of_fields(std::span(fields).first(parts.size()));
+    if (is_whole && !time)
+      throw_error(ErrorKind::kCorruptData, table_->path(), "{}: there is no such time: {}",
+                  table_->place(static_cast<std::int64_t>(i)),
+                  fmt::join(std::span(fields).first(parts.size()), " "));
+    times_[i] = is_whole ? *time : kNoTime;
+  }
+}
+
+void RowSource::read_entities(std::int64_t n) {
+  if (entity_column_ >= 0) return table_->texts(entity_column_, names_);
+  if (entities_.empty()) {
+    const std::string name = entity_of_path(table_->path(), columns_);
+    if (name.empty())
+      throw Error(ErrorKind::kInvalidArgument, "the name of its entity would be empty",
+                  table_->path());
+    entity_number(name);
+  }
+  names_.assign(static_cast<std::size_t>(n), entities_[0]);
+}
+
+std::uint32_t RowSource::entity_number(std::string_view name) {
+  if (name.data() == nullptr) return kNoEntity;
+  if (!entities_.empty() && entities_.back() == name)
+    return static_cast<std::uint32_t>(entities_.size() - 1);
+  const auto [at, is_new] =
+      numbers_.try_emplace(std::string(name), static_cast<std::uint32_t>(entities_.size()));
+  if (is_new) {
+    if (!is_utf8(name))
+      throw_error(ErrorKind::kCorruptData, table_->path(),
+                  "the name of an entity is not UTF-8: entity {}", entities_.size());
+    entities_.emplace_back(name);
+  }
+  return at->second;
+}
+
+void RowSource::throw_missing(std::int64_t row, const std::string& column) const {
+  throw_error(ErrorKind::kCorruptData, table_->path(),
+              "{}, column '{}': the value is missing; choose what becomes of such rows with "
+              "missing (drop, ffill, nan)",
+              table_->place(row), column);
+}
+
+void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
+  const std::size_t n_features = columns_.features.size();
+  const bool is_strict = columns_.missing == Missing::kError;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    const double* values = values_.data() + row * n_features;
+    const std::uint32_t entity = entity_column_ < 0 ? 0 : entity_number(names_[row]);
+    if (times_[row] == kNoTime || entity == kNoEntity) {
+      if (columns_.missing != Missing::kDrop)
+        throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0]);
+      ++n_dropped_;
+      continue;
+    }
+    if (is_strict)
+      for (std::size_t f = 0; f < n_features; ++f)
+        if (std::isnan(values[f])) throw_missing(i, columns_.features[f]);
+    block.times.push_back(times_[row]);
+    block.entities.push_back(entity);
+    block.values.insert(block.values.end(), values, values + n_features);
+  }
+}
+
+}  // namespace cellfeed::series

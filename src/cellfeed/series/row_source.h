@@ -1,0 +1,86 @@
+// RowSource: the rows of one input file as times, features and entities, whatever the file is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cellfeed/series/table.h"
+
+namespace cellfeed::series {
+
+enum class Missing { kError, kDrop, kFfill, kNan };
+
+// Which columns of a table are what.
+struct RowColumns {
+  std::vector<std::string> features;  // empty: all numeric ones that are nothing else
+  std::vector<std::string> time;      // none, one, or year, month, day, hour, minute, second
+  std::string time_unit;              // of whole numbers; "": none
+  std::string entity;                 // a column; "": the name of the file
+  std::string entity_pattern;         // a regular expression for the path; "": the name of the file
+  Missing missing = Missing::kError;
+};
+
+// Rows in the order of the file.
+struct RowBlock {
+  std::vector<std::int64_t> times;
+  std::vector<double> values;  // n x features
+  std::vector<std::uint32_t> entities;
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(entities.size()); }
+  void clear();
+};
+
+// The numeric columns of a file that are neither time nor entity.
+std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+                                          std::int64_t budget);
+// What a path says of its rows: the first group of the pattern (or all it matches), else the value
+// of a folder named "key=value", else the file's name without what follows its first suffix.
+// Throws kInvalidArgument where the pattern does not match.
+std::string entity_of_path(const std::string& path, const RowColumns& columns);
+// Whether a folder of the path is named "<key>=...".
+std::optional<std::string> hive_value(const std::string& path, const std::string& key);
+
+// Not thread-safe.
+class RowSource {
+ public:
+  // was_auto: the features are those that the first file has, and this one may not have more.
+  RowSource(const std::string& path, const RowColumns& columns, bool was_auto, std::int64_t budget);
+
+  // Appends the next rows, at most max_rows; false at the end.
+  bool next(std::int64_t max_rows, RowBlock& block);
+  // By their number in blocks, in the order of their first row.
+  const std::vector<std::string>& entities() const { return entities_; }
+  const std::string& path() const { return table_->path(); }
+  // Empty where the file has no rows.
+  std::optional<TimeKind> time_kind() const { return kind_; }
+  std::int64_t n_dropped() const { return n_dropped_; }  // without time, entity or a value
+  std::int64_t n_read() const { return n_read_; }
+
+ private:
+  void find_columns(bool was_auto);
+  void read_times(std::int64_t n);
+  void read_split_times(std::int64_t n);
+  void read_entities(std::int64_t n);
+  std::uint32_t entity_number(std::string_view name);
+  void keep_complete_rows(std::int64_t n, RowBlock& block);
+  [[noreturn]] void throw_missing(std::int64_t row, const std::string& column) const;
+
+  RowColumns columns_;
+  std::unique_ptr<Table> table_;
+  std::vector<int> feature_columns_, time_columns_;
+  int entity_column_ = -1;
+  std::optional<std::int64_t> unit_;
+  std::optional<TimeKind> kind_;
+  std::vector<std::string> entities_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::int64_t n_dropped_ = 0, n_read_ = 0;
+  // Of the rows being read.
+  std::vector<double> values_;
+  std::vector<std::int64_t> times_, field_;
+  std::vector<std::string_view> names_;
+};
+
+}  // namespace cellfeed::series

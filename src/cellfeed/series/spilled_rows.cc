@@ -1,0 +1,223 @@
+#include "cellfeed/series/spilled_rows.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/local_file.h"
+
+namespace cellfeed::series {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x31304C4C49505343;  // "CSPILL01"
+constexpr std::int64_t kTrailerBytes = 24;            // offset of the footer, checksum, magic
+
+template <typename T>
+void put(std::string& out, const T& value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Numbers of a footer whose checksum was right.
+class Footer {
+ public:
+  explicit Footer(std::span<const char> bytes) : bytes_(bytes) {}
+  template <typename T>
+  T get() {
+    T value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
+  }
+  const char* take(std::size_t n) {
+    if (n > bytes_.size() - at_) throw Error(ErrorKind::kInternal, "a spilled part has no end");
+    at_ += n;
+    return bytes_.data() + at_ - n;
+  }
+
+ private:
+  std::span<const char> bytes_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+struct SpillWriter::Names {
+  std::unordered_map<std::string, std::uint32_t> numbers;
+  XXH3_state_t* hash = XXH3_createState();
+  Names() { XXH3_64bits_reset(hash); }
+  ~Names() { XXH3_freeState(hash); }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+};
+
+SpillWriter::SpillWriter(io::FileTarget target, std::size_t n_features)
+    : file_(std::move(target), io::OnExisting::kReplace),
+      n_features_(n_features),
+      names_(std::make_unique<Names>()) {}
+SpillWriter::~SpillWriter() = default;
+
+void SpillWriter::append(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(names_->hash, bytes.data(), bytes.size());
+  file_.append(bytes);
+}
+
+void SpillWriter::add(const RowBlock& block, std::span<const std::string> names) {
+  for (std::size_t i = numbers_.size(); i < names.size(); ++i) {
+    const auto [at, is_new] =
+        names_->numbers.try_emplace(names[i], static_cast<std::uint32_t>(part_.entities.size()));
+    if (is_new) part_.entities.push_back(names[i]);
+    numbers_.push_back(at->second);
+  }
+  order_.resize(block.entities.size());
+  std::iota(order_.begin(), order_.end(), 0U);
+  if (!std::ranges::is_sorted(block.entities))
+    std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return block.entities[i]; });
+  const std::size_t width = n_features_ + 1;
+  records_.resize(order_.size() * width);
+  for (std::size_t k = 0; k < order_.size(); ++k) {
+    const std::size_t i = order_[k];
+    records_[k * width] = std::bit_cast<double>(block.times[i]);
+    std::copy_n(block.values.data() + i * n_features_, n_features_, &records_[k * width + 1]);
+    const std::uint32_t entity = numbers_[block.entities[i]];
+    if (part_.runs.empty() || part_.runs.back().entity != entity ||
+        part_.runs.back().n_rows == std::numeric_limits<std::uint32_t>::max())
+      part_.runs.push_back({entity, 0});
+    ++part_.runs.back().n_rows;
+  }
+  append(std::as_bytes(std::span(records_)));
+}
+
+void SpillWriter::end_file(const RowSource& source) {
+  numbers_.clear();
+  part_.n_read += source.n_read();
+  part_.n_dropped += source.n_dropped();
+  const auto kind = source.time_kind();
+  if (kind && part_.kind && *kind != *part_.kind)
+    throw_error(ErrorKind::kCorruptData, source.path(),
+                "its times are {} where those of the files before it are {}", time_kind_name(*kind),
+                time_kind_name(*part_.kind));
+  if (kind) part_.kind = kind;
+}
+
+void SpillWriter::append_footer() {
+  std::string footer;
+  put(footer, part_.kind ? static_cast<std::int64_t>(*part_.kind) : std::int64_t{-1});
+  put(footer, part_.n_read);
+  put(footer, part_.n_dropped);
+  put(footer, static_cast<std::uint64_t>(part_.entities.size()));
+  for (const std::string& name : part_.entities) {
+    put(footer, static_cast<std::uint64_t>(name.size()));
+    footer += name;
+  }
+  put(footer, static_cast<std::uint64_t>(part_.runs.size()));
+  footer.append(reinterpret_cast<const char*>(part_.runs.data()), part_.runs.size() * sizeof(Run));
+  append(std::as_bytes(std::span(footer)));
+}
+
+SpilledPart SpillWriter::commit() {
+  const std::int64_t footer_offset = file_.size();
+  append_footer();
+  std::string trailer;
+  put(trailer, footer_offset);
+  put(trailer, static_cast<std::uint64_t>(XXH3_64bits_digest(names_->hash)));
+  put(trailer, kMagic);
+  file_.append(std::as_bytes(std::span(trailer)));
+  file_.commit();
+  return std::move(part_);
+}
+
+std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_t n_features) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const auto file = io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1});
+  const std::int64_t end = file->size() - kTrailerBytes;
+  if (end < 0) return std::nullopt;
+  std::uint64_t trailer[3];
+  file->read(end, std::as_writable_bytes(std::span(trailer)));
+  const auto footer_offset = static_cast<std::int64_t>(trailer[0]);
+  if (trailer[2] != kMagic || footer_offset < 0 || footer_offset > end ||
+      footer_offset % record_bytes(n_features) != 0)
+    return std::nullopt;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
+                                                                      XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  for (std::int64_t at = 0; at < end;) {
+    const auto n = std::min<std::int64_t>(end - at, static_cast<std::int64_t>(buffer.size()));
+    file->read(at, std::span(buffer).first(static_cast<std::size_t>(n)));
+    XXH3_64bits_update(hash.get(), buffer.data(), static_cast<std::size_t>(n));
+    at += n;
+  }
+  if (XXH3_64bits_digest(hash.get()) != trailer[1]) return std::nullopt;
+  std::vector<char> bytes(static_cast<std::size_t>(end - footer_offset));
+  file->read(footer_offset, std::as_writable_bytes(std::span(bytes)));
+  Footer footer(bytes);
+  SpilledPart part;
+  if (const auto kind = footer.get<std::int64_t>(); kind >= 0)
+    part.kind = static_cast<TimeKind>(kind);
+  part.n_read = footer.get<std::int64_t>();
+  part.n_dropped = footer.get<std::int64_t>();
+  for (auto n = footer.get<std::uint64_t>(); n > 0; --n) {
+    const auto length = footer.get<std::uint64_t>();
+    part.entities.emplace_back(footer.take(length), length);
+  }
+  for (auto n = footer.get<std::uint64_t>(); n > 0; --n) part.runs.push_back(footer.get<Run>());
+  return part;
+}
+
+SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
+                         std::size_t n_features)
+    : n_features_(n_features) {
+  std::unordered_map<std::string, std::uint32_t> numbers;
+  std::vector<std::vector<std::uint32_t>> of_part(parts.size());
+  std::vector<std::size_t> n_pieces;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (std::string& name : parts[p].entities) {
+      const auto [at, is_new] =
+          numbers.try_emplace(name, static_cast<std::uint32_t>(entities_.size()));
+      if (is_new) entities_.push_back(std::move(name));
+      of_part[p].push_back(at->second);
+    }
+    n_pieces.resize(entities_.size());
+    for (const Run& run : parts[p].runs) ++n_pieces[of_part[p][run.entity]];
+    files_.push_back(
+        io::open_local_file(paths[p], {.access = io::FileAccess::kPread, .threads = 1}));
+  }
+  first_piece_.resize(entities_.size() + 1);
+  std::inclusive_scan(n_pieces.begin(), n_pieces.end(), first_piece_.begin() + 1);
+  pieces_.resize(first_piece_.back());
+  std::vector<std::size_t> at(first_piece_.begin(), first_piece_.end() - 1);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::int64_t record = 0;
+    for (const Run& run : parts[p].runs) {
+      pieces_[at[of_part[p][run.entity]]++] = {static_cast<std::int32_t>(p), record, run.n_rows};
+      record += run.n_rows;
+    }
+    parts[p] = {};
+  }
+}
+
+std::span<const SpilledRows::Piece> SpilledRows::pieces(std::int64_t entity) const {
+  const auto e = static_cast<std::size_t>(entity);
+  return std::span(pieces_).subspan(first_piece_[e], first_piece_[e + 1] - first_piece_[e]);
+}
+
+std::int64_t SpilledRows::n_rows(std::int64_t entity) const {
+  std::int64_t n = 0;
+  for (const Piece& piece : pieces(entity)) n += piece.n_rows;
+  return n;
+}
+
+void SpilledRows::read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const {
+  const std::int64_t width = record_bytes(n_features_);
+  files_[static_cast<std::size_t>(piece.part)]->read(
+      (piece.first_record + first) * width,
+      {reinterpret_cast<std::byte*>(out), static_cast<std::size_t>(n * width)});
+}
+
+}  // namespace cellfeed::series

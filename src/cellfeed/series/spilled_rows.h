@@ -1,0 +1,94 @@
+// Rows read from input files and kept on disk until their final order is known: a file for each
+// part of the inputs, of records (time, then features as doubles), runs of one entity after
+// another. A part that is whole is used again by a build that resumes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/byte_source.h"
+#include "cellfeed/series/row_source.h"
+
+namespace cellfeed::series {
+
+// Consecutive records of one entity.
+struct Run {
+  std::uint32_t entity = 0;  // of its part
+  std::uint32_t n_rows = 0;
+};
+
+// What a part holds beside its records.
+struct SpilledPart {
+  std::vector<std::string> entities;
+  std::vector<Run> runs;
+  std::optional<TimeKind> kind;
+  std::int64_t n_read = 0, n_dropped = 0;
+};
+
+inline std::int64_t record_bytes(std::size_t n_features) {
+  return static_cast<std::int64_t>(8 * (n_features + 1));
+}
+
+// Not thread-safe.
+class SpillWriter {
+ public:
+  SpillWriter(io::FileTarget target, std::size_t n_features);
+  ~SpillWriter();
+  // Rows of one file; names: of the entities that blocks of this file number.
+  void add(const RowBlock& block, std::span<const std::string> names);
+  // Entities of the next file are numbered anew.
+  void end_file(const RowSource& source);
+  SpilledPart commit();
+
+ private:
+  struct Names;
+  void append(std::span<const std::byte> bytes);
+  void append_footer();
+
+  io::AtomicFile file_;
+  std::size_t n_features_;
+  SpilledPart part_;
+  std::unique_ptr<Names> names_;
+  std::vector<std::uint32_t> numbers_;  // of the file's entities, in the part
+  std::vector<std::uint32_t> order_;    // scratch
+  std::vector<double> records_;         // scratch
+};
+
+// The part in this file, every byte looked at. Empty where there is none, or it is not whole.
+std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_t n_features);
+
+// All parts together. Thread-safe: immutable.
+class SpilledRows {
+ public:
+  struct Piece {
+    std::int32_t part = 0;
+    std::int64_t first_record = 0;
+    std::int64_t n_rows = 0;
+  };
+
+  SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
+              std::size_t n_features);
+
+  std::size_t n_features() const { return n_features_; }
+  // In the order of their first row.
+  const std::vector<std::string>& entities() const { return entities_; }
+  std::span<const Piece> pieces(std::int64_t entity) const;
+  std::int64_t n_rows(std::int64_t entity) const;
+  // Records [first, first + n) of a piece, each n_features + 1 numbers; the first has the bits of
+  // an int64.
+  void read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const;
+
+ private:
+  std::size_t n_features_;
+  std::vector<std::unique_ptr<io::ByteSource>> files_;
+  std::vector<std::string> entities_;
+  std::vector<Piece> pieces_;             // entity by entity
+  std::vector<std::size_t> first_piece_;  // of each entity, and their number
+};
+
+}  // namespace cellfeed::series

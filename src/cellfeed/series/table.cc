@@ -1,0 +1,46 @@
+#include "cellfeed/series/table.h"
+
+#include <array>
+#include <cstring>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+#include "cellfeed/io/local_file.h"
+
+namespace cellfeed::series {
+
+int Table::column_of(const std::string& name, std::string_view what) const {
+  std::vector<std::string> names;
+  for (const TableColumn& column : columns_) {
+    if (column.name == name) return static_cast<int>(names.size());
+    names.push_back(column.name);
+  }
+  throw_error(ErrorKind::kNoSuchKey, path_, "has no column '{}', which {} names{}", name, what,
+              suggestion(name, names));
+}
+
+void Table::throw_value(std::int64_t row, int column, std::string_view what) const {
+  throw_error(ErrorKind::kCorruptData, path_, "{}, column '{}': {}", place(row),
+              columns_[static_cast<std::size_t>(column)].name, what);
+}
+
+std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget) {
+  std::array<char, 6> magic{};
+  {
+    const auto source = io::open_local_file(path);
+    if (source->size() == 0)
+      throw Error(ErrorKind::kCorruptData, "is an empty file: it holds no table", path);
+    if (source->size() >= 12) source->read(0, std::as_writable_bytes(std::span(magic)));
+  }
+  if (std::memcmp(magic.data(), "PAR1", 4) == 0) return open_parquet_table(path, budget);
+  if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return open_ipc_table(path, budget);
+  for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
+    if (path.ends_with(suffix))
+      throw_error(ErrorKind::kCorruptData, path,
+                  "does not begin as a {} file does: it is damaged, "
+                  "or not what its name says",
+                  suffix);
+  return open_csv_table(path);
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,68 @@
+// Table: rows of a file of columns (CSV, Parquet, Arrow IPC), from front to back, so many at a
+// time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cellfeed/series/timestamp.h"
+
+namespace cellfeed::series {
+
+struct TableColumn {
+  std::string name;
+  // Numbers by the file's types; in texts, as the first rows look.
+  bool is_numeric = false;
+};
+
+// Not thread-safe. Everything that a file can do wrong throws kCorruptData, or kUnsupported for a
+// type that is none of ours, naming path, row and column.
+class Table {
+ public:
+  virtual ~Table() = default;
+  const std::string& path() const { return path_; }
+  const std::vector<TableColumn>& columns() const { return columns_; }
+  // Throws kNoSuchKey naming the file and the nearest name.
+  int column_of(const std::string& name, std::string_view what) const;
+
+  // To be called once, before next(): which columns will be asked for.
+  virtual void choose(std::span<const int> columns) = 0;
+  // Moves on to the next rows, at most `max_rows`; how many there are, 0 at the end.
+  virtual std::int64_t next(std::int64_t max_rows) = 0;
+  // "line 17" or "row 16" of the current rows.
+  virtual std::string place(std::int64_t row) const = 0;
+
+  // ---- Of the current rows; column is one of those chosen.
+
+  // out[i * stride]; NaN for a missing value. Infinite values throw.
+  virtual void numbers(int column, double* out, std::int64_t stride) const = 0;
+  // kNoTime for a missing one. unit: nanoseconds of a whole number, empty where none was named.
+  virtual TimeKind times(int column, std::optional<std::int64_t> unit,
+                         std::span<std::int64_t> out) const = 0;
+  // Whole numbers; kNoTime for a missing one.
+  virtual void integers(int column, std::span<std::int64_t> out) const = 0;
+  // An empty view with null data for a missing one. Lifetime: the next call of next() or texts().
+  virtual void texts(int column, std::vector<std::string_view>& out) = 0;
+
+ protected:
+  explicit Table(std::string path) : path_(std::move(path)) {}
+  [[noreturn]] void throw_value(std::int64_t row, int column, std::string_view what) const;
+
+  std::string path_;
+  std::vector<TableColumn> columns_;
+};
+
+// By the bytes, else by the name: Parquet and Arrow files have a magic number, all else is CSV (or
+// tab-separated where the name ends in .tsv, .tsv.gz), gzip or not. budget: bytes that decoding
+// may take.
+std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget);
+std::unique_ptr<Table> open_csv_table(const std::string& path);
+std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget);
+std::unique_ptr<Table> open_ipc_table(const std::string& path, std::int64_t budget);
+
+}  // namespace cellfeed::series

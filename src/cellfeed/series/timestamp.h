@@ -1,0 +1,49 @@
+// Points in time as texts, numbers of a unit and calendar fields; all become nanoseconds since
+// 1970-01-01 UTC. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cellfeed::series {
+
+// What the numbers of a time axis are. Files of one series agree in it.
+enum class TimeKind : std::uint8_t {
+  kRow,      // no time was named: rows are counted within their entity
+  kInteger,  // whole numbers without a unit
+  kNaive,    // nanoseconds, of texts or dates without a zone, taken for UTC
+  kZoned,    // nanoseconds, of texts or timestamps that name their zone
+};
+std::string_view time_kind_name(TimeKind kind);  // "row", "integer", "naive", "zoned"
+TimeKind time_kind_from_name(std::string_view name);
+inline bool is_timestamp(TimeKind kind) { return kind >= TimeKind::kNaive; }
+
+// In a list of times: none.
+inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
+
+// Nanoseconds of a unit: "s", "ms", "us" or "ns". Throws kInvalidArgument.
+std::int64_t nanoseconds_of_unit(std::string_view unit);
+// Empty where nanoseconds would leave 64 bits (1677-09-21 to 2262-04-11).
+std::optional<std::int64_t> scaled_time(std::int64_t value, std::int64_t nanoseconds_of_unit);
+
+// Year, month, day, hour, minute, second; what is left out is 0. Empty where there is no such time.
+std::optional<std::int64_t> time_of_fields(std::span<const std::int64_t> fields);
+
+struct ParsedTime {
+  std::int64_t ns = 0;
+  bool has_zone = false;
+};
+// ISO 8601: a date (with - or /), then, after T or a space, HH:MM, seconds, up to nine digits of
+// them, and Z or an offset such as +01:00. Empty for anything else.
+std::optional<ParsedTime> parse_time(std::string_view text);
+
+// "2016-07-01 00:00:00", with a fraction and a Z where there are; a number for the other kinds.
+std::string time_text(std::int64_t time, TimeKind kind);
+// What a user gives for a bound: a timestamp's text, or a number. Throws kInvalidArgument.
+std::int64_t time_from_text(std::string_view text, TimeKind kind, std::string_view argument);
+
+}  // namespace cellfeed::series

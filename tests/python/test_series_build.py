@@ -1,0 +1,617 @@
+"""Series directories against pandas and scikit-learn on the same files, and what stops a build."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import REAL_DATA
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from program import PROGRAM, run
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+from cellfeed import errors
+from cellfeed.series import build_series, verify_series
+
+SHIM = pathlib.Path(__file__).parents[2] / "build/wheel/fault_shim.so"
+SCALERS = {"standard": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler}
+
+
+@pytest.fixture
+def real():
+    if not REAL_DATA.is_dir():
+        pytest.skip("no real data")
+    return REAL_DATA / "series"
+
+
+def stored(path):
+    """Entity, time and values of every row, as numpy maps them."""
+    path = pathlib.Path(path)
+    about = json.loads((path / "metadata.json").read_text())
+    shape = (about["n_rows"], len(about["features"]))
+    values = np.memmap(path / "all_features.mmap", about["dtype"], "r", shape=shape)
+    times = np.fromfile(path / "time.mmap", np.int64)
+    names = np.repeat(
+        [entity["name"] for entity in about["entities"]],
+        [entity["end"] - entity["start"] for entity in about["entities"]],
+    )
+    return about, names, times, values
+
+
+def by_policy(frame, features, duplicates="error", missing="error"):
+    """pandas' own: sorted, duplicates, then missing values. Columns: entity, time and features."""
+    order = pd.unique(frame.entity)
+    frame = frame.sort_values("time", kind="stable")
+    if duplicates == "mean":
+        frame = frame.groupby(["entity", "time"], sort=False)[features].mean().reset_index()
+    elif duplicates != "error":
+        frame = frame.drop_duplicates(["entity", "time"], keep=duplicates)
+    frame = frame.sort_values("time", kind="stable").set_index("entity")
+    frame = pd.concat([frame.loc[[name]] for name in order]).reset_index()
+    if missing == "ffill":
+        frame[features] = frame.groupby("entity", sort=False)[features].ffill()
+    return frame if missing == "nan" else frame.dropna(subset=features)
+
+
+def assert_same(out, frame, features, scaler="standard", fit=None):
+    about, names, times, values = stored(out)
+    assert about["features"] == list(features)
+    assert list(pd.unique(names)) == list(pd.unique(frame.entity))
+    np.testing.assert_array_equal(names, frame.entity.to_numpy())
+    np.testing.assert_array_equal(times, frame.time.to_numpy().astype("datetime64[ns]").view("i8"))
+    expected = frame[features].to_numpy(np.float64)
+    if scaler:
+        model = SCALERS[scaler]()
+        rows = expected if fit is None else expected[fit(frame)]
+        if scaler == "robust":
+            model.fit(rows)
+        else:
+            for part in np.array_split(rows, 3):
+                if len(part):
+                    model.partial_fit(part)
+        expected = model.transform(expected)
+        written = json.loads((pathlib.Path(out) / "scaler.json").read_text())
+        centers = {"standard": "mean_", "minmax": "data_min_", "robust": "center_"}
+        np.testing.assert_allclose(written["center"], getattr(model, centers[scaler]), 1e-9)
+        spread = model.data_range_ if scaler == "minmax" else model.scale_
+        np.testing.assert_allclose(written["scale_by"], np.where(spread == 0, 1, spread), 1e-9)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
+def read_csvs(paths, time, features, name=lambda path, frame: path.name.split(".")[0]):
+    frames = []
+    for path in paths:
+        frame = pd.read_csv(path)
+        part = frame[features].astype(float)
+        part["entity"] = name(path, frame)
+        part["time"] = time(frame)
+        frames.append(part)
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.parametrize("scaler", ["standard", "minmax", "robust", None])
+def test_prices_of_stocks_that_were_listed_late(real, tmp_path, scaler):
+    features = ["Open", "High", "Low", "Close", "Adj Close", "Volume"]
+    paths = sorted((real / "stocknet_prices").glob("*.csv"))
+    frame = read_csvs(paths, lambda f: pd.to_datetime(f.Date), features)
+    result = build_series(real / "stocknet_prices", tmp_path / "out", time="Date", scaler=scaler)
+    assert (result.n_rows, result.n_entities) == (len(frame), 44)
+    assert_same(result, frame, features, scaler)
+    lengths = {e["name"]: e["end"] - e["start"] for e in stored(result)[0]["entities"]}
+    assert [lengths[n] for n in ("GMRE", "AGFS", "BABA", "ABBV")] == [297, 701, 745, 1177]
+    assert verify_series(result)
+
+
+@pytest.mark.parametrize("missing", ["drop", "ffill"])
+def test_sensors_with_gaps_and_split_time(real, tmp_path, missing):
+    features = ["PM2.5", "SO2", "CO", "TEMP"]
+    fields = ["year", "month", "day", "hour"]
+    frame = read_csvs(
+        sorted((real / "PRSA").glob("*.csv")),
+        lambda f: pd.to_datetime(f[fields]),
+        features,
+        lambda _, f: f.station,
+    )
+    frame = by_policy(frame, features, missing=missing)
+    result = build_series(
+        str(real / "PRSA/*.csv"),
+        tmp_path / "out",
+        entity="station",
+        time=fields,
+        features=features,
+        missing=missing,
+        fit_until="2016-01-01",
+    )
+    assert_same(result, frame, features, fit=lambda f: (f.time < "2016-01-01").to_numpy())
+    by_name = build_series(
+        str(real / "PRSA/*.csv"),
+        tmp_path / "again",
+        entity=re.compile("Data_([A-Za-z]+)_"),
+        time=fields,
+        features=features,
+        missing=missing,
+        fit_until=pd.Timestamp("2016-01-01"),
+    )
+    for name in ("all_features.mmap", "scaler.json", "entities.arrow"):
+        one, other = pathlib.Path(result) / name, pathlib.Path(by_name) / name
+        assert one.read_bytes() == other.read_bytes()
+    with pytest.raises(
+        errors.CorruptDataError,
+        match=r"(zhongxin.*line 76|Dingling.*line 52|Wanliu.*line \d+), column 'SO2'",
+    ):
+        build_series(str(real / "PRSA/*.csv"), tmp_path / "no", time=fields, features=features)
+
+
+@pytest.mark.parametrize("duplicates", ["first", "last", "mean"])
+def test_metrics_with_repeated_and_decreasing_timestamps(real, tmp_path, duplicates):
+    paths = sorted((real / "NAB").glob("*/*.csv"))
+    frame = read_csvs(paths, lambda f: pd.to_datetime(f.timestamp), ["value"])
+    expected = by_policy(frame, ["value"], duplicates)
+    with pytest.warns(UserWarning) if expected.value.nunique() == 1 else no_warning():
+        result = build_series(
+            real / "NAB", tmp_path / "out", time="timestamp", duplicates=duplicates
+        )
+    assert result.n_merged == len(frame) - len(expected)
+    assert_same(result, expected, ["value"])
+    with pytest.raises(errors.CorruptDataError, match="two rows of the time"):
+        build_series(real / "NAB", tmp_path / "no", time="timestamp")
+    machine = real / "NAB/realKnownCause/machine_temperature_system_failure.csv"
+    with pytest.raises(errors.CorruptDataError, match="follows one of"):
+        build_series(machine, tmp_path / "no", time="timestamp", duplicates="first", sort=False)
+
+
+class no_warning:  # noqa: N801
+    def __enter__(self): ...
+    def __exit__(self, *_): ...
+
+
+def test_zones_gzip_prices_as_text_and_row_groups_of_one_row(real, tmp_path):
+    frame = read_csvs(
+        [real / "nautilus/fxcm-gbpusd-m1-bid-2012.csv"],
+        lambda f: pd.to_datetime(f.timestamp).dt.tz_localize(None),
+        ["open", "close"],
+    )
+    result = build_series(
+        real / "nautilus/fxcm-gbpusd-m1-bid-2012.csv",
+        tmp_path / "a",
+        time="timestamp",
+        features=["open", "close"],
+    )
+    assert_same(result, frame, ["open", "close"])
+    assert stored(result)[0]["time"] == {"kind": "zoned", "unit": "ns", "zone": "UTC"}
+
+    bars = real / "nautilus/6EH4.XCME_1min_bars_20240101_20240131.csv.gz"
+    features = ["open", "high", "low", "close", "volume"]
+    frame = read_csvs(
+        [bars],
+        lambda f: pd.to_datetime(f.timestamp_utc),
+        features,
+        lambda path, _: path.name.removesuffix(".csv.gz"),
+    )
+    result = build_series(bars, tmp_path / "b", time="timestamp_utc")
+    assert_same(result, frame, features)
+
+    frames = []
+    for path in sorted((real / "crypto_ticks").glob("*.parquet")):
+        ticks = pd.read_parquet(path)
+        part = ticks[["p", "q"]].astype(float)
+        part["entity"], part["time"] = path.stem, ticks["T"]
+        frames.append(part)
+    result = build_series(
+        real / "crypto_ticks", tmp_path / "c", time="T", features=["p", "q"], duplicates="last"
+    )
+    assert_same(result, by_policy(pd.concat(frames), ["p", "q"], "last"), ["p", "q"])
+
+    deltas = real / "nautilus/deltas_64bit_1077_row_groups.parquet"
+    assert pq.ParquetFile(deltas).num_row_groups == 1077
+    table = pq.read_table(deltas, columns=["order_id", "ts_event"]).to_pandas()
+    frame = pd.DataFrame({"order_id": table.order_id.astype(float), "entity": deltas.stem})
+    frame["time"] = pd.to_datetime(table.ts_event.astype("int64"))
+    result = build_series(
+        deltas,
+        tmp_path / "d",
+        time="ts_event",
+        time_unit="ns",
+        features="order_id",
+        duplicates="first",
+        scaler=None,
+    )
+    assert_same(result, by_policy(frame, ["order_id"], "first"), ["order_id"], None)
+
+
+def test_files_that_are_cut_off_or_not_what_they_say(real, tmp_path):
+    odd = REAL_DATA / "odd"
+    fields = ["year", "month", "day", "hour"]
+    with pytest.raises(errors.CorruptDataError, match=r"line 21485 has 3 fields where .* 18"):
+        build_series(
+            odd / "PRSA_Dingling_truncated.csv", tmp_path / "a", time=fields, missing="nan"
+        )
+    with pytest.raises(errors.CorruptDataError, match="is an empty file"):
+        build_series(odd / "zero_bytes.feather", tmp_path / "b")
+    with pytest.raises(errors.CellfeedError):
+        build_series(odd / "parquet_broken_fuzzer4360.parquet", tmp_path / "c")
+    with pytest.raises(errors.CorruptDataError, match=r"fixed_size_binary.*no number") as caught:
+        build_series(
+            real / "nautilus/quotes_64bit_10_row_groups.parquet",
+            tmp_path / "d",
+            features="bid_price",
+        )
+    assert "bid_price" in str(caught.value)
+
+
+# ---- made files
+
+
+def frame_of(data, n_entities, missing, repeats):
+    """Rows of several entities, mixed, some without values, some with the time of another."""
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    random = np.random.default_rng(seed)
+    n = data.draw(st.integers(n_entities, 200))
+    frame = pd.DataFrame(random.normal(100, 30, (n, 2)), columns=["a", "b"])
+    frame["entity"] = random.permutation(np.arange(n) % n_entities).astype(str)
+    steps = random.permutation(n) if not repeats else random.integers(0, n, n)
+    frame["time"] = pd.Timestamp("2020-02-27") + pd.to_timedelta(steps * 37, unit="min")
+    if missing:
+        frame.loc[random.random(n) < 0.2, "a"] = np.nan
+    return frame
+
+
+def write_files(frame, folder, kind, n_files):
+    for i, part in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        rows = frame.iloc[part]
+        path = folder / f"part_{i:03}.{kind}"
+        if kind == "csv":
+            rows.to_csv(path, index=False)
+        elif kind == "csv.gz":
+            rows.to_csv(path, index=False, compression="gzip")
+        elif kind == "feather":
+            rows.reset_index(drop=True).to_feather(path)
+        else:
+            rows.to_parquet(path, row_group_size=7, index=False)
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_any_rows_come_out_as_pandas_has_them(tmp_path_factory, data):
+    missing = data.draw(st.sampled_from(["error", "drop", "ffill"]))
+    duplicates = data.draw(st.sampled_from(["error", "first", "last", "mean"]))
+    scaler = data.draw(st.sampled_from(["standard", "minmax", "robust", None]))
+    kind = data.draw(st.sampled_from(["csv", "csv.gz", "parquet", "feather"]))
+    frame = frame_of(data, data.draw(st.integers(1, 6)), missing != "error", duplicates != "error")
+    expected = by_policy(frame, ["a", "b"], duplicates, missing)
+    if expected.empty or (expected[["a", "b"]].nunique() < 2).any():
+        return
+    folder = tmp_path_factory.mktemp("files")
+    write_files(frame, folder, kind, data.draw(st.integers(1, 4)))
+    result = build_series(
+        folder,
+        folder / "out",
+        entity="entity",
+        time="time",
+        features=["a", "b"],
+        scaler=scaler,
+        missing=missing,
+        duplicates=duplicates,
+        threads=data.draw(st.integers(1, 4)),
+    )
+    present = [name for name in pd.unique(frame.entity) if (expected.entity == name).any()]
+    about, *_ = stored(result)
+    assert [e["name"] for e in about["entities"] if e["end"] > e["start"]] == present
+    assert_same_rows(result, expected, scaler)
+
+
+def assert_same_rows(out, expected, scaler):
+    expected = expected.reset_index(drop=True)
+    assert_same(out, expected, ["a", "b"], scaler)
+
+
+def test_statistics_of_each_entity(tmp_path):
+    random = np.random.default_rng(3)
+    for name, offset in (("x", 5.0), ("y", 1e4)):
+        pd.DataFrame({"t": range(50), "v": random.normal(offset, 2, 50)}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    for scaler, model in SCALERS.items():
+        out = tmp_path / scaler
+        build_series(str(tmp_path / "*.csv"), out, time="t", scaler=scaler, scale="entity")
+        about, names, _times, values = stored(out)
+        assert about["time"]["kind"] == "integer"
+        for name in ("x", "y"):
+            column = pd.read_csv(tmp_path / f"{name}.csv")[["v"]].to_numpy()
+            np.testing.assert_allclose(
+                values[names == name], model().fit_transform(column), rtol=1e-5, atol=1e-5
+            )
+
+
+def test_hive_folders_decimals_booleans_dictionaries_and_types_that_differ(tmp_path):
+    import decimal
+
+    for ticker, values in (("A", pa.array([1, 2, 3], pa.int16())), ("B", pa.array([0.5, 2.5, 7]))):
+        folder = tmp_path / "in" / f"ticker={ticker}"
+        folder.mkdir(parents=True)
+        table = pa.table(
+            {
+                "day": pa.array([18000, 18001, 18002], pa.date32()),
+                "v": values,
+                "price": pa.array(
+                    [decimal.Decimal(f"{i}.25") for i in range(3)], pa.decimal128(12, 2)
+                ),
+                "open": pa.array([True, False, True]),
+                "code": pa.array(["1.5", "2.5", "1.5"]).dictionary_encode(),
+            }
+        )
+        pq.write_table(table, folder / "part.parquet")
+    out = tmp_path / "out"
+    build_series(
+        tmp_path / "in",
+        out,
+        entity="ticker",
+        time="day",
+        scaler=None,
+        features=["v", "price", "open", "code"],
+    )
+    _about, names, times, values = stored(out)
+    assert names.tolist() == ["A"] * 3 + ["B"] * 3
+    assert times[0] == pd.Timestamp("1970-01-01").value + 18000 * 86_400_000_000_000
+    np.testing.assert_array_equal(values[:, 0], [1, 2, 3, 0.5, 2.5, 7])
+    np.testing.assert_array_equal(values[:3, 1:], [[0.25, 1, 1.5], [1.25, 0, 2.5], [2.25, 1, 1.5]])
+
+
+def build_bytes(folder):
+    return {
+        path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name[0] != "."
+    }
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Enough rows to be stopped in the middle of."""
+    folder = tmp_path_factory.mktemp("large")
+    random = np.random.default_rng(1)
+    for i in range(12):
+        n = 30_000
+        pd.DataFrame(
+            {
+                "t": random.permutation(n),
+                "e": random.integers(0, 9, n),
+                "a": random.normal(size=n),
+                "b": random.normal(size=n),
+            }
+        ).to_csv(folder / f"{i}.csv", index=False)
+    return folder
+
+
+OPTIONS = ["--entity", "e", "--time", "t", "--duplicates", "first", "--scaler", "robust"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(large, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    run("series", "build", large, "--output-dir", out, *OPTIONS, "--quiet")
+    return build_bytes(out)
+
+
+@pytest.mark.parametrize(("threads", "budget"), [(1, "32MB"), (4, "100MB"), (7, "1GB")])
+def test_the_bytes_do_not_depend_on_threads_or_budget(
+    large, undisturbed, tmp_path, threads, budget
+):
+    out = tmp_path / "out"
+    run("series", "build", large, "--output-dir", out, *OPTIONS, "--threads", threads,
+        "--memory-budget", budget)  # fmt: skip
+    assert build_bytes(out) == undisturbed
+
+
+def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
+    command = [PROGRAM, "series", "build", large, *OPTIONS, "--quiet", "--threads", "2"]
+    begin = time.monotonic()
+    subprocess.run([*command, "--output-dir", tmp_path / "timed"], check=True)
+    seconds = time.monotonic() - begin
+    n_unfinished = 0
+    for i in range(6):
+        out = tmp_path / f"out{i}"
+        child = subprocess.Popen([*command, "--output-dir", out])
+        time.sleep(seconds * (i + 0.5) / 6)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        if (out / ".building" / "plan.txt").exists() and not (out / "metadata.json").exists():
+            n_unfinished += 1
+            message = run("series", "build", large, "--output-dir", out, *OPTIONS, code=1)
+            assert "unfinished build" in message
+        run("series", "build", large, "--output-dir", out, *OPTIONS, "--resume")
+        assert build_bytes(out) == undisturbed
+        assert not (out / ".building").exists()
+    assert n_unfinished > 2
+
+
+@pytest.mark.parametrize("call", ["write", "pwrite", "fsync", "rename", "ftruncate"])
+def test_a_full_disk_is_named_and_the_build_goes_on(large, undisturbed, tmp_path, call):
+    out = tmp_path / "out"
+    for n in (1, 7):
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(SHIM),
+            "FAULT": f"{call}:{n}:ENOSPC",
+            "FAULT_UNDER": str(out),
+        }
+        done = subprocess.run(
+            [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet",
+             "--resume"],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 1)
+        if done.returncode == 1:
+            assert re.match("cellfeed: error: .*(space|full)", done.stderr), done.stderr
+            assert not (out / "metadata.json").exists()
+    run("series", "build", large, "--output-dir", out, *OPTIONS, "--resume")
+    assert build_bytes(out) == undisturbed
+
+
+def test_any_flipped_byte_is_found(tmp_path):
+    pd.DataFrame({"t": range(40), "v": np.arange(40.0) ** 2}).to_csv(tmp_path / "a.csv")
+    out = tmp_path / "out"
+    build_series(tmp_path / "a.csv", out, time="t", features="v")
+    random = np.random.default_rng(0)
+    for path in sorted(out.iterdir()):
+        if path.name.startswith("."):
+            continue
+        whole = path.read_bytes()
+        for at in {0, len(whole) - 1, *random.integers(0, len(whole), 12).tolist()}:
+            damaged = bytearray(whole)
+            damaged[at] ^= 1 << random.integers(0, 8)
+            path.write_bytes(damaged)
+            with pytest.raises(errors.CorruptDataError) as caught:
+                verify_series(out)
+            assert path.name in str(caught.value)
+            assert "cellfeed: error" in run("series", "verify", out, "--quiet", code=1)
+        path.write_bytes(whole[:-1])
+        with pytest.raises(errors.CorruptDataError):
+            verify_series(out)
+        path.unlink()
+        with pytest.raises((errors.NotFoundError, errors.CorruptDataError)):
+            verify_series(out)
+        path.write_bytes(whole)
+        assert verify_series(out)
+
+
+def test_two_writers(large, tmp_path):
+    out = tmp_path / "out"
+    child = subprocess.Popen(
+        [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet"]
+    )
+    while not (out / ".building").exists():
+        time.sleep(0.001)
+    with pytest.raises(errors.AlreadyExistsError):
+        build_series(large, out, entity="e", time="t", resume=True)
+    assert child.wait() == 0
+    assert verify_series(out)
+    with pytest.raises(errors.AlreadyExistsError, match="finished series"):
+        build_series(large, out, entity="e", time="t")
+    with pytest.raises(errors.InvalidArgumentError, match="other inputs or options"):
+        build_series(large, out, entity="e", time="t", resume=True)
+
+
+def csv(path, text):
+    path.write_text(text)
+    return path
+
+
+WRONG = {
+    "no such column": ({"features": ["vv"]}, errors.NoSuchKeyError, "no column 'vv'.*did you mean"),
+    "no such time": ({"time": "tt"}, errors.NoSuchKeyError, "no column 'tt'"),
+    "no such entity": ({"entity": "who"}, errors.NoSuchKeyError, "no column 'who'"),
+    "a target that is none": ({"target": "w"}, errors.InvalidArgumentError, "target 'w'"),
+    "scaler": ({"scaler": "z"}, errors.InvalidArgumentError, "scaler must be"),
+    "scaler of no kind": ({"scaler": 3}, errors.InvalidTypeError, "scaler must be"),
+    "dtype": ({"dtype": "int32"}, errors.InvalidArgumentError, "dtype"),
+    "missing": ({"missing": "fill"}, errors.InvalidArgumentError, "missing must be"),
+    "budget": ({"memory_budget": "1MB"}, errors.InvalidArgumentError, "32MB"),
+    "a time that is none": ({"fit_until": "soon"}, errors.InvalidArgumentError, "fit_until"),
+    "a fit before all": ({"fit_until": -5}, errors.InvalidArgumentError, "no value in any row"),
+    "a fit of nothing": (
+        {"fit_until": 3, "scaler": None},
+        errors.InvalidArgumentError,
+        "need a scaler",
+    ),
+    "twice": ({"features": ["v", "v"]}, errors.InvalidArgumentError, "named twice"),
+    "horizon 0": ({"horizon": 0}, errors.InvalidArgumentError, "horizon"),
+    "a pattern": ({"entity": re.compile("z+")}, errors.InvalidArgumentError, "does not match"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_arguments_are_named(tmp_path, what):
+    options, kind, message = WRONG[what]
+    path = csv(tmp_path / "a.csv", "t,v\n1,2\n2,5\n")
+    with pytest.raises(kind, match=message):
+        build_series(path, tmp_path / "out", **{"time": "t", **options})
+    build_series(path, tmp_path / "out", time="t")  # nothing is left in the way
+
+
+BAD_FILES = {
+    "inf": ("t,v\n1,2\n2,inf\n", "line 3, column 'v': is infinite"),
+    "overflow": ("t,v\n1,2\n2,1e999\n", "line 3, column 'v': is infinite"),
+    "text": ("t,v\n1,2\n2,two\n", "line 3, column 'v': is no number: 'two'"),
+    "no time": ("t,v\n1,2\n,3\n", "line 3, column 't': the value is missing"),
+    "no value": ("t,v\n1,2\n2,\n", "line 3, column 'v': the value is missing"),
+    "mixed times": ("t,v\n1,2\n2020-01-01,3\n", "line 3, column 't': is a time unlike"),
+    "zones": (
+        "t,v\n2020-01-01T00:00:00Z,2\n2020-01-01 01:00:00,3\n",
+        "line 3, column 't': is a time unlike",
+    ),
+    "no such day": ("t,v\n2021-02-29,2\n", "line 2, column 't': is no time"),
+    "a quote": ('t,v\n1,"2\n', "line 2: a quote is not closed"),
+    "behind a quote": ('t,v\n1,"2"3\n', "line 2: text stands behind"),
+    "fields": ("t,v\n1,2\n2\n", "line 3 has 1 fields where the header has 2"),
+    "names": ("t,t\n1,2\n", "two columns have the name 't'"),
+    "no rows": ("t,v\n", "no rows"),
+    "nothing": ("", "empty file"),
+    "all missing": ("t,v\n1,\n2,NA\n", "the feature 'v' has no value"),
+    "repeated": ("t,v\n1,2\n1,3\n", "two rows of the time 1"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_FILES)
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path, what):
+    text, message = BAD_FILES[what]
+    path = csv(tmp_path / "a.csv", text)
+    missing = "nan" if what == "all missing" else "error"
+    with pytest.raises(errors.CellfeedError, match=message):
+        build_series(path, tmp_path / "out", time="t", features="v", missing=missing)
+
+
+def test_files_that_do_not_agree(tmp_path):
+    csv(tmp_path / "a.csv", "t,v\n1,2\n2,3\n")
+    csv(tmp_path / "b.csv", "t,w\n1,2\n2,3\n")
+    with pytest.raises(errors.InvalidArgumentError, match=r"b\.csv: has the numeric column 'w'"):
+        build_series(str(tmp_path / "*.csv"), tmp_path / "out", time="t")
+    with pytest.raises(errors.NoSuchKeyError, match=r"b\.csv: has no column 'v'"):
+        build_series(str(tmp_path / "*.csv"), tmp_path / "out", time="t", features="v")
+    csv(tmp_path / "b.csv", "t,v\n2020-01-01,2\n")
+    with pytest.raises(errors.CorruptDataError, match="times are"):
+        build_series(str(tmp_path / "*.csv"), tmp_path / "out", time="t")
+    pq.write_table(pa.table({"t": [3], "v": [[1.0]]}), tmp_path / "b.parquet")
+    with pytest.raises(errors.UnsupportedError, match=r"b\.parquet.*'v' holds lists"):
+        build_series(tmp_path / "b.parquet", tmp_path / "out", time="t", features="v")
+
+
+def test_constant_features_are_warned_about_and_have_scale_1(tmp_path):
+    path = csv(tmp_path / "a.csv", "v,w\n" + "\n".join(f"0.1,{i}" for i in range(99)) + "\n")
+    with pytest.warns(UserWarning, match="scale is 1: v"):
+        result = build_series(path, tmp_path / "out")
+    about, _, times, values = stored(result)
+    assert (about["time"]["kind"], times.tolist()) == ("row", list(range(99)))
+    np.testing.assert_allclose(values[:, 0], 0, atol=1e-7)
+    np.testing.assert_allclose(
+        values[:, 1], StandardScaler().fit_transform(np.arange(99.0)[:, None])[:, 0], rtol=1e-6
+    )
+
+
+def test_values_beyond_the_dtype(tmp_path):
+    path = csv(tmp_path / "a.csv", "v\n1e300\n2\n")
+    with pytest.raises(errors.PrecisionError, match="feature 'v': 1e\\+300 is beyond"):
+        build_series(path, tmp_path / "out", scaler=None)
+    build_series(path, tmp_path / "out", scaler=None, dtype="float64")
+    assert stored(tmp_path / "out")[3][0, 0] == 1e300
+
+
+def test_a_finished_series_is_not_built_again(large, tmp_path):
+    out = tmp_path / "out"
+    options = {"entity": "e", "time": "t", "duplicates": "first"}
+    first = build_series(large, out, **options)
+    again = build_series(large, out, resume=True, **options)
+    assert (again.n_rows, again.bytes, again.n_entities) == (
+        first.n_rows,
+        first.bytes,
+        first.n_entities,
+    )
+    shutil.rmtree(out)
