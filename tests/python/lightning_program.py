@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 
 import cellfeed as cf
 from cellfeed.data.distributed import DistributedShardSampler
-from cellfeed.training import ResumeLoader
+from cellfeed.training import CellDataModule, ResumeLoader
 
 OFF = {
     "logger": False,
@@ -72,6 +72,12 @@ def make_loader(atlas, batch_size=8):
     return cf.Loader(cf.open(atlas), cf.BlockShuffling(4), batch_size, fetch_factor=2)
 
 
+def make_module(atlas, **split):
+    return CellDataModule(
+        atlas, 8, split=split, strategy=cf.BlockShuffling(4), fetch_factor=2, seed=0
+    )
+
+
 class Shards(torch.utils.data.Dataset):
     """Cells 0 to 100 in three shards."""
 
@@ -91,6 +97,7 @@ def run_ranks(strategy, atlas, folder):
     cases = {
         "Loader": loader,
         "DataLoader": DataLoader(data_set, batch_size=None),
+        "CellDataModule": make_module(atlas, train=0.8, val=0.2),
         "sampler": DataLoader(
             shards, batch_size=8, sampler=DistributedShardSampler(shards), collate_fn=list
         ),
@@ -119,6 +126,7 @@ def make_cases(atlas):
         "scDataset": lambda: (
             cf.scDataset(cf.open(atlas), cf.BlockShuffling(4), 8, 2, seed=0), []
         ),
+        "CellDataModule": lambda: (make_module(atlas, train=1.0), []),
         "DataLoader": lambda: over(DataLoader, 0),
         "DataLoader, workers": lambda: over(DataLoader, 1),
         "StatefulDataLoader": lambda: over(StatefulDataLoader, 0),
@@ -146,7 +154,7 @@ def run_resume(atlas, folder):
     out = {}
     for name, make in make_cases(atlas).items():
         place = os.path.join(folder, name)
-        n = len(make()[0])
+        n = len(make_loader(atlas))
         out[name] = {"length": n, "whole": fit(make, place, {"max_epochs": 3})}
         # Steps after which a checkpoint is written: within an epoch, or by Lightning at its end.
         mid = {"after 3": 3, "after the last": n, "within epoch 1": n + 3}

@@ -52,6 +52,10 @@ def test_two_ranks_see_each_cell_once(atlas, tmp_path, strategy):
             assert sorted(rows) == list(range(N)), f"{case}, epoch {epoch}"
             orders.append(rows)
         assert orders[0] != orders[1]
+    ranks = [json.loads((tmp_path / f"CellDataModule.{r}.json").read_text()) for r in range(2)]
+    for epoch in range(2):
+        rows = [row for rank in ranks for batch in rank[epoch] for row in batch]
+        assert sorted(rows) == list(range(81)), "the training cells"
     for case, epoch in itertools.product(("sampler", "draws"), range(2)):
         ranks = [json.loads((tmp_path / f"{case}.{r}.json").read_text()) for r in range(2)]
         assert [sum(map(len, rank[epoch])) for rank in ranks] == [51, 51], "one repeat"
@@ -70,6 +74,7 @@ def runs(atlas, tmp_path_factory):
     [
         "Loader",
         "scDataset",
+        "CellDataModule",
         "DataLoader",
         "DataLoader, workers",
         "StatefulDataLoader",

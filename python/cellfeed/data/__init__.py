@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _LAZY = {
+    "CellDataModule": "..training",
     "CellDataset": ".dataset",
     "DistributedShardSampler": ".distributed",
     "GeneSelectionCollator": ".gene_selection",
@@ -22,6 +23,7 @@ _LAZY = {
 __all__ = list(_LAZY)
 
 if TYPE_CHECKING:
+    from ..training import CellDataModule as CellDataModule
     from .dataset import CellDataset as CellDataset
     from .dataset import ShardedCellDataset as ShardedCellDataset
     from .distributed import DistributedShardSampler as DistributedShardSampler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._data_module import CellDataModule
 from ._resume import ResumeLoader
 
-__all__ = ["ResumeLoader"]
+__all__ = ["CellDataModule", "ResumeLoader"]
