@@ -1,16 +1,24 @@
 // Time series: built, looked at, verified.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "bindings.h"
+#include "cellfeed/base/checked_size.h"
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/verify.h"
+#include "cellfeed/series/windows.h"
 #include "gil.h"
 #include "paths.h"
 #include "watched_work.h"
@@ -110,9 +118,190 @@ nb::list verify_series(const FilePath& path, int threads, const nb::object& prog
   return out;
 }
 
+// Buffers of batches, used again once nobody has them: fresh memory costs as much as the copy.
+// Freed ones of a forked child's parent are the parent's. Thread-safe.
+class WindowBuffers : public std::enable_shared_from_this<WindowBuffers> {
+ public:
+  std::shared_ptr<std::byte[]> take(std::size_t bytes) {
+    std::unique_ptr<std::byte[]> found;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto at = free_.begin(); at != free_.end() && !found; ++at)
+        if (at->first == bytes) {
+          found = std::move(at->second);
+          free_.erase(at);
+          break;
+        }
+    }
+    if (!found) found = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return {found.release(), [bytes, self = weak_from_this()](std::byte* data) {
+              std::unique_ptr<std::byte[]> owned(data);
+              if (const auto buffers = self.lock()) buffers->give_back(bytes, std::move(owned));
+            }};
+  }
+
+ private:
+  static constexpr std::size_t kKept = 8;
+  void give_back(std::size_t bytes, std::unique_ptr<std::byte[]> data) {
+    const std::lock_guard lock(mutex_);
+    if (free_.size() == kKept) free_.erase(free_.begin());
+    free_.emplace_back(bytes, std::move(data));
+  }
+
+  ForkSafeMutex mutex_;
+  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> free_;  // guarded by mutex_
+};
+
+// What Python holds of a data set of windows.
+struct Windows {
+  series::SeriesWindows windows;
+  std::shared_ptr<WindowBuffers> buffers = std::make_shared<WindowBuffers>();
+};
+
+NumpyArray window_array(const Windows& w, std::int64_t n, std::int64_t length, std::size_t width,
+                        std::shared_ptr<std::byte[]> bytes) {
+  const DType dtype = w.windows.options().dtype;
+  const void* data = bytes.get();
+  return untyped_as_array(dtype, data,
+                          {static_cast<std::size_t>(n), static_cast<std::size_t>(length), width},
+                          std::move(bytes));
+}
+
+nb::tuple copy_windows(const Windows& w, const Int64Array& indices, int threads) {
+  const series::SeriesWindows& windows = w.windows;
+  const auto n = static_cast<std::int64_t>(indices.size());
+  const auto bytes_of = [&](std::int64_t bytes) {
+    const CheckedSize total = CheckedSize(bytes) * n;
+    if (!total.fits()) throw_invalid("a batch of {} windows is too large", n);
+    return w.buffers->take(static_cast<std::size_t>(total.value()));
+  };
+  auto x = bytes_of(windows.x_bytes());
+  auto y = bytes_of(windows.y_bytes());
+  {
+    const ReleasedGil released;
+    windows.copy({indices.data(), static_cast<std::size_t>(n)}, x.get(), y.get(), threads);
+  }
+  const series::WindowOptions& o = windows.options();
+  return nb::make_tuple(window_array(w, n, o.window, o.features.size(), std::move(x)),
+                        window_array(w, n, o.horizon, o.targets.size(), std::move(y)));
+}
+
+// Entities and first rows.
+nb::tuple locate_windows(const Windows& w, const Int64Array& indices) {
+  std::vector<std::int64_t> entities, rows;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto place = w.windows.place(indices.data()[i]);
+    entities.push_back(place.entity);
+    rows.push_back(place.row);
+  }
+  return nb::make_tuple(vector_as_array(std::move(entities)), vector_as_array(std::move(rows)));
+}
+
+NumpyArray times_of_rows(const series::SeriesRows& rows, const Int64Array& numbers) {
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::int64_t row = numbers.data()[i];
+    if (row < 0 || row >= rows.metadata().n_rows)
+      throw_error(ErrorKind::kOutOfRange, "", "row {} of {}", row, rows.metadata().n_rows);
+    times.push_back(rows.times()[row]);
+  }
+  rows.require_all_pages();
+  return vector_as_array(std::move(times));
+}
+
+nb::dict describe_rows(const series::SeriesRows& rows) {
+  const series::SeriesMetadata& m = rows.metadata();
+  nb::dict out;
+  out["features"] = m.features;
+  out["target"] = m.target;
+  out["dtype"] = std::string(dtype_name(m.dtype));
+  out["n_rows"] = m.n_rows;
+  out["n_entities"] = m.n_entities;
+  out["time_kind"] = std::string(series::time_kind_name(m.time_kind));
+  out["scaler"] = std::string(series::scaler_kind_name(m.scaler));
+  out["fit_until"] = m.fit_until;
+  out["window"] = m.window;
+  out["horizon"] = m.horizon;
+  out["stride"] = m.stride;
+  out["fingerprint"] = m.plan;
+  return out;
+}
+
+std::shared_ptr<const series::SeriesRows> open_rows(const FilePath& dir) {
+  const ReleasedGil released;
+  return series::SeriesRows::open(dir.bytes);
+}
+
+std::shared_ptr<Windows> make_windows(std::shared_ptr<series::SeriesRows> rows, std::int64_t window,
+                                      std::int64_t horizon, std::int64_t stride,
+                                      std::vector<std::int32_t> features,
+                                      std::vector<std::int32_t> targets, const Int64Array& entities,
+                                      std::optional<std::int64_t> from,
+                                      std::optional<std::int64_t> until, std::int64_t purge,
+                                      const std::string& dtype) {
+  series::WindowOptions options{.window = window,
+                                .horizon = horizon,
+                                .stride = stride,
+                                .features = std::move(features),
+                                .targets = std::move(targets),
+                                .entities = {entities.data(), entities.data() + entities.size()},
+                                .from = from,
+                                .until = until,
+                                .purge = purge,
+                                .dtype = dtype_from_name(dtype)};
+  const ReleasedGil released;
+  return std::make_shared<Windows>(
+      Windows{.windows = series::SeriesWindows(std::move(rows), std::move(options))});
+}
+
+void bind_windows(nb::module_& module) {
+  nb::class_<series::SeriesRows>(module, "SeriesRows")
+      .def("describe", &describe_rows)
+      .def("entity_names", [](const series::SeriesRows& r) { return r.entities().names; })
+      .def(
+          "entity_name",
+          [](const series::SeriesRows& r, std::int64_t entity) {
+            if (entity < 0 || entity >= r.entities().size())
+              throw_error(ErrorKind::kOutOfRange, "", "entity {} of {}", entity,
+                          r.entities().size());
+            return r.entities().names[static_cast<std::size_t>(entity)];
+          },
+          "entity"_a)
+      .def("entity_ends",
+           [](const series::SeriesRows& r) { return vector_as_array(r.entities().ends); })
+      .def("times", &times_of_rows, "rows"_a)
+      .def(
+          "rows_before",
+          [](const series::SeriesRows& r, const Int64Array& entities, std::int64_t time) {
+            return r.rows_before({entities.data(), entities.size()}, time);
+          },
+          "entities"_a, "time"_a)
+      .def(
+          "parse_time",
+          [](const series::SeriesRows& r, const std::string& text, const std::string& argument) {
+            return series::time_from_text(text, r.metadata().time_kind, argument);
+          },
+          "text"_a, "argument"_a);
+  nb::class_<Windows>(module, "SeriesWindows")
+      .def_prop_ro("size", [](const Windows& w) { return w.windows.size(); })
+      .def_prop_ro("n_short", [](const Windows& w) { return w.windows.n_short(); })
+      .def("copy", &copy_windows, "indices"_a, "threads"_a)
+      .def("locate", &locate_windows, "indices"_a);
+  module.def(
+      "open_series_rows",
+      [](const FilePath& dir) {
+        return std::const_pointer_cast<series::SeriesRows>(open_rows(dir));
+      },
+      "path"_a);
+  module.def("make_series_windows", &make_windows, "rows"_a, "window"_a, "horizon"_a, "stride"_a,
+             "features"_a, "targets"_a, "entities"_a, "since"_a.none(), "until"_a.none(), "purge"_a,
+             "dtype"_a);
+}
+
 }  // namespace
 
 void bind_series(nb::module_& module) {
+  bind_windows(module);
   module.def("build_series", &build_series, "inputs"_a, "output_dir"_a, "entity"_a,
              "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "missing"_a, "target"_a,
              "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "duplicates"_a, "sort"_a,

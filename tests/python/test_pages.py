@@ -142,7 +142,10 @@ def test_other_orders(atlas):
 def test_series(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = run_page("series.md")
-    assert capsys.readouterr().out == "890 3\n"
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "890 3",
+        "698 torch.Size([60, 2]) torch.Size([5]) ALPHA 2024-01-26T00:00:00.000000000",
+    ]
     assert names["rows"].shape == (890, 2)
 
 

@@ -2,8 +2,11 @@
 
 >>> from cellfeed.series import build_series
 >>> build_series("prices/*.csv", "series", time="Date")     # doctest: +SKIP
+>>> x, y = SeriesDataset("series", window=60)[0]             # doctest: +SKIP
 """
 
 from ._build import SeriesResult, build_series, verify_series
+from ._dataset import SeriesDataset
+from ._scaler import Scaler
 
-__all__ = ["SeriesResult", "build_series", "verify_series"]
+__all__ = ["Scaler", "SeriesDataset", "SeriesResult", "build_series", "verify_series"]

@@ -12,12 +12,14 @@ from ._mapped import register_rows
 from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
 from ._tensors import as_tensor, batch_to_tensor
+from ._windows import as_tensors, register_windows
 
 __all__ = [
     "DistributedSampler",
     "GeneSelectionCollator",
     "TensorBatch",
     "as_tensor",
+    "as_tensors",
     "batch_to_tensor",
     "broadcast_seed",
     "cells_to_tensors",
@@ -26,4 +28,5 @@ __all__ = [
     "pinned",
     "register_iterable_dataset",
     "register_rows",
+    "register_windows",
 ]

@@ -1,0 +1,29 @@
+"""Windows of series that were copied out together, as tensors of that batch: no second copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data._utils.collate import collate, default_collate_fn_map
+
+
+def register_windows(kind: type) -> None:
+    """Let torch's default collation take a list of these pairs as the batch they were copied as."""
+    default_collate_fn_map.setdefault(kind, _collate_windows)
+
+
+def _collate_windows(pairs: list[Any], *, collate_fn_map: Any = None) -> Any:
+    whole = pairs[0].batch
+    if whole is not None and len(pairs) == len(whole[0]) and _are_in_order(pairs):
+        return list(whole)
+    return collate([tuple(pair) for pair in pairs], collate_fn_map=collate_fn_map)
+
+
+def _are_in_order(pairs: list[Any]) -> bool:
+    return all(pair.batch is pairs[0].batch and pair.place == i for i, pair in enumerate(pairs))
+
+
+def as_tensors(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tensors that share the memory of two arrays."""
+    return torch.from_numpy(x), torch.from_numpy(y)

@@ -1,0 +1,96 @@
+// Windows over the rows of a series directory: which rows a window is of, and windows copied out.
+// A window is `window` rows of features and, after them, `horizon` rows of targets, all of one
+// entity.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/io/byte_source.h"
+#include "cellfeed/series/metadata.h"
+
+namespace cellfeed::series {
+
+// A directory, opened: its tables, and its rows as memory. Thread-safe, fork-safe: immutable.
+class SeriesRows {
+ public:
+  // Throws what read_metadata and read_entities do.
+  static std::shared_ptr<const SeriesRows> open(const std::string& dir);
+
+  const std::string& dir() const { return dir_; }
+  const SeriesMetadata& metadata() const { return metadata_; }
+  const EntityTable& entities() const { return entities_; }
+  const std::byte* values() const { return values_->map().data(); }
+  const std::int64_t* times() const {
+    return reinterpret_cast<const std::int64_t*>(times_->map().data());
+  }
+  // Throws kIo where the files were written to or shortened, or the disk failed, after they were
+  // opened.
+  void require_all_pages() const;
+  // The first row of an entity at `time` or later, in [first, end].
+  std::int64_t first_row_at(std::int64_t entity, std::int64_t time) const;
+  // Rows of the entities given that are before a time.
+  std::int64_t rows_before(std::span<const std::int64_t> entities, std::int64_t time) const;
+
+ private:
+  SeriesRows() = default;
+  std::string dir_;
+  SeriesMetadata metadata_;
+  EntityTable entities_;
+  std::unique_ptr<io::ByteSource> values_, times_;
+};
+
+struct WindowOptions {
+  std::int64_t window = 0, horizon = 1, stride = 1;
+  std::vector<std::int32_t> features, targets;  // columns; none empty
+  std::vector<std::int64_t> entities;           // in the order of their windows
+  std::optional<std::int64_t> from, until;      // times that all rows of a window lie in
+  // Of an entity that has rows before `from`: rows left out after it.
+  std::int64_t purge = 0;
+  DType dtype = DType::kF32;
+};
+
+// Thread-safe, fork-safe: immutable.
+class SeriesWindows {
+ public:
+  // Throws kInvalidArgument and kOutOfRange.
+  SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptions options);
+
+  std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  // Entities that are too short for any window.
+  std::int64_t n_short() const { return n_short_; }
+  const WindowOptions& options() const { return options_; }
+  const SeriesRows& rows() const { return *rows_; }
+
+  struct Place {
+    std::int64_t entity = 0;  // its number in the directory
+    std::int64_t row = 0;     // the first of the window, in the directory
+  };
+  // O(log entities). Throws kOutOfRange.
+  Place place(std::int64_t index) const;
+
+  std::int64_t x_bytes() const;  // of one window
+  std::int64_t y_bytes() const;
+  // Copies windows one after another: window x features of dtype, horizon x targets of dtype. On so
+  // many threads. A float64 becomes the nearest float32. Throws kOutOfRange before anything is
+  // copied, and kIo.
+  void copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y, int threads) const;
+
+ private:
+  void copy_one(std::int64_t row, std::byte* x, std::byte* y) const;
+  void copy_rows(std::int64_t row, std::int64_t n, std::span<const std::int32_t> columns,
+                 bool is_whole, std::byte* out) const;
+
+  std::shared_ptr<const SeriesRows> rows_;
+  WindowOptions options_;
+  bool has_all_features_ = false, has_all_targets_ = false;
+  // Of each entity: the end of its windows, and its first row.
+  std::vector<std::int64_t> ends_, first_rows_;
+  std::int64_t n_short_ = 0;
+};
+
+}  // namespace cellfeed::series
