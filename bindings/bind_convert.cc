@@ -1,8 +1,10 @@
 // Shards, exports, simulations: whole files in, whole files out.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -76,6 +78,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::uint64_t seed, bool make_unique, FilePath allow_external,
                            int threads, std::int64_t memory_budget, const std::string& existing,
                            std::string genome, std::string feature_type,
+                           std::vector<std::string> layers, std::vector<std::string> obsm,
                            const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
@@ -87,6 +90,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.layout =
       choose<Layout>("layout", layout, {{"packed", Layout::kPacked}, {"dense", Layout::kDense}});
   options.layer = std::move(layer);
+  options.layers = std::move(layers);
+  options.obsm = std::move(obsm);
   options.genome = std::move(genome);
   options.feature_type = std::move(feature_type);
   options.gene_order = choose<GeneOrder>(
@@ -120,8 +125,12 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
                      bool keep_stored_gene_order, bool keep_source_columns,
                      const std::string& compression, int threads, std::int64_t memory_budget,
                      bool overwrite, std::string genome, std::string feature_type,
-                     const nb::object& progress) {
+                     std::optional<std::vector<std::string>> layers,
+                     std::optional<std::vector<std::string>> obsm, const nb::object& progress) {
   convert::ExportOptions options;
+  options.gives_all = !layers && !obsm;
+  if (layers) options.layers = std::move(*layers);
+  if (obsm) options.obsm = std::move(*obsm);
   options.genome = std::move(genome);
   options.feature_type = std::move(feature_type);
   options.inputs = path_bytes(std::move(inputs));
@@ -233,11 +242,13 @@ void bind_convert(nb::module_& module) {
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
-             "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
+             "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
+             "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
+             "overwrite"_a, "genome"_a, "feature_type"_a, "layers"_a.none(), "obsm"_a.none(),
+             "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());

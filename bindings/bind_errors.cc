@@ -64,6 +64,8 @@ std::string in_words_of_python(std::string message) {
       {"--make-unique", "make_unique=True"},
       {"--memory-budget", "memory_budget"},
       {"--threads", "threads"},
+      {"--layers", "layers="},
+      {"--obsm", "obsm="},
   };
   for (const auto& [flag, argument] : kWords)
     for (auto at = message.find(flag); at != std::string::npos; at = message.find(flag, at + 1))

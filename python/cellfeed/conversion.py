@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from ._arguments import (
     as_choice,
     as_folder,
     as_int,
+    as_names,
     as_path,
     as_paths,
     as_text,
@@ -94,6 +95,8 @@ def convert_to_shards(
     *,
     layout: Layout = "packed",
     layer: str = "X",
+    layers: Sequence[str] | str | None = None,
+    obsm: Sequence[str] | str | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     gene_order: GeneOrder = "source",
@@ -133,7 +136,11 @@ def convert_to_shards(
         ``"packed"``: bit-packed sparse records. ``"dense"``: float32 ``.npy`` files that numpy
         maps, much larger.
     layer
-        ``"X"``, ``"raw/X"``, or the name of a layer.
+        ``"X"``, ``"raw/X"``, or the name of a layer: what is X of the shards.
+    layers, obsm
+        Names of layers and of arrays of ``obsm`` to write beside it, which all inputs must have;
+        shards are then opened with ``layers=`` and ``obsm=``, as files are. Layers have the genes
+        of ``layer``, joined as those are. Arrays of ``obsm`` keep their dtype.
     genome, feature_type
         Of 10x files, as for :func:`cellfeed.open`.
     gene_order
@@ -194,6 +201,8 @@ def convert_to_shards(
             shard_size=as_int("shard_size", shard_size, 1),
             layout=as_choice("layout", layout, LAYOUTS),
             layer=as_text("layer", layer),
+            layers=[] if layers is None else as_names("layers", layers),
+            obsm=[] if obsm is None else as_names("obsm", obsm),
             gene_order=as_choice("gene_order", gene_order, GENE_ORDERS),
             genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
             refuse_absent_genes=missing_genes == "error",
@@ -301,6 +310,8 @@ def export_h5ad(
     output: Path,
     *,
     layer: str = "X",
+    layers: Sequence[str] | str | None = None,
+    obsm: Sequence[str] | str | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     join: Join | None = None,
@@ -324,6 +335,9 @@ def export_h5ad(
         The file to write.
     layer, genome, feature_type, join, make_unique, allow_external
         As for :func:`cellfeed.open`.
+    layers, obsm
+        Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
+        given, all that shards hold, and none of other files.
     keep_stored_gene_order
         Keep the order of shards in mean order, instead of giving the source's back.
     keep_source_columns
@@ -342,6 +356,8 @@ def export_h5ad(
         as_paths("paths", paths),
         as_path("output", output),
         layer=as_text("layer", layer),
+        layers=_names_if_any("layers", layers, obsm),
+        obsm=_names_if_any("obsm", obsm, layers),
         join=_join_text(join),
         make_unique=as_bool("make_unique", make_unique),
         allow_external=as_folder("allow_external", allow_external),
@@ -399,6 +415,15 @@ def _input_paths(source: Any) -> Iterator[list[str]]:
             yield [path]
     else:
         yield as_paths("adata_path", source)
+
+
+def _names_if_any(
+    name: str, names: Sequence[str] | str | None, others: Sequence[str] | str | None
+) -> list[str] | None:
+    """None where neither is given."""
+    if names is None:
+        return None if others is None else []
+    return as_names(name, names)
 
 
 def _resources(

@@ -261,6 +261,7 @@ def listed_files(folder: pathlib.Path) -> dict[str, bytes] | None:
     names = {"shard_metadata.json", manifest["genes"]["file"]}
     for shard in manifest["shards"]:
         names |= {shard[part]["file"] for part in ("matrix", "obs", "fixed_obs")}
+        names |= {matrix["matrix"]["file"] for matrix in shard["matrices"]}
     missing = names - set(os.listdir(folder))
     if missing:
         raise WrongError(f"files of the manifest are missing: {sorted(missing)}")

@@ -77,8 +77,8 @@ class ShardDirectory:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.manifest = json.loads((self.path / "shard_metadata.json").read_text())
-        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 3):
-            raise ValueError("not a shard directory of version 3")
+        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 4):
+            raise ValueError("not a shard directory of version 4")
         self.genes = pq.read_table(self.path / self.manifest["genes"]["file"])
         self.first_cells = [shard["first_cell"] for shard in self.manifest["shards"]]
         self._open = {}
@@ -86,31 +86,49 @@ class ShardDirectory:
     def __len__(self):
         return self.manifest["n_cells"]
 
+    def _number(self, cell):
+        return int(np.searchsorted(self.first_cells, cell, side="right")) - 1
+
     def _shard(self, cell):
-        number = int(np.searchsorted(self.first_cells, cell, side="right")) - 1
+        number = self._number(cell)
         if number not in self._open:
             shard = self.manifest["shards"][number]
             opened = [pa.memory_map(str(self.path / shard["fixed_obs"]["file"]))]
             opened[0] = pa.ipc.open_file(opened[0]).get_batch(0)
             opened.append(pq.read_table(self.path / shard["obs"]["file"]))
-            path = self.path / shard["matrix"]["file"]
-            if self.manifest["layout"] == "dense":
-                if check_dense(path, self.manifest["n_genes"]) != shard["matrix"]["checksum"]:
+            self._open[number] = opened
+        return cell - self.first_cells[number], *self._open[number]
+
+    def _matrix(self, cell, name):
+        number = self._number(cell)
+        if (number, name) not in self._open:
+            entry = self.manifest["shards"][number]
+            layout, n_columns = self.manifest["layout"], self.manifest["n_genes"]
+            if name != "X":
+                names = [matrix["name"] for matrix in self.manifest["matrices"]]
+                matrix = self.manifest["matrices"][names.index(name)]
+                entry = entry["matrices"][names.index(name)]
+                layout, n_columns = matrix["layout"], matrix["n_columns"]
+            path = self.path / entry["matrix"]["file"]
+            if layout == "dense":
+                if check_dense(path, n_columns) != entry["matrix"]["checksum"]:
                     raise ValueError(f"{path} is not the file of the manifest")
-                opened.append(np.load(path, mmap_mode="r"))
+                opened = [np.load(path, mmap_mode="r")]
             else:
                 data = np.memmap(path, np.uint8, "r")
                 header = data[: HEADER.itemsize].view(HEADER)[0]
                 if header["magic"] != b"CELLFEED" or header["version"] != 2:
                     raise ValueError(f"{path} is not a .cells file of version 2")
+                if f"{header['checksum']:016x}" != entry["matrix"]["checksum"]:
+                    raise ValueError(f"{path} is not the file of the manifest")
                 begin, rows = int(header["row_table_offset"]), int(header["n_cells"]) + 1
-                opened += [data, header, data[begin : begin + 8 * rows].view("<u8")]
-            self._open[number] = opened
-        return cell - self.first_cells[number], *self._open[number]
+                opened = [data, header, data[begin : begin + 8 * rows].view("<u8")]
+            self._open[number, name] = opened
+        return cell - self.first_cells[number], *self._open[number, name]
 
-    def row(self, cell):
-        """Return the gene indices (int64) and the values (in the stored type) of one cell."""
-        row, _, _, data, *packed = self._shard(cell)
+    def row(self, cell, matrix="X"):
+        """Return the column indices (int64) and the values (as stored) of one cell."""
+        row, data, *packed = self._matrix(cell, matrix)
         if not packed:
             indices = np.flatnonzero(data[row])
             return indices, data[row][indices]

@@ -22,6 +22,7 @@ struct ExportArguments {
 int run_export(Session& session, ExportArguments& arguments) {
   convert::ExportOptions& options = arguments.options;
   options.keep_stored_gene_order = arguments.gene_order == "stored";
+  options.gives_all = options.layers.empty() && options.obsm.empty();
   options.stop = session.stop.get_token();
   convert::ExportResult result;
   {
@@ -64,6 +65,7 @@ void add_export(CLI::App& program, Session& session) {
           "source: as in the file that was sharded; stored: as in the shards [default: source]")
       ->check(one_of({"source", "stored"}))
       ->type_name("ORDER");
+  add_matrix_options(verb, options.layers, options.obsm);
   add_join_option(verb, options.join);
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");

@@ -85,6 +85,16 @@ void add_layer_option(CLI::App& verb, std::string& layer) {
       ->type_name("NAME");
 }
 
+void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
+                        std::vector<std::string>& obsm) {
+  verb.add_option("--layers", layers, "Layers to write beside --layer; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  verb.add_option("--obsm", obsm, "Arrays of obsm to write as well; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+}
+
 void add_external_option(CLI::App& verb, std::string& folder) {
   verb.add_option("--allow-external", folder,
                   "Folder whose files an .h5ad may lead to, by external links and external storage "

@@ -34,6 +34,8 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache);
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 // --layer.
 void add_layer_option(CLI::App& verb, std::string& layer);
+void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
+                        std::vector<std::string>& obsm);
 // --allow-external; empty where it is not given.
 void add_external_option(CLI::App& verb, std::string& folder);
 // Says on stderr what of the files is left out though nobody chose that.

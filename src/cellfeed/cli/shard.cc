@@ -141,6 +141,7 @@ void add_shard(CLI::App& program, Session& session) {
                 "Replace shards that are there; other files are never touched")
       ->excludes("--resume");
   add_layer_option(verb, options.layer);
+  add_matrix_options(verb, options.layers, options.obsm);
   add_external_option(verb, options.allow_external);
   verb.add_option("--cache-dir", arguments->cache.dir,
                   "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "

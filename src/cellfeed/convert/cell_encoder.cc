@@ -10,8 +10,10 @@ namespace cellfeed::convert {
 
 namespace shard = format::shard;
 
-CellEncoder::CellEncoder(const Sources& sources, shard::Layout layout, DType value_dtype)
-    : sources_(sources), library_sizes_(sources), layout_(layout), value_dtype_(value_dtype) {
+CellEncoder::CellEncoder(const Sources& sources, shard::Layout layout, DType value_dtype,
+                         bool keeps_library_sizes)
+    : sources_(sources), layout_(layout), value_dtype_(value_dtype) {
+  if (keeps_library_sizes) library_sizes_.emplace(sources);
   place_genes();
 }
 
@@ -66,7 +68,8 @@ shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std:
   const auto& store = sources_.store(source);
   const auto piece = pieces_.acquire();
   read_rows(store, rows, *piece);
-  auto library_sizes = library_sizes_.of(source, rows, *piece);
+  std::vector<double> library_sizes;
+  if (library_sizes_) library_sizes = library_sizes_->of(source, rows, *piece);
   if (const auto& positions = positions_[source])
     renumber_columns(*piece, *positions, sources_.genes().size());
   shard::CsrSlice slice;

@@ -35,7 +35,8 @@ std::int64_t choose_bucket_cells(const CellShuffleSpec& spec, std::int64_t n_cel
   const std::int64_t fitting =
       std::max<std::int64_t>(1, std::min(kBucketBytes, spec.memory_bytes / 8) /
                                     std::max<std::int64_t>(1, spec.cell_bytes));
-  const std::int64_t most_buckets = std::max<std::int64_t>(1, spec.memory_bytes / kBucketMemory);
+  const auto bucket_memory = kBucketMemory * static_cast<std::int64_t>(spec.n_matrices);
+  const std::int64_t most_buckets = std::max<std::int64_t>(1, spec.memory_bytes / bucket_memory);
   return std::min<std::int64_t>(std::max(fitting, (n_cells + most_buckets - 1) / most_buckets),
                                 std::numeric_limits<std::uint32_t>::max());
 }
@@ -81,9 +82,13 @@ CellShuffle::CellShuffle(const Sources& sources, const std::shared_ptr<arrow::Sc
       order_(spec.seed, sources.n_cells()),
       bucket_cells_(choose_bucket_cells(spec, sources.n_cells())),
       n_buckets_((sources.n_cells() + bucket_cells_ - 1) / bucket_cells_),
-      rows_(spec.dir, n_buckets_, spec.memory_bytes * 3 / 4),
       obs_(spec.dir, n_buckets_, spec.memory_bytes / 4),
-      obs_scatter_(sources, obs_schema) {}
+      obs_scatter_(sources, obs_schema) {
+  const auto n_matrices = static_cast<std::int64_t>(spec.n_matrices);
+  for (std::int64_t m = 0; m < n_matrices; ++m)
+    rows_.push_back(std::make_unique<BucketStore>(spec.dir, n_buckets_,
+                                                  spec.memory_bytes * 3 / 4 / n_matrices));
+}
 
 BucketSlot CellShuffle::slot_of(std::int64_t source, std::int64_t row) const {
   const std::int64_t position = order_.position_of(sources_.offsets()[source] + row);
@@ -119,27 +124,41 @@ void CellShuffle::add_obs(const std::vector<ObsScatter::Piece>& pieces) {
                          static_cast<std::size_t>(bytes->size())});
 }
 
-void CellShuffle::add_rows(std::span<const BucketSlot> slots, const shard::EncodedRows& rows) {
+void CellShuffle::add_rows(std::size_t matrix, std::span<const BucketSlot> slots,
+                           const shard::EncodedRows& rows) {
+  BucketStore& store = *rows_[matrix];
   const auto* bytes = reinterpret_cast<const std::byte*>(rows.bytes.data());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const RowHeader header{static_cast<std::uint32_t>(slots[i].slot), rows.lengths[i], rows.nnz[i],
                            rows.not_finite.empty() ? 0 : rows.not_finite[i],
                            rows.row_library_sizes.empty() ? 0 : rows.row_library_sizes[i]};
-    rows_.append(slots[i].bucket, std::as_bytes(std::span(&header, 1)));
-    rows_.append(slots[i].bucket, {bytes, header.length});
+    store.append(slots[i].bucket, std::as_bytes(std::span(&header, 1)));
+    store.append(slots[i].bucket, {bytes, header.length});
     bytes += header.length;
   }
 }
 
 std::int64_t CellShuffle::plan_take_bytes(std::int64_t bucket) const {
-  return 2 * rows_.bytes(bucket) + 4 * obs_.bytes(bucket);
+  std::int64_t bytes = 4 * obs_.bytes(bucket);
+  for (const auto& rows : rows_) bytes += 2 * rows->bytes(bucket);
+  return bytes;
+}
+
+void CellShuffle::take_rows(std::size_t matrix, std::int64_t bucket, std::vector<Part>& parts) {
+  const std::int64_t begin = begin_of(bucket);
+  const std::int64_t end = std::min(sources_.n_cells(), begin + bucket_cells_);
+  const std::vector<std::byte> bytes = rows_[matrix]->take(bucket);
+  const std::vector<PlacedRow> rows = find_rows(bytes, end - begin);
+  for (Part& part : parts)
+    part.matrices.push_back(
+        join_rows(std::span(rows).subspan(static_cast<std::size_t>(part.begin),
+                                          static_cast<std::size_t>(part.obs->num_rows())),
+                  matrix == 0 && spec_.keeps_library_sizes));
 }
 
 std::vector<CellShuffle::Part> CellShuffle::take(std::int64_t bucket) {
   const std::int64_t begin = begin_of(bucket);
   const std::int64_t end = std::min(sources_.n_cells(), begin + bucket_cells_);
-  const std::vector<std::byte> bytes = rows_.take(bucket);
-  const std::vector<PlacedRow> rows = find_rows(bytes, end - begin);
   std::shared_ptr<arrow::Table> obs;
   if (obs_.bytes(bucket) > 0) obs = obs_scatter_.gather(obs_.take(bucket));
   std::vector<Part> parts;
@@ -148,14 +167,12 @@ std::vector<CellShuffle::Part> CellShuffle::take(std::int64_t bucket) {
     const std::int64_t number = at / spec_.shard_size;
     const std::int64_t stop = std::min(end, (number + 1) * spec_.shard_size);
     if (!spec_.is_finished[number]) {
-      parts.push_back({number, obs->Slice(n_obs, stop - at),
-                       join_rows(std::span(rows).subspan(static_cast<std::size_t>(at - begin),
-                                                         static_cast<std::size_t>(stop - at)),
-                                 spec_.keeps_library_sizes)});
+      parts.push_back({number, at - begin, obs->Slice(n_obs, stop - at), {}});
       n_obs += stop - at;
     }
     at = stop;
   }
+  for (std::size_t m = 0; m < rows_.size(); ++m) take_rows(m, bucket, parts);
   return parts;
 }
 

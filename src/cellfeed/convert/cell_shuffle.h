@@ -27,10 +27,11 @@ struct CellShuffleSpec {
   io::Directory dir;  // for temporary files
   std::uint64_t seed = 0;
   std::int64_t shard_size = 0;
-  std::vector<bool> is_finished;  // a shard: its cells are left out
-  bool keeps_library_sizes = false;
-  std::int64_t cell_bytes = 0;    // of an encoded cell, at most about
-  std::int64_t memory_bytes = 0;  // held by both passes
+  std::vector<bool> is_finished;     // a shard: its cells are left out
+  bool keeps_library_sizes = false;  // of the first matrix
+  std::size_t n_matrices = 1;        // of the same cells
+  std::int64_t cell_bytes = 0;       // of an encoded cell in all of them, at most about
+  std::int64_t memory_bytes = 0;     // held by both passes
 };
 
 class CellShuffle {
@@ -38,8 +39,9 @@ class CellShuffle {
   // Consecutive cells of one shard.
   struct Part {
     std::int64_t shard = 0;
+    std::int64_t begin = 0;  // in the bucket
     std::shared_ptr<arrow::Table> obs;
-    format::shard::EncodedRows rows;
+    std::vector<format::shard::EncodedRows> matrices;
   };
 
   // Lifetime: sources outlive this.
@@ -57,7 +59,8 @@ class CellShuffle {
   std::vector<ObsScatter::Piece> scatter_obs(const SourceRange& range);
   void add_obs(const std::vector<ObsScatter::Piece>& pieces);
   // Slots and rows of one wanted_rows().
-  void add_rows(std::span<const BucketSlot> slots, const format::shard::EncodedRows& rows);
+  void add_rows(std::size_t matrix, std::span<const BucketSlot> slots,
+                const format::shard::EncodedRows& rows);
 
   // What take() of the bucket will hold, about.
   std::int64_t plan_take_bytes(std::int64_t bucket) const;
@@ -65,6 +68,7 @@ class CellShuffle {
   std::vector<Part> take(std::int64_t bucket);
 
  private:
+  void take_rows(std::size_t matrix, std::int64_t bucket, std::vector<Part>& parts);
   BucketSlot slot_of(std::int64_t source, std::int64_t row) const;
   std::int64_t begin_of(std::int64_t bucket) const { return bucket * bucket_cells_; }
 
@@ -73,7 +77,7 @@ class CellShuffle {
   CellOrder order_;
   std::int64_t bucket_cells_;
   std::int64_t n_buckets_;
-  BucketStore rows_;
+  std::vector<std::unique_ptr<BucketStore>> rows_;  // of each matrix
   BucketStore obs_;
   ObsScatter obs_scatter_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace cellfeed::convert {
 struct CellTask {
   bool is_obs = false;  // obs of the range, else its rows; obs comes before the rows it belongs to
   SourceRange range;
+  std::size_t matrix = 0;  // that the rows are of
 };
 
 struct CellTaskSizes {
@@ -23,8 +25,11 @@ struct CellTaskSizes {
   std::int64_t obs_cells = 65536;  // many small reads of many obs columns are dear
 };
 
-// Tasks for cells [begin, end) of the joined table, in order. A pure function: never of threads or
-// budgets.
+// Tasks for cells [begin, end) of the joined table, in order, of each matrix. A pure function:
+// never of threads or budgets. matrices: of the same cells, in stores that are cut alike; the first
+// has obs. sizes: one a matrix.
+std::vector<CellTask> make_cell_tasks(std::span<const Sources* const> matrices, std::int64_t begin,
+                                      std::int64_t end, std::span<const CellTaskSizes> sizes);
 std::vector<CellTask> make_cell_tasks(const Sources& sources, std::int64_t begin, std::int64_t end,
                                       const CellTaskSizes& sizes = {});
 

@@ -34,29 +34,53 @@ std::string source_difference(const Json& before, const Json& now) {
   return "the inputs have changed";
 }
 
+Json sources_of(const Sources& sources) {
+  Json list = Json::array();
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const auto& store = sources.store(s);
+    list.push_back({{"path", store.info().path},
+                    {"layer", store.info().layer},
+                    {"fingerprint", store.fingerprint()},
+                    {"n_cells", store.info().n_rows}});
+  }
+  return list;
+}
+
+std::string matrices_difference(const Json& before, const Json& now) {
+  const auto names = [](const Json& matrices) {
+    std::string text;
+    for (const Json& matrix : matrices)
+      text += (text.empty() ? "" : ", ") + matrix.value("name", "");
+    return text.empty() ? "none" : text;
+  };
+  if (names(before) != names(now))
+    return fmt::format("its layers and obsm were {}, now {}", names(before), names(now));
+  return fmt::format("what the inputs hold of {} has changed", names(now));
+}
+
 }  // namespace
 
 // obs names the files, so their paths are part of it too.
-std::string conversion_plan(const ConvertOptions& options, const Sources& sources,
-                            DType value_dtype, const arrow::Schema& obs_schema) {
+std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
+                            const arrow::Schema& obs_schema) {
+  const Sources& sources = matrices[0].sources;
   Json plan = {
       {"writer", 1},
       {"layout", options.layout == shard::Layout::kDense ? "dense" : "packed"},
       {"gene_order", options.gene_order == shard::GeneOrder::kMean ? "mean" : "source"},
       {"shard_size", options.shard_size},
-      {"value_dtype", dtype_name(value_dtype)},
+      {"value_dtype", dtype_name(matrices[0].value_dtype)},
       {"genes", shard::gene_fingerprint(sources.genes().names)},
       {"join", options.join},
       {"obs", obs_schema.ToString()},
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const auto& store = sources.store(s);
-    plan["sources"].push_back({{"path", store.info().path},
-                               {"layer", store.info().layer},
-                               {"fingerprint", store.fingerprint()},
-                               {"n_cells", store.info().n_rows}});
-  }
+  plan["sources"] = sources_of(sources);
+  for (const PlannedMatrix& matrix : matrices.subspan(1))
+    plan["matrices"].push_back({{"name", matrix.name},
+                                {"value_dtype", dtype_name(matrix.value_dtype)},
+                                {"n_columns", matrix.sources.genes().size()},
+                                {"sources", sources_of(matrix.sources)}});
   return plan.dump();
 }
 
@@ -68,6 +92,8 @@ std::string plan_difference(const std::string& before, const std::string& now) {
   try {
     if (part_of(was, "sources") != part_of(is, "sources"))
       return source_difference(part_of(was, "sources"), part_of(is, "sources"));
+    if (part_of(was, "matrices") != part_of(is, "matrices"))
+      return matrices_difference(part_of(was, "matrices"), part_of(is, "matrices"));
   } catch (const Json::exception&) {
     return "its journal holds another plan";
   }

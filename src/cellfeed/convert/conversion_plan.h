@@ -2,6 +2,7 @@
 // keeps, so that only the same conversion goes on from there.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "cellfeed/base/dtype.h"
@@ -14,8 +15,16 @@ class Schema;
 
 namespace cellfeed::convert {
 
-std::string conversion_plan(const ConvertOptions& options, const Sources& sources,
-                            DType value_dtype, const arrow::Schema& obs_schema);
+// A matrix as it is written. Lifetime: the sources outlive it.
+struct PlannedMatrix {
+  std::string name;
+  const Sources& sources;
+  DType value_dtype = DType::kF32;
+};
+
+// matrices: X first.
+std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
+                            const arrow::Schema& obs_schema);
 
 // What differs between two of them, in the words of the options: "gene_order was mean, now source".
 std::string plan_difference(const std::string& before, const std::string& now);

@@ -2,6 +2,8 @@
 
 #include <arrow/api.h>
 
+#include <algorithm>
+#include <deque>
 #include <numeric>
 #include <optional>
 #include <variant>
@@ -11,6 +13,7 @@
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/library_sizes.h"
+#include "cellfeed/convert/matrix_sources.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/sources.h"
@@ -81,6 +84,164 @@ SourceOptions source_options(const ExportOptions& options) {
   return source;
 }
 
+// What shards hold beside X, all of them.
+std::vector<std::string> stored_matrices(const ExportOptions& options) {
+  std::vector<std::string> names;
+  const std::vector<std::string> paths = collection::expand_paths(options.inputs);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!shard::is_shard_dir(paths[i])) return {};
+    std::vector<std::string> held;
+    for (const shard::MatrixEntry& matrix : shard::read_manifest(paths[i]).matrices)
+      held.push_back(matrix.name);
+    if (i == 0) names = held;
+    std::erase_if(names, [&](const auto& name) { return !std::ranges::count(held, name); });
+  }
+  return names;
+}
+
+// A matrix as it is exported. Lifetime: the sources outlive it.
+struct ExportedMatrix {
+  std::string name;
+  const Sources& sources;
+  // Column of each source -> exported column; empty where they are the same.
+  std::vector<std::vector<std::int32_t>> column_maps;
+};
+
+class Export {
+ public:
+  explicit Export(const ExportOptions& options);
+  ExportResult run();
+
+ private:
+  void transpose_columns();
+  format::h5ad::H5adWriterOptions writer_options() const;
+  std::vector<CellTask> make_tasks() const;
+  TaskResult read(const CellTask& task);
+  void write_cells(H5adOutput& output, ProgressMeter& meter);
+
+  const ExportOptions& options_;
+  Sources sources_;
+  const LibrarySizes library_sizes_;
+  const std::vector<std::int64_t> gene_order_;
+  std::vector<MatrixSource> further_;
+  std::vector<ExportedMatrix> matrices_;  // X first
+  exec::ThreadPool pool_;
+  std::vector<std::string> dropped_columns_;
+  PiecePool pieces_;
+};
+
+Export::Export(const ExportOptions& options)
+    : options_(options),
+      sources_(Sources::open(source_options(options))),
+      library_sizes_(sources_),
+      gene_order_(source_gene_order(options, sources_)),
+      pool_(exec::checked_thread_count(options.threads)) {
+  if (!options.keep_source_columns)
+    dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
+  const auto names = options.gives_all && options.layer == "X"
+                         ? stored_matrices(options)
+                         : matrix_names(options.layers, options.obsm);
+  further_ = open_matrices(sources_, source_options(options), names);
+  matrices_.push_back({"X", sources_, column_maps(sources_, gene_order_)});
+  for (const MatrixSource& matrix : further_) {
+    const bool is_obsm = format::is_obsm(matrix.name);
+    matrices_.push_back(
+        {matrix.name, *matrix.sources,
+         column_maps(*matrix.sources, is_obsm ? std::vector<std::int64_t>() : gene_order_)});
+  }
+}
+
+void Export::transpose_columns() {
+  std::vector<Sources*> by_columns;
+  if (!sources_.is_by_rows()) by_columns.push_back(&sources_);
+  for (const MatrixSource& matrix : further_)
+    if (!matrix.sources->is_by_rows()) by_columns.push_back(matrix.sources.get());
+  for (Sources* sources : by_columns)
+    sources->transpose(pool_, {.dir = io::FileTarget(options_.output).directory(),
+                               .memory_bytes = options_.memory_budget / 4 / std::ssize(by_columns),
+                               .progress = options_.progress,
+                               .stop = options_.stop});
+}
+
+format::h5ad::H5adWriterOptions Export::writer_options() const {
+  format::h5ad::H5adWriterOptions options;
+  options.value_dtype = sources_.value_dtype();
+  options.compression = options_.compression;
+  for (const MatrixSource& matrix : further_)
+    options.matrices.push_back(
+        {matrix.name, matrix.sources->genes().size(), matrix.sources->value_dtype()});
+  return options;
+}
+
+std::vector<CellTask> Export::make_tasks() const {
+  std::vector<const Sources*> sources;
+  for (const ExportedMatrix& matrix : matrices_) sources.push_back(&matrix.sources);
+  const std::vector<CellTaskSizes> sizes(sources.size());
+  return make_cell_tasks(sources, 0, sources_.n_cells(), sizes);
+}
+
+TaskResult Export::read(const CellTask& task) {
+  const SourceRange& range = task.range;
+  if (task.is_obs) return drop_columns(*sources_.read_obs(range), dropped_columns_);
+  const ExportedMatrix& matrix = matrices_[task.matrix];
+  auto piece = pieces_.acquire();
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(range.n_cells()));
+  std::iota(rows.begin(), rows.end(), range.begin);
+  read_rows(matrix.sources.store(range.source), rows, *piece);
+  std::vector<double> sizes;
+  if (task.matrix == 0) sizes = library_sizes_.of(range.source, rows, *piece);
+  if (const auto& map = matrix.column_maps[range.source]; !map.empty())
+    renumber_columns(*piece, map, matrix.sources.genes().size());
+  return Rows{std::move(piece), std::move(sizes)};
+}
+
+void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
+  const auto tasks = make_tasks();
+  const auto n_matrices = std::ssize(matrices_);
+  std::deque<PassedPages> pages;
+  for (const ExportedMatrix& matrix : matrices_)
+    pages.emplace_back(matrix.sources, options_.memory_budget / 8 / n_matrices);
+  run_in_order<TaskResult>(
+      pool_, std::ssize(tasks), PipelineLimits{options_.memory_budget / 4, 64},
+      [&](std::int64_t i) {
+        const CellTask& task = tasks[i];
+        return task.is_obs ? plan_obs_bytes(sources_, task.range)
+                           : matrices_[task.matrix].sources.plan_bytes(task.range);
+      },
+      [&](std::int64_t i) { return read(tasks[i]); },
+      [&](std::int64_t i, TaskResult&& result) {
+        if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
+          output.append_obs(**obs);
+          return;
+        }
+        const CellTask& task = tasks[i];
+        const Rows& rows = std::get<Rows>(result);
+        output.append(*rows.piece, task.matrix);
+        if (task.matrix == 0 && library_sizes_.are_kept()) output.append_library_sizes(rows.sizes);
+        pages[task.matrix].passed(task.range);
+        if (task.matrix + 1 == matrices_.size()) meter.advance(task.range.n_cells());
+      },
+      options_.stop);
+}
+
+ExportResult Export::run() {
+  H5adOutput output(options_.output, sources_.genes().size(), writer_options(), options_.overwrite);
+  transpose_columns();
+  ProgressMeter meter(options_.progress, "exporting", sources_.n_cells());
+  write_cells(output, meter);
+  auto var = drop_columns(*sources_.read_var(), {shard::kOriginalPositionColumn});
+  if (!gene_order_.empty()) var = take_rows(*var, gene_order_);
+  ExportResult result;
+  result.nnz = output.nnz_written();
+  result.bytes = output.finish(*var);
+  result.n_cells = sources_.n_cells();
+  result.n_genes = sources_.genes().size();
+  result.seconds = meter.seconds();
+  result.cells_per_second = meter.rate();
+  result.left_out_text = sources_.left_out_text();
+  return result;
+}
+
 }  // namespace
 
 ExportResult export_h5ad(const ExportOptions& options) {
@@ -88,70 +249,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   exec::checked_thread_count(options.threads);
   exec::check_memory_budget(options.memory_budget);
   if (!options.overwrite) refuse_existing_file(options.output);
-  Sources sources = Sources::open(source_options(options));
-  const LibrarySizes library_sizes(sources);
-  const auto order = source_gene_order(options, sources);
-  const auto maps = column_maps(sources, order);
-  std::vector<std::string> dropped;
-  if (!options.keep_source_columns) dropped = {shard::kSourceFileColumn, shard::kSourceRowColumn};
-
-  format::h5ad::H5adWriterOptions writer_options;
-  writer_options.value_dtype = sources.value_dtype();
-  writer_options.compression = options.compression;
-  H5adOutput output(options.output, sources.genes().size(), writer_options, options.overwrite);
-  const PipelineLimits limits{options.memory_budget / 4, 64};
-  const auto tasks = make_cell_tasks(sources, 0, sources.n_cells());
-  exec::ThreadPool pool(exec::checked_thread_count(options.threads));
-  if (!sources.is_by_rows())
-    sources.transpose(pool, {.dir = io::FileTarget(options.output).directory(),
-                             .memory_bytes = options.memory_budget / 4,
-                             .progress = options.progress,
-                             .stop = options.stop});
-  PiecePool pieces;
-  PassedPages pages(sources, options.memory_budget / 8);
-  ProgressMeter meter(options.progress, "exporting", sources.n_cells());
-  run_in_order<TaskResult>(
-      pool, std::ssize(tasks), limits,
-      [&](std::int64_t i) {
-        const SourceRange& range = tasks[i].range;
-        return tasks[i].is_obs ? plan_obs_bytes(sources, range) : sources.plan_bytes(range);
-      },
-      [&](std::int64_t i) -> TaskResult {
-        const SourceRange& range = tasks[i].range;
-        if (tasks[i].is_obs) return drop_columns(*sources.read_obs(range), dropped);
-        auto piece = pieces.acquire();
-        std::vector<std::int64_t> rows(static_cast<std::size_t>(range.n_cells()));
-        std::iota(rows.begin(), rows.end(), range.begin);
-        read_rows(sources.store(range.source), rows, *piece);
-        auto sizes = library_sizes.of(range.source, rows, *piece);
-        if (!maps[range.source].empty())
-          renumber_columns(*piece, maps[range.source], sources.genes().size());
-        return Rows{std::move(piece), std::move(sizes)};
-      },
-      [&](std::int64_t i, TaskResult&& result) {
-        if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
-          output.append_obs(**obs);
-          return;
-        }
-        const Rows& rows = std::get<Rows>(result);
-        output.append(*rows.piece);
-        if (library_sizes.are_kept()) output.append_library_sizes(rows.sizes);
-        pages.passed(tasks[i].range);
-        meter.advance(tasks[i].range.n_cells());
-      },
-      options.stop);
-
-  auto var = drop_columns(*sources.read_var(), {shard::kOriginalPositionColumn});
-  if (!order.empty()) var = take_rows(*var, order);
-  ExportResult result;
-  result.nnz = output.nnz_written();
-  result.bytes = output.finish(*var);
-  result.n_cells = sources.n_cells();
-  result.n_genes = sources.genes().size();
-  result.seconds = meter.seconds();
-  result.cells_per_second = meter.rate();
-  result.left_out_text = sources.left_out_text();
-  return result;
+  return Export(options).run();
 }
 
 }  // namespace cellfeed::convert

@@ -18,6 +18,10 @@ struct ExportOptions {
   std::vector<std::string> inputs;  // shard directories, files or globs; cells keep this order
   std::string output;               // .h5ad
   std::string layer = "X";
+  // Beside it, by name; layers have its genes. gives_all: those that all inputs hold, where these
+  // are shards and layer is X.
+  std::vector<std::string> layers{}, obsm{};
+  bool gives_all = true;
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
   std::string allow_external{};      // see OpenOptions
   std::string join;                  // see SourceOptions

@@ -36,13 +36,13 @@ H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,
   writer_.emplace(path_, n_cols, options, existing);
 }
 
-void H5adOutput::append(const RowPiece& rows) {
+void H5adOutput::append(const RowPiece& rows, std::size_t matrix) {
   format::h5ad::CsrSlice slice;
   slice.indptr = rows.indptr;
   slice.indices = rows.indices.data();
   slice.values = rows.values.data();
   slice.dtype = rows.dtype;
-  writer_->append(slice);
+  writer_->append(slice, matrix);
 }
 
 std::int64_t H5adOutput::finish(const arrow::Table& var) {

@@ -69,7 +69,7 @@ void describe_shards(const std::string& path, PathDescription& description) {
   description.not_finite = 0;
   for (const auto& shard : manifest.shards) {
     description.matrix_bytes += shard.matrix.bytes;
-    description.bytes += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+    description.bytes += bytes_of(shard);
     description.not_finite += shard.not_finite;
   }
 }

@@ -27,9 +27,8 @@ std::vector<Task> make_tasks(const ShardPass& pass,
   for (std::int64_t k = 0; k < pass.n_shards(); ++k) {
     if (finished.contains(k)) continue;
     const std::int64_t begin = k * pass.shard_size;
-    const std::int64_t end = std::min(pass.sources.n_cells(), begin + pass.shard_size);
-    for (const CellTask& cells : make_cell_tasks(pass.sources, begin, end, pass.task_sizes()))
-      tasks.push_back({k, cells});
+    const std::int64_t end = std::min(pass.sources().n_cells(), begin + pass.shard_size);
+    for (const CellTask& cells : pass.make_tasks(begin, end)) tasks.push_back({k, cells});
   }
   return tasks;
 }
@@ -39,14 +38,14 @@ TaskResult produce(const ShardPass& pass, const CellTask& task) {
   std::vector<std::int64_t> rows(range.n_cells());
   std::iota(rows.begin(), rows.end(), range.begin);
   if (task.is_obs)
-    return shard::conform_obs(pass.sources.read_obs(range), pass.spec.obs_schema,
-                              pass.sources.store(range.source).info().path, rows);
-  return pass.encoder.encode(range.source, rows);
+    return shard::conform_obs(pass.sources().read_obs(range), pass.spec.obs_schema,
+                              pass.sources().store(range.source).info().path, rows);
+  return pass.matrices[task.matrix].encoder.encode(range.source, rows);
 }
 
 }  // namespace
 
-CellTaskSizes ShardPass::task_sizes() const {
+CellTaskSizes MatrixPass::task_sizes() const {
   CellTaskSizes sizes;
   if (const std::int64_t row_bytes = encoder.dense_row_bytes())
     sizes.piece_cells =
@@ -54,20 +53,34 @@ CellTaskSizes ShardPass::task_sizes() const {
   return sizes;
 }
 
-std::int64_t ShardPass::plan_bytes(const CellTask& task) const {
-  if (task.is_obs) return plan_obs_bytes(sources, task.range);
-  const std::int64_t decoded = sources.plan_bytes(task.range);
-  const std::int64_t dense_bytes = encoder.dense_row_bytes() * task.range.n_cells();
+std::int64_t MatrixPass::plan_bytes(const SourceRange& range) const {
+  const std::int64_t decoded = sources.plan_bytes(range);
+  const std::int64_t dense_bytes = encoder.dense_row_bytes() * range.n_cells();
   return decoded + (dense_bytes > 0 ? dense_bytes : decoded / 4);
+}
+
+std::vector<CellTask> ShardPass::make_tasks(std::int64_t begin, std::int64_t end) const {
+  std::vector<const Sources*> of_matrices;
+  std::vector<CellTaskSizes> sizes;
+  for (const MatrixPass& matrix : matrices) {
+    of_matrices.push_back(&matrix.sources);
+    sizes.push_back(matrix.task_sizes());
+  }
+  return make_cell_tasks(of_matrices, begin, end, sizes);
+}
+
+std::int64_t ShardPass::plan_bytes(const CellTask& task) const {
+  return task.is_obs ? plan_obs_bytes(sources(), task.range)
+                     : matrices[task.matrix].plan_bytes(task.range);
 }
 
 double write_in_order(const ShardPass& pass) {
   const auto finished = pass.journal.finished();
   std::int64_t cells_before = 0;
   for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
-  ProgressMeter meter(pass.progress, "writing shards", pass.sources.n_cells(), cells_before);
+  ProgressMeter meter(pass.progress, "writing shards", pass.sources().n_cells(), cells_before);
   const std::vector<Task> tasks = make_tasks(pass, finished);
-  ShardSequence writer(pass.spec, pass.shard_size, pass.sources.n_cells(), pass.journal);
+  ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.journal);
   run_in_order<TaskResult>(
       pass.pool, std::ssize(tasks), pass.limits,
       [&](std::int64_t i) { return pass.plan_bytes(tasks[i].cells); },
@@ -75,9 +88,11 @@ double write_in_order(const ShardPass& pass) {
       [&](std::int64_t i, TaskResult&& result) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
           return writer.append_obs(tasks[i].shard, *obs);
-        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(std::move(result)));
-        pass.pages.passed(tasks[i].cells.range);
-        meter.advance(tasks[i].cells.range.n_cells());
+        const CellTask& cells = tasks[i].cells;
+        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(std::move(result)),
+                      cells.matrix);
+        pass.matrices[cells.matrix].pages.passed(cells.range);
+        if (cells.matrix + 1 == pass.matrices.size()) meter.advance(cells.range.n_cells());
       },
       pass.stop);
   return meter.rate();

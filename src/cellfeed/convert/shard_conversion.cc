@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <utility>
 
 #include "cellfeed/convert/cell_encoder.h"
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
+#include "cellfeed/convert/matrix_sources.h"
 #include "cellfeed/convert/shard_passes.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/memory_budget.h"
@@ -29,9 +31,18 @@ class Conversion {
   ConvertResult run();
 
  private:
-  std::string plan() const {
-    return conversion_plan(options_, sources_, encoder_.value_dtype(), *obs_schema_);
+  // A matrix beside the first.
+  struct Further {
+    MatrixSource source;
+    CellEncoder encoder;
+  };
+  std::string plan() const;
+  void open_further();
+  shard::Layout layout_of(const MatrixSource& source) const {
+    return format::is_obsm(source.name) ? shard::Layout::kPacked : options_.layout;
   }
+  void transpose_columns();
+  void order_genes();
   shard::ResumeOptions resume_options();
   shard::Manifest make_manifest(shard::FileEntry genes) const;
   shard::FileEntry write_genes() const;
@@ -56,6 +67,7 @@ class Conversion {
   PipelineLimits limits_;
   Sources sources_;
   CellEncoder encoder_;
+  std::vector<std::unique_ptr<Further>> further_;
   std::shared_ptr<arrow::Schema> obs_schema_;
   exec::ThreadPool pool_;
 };
@@ -108,6 +120,30 @@ Conversion::Conversion(const ConvertOptions& options)
   if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
   obs_schema_ = shard::stored_obs_schema(*sources_.obs().schema(), options_.inputs.front());
+  open_further();
+}
+
+void Conversion::open_further() {
+  const auto names = matrix_names(options_.layers, options_.obsm);
+  for (MatrixSource& source : open_matrices(sources_, source_options(options_), names)) {
+    const shard::Layout layout = layout_of(source);
+    const Sources& of_matrix = *source.sources;
+    if (of_matrix.genes().size() > shard::kMaxObsmColumns && format::is_obsm(source.name))
+      throw_error(ErrorKind::kUnsupported, of_matrix.store(0).info().path,
+                  "'{}' has {} columns, and shards hold arrays of obsm of at most {}", source.name,
+                  of_matrix.genes().size(), shard::kMaxObsmColumns);
+    const DType dtype = layout == shard::Layout::kDense ? DType::kF32 : of_matrix.value_dtype();
+    further_.push_back(std::unique_ptr<Further>(
+        new Further{std::move(source), CellEncoder(of_matrix, layout, dtype, false)}));
+  }
+}
+
+std::string Conversion::plan() const {
+  std::vector<PlannedMatrix> matrices{{"X", sources_, encoder_.value_dtype()}};
+  for (const auto& further : further_)
+    matrices.push_back(
+        {further->source.name, *further->source.sources, further->encoder.value_dtype()});
+  return conversion_plan(options_, matrices, *obs_schema_);
 }
 
 // Of finished shards, compared with their checksums by the threads of the pool.
@@ -152,6 +188,11 @@ shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
   manifest.processing_json = sources_.processing_json();
   manifest.shard_size = options_.shard_size;
   manifest.genes = std::move(genes);
+  for (const auto& further : further_)
+    manifest.matrices.push_back({.name = further->source.name,
+                                 .layout = further->encoder.layout(),
+                                 .n_columns = further->source.sources->genes().size(),
+                                 .value_dtype = further->encoder.value_dtype()});
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     const auto& store = sources_.store(s);
     manifest.sources.push_back(
@@ -170,17 +211,30 @@ shard::ShardSpec Conversion::shard_spec() const {
   spec.cells.gene_order = options_.gene_order;
   spec.obs_schema = obs_schema_;
   spec.keeps_library_sizes = encoder_.keeps_library_sizes();
+  for (const auto& further : further_)
+    spec.matrices.push_back({.layout = further->encoder.layout(),
+                             .n_columns = further->source.sources->genes().size(),
+                             .value_dtype = further->encoder.value_dtype(),
+                             .gene_order = format::is_obsm(further->source.name)
+                                               ? shard::GeneOrder::kSource
+                                               : options_.gene_order});
   return spec;
 }
 
 // Cells per second.
 double Conversion::write_shards(shard::PartialManifest& journal) {
-  PassedPages pages(sources_, options_.memory_budget / 8);
-  const ShardPass pass{.sources = sources_,
-                       .encoder = encoder_,
+  const auto n_matrices = 1 + std::ssize(further_);
+  std::deque<PassedPages> pages;
+  std::vector<MatrixPass> matrices;
+  const auto add = [&](const Sources& sources, CellEncoder& encoder) {
+    auto& passed = pages.emplace_back(sources, options_.memory_budget / 8 / n_matrices);
+    matrices.push_back({sources, encoder, passed});
+  };
+  add(sources_, encoder_);
+  for (const auto& further : further_) add(*further->source.sources, further->encoder);
+  const ShardPass pass{.matrices = std::move(matrices),
                        .pool = pool_,
                        .journal = journal,
-                       .pages = pages,
                        .spec = shard_spec(),
                        .shard_size = options_.shard_size,
                        .memory_bytes = options_.memory_budget / 4,
@@ -251,10 +305,32 @@ ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_
   result.n_genes_left_out = encoder_.n_genes_left_out();
   result.bytes = manifest.genes.bytes;
   for (const auto& entry : manifest.shards) {
-    result.bytes += entry.matrix.bytes + entry.obs.bytes + entry.fixed_obs.bytes;
+    result.bytes += shard::bytes_of(entry);
     result.not_finite += entry.not_finite;
+    for (const shard::ShardMatrix& matrix : entry.matrices) result.not_finite += matrix.not_finite;
   }
   return result;
+}
+
+void Conversion::transpose_columns() {
+  std::vector<Sources*> by_columns;
+  if (!sources_.is_by_rows()) by_columns.push_back(&sources_);
+  for (const auto& further : further_)
+    if (!further->source.sources->is_by_rows()) by_columns.push_back(further->source.sources.get());
+  for (Sources* sources : by_columns)
+    sources->transpose(pool_, {.dir = target_,
+                               .memory_bytes = options_.memory_budget / 4 / std::ssize(by_columns),
+                               .progress = options_.progress,
+                               .stop = options_.stop});
+}
+
+// That of the first matrix; layers have it too.
+void Conversion::order_genes() {
+  if (options_.gene_order != shard::GeneOrder::kMean) return;
+  const auto order = genes_by_mean(sources_, pool_, limits_, options_.progress, options_.stop);
+  encoder_.set_gene_order(order);
+  for (const auto& further : further_)
+    if (!format::is_obsm(further->source.name)) further->encoder.set_gene_order(order);
 }
 
 ConvertResult Conversion::run() {
@@ -272,14 +348,8 @@ ConvertResult Conversion::run() {
   generation_ = journal.generation();
   is_rewritten_ = target.is_rewritten();
   const auto resumed = std::ssize(journal.finished());
-  if (!sources_.is_by_rows() && resumed < n_shards())
-    sources_.transpose(pool_, {.dir = target_,
-                               .memory_bytes = options_.memory_budget / 4,
-                               .progress = options_.progress,
-                               .stop = options_.stop});
-  if (options_.gene_order == shard::GeneOrder::kMean)
-    encoder_.set_gene_order(
-        genes_by_mean(sources_, pool_, limits_, options_.progress, options_.stop));
+  if (resumed < n_shards()) transpose_columns();
+  order_genes();
   shard::FileEntry genes = write_genes();
   const double rate = write_shards(journal);
   ConvertResult result = result_of(journal.commit(make_manifest(std::move(genes))), resumed);

@@ -25,6 +25,9 @@ struct ConvertOptions {
   std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
   format::shard::Layout layout = format::shard::Layout::kPacked;
   std::string layer = "X";
+  // Beside it, by name: layers have its genes. obsm is stored packed whatever the layout, and
+  // exact.
+  std::vector<std::string> layers{}, obsm{};
   std::string allow_external{};      // see OpenOptions
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
   format::shard::GeneOrder gene_order =

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
+#include <vector>
 
 #include "cellfeed/convert/cell_encoder.h"
 #include "cellfeed/convert/cell_tasks.h"
@@ -16,13 +17,22 @@
 
 namespace cellfeed::convert {
 
-// What both need. Lifetime: what it refers to outlives the pass.
-struct ShardPass {
+// A matrix that is written. Lifetime: what it refers to outlives the pass.
+struct MatrixPass {
   const Sources& sources;
   CellEncoder& encoder;
+  PassedPages& pages;
+
+  CellTaskSizes task_sizes() const;
+  // What a piece of rows holds while it is read and encoded.
+  std::int64_t plan_bytes(const SourceRange& range) const;
+};
+
+// What both need. Lifetime: what it refers to outlives the pass.
+struct ShardPass {
+  std::vector<MatrixPass> matrices;  // of the same cells; obs is that of the first
   exec::ThreadPool& pool;
   format::shard::PartialManifest& journal;
-  PassedPages& pages;
   format::shard::ShardSpec spec;  // of every shard, but for its number and first cell
   std::int64_t shard_size = 0;
   std::int64_t memory_bytes = 0;  // held by pieces under way
@@ -30,9 +40,9 @@ struct ShardPass {
   ProgressCallback progress;
   std::stop_token stop;
 
-  std::int64_t n_shards() const { return (sources.n_cells() + shard_size - 1) / shard_size; }
-  CellTaskSizes task_sizes() const;
-  // What a piece holds while it is read and encoded.
+  const Sources& sources() const { return matrices[0].sources; }
+  std::int64_t n_shards() const { return (sources().n_cells() + shard_size - 1) / shard_size; }
+  std::vector<CellTask> make_tasks(std::int64_t begin, std::int64_t end) const;
   std::int64_t plan_bytes(const CellTask& task) const;
 };
 

@@ -1,7 +1,6 @@
 #include "cellfeed/convert/shard_sequence.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace cellfeed::convert {
@@ -17,7 +16,6 @@ void ShardSequence::open(std::int64_t shard) {
   spec.first_cell = shard * shard_size_;
   writer_.emplace(std::move(spec));
   number_ = shard;
-  not_finite_ = 0;
 }
 
 void ShardSequence::append_obs(std::int64_t shard, const std::shared_ptr<arrow::Table>& obs) {
@@ -25,14 +23,12 @@ void ShardSequence::append_obs(std::int64_t shard, const std::shared_ptr<arrow::
   writer_->append_obs(obs);
 }
 
-void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows rows) {
+void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows rows,
+                           std::size_t matrix) {
   open(shard);
-  not_finite_ = std::accumulate(rows.not_finite.begin(), rows.not_finite.end(), not_finite_);
-  writer_->append(std::move(rows));
+  writer_->append(std::move(rows), matrix);
   if (writer_->n_cells() < size_of(shard)) return;
-  format::shard::ShardEntry entry = writer_->finish();
-  entry.not_finite = not_finite_;
-  journal_.add(entry);
+  journal_.add(writer_->finish());
   writer_.reset();
   number_ = -1;
 }

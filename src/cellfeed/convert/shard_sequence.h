@@ -18,10 +18,10 @@ class ShardSequence {
                 format::shard::PartialManifest& journal)
       : spec_(std::move(spec)), shard_size_(shard_size), n_cells_(n_cells), journal_(journal) {}
 
-  // obs of a cell comes before its row. A shard is finished by its last row; what comes next
-  // belongs to a later one.
+  // obs of a cell comes before its row. A shard is finished by the last row of the last matrix;
+  // what comes next belongs to a later one.
   void append_obs(std::int64_t shard, const std::shared_ptr<arrow::Table>& obs);
-  void append(std::int64_t shard, format::shard::EncodedRows rows);
+  void append(std::int64_t shard, format::shard::EncodedRows rows, std::size_t matrix = 0);
 
  private:
   void open(std::int64_t shard);
@@ -33,7 +33,6 @@ class ShardSequence {
   format::shard::PartialManifest& journal_;
   std::optional<format::shard::ShardWriter> writer_;  // of shard number_
   std::int64_t number_ = -1;
-  std::int64_t not_finite_ = 0;
 };
 
 }  // namespace cellfeed::convert

@@ -65,6 +65,15 @@ std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& 
              check_arrow(rows.Finish(), kWhat));
 }
 
+// Columns of obsm have no names to be joined by.
+void require_equal_widths(const std::vector<std::unique_ptr<format::RowStore>>& stores) {
+  const format::StoreInfo& first = stores.front()->info();
+  for (const auto& store : stores)
+    if (const auto& info = store->info(); info.n_cols != first.n_cols)
+      throw_error(ErrorKind::kInvalidArgument, info.path, "'{}' has {} columns, and {} in {}",
+                  info.layer, info.n_cols, first.n_cols, first.path);
+}
+
 // Library sizes that an export wrote belong to the values.
 std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::int64_t begin,
                                            std::int64_t end) {
@@ -113,8 +122,9 @@ Sources Sources::open(const SourceOptions& options) {
   std::vector<DType> dtypes;
   sources.offsets_ = {0};
   sources.obs_ = std::make_unique<TableUnion>("obs");
-  sources.names_origins_ = std::any_of(sources.stores_.begin(), sources.stores_.end(),
-                                       [](const auto& store) { return names_origins(*store); });
+  sources.names_origins_ =
+      !options.is_beside && std::any_of(sources.stores_.begin(), sources.stores_.end(),
+                                        [](const auto& store) { return names_origins(*store); });
   for (const auto& store : sources.stores_) {
     const format::StoreInfo& info = store->info();
     store_paths.push_back(info.path);
@@ -129,11 +139,13 @@ Sources Sources::open(const SourceOptions& options) {
     named.push_back({store.get(), axis.get(), std::move(repeats)});
     sources.axes_.push_back(std::move(axis));
     dtypes.push_back(info.value_dtype);
+    if (options.is_beside) continue;
     auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
     if (sources.names_origins_) sample = with_origins(sample, info.path, 0);
     sources.obs_->add_source(*sample, info.path);
   }
-  sources.obs_->finish();
+  if (!options.is_beside) sources.obs_->finish();
+  if (format::is_obsm(options.layer)) require_equal_widths(sources.stores_);
   sources.value_dtype_ = matrix::unite_dtypes(dtypes);
   sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
   collection::require_known_repeats(sources.genes_, named);

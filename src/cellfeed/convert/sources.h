@@ -24,6 +24,8 @@ namespace cellfeed::convert {
 struct SourceOptions {
   std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
   std::string layer = "X";
+  // The layer is a further matrix of cells whose obs is read elsewhere: obs() is empty.
+  bool is_beside = false;
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
   // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
   // the first one's order; "outer": the sorted union.

@@ -4,17 +4,15 @@
 #include <arrow/api.h>
 #include <sys/stat.h>
 
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/column_writer.h"
-#include "cellfeed/format/h5ad/growing_array.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
+#include "cellfeed/format/h5ad/matrix_writers.h"
 #include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format::h5ad {
@@ -155,45 +153,60 @@ Handle create_file(const io::TempFile& made) {
 }  // namespace
 
 struct H5adWriter::State {
-  State(std::string target_path, std::int64_t columns, const H5adWriterOptions& chosen,
-        io::OnExisting on_existing)
-      : path(std::move(target_path)),
-        temp_file(io::FileTarget(path), on_existing),
-        n_cols(columns),
-        options(chosen) {}
+  State(std::string target_path, const H5adWriterOptions& chosen, io::OnExisting on_existing)
+      : path(std::move(target_path)), temp_file(io::FileTarget(path), on_existing) {
+    const Hdf5Session session;
+    file = create_file(temp_file);
+    const int level = chosen.compression == Compression::kGzip ? chosen.gzip_level : 0;
+    matrix_target = {file.get(), path, level, chosen.chunk_elements};
+    column_target = {file.get(), path, level, kColumnChunkElements};
+    obs = std::make_unique<FrameWriter>(column_target, "obs");
+    var = std::make_unique<FrameWriter>(column_target, "var");
+  }
 
   // Datasets close before their file; the temporary name goes last.
   ~State() {
-    var.reset();
-    obs.reset();
-    indptr.reset();
-    indices.reset();
-    data.reset();
-    {
-      const Hdf5Session session;
-      matrix_group = Handle();
-      file = Handle();
-      H5Eclear2(H5E_DEFAULT);
-    }
+    close_datasets();
+    const Hdf5Session session;
+    file = Handle();
+    H5Eclear2(H5E_DEFAULT);
   }
 
-  void append_values(const CsrSlice& rows, std::int64_t n);
-  void append_indices(const std::int32_t* columns, std::int64_t n);
+  void close_datasets() {
+    var.reset();
+    obs.reset();
+    matrices.clear();
+  }
+
+  void add_matrix(const FurtherMatrix& matrix, DType index_dtype) {
+    if (matrix.path.starts_with("obsm/")) {
+      matrices.push_back(
+          make_array_writer(matrix_target, matrix.path, matrix.n_cols, matrix.value_dtype));
+      return;
+    }
+    if (matrix.value_dtype == DType::kBool)
+      throw_invalid("value_dtype of '{}' must be a number, not bool", matrix.path);
+    matrices.push_back(make_csr_writer({matrix_target, column_target}, matrix.path, matrix.n_cols,
+                                       matrix.value_dtype, index_dtype));
+  }
+
+  const MatrixWriter& x() const { return *matrices[0]; }
+  void require_unfinished() const {
+    if (is_finished)
+      throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
+                  path);
+  }
+  void require_whole() const;
 
   std::string path;
   io::TempFile temp_file;
-  std::int64_t n_cols;
-  H5adWriterOptions options;
   Handle file;
   WriteTarget matrix_target;
   WriteTarget column_target;
-  Handle matrix_group;
-  std::unique_ptr<GrowingArray> data;
-  std::unique_ptr<GrowingArray> indices;
-  std::unique_ptr<GrowingIntegers> indptr;
+  std::vector<std::unique_ptr<MatrixWriter>> matrices;  // X first
   std::unique_ptr<FrameWriter> obs;
   std::unique_ptr<FrameWriter> var;
-  std::int64_t n_rows = 0;
+  std::int64_t n_rows = 0;  // once it is finished, as below
   std::int64_t nnz = 0;
   bool is_finished = false;
 };
@@ -209,89 +222,18 @@ H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions 
   if (options.compression == Compression::kGzip &&
       (options.gzip_level < 1 || options.gzip_level > 12))
     throw_invalid("gzip_level must be between 1 and 12: {}", options.gzip_level);
-  state_ = std::make_unique<State>(std::move(path), n_cols, options, on_existing);
-  State& s = *state_;
+  state_ = std::make_unique<State>(std::move(path), options, on_existing);
   const Hdf5Session session;
-  s.file = create_file(s.temp_file);
-  const int level = options.compression == Compression::kGzip ? options.gzip_level : 0;
-  s.matrix_target = {s.file.get(), s.path, level, options.chunk_elements};
-  s.column_target = {s.file.get(), s.path, level, kColumnChunkElements};
-  s.matrix_group = create_group(s.file.get(), s.path, "X");
-  s.data = std::make_unique<GrowingArray>(s.matrix_target, "X/data", options.value_dtype);
-  s.indices = std::make_unique<GrowingArray>(s.matrix_target, "X/indices", options.index_dtype);
-  s.indptr = std::make_unique<GrowingIntegers>(s.column_target, "X/indptr", options.index_dtype);
-  s.obs = std::make_unique<FrameWriter>(s.column_target, "obs");
-  s.var = std::make_unique<FrameWriter>(s.column_target, "var");
-  const std::int64_t zero = 0;
-  s.indptr->append({&zero, 1});
+  state_->add_matrix({"X", n_cols, options.value_dtype}, options.index_dtype);
+  for (const FurtherMatrix& matrix : options.matrices)
+    state_->add_matrix(matrix, options.index_dtype);
 }
 
 H5adWriter::~H5adWriter() = default;
 
-void H5adWriter::State::append_values(const CsrSlice& rows, std::int64_t n) {
-  if (rows.dtype == options.value_dtype) return data->append(rows.values, n);
-  dispatch_dtype(rows.dtype, [&](auto from) {
-    dispatch_dtype(options.value_dtype, [&](auto to) {
-      using From = decltype(from);
-      using To = std::conditional_t<std::is_same_v<decltype(to), bool>, std::uint8_t, decltype(to)>;
-      const auto* stored = static_cast<const From*>(rows.values);
-      std::vector<To> converted;
-      for (std::int64_t begin = 0; begin < n; begin += kPieceRows) {
-        converted.resize(static_cast<std::size_t>(std::min(n - begin, kPieceRows)));
-        for (std::size_t i = 0; i < converted.size(); ++i) {
-          bool exact = true;
-          converted[i] = convert_value<To>(stored[begin + static_cast<std::int64_t>(i)], &exact);
-          if (!exact)
-            throw_error(ErrorKind::kPrecision, path,
-                        "a value does not fit {} exactly; write the file as float64: {}",
-                        dtype_name(options.value_dtype),
-                        stored[begin + static_cast<std::int64_t>(i)]);
-        }
-        data->append(converted.data(), std::ssize(converted));
-      }
-    });
-  });
-}
-
-void H5adWriter::State::append_indices(const std::int32_t* columns, std::int64_t n) {
-  std::int32_t low = 0;
-  std::int32_t high = -1;
-  for (std::int64_t i = 0; i < n; ++i) {
-    low = std::min(low, columns[i]);
-    high = std::max(high, columns[i]);
-  }
-  if (low < 0 || high >= n_cols)
-    throw_error(ErrorKind::kInvalidArgument, path, "a column index is out of range: {}, columns {}",
-                low < 0 ? low : high, n_cols);
-  if (options.index_dtype == DType::kI32) return indices->append(columns, n);
-  std::vector<std::int64_t> wide(columns, columns + n);
-  indices->append(wide.data(), n);
-}
-
-void H5adWriter::append(const CsrSlice& rows) {
-  State& s = *state_;
-  if (s.is_finished)
-    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
-                s.path);
-  if (rows.indptr.empty()) throw_invalid("indptr must have one entry more than rows: it is empty");
-  std::vector<std::int64_t> offsets;
-  offsets.reserve(rows.indptr.size());
-  for (std::size_t i = 1; i < rows.indptr.size(); ++i) {
-    if (rows.indptr[i] < rows.indptr[i - 1])
-      throw_invalid("indptr must not decrease: row {}, {} to {}", i - 1, rows.indptr[i - 1],
-                    rows.indptr[i]);
-    offsets.push_back(s.nnz + rows.indptr[i] - rows.indptr[0]);
-  }
-  const std::int64_t first = rows.indptr.front();
-  const std::int64_t n = rows.indptr.back() - first;
-  CsrSlice entries = rows;
-  entries.values = static_cast<const std::byte*>(rows.values) +
-                   first * static_cast<std::int64_t>(dtype_bytes(rows.dtype));
-  s.append_indices(rows.indices + first, n);
-  s.append_values(entries, n);
-  s.indptr->append(offsets);
-  s.nnz += n;
-  s.n_rows += std::ssize(offsets);
+void H5adWriter::append(const CsrSlice& rows, std::size_t matrix) {
+  state_->require_unfinished();
+  state_->matrices[matrix]->append(rows);
 }
 
 void H5adWriter::append(const matrix::CsrBlock& rows) {
@@ -302,9 +244,7 @@ void H5adWriter::append(const matrix::CsrBlock& rows) {
 }
 
 void H5adWriter::append_obs(const arrow::Table& obs) {
-  if (state_->is_finished)
-    throw Error(ErrorKind::kInvalidArgument, "the file is finished; nothing can be appended",
-                state_->path);
+  state_->require_unfinished();
   state_->obs->append(obs);
 }
 
@@ -317,40 +257,44 @@ void H5adWriter::append_library_sizes(std::span<const double> sizes) {
   state_->obs->append_apart(kLibrarySizeColumn, *array);
 }
 
+void H5adWriter::State::require_whole() const {
+  if (obs->n_rows() != x().n_rows() || var->n_rows() != x().n_cols())
+    throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns",
+                  obs->n_rows(), x().n_rows(), var->n_rows(), x().n_cols());
+  for (const auto& matrix : matrices)
+    if (matrix->n_rows() != x().n_rows())
+      throw_invalid("a matrix has {} of {} rows", matrix->n_rows(), x().n_rows());
+}
+
 void H5adWriter::finish(const arrow::Table* var) {
   State& s = *state_;
   if (s.is_finished)
     throw Error(ErrorKind::kInvalidArgument, "the file is finished already", s.path);
+  s.n_rows = s.x().n_rows();
+  s.nnz = s.x().nnz();
   s.is_finished = true;
   if (!s.obs->has_columns()) s.obs->append_numbered(s.n_rows);
   if (var != nullptr)
     s.var->append(*var);
   else
-    s.var->append_numbered(s.n_cols);
-  if (s.obs->n_rows() != s.n_rows || s.var->n_rows() != s.n_cols)
-    throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns",
-                  s.obs->n_rows(), s.n_rows, s.var->n_rows(), s.n_cols);
-  s.data->finish();
-  s.indices->finish();
-  s.indptr->finish();
+    s.var->append_numbered(s.x().n_cols());
+  s.require_whole();
+  for (const auto& matrix : s.matrices) matrix->finish();
   s.obs->finish();
   s.var->finish();
   {
     const Hdf5Session session;
     write_encoding(s.file.get(), s.path, "anndata", "0.1.0");
-    write_encoding(s.matrix_group.get(), s.path, "csr_matrix", "0.1.0");
-    write_integers_attribute(s.matrix_group.get(), s.path, "shape", {s.n_rows, s.n_cols});
-    for (const char* name : {"layers", "obsm", "obsp", "uns", "varm", "varp"})
-      write_encoding(create_group(s.file.get(), s.path, name).get(), s.path, "dict", "0.1.0");
+    for (const char* name : {"layers", "obsm", "obsp", "uns", "varm", "varp"}) {
+      const bool is_there = H5Lexists(s.file.get(), name, H5P_DEFAULT) > 0;
+      const Handle group = is_there ? open_written(s.file.get(), s.path, name)
+                                    : create_group(s.file.get(), s.path, name);
+      write_encoding(group.get(), s.path, "dict", "0.1.0");
+    }
     // A full disk may show only now; a close that fails would keep the error to itself.
     check_write(H5Fflush(s.file.get(), H5F_SCOPE_GLOBAL), s.path, "writing the file");
   }
-  s.var.reset();
-  s.obs.reset();
-  s.indptr.reset();
-  s.indices.reset();
-  s.data.reset();
-  s.matrix_group = Handle();
+  s.close_datasets();
   {
     const Hdf5Session session;
     check_write(H5Fclose(s.file.release()), s.path, "closing the file");
@@ -358,7 +302,11 @@ void H5adWriter::finish(const arrow::Table* var) {
   s.temp_file.publish();
 }
 
-std::int64_t H5adWriter::rows_written() const { return state_->n_rows; }
-std::int64_t H5adWriter::nnz_written() const { return state_->nnz; }
+std::int64_t H5adWriter::rows_written() const {
+  return state_->is_finished ? state_->n_rows : state_->x().n_rows();
+}
+std::int64_t H5adWriter::nnz_written() const {
+  return state_->is_finished ? state_->nnz : state_->x().nnz();
+}
 
 }  // namespace cellfeed::format::h5ad

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/io/temp_file.h"
@@ -20,6 +21,13 @@ namespace cellfeed::format::h5ad {
 
 enum class Compression { kNone, kGzip };
 
+// A matrix of the same cells beside X.
+struct FurtherMatrix {
+  std::string path;  // "layers/NAME": CSR; "obsm/NAME": an array
+  std::int64_t n_cols = 0;
+  DType value_dtype = DType::kF32;  // of layers any but kBool; appended values must convert exactly
+};
+
 struct H5adWriterOptions {
   DType value_dtype = DType::kF32;  // any but kBool; appended values must convert exactly
   DType index_dtype = DType::kI32;  // or kI64, for readers that want indices as wide as indptr
@@ -28,6 +36,7 @@ struct H5adWriterOptions {
   // Elements per chunk of data and indices: larger is faster to stream, dearer for random rows of
   // compressed files.
   std::int64_t chunk_elements = 16384;
+  std::vector<FurtherMatrix> matrices = {};
 };
 
 // Consecutive rows. indptr has one entry more than rows; entries are relative to indices and
@@ -49,7 +58,8 @@ class H5adWriter {
   H5adWriter(const H5adWriter&) = delete;
   H5adWriter& operator=(const H5adWriter&) = delete;
 
-  void append(const CsrSlice& rows);
+  // matrix: 0 is X, others follow as in the options.
+  void append(const CsrSlice& rows, std::size_t matrix = 0);
   void append(const matrix::CsrBlock& rows);
   // The next rows of obs: "_index" (strings) and the columns of the first piece, with the same
   // types. Dictionary columns become categoricals; their categories are the union over pieces in

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 namespace cellfeed::format::shard {
 namespace {
@@ -30,6 +31,10 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 
 std::string shard_stem(std::int64_t shard, Generation generation) {
   return fmt::format("{}{:06d}{}", kShard, shard, suffix(generation));
+}
+
+std::string matrix_stem(std::int64_t shard, Generation generation, std::size_t matrix) {
+  return shard_stem(shard, generation) + (matrix == 0 ? "" : fmt::format(".m{}", matrix));
 }
 
 std::string genes_name(Generation generation) {
@@ -60,11 +65,19 @@ std::optional<Generation> generation_of(std::string_view file_name) {
     if (!number || *number == 0 || *number > kMaxGeneration) return std::nullopt;
     generation = *number;
   }
+  std::string matrix;
+  if (stem != kGenes && rest.starts_with(".m")) {
+    rest.remove_prefix(2);
+    const auto number = take_number(rest);
+    if (!number || *number == 0) return std::nullopt;
+    matrix = fmt::format(".m{}", *number);
+  }
+  const auto extensions = std::span(kExtensions).first(matrix.empty() ? kExtensions.size() : 2);
   const bool is_known =
-      stem == kGenes ? rest == ".parquet"
-                     : std::find(kExtensions.begin(), kExtensions.end(), rest) != kExtensions.end();
+      stem == kGenes ? rest == ".parquet" : std::ranges::find(extensions, rest) != extensions.end();
   // Numbers have one way of being written.
-  if (!is_known || file_name != stem + suffix(generation) + std::string(rest)) return std::nullopt;
+  if (!is_known || file_name != stem + suffix(generation) + matrix + std::string(rest))
+    return std::nullopt;
   return generation;
 }
 

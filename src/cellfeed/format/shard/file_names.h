@@ -14,6 +14,9 @@ using Generation = std::int64_t;
 
 // "shard_000007" for shard 7, "shard_000007.g2" in generation 2.
 std::string shard_stem(std::int64_t shard, Generation generation = 0);
+// The stem of its files of a matrix: that of the shard for the first, number 0; else
+// "shard_000007.m1", "shard_000007.g2.m1".
+std::string matrix_stem(std::int64_t shard, Generation generation, std::size_t matrix);
 // "genes.parquet", "genes.g2.parquet".
 std::string genes_name(Generation generation = 0);
 // Of a file that is named as one of a shard's or the genes'; empty for any other.

@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -55,6 +56,38 @@ void check_own_checksum(const std::string& text, const std::string& path) {
                 expected);
 }
 
+// Of manifest.matrices, beside the sums over shards.
+void check_matrices(const Manifest& manifest, const std::string& path) {
+  std::set<std::string> names;
+  for (const MatrixEntry& matrix : manifest.matrices) {
+    const auto refuse = [&](const char* what) {
+      throw_error(ErrorKind::kCorruptData, path, "matrix '{}' {}", matrix.name, what);
+    };
+    const bool is_layer = matrix.name.starts_with("layers/");
+    if (!is_layer && !is_obsm(matrix.name)) refuse("is neither a layer nor one of obsm");
+    if (!names.insert(matrix.name).second) refuse("is listed twice");
+    if (is_layer && matrix.n_columns != manifest.n_genes)
+      refuse("has other columns than the genes");
+    if (!is_layer && matrix.n_columns > kMaxObsmColumns) refuse("has more columns than can be");
+    if (matrix.layout == Layout::kDense && matrix.value_dtype != DType::kF32)
+      refuse("is dense, and not of float32");
+  }
+}
+
+void check_shard_matrices(const Manifest& manifest, const ShardEntry& shard,
+                          std::vector<CheckedSize>& nnz, const std::string& path) {
+  if (shard.matrices.size() != manifest.matrices.size())
+    throw_error(ErrorKind::kCorruptData, path,
+                "shard {} has {} further matrices, and {} are listed", shard.shard,
+                shard.matrices.size(), manifest.matrices.size());
+  for (std::size_t m = 0; m < nnz.size(); ++m) {
+    nnz[m] += shard.matrices[m].nnz;
+    if (!nnz[m].fits())
+      throw_error(ErrorKind::kCorruptData, path, "'{}' holds more values than there can be",
+                  manifest.matrices[m].name);
+  }
+}
+
 void check_counts(const Manifest& manifest, const std::string& path) {
   if (manifest.n_genes > INT32_MAX)
     throw_error(ErrorKind::kCorruptData, path, "n_genes is {}, at most {} fit", manifest.n_genes,
@@ -63,6 +96,8 @@ void check_counts(const Manifest& manifest, const std::string& path) {
   CheckedSize nnz = 0;
   CheckedSize bytes = manifest.genes.bytes;
   CheckedSize not_finite = 0;
+  check_matrices(manifest, path);
+  std::vector<CheckedSize> matrix_nnz(manifest.matrices.size(), 0);
   // Each name takes some bytes: a number without them would only take memory.
   if (manifest.n_genes / 4 > manifest.genes.bytes)
     throw_error(ErrorKind::kCorruptData, path, "{} genes in a file of {} bytes", manifest.n_genes,
@@ -80,7 +115,8 @@ void check_counts(const Manifest& manifest, const std::string& path) {
     cells += shard.n_cells;
     nnz += shard.nnz;
     not_finite += shard.not_finite;
-    for (const auto* file : {&shard.matrix, &shard.obs, &shard.fixed_obs}) {
+    check_shard_matrices(manifest, shard, matrix_nnz, path);
+    for (const FileEntry* file : files_of(shard)) {
       bytes += file->bytes;
       if (!names.insert(file->name).second)
         throw_error(ErrorKind::kCorruptData, path, "a file is named twice: '{}'", file->name);
@@ -94,6 +130,10 @@ void check_counts(const Manifest& manifest, const std::string& path) {
     throw_error(ErrorKind::kCorruptData, path,
                 "its shards hold {} cells and {} non-zeros, its totals say {} and {}",
                 cells.value(), nnz.value(), manifest.n_cells, manifest.nnz);
+  for (std::size_t m = 0; m < matrix_nnz.size(); ++m)
+    if (!(matrix_nnz[m] == manifest.matrices[m].nnz))
+      throw_error(ErrorKind::kCorruptData, path, "the shards of '{}' hold {} non-zeros, it says {}",
+                  manifest.matrices[m].name, matrix_nnz[m].value(), manifest.matrices[m].nnz);
 }
 
 Json manifest_to_tree(const Manifest& manifest) {
@@ -113,6 +153,13 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["processing"] = Json::parse(manifest.processing_json);
   tree["plan_fingerprint"] = checksum_to_text(manifest.plan_fingerprint);
   tree["genes"] = file_to_json(manifest.genes);
+  tree["matrices"] = Json::array();
+  for (const auto& matrix : manifest.matrices)
+    tree["matrices"].push_back(Json{{"name", matrix.name},
+                                    {"layout", layout_name(matrix.layout)},
+                                    {"n_columns", matrix.n_columns},
+                                    {"nnz", matrix.nnz},
+                                    {"dtype", std::string(dtype_name(matrix.value_dtype))}});
   tree["shards"] = Json::array();
   for (const auto& shard : manifest.shards) tree["shards"].push_back(shard_to_json(shard));
   tree["sources"] = Json::array();
@@ -150,6 +197,14 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   manifest.processing_json = read.at("processing").dump();
   manifest.plan_fingerprint = read.checksum("plan_fingerprint");
   manifest.genes = file_from_json(read.at("genes"), path);
+  for (const auto& matrix : read.list("matrices")) {
+    const JsonReader item(matrix, path);
+    manifest.matrices.push_back({.name = item.text("name"),
+                                 .layout = layout_from_name(item.text("layout"), path),
+                                 .n_columns = item.count("n_columns"),
+                                 .nnz = item.count("nnz"),
+                                 .value_dtype = item.dtype("dtype")});
+  }
   for (const auto& shard : read.list("shards"))
     manifest.shards.push_back(shard_from_json(shard, path));
   for (const auto& source : read.list("sources")) {
@@ -170,6 +225,18 @@ std::string manifest_path(const std::string& dir) {
 }
 
 }  // namespace
+
+std::vector<const FileEntry*> files_of(const ShardEntry& shard) {
+  std::vector<const FileEntry*> files{&shard.matrix, &shard.obs, &shard.fixed_obs};
+  for (const ShardMatrix& matrix : shard.matrices) files.push_back(&matrix.file);
+  return files;
+}
+
+std::int64_t bytes_of(const ShardEntry& shard) {
+  std::int64_t bytes = 0;
+  for (const FileEntry* file : files_of(shard)) bytes += file->bytes;
+  return bytes;
+}
 
 std::uint64_t gene_fingerprint(const std::vector<std::string>& names) {
   std::string text;

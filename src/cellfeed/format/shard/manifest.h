@@ -16,7 +16,7 @@ namespace cellfeed::format::shard {
 inline constexpr const char* kManifestName = "shard_metadata.json";
 // Some 50,000 shards. Parsing takes four times as much memory.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
-inline constexpr int kManifestVersion = 3;
+inline constexpr int kManifestVersion = 4;
 
 // What to do about a file of another version of its format.
 constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {
@@ -35,6 +35,13 @@ struct FileEntry {
   std::uint64_t checksum = 0;
 };
 
+// The rows of one shard in a matrix beside the first.
+struct ShardMatrix {
+  std::int64_t nnz = 0;
+  std::int64_t not_finite = 0;
+  FileEntry file;  // shard_NNNNNN.mM.cells or .npy
+};
+
 struct ShardEntry {
   std::int64_t shard = 0;  // its number, as in the files' names
   std::int64_t first_cell = 0;
@@ -45,7 +52,12 @@ struct ShardEntry {
   FileEntry matrix;  // shard_NNNNNN.cells or .npy
   FileEntry obs;     // shard_NNNNNN.parquet
   FileEntry fixed_obs;  // shard_NNNNNN.arrow
+  // Beside the first, as Manifest::matrices lists them.
+  std::vector<ShardMatrix> matrices = {};
 };
+// All of them.
+std::vector<const FileEntry*> files_of(const ShardEntry& shard);
+std::int64_t bytes_of(const ShardEntry& shard);
 
 struct SourceEntry {
   std::string path;
@@ -53,6 +65,16 @@ struct SourceEntry {
   std::uint64_t fingerprint = 0;
   std::int64_t n_cells = 0;
 };
+
+// A further matrix of the same cells.
+struct MatrixEntry {
+  std::string name;  // "layers/NAME", whose columns are the genes, or "obsm/NAME"
+  Layout layout = Layout::kPacked;
+  std::int64_t n_columns = 0;
+  std::int64_t nnz = 0;
+  DType value_dtype = DType::kF32;
+};
+inline constexpr std::int64_t kMaxObsmColumns = std::int64_t{1} << 20;
 
 struct Manifest {
   Layout layout = Layout::kPacked;
@@ -69,7 +91,8 @@ struct Manifest {
   std::int64_t shard_size = 0;         // cells asked for per shard
   std::uint64_t plan_fingerprint = 0;  // of the conversion's plan; see PartialManifest
   FileEntry genes;
-  std::vector<ShardEntry> shards;  // in order of first_cell
+  std::vector<MatrixEntry> matrices = {};  // beside the first
+  std::vector<ShardEntry> shards;          // in order of first_cell
   std::vector<SourceEntry> sources;
 };
 

@@ -143,22 +143,35 @@ FileEntry file_from_json(const Json& json, const std::string& path) {
 }
 
 Json shard_to_json(const ShardEntry& shard) {
+  Json matrices = Json::array();
+  for (const ShardMatrix& matrix : shard.matrices)
+    matrices.push_back(Json{{"nnz", matrix.nnz},
+                            {"not_finite", matrix.not_finite},
+                            {"matrix", file_to_json(matrix.file)}});
   return {{"shard", shard.shard},           {"first_cell", shard.first_cell},
           {"n_cells", shard.n_cells},       {"nnz", shard.nnz},
           {"not_finite", shard.not_finite}, {"matrix", file_to_json(shard.matrix)},
-          {"obs", file_to_json(shard.obs)}, {"fixed_obs", file_to_json(shard.fixed_obs)}};
+          {"obs", file_to_json(shard.obs)}, {"fixed_obs", file_to_json(shard.fixed_obs)},
+          {"matrices", std::move(matrices)}};
 }
 
 ShardEntry shard_from_json(const Json& json, const std::string& path) {
   const JsonReader read(json, path);
-  return {.shard = read.count("shard"),
-          .first_cell = read.count("first_cell"),
-          .n_cells = read.count("n_cells"),
-          .nnz = read.count("nnz"),
-          .not_finite = read.count("not_finite"),
-          .matrix = file_from_json(read.at("matrix"), path),
-          .obs = file_from_json(read.at("obs"), path),
-          .fixed_obs = file_from_json(read.at("fixed_obs"), path)};
+  ShardEntry shard{.shard = read.count("shard"),
+                   .first_cell = read.count("first_cell"),
+                   .n_cells = read.count("n_cells"),
+                   .nnz = read.count("nnz"),
+                   .not_finite = read.count("not_finite"),
+                   .matrix = file_from_json(read.at("matrix"), path),
+                   .obs = file_from_json(read.at("obs"), path),
+                   .fixed_obs = file_from_json(read.at("fixed_obs"), path)};
+  for (const auto& matrix : read.list("matrices")) {
+    const JsonReader item(matrix, path);
+    shard.matrices.push_back({.nnz = item.count("nnz"),
+                              .not_finite = item.count("not_finite"),
+                              .file = file_from_json(item.at("matrix"), path)});
+  }
+  return shard;
 }
 
 }  // namespace cellfeed::format::shard

@@ -85,8 +85,7 @@ std::optional<Manifest> readable_manifest(const io::Directory& dir) {
 std::set<std::string> names_of(const Manifest& manifest) {
   std::set<std::string> names{manifest.genes.name};
   for (const ShardEntry& shard : manifest.shards)
-    for (const FileEntry* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
-      names.insert(file->name);
+    for (const FileEntry* file : files_of(shard)) names.insert(file->name);
   return names;
 }
 
@@ -130,8 +129,8 @@ std::vector<ShardEntry> read_shards(std::istream& lines, const std::string& path
 std::vector<ShardEntry> whole_shards(const io::Directory& dir, std::vector<ShardEntry> shards,
                                      const ResumeOptions& options) {
   std::erase_if(shards, [&](const ShardEntry& shard) {
-    return !has_file(dir, shard.matrix) || !has_file(dir, shard.obs) ||
-           !has_file(dir, shard.fixed_obs);
+    return std::ranges::any_of(files_of(shard),
+                               [&](const FileEntry* file) { return !has_file(dir, *file); });
   });
   const std::int64_t n_cells = std::accumulate(
       shards.begin(), shards.end(), std::int64_t{0},
@@ -314,7 +313,11 @@ Manifest PartialManifest::commit(Manifest manifest) {
   manifest.shards.clear();
   manifest.n_cells = 0;
   manifest.nnz = 0;
+  for (MatrixEntry& matrix : manifest.matrices) matrix.nnz = 0;
   for (const auto& [number, shard] : finished()) {
+    // Others come from a journal that is not ours; manifest_from_json says so.
+    for (std::size_t m = 0; m < std::min(manifest.matrices.size(), shard.matrices.size()); ++m)
+      manifest.matrices[m].nnz += shard.matrices[m].nnz;
     manifest.shards.push_back(shard);
     manifest.n_cells += shard.n_cells;
     manifest.nnz += shard.nnz;
@@ -325,8 +328,7 @@ Manifest PartialManifest::commit(Manifest manifest) {
   manifest_from_json(manifest_to_json(manifest), dir.path());
   require_file(dir, manifest.genes);
   for (const ShardEntry& shard : manifest.shards)
-    for (const FileEntry* file : {&shard.matrix, &shard.obs, &shard.fixed_obs})
-      require_file(dir, *file);
+    for (const FileEntry* file : files_of(shard)) require_file(dir, *file);
   write_manifest(dir, manifest);
   try {
     dir.remove(kPartialManifestName);

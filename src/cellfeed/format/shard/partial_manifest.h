@@ -63,7 +63,7 @@ class PartialManifest {
   static PartialManifest start(const io::Directory& dir, const std::string& plan,
                                Generation generation = 0,
                                io::OnExisting on_existing = io::OnExisting::kRefuse);
-  // Continues. Keeps shards of whose three files every byte is as recorded; removes
+  // Continues. Keeps shards of whose files every byte is as recorded; removes
   // temporary files. Throws kNotFound without a journal, kAlreadyExists when the conversion is
   // finished (compare the manifest's plan_fingerprint), kInvalidArgument when the plan differs
   // (naming where), kCancelled where progress does.
@@ -78,7 +78,7 @@ class PartialManifest {
   void add(const ShardEntry& shard);
   // Looks at every file, writes the manifest with the finished shards, in order, and their sums;
   // then removes the journal and the files that were replaced. manifest: all but shards, n_cells,
-  // nnz and plan_fingerprint. Throws kNotFound when a file is missing or has another size.
+  // all nnz and plan_fingerprint. Throws kNotFound when a file is missing or has another size.
   Manifest commit(Manifest manifest);
 
  private:

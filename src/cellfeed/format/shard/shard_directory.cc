@@ -27,7 +27,7 @@ bool leads_outside(const fs::path& path, const fs::path& dir) {
 
 std::string name_of_owner(const Manifest& manifest, const FileEntry& file) {
   for (const ShardEntry& shard : manifest.shards)
-    for (const auto* entry : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+    for (const FileEntry* entry : files_of(shard))
       if (entry->name == file.name) return fmt::format("shard {}", shard.shard);
   return file.name;
 }
@@ -85,7 +85,7 @@ void ShardDirectory::check_identity(const FileEntry& file, std::uint64_t found) 
   if (found == file.checksum) return;
   const std::string path = name_path(file);
   for (const ShardEntry& shard : manifest_.shards)
-    for (const auto* other : {&shard.matrix, &shard.obs, &shard.fixed_obs})
+    for (const FileEntry* other : files_of(shard))
       if (other->checksum == found && other->name != file.name)
         throw_error(ErrorKind::kCorruptData, path,
                     "this file is {} of shard {} under the name of {}: were files exchanged? "
@@ -105,11 +105,14 @@ bool ShardDirectory::was_written_again() const {
   }
 }
 
-const ShardEntry* ShardDirectory::find_by_checksum(std::uint64_t checksum) const {
-  const auto found =
-      std::find_if(manifest_.shards.begin(), manifest_.shards.end(),
-                   [&](const ShardEntry& shard) { return shard.matrix.checksum == checksum; });
-  return found == manifest_.shards.end() ? nullptr : &*found;
+std::optional<ShardDirectory::MatrixFile> ShardDirectory::find_by_checksum(
+    std::uint64_t checksum) const {
+  for (const ShardEntry& shard : manifest_.shards) {
+    if (shard.matrix.checksum == checksum) return MatrixFile{shard.shard, shard.matrix.name};
+    for (const ShardMatrix& matrix : shard.matrices)
+      if (matrix.file.checksum == checksum) return MatrixFile{shard.shard, matrix.file.name};
+  }
+  return std::nullopt;
 }
 
 }  // namespace cellfeed::format::shard

@@ -2,7 +2,9 @@
 // files lie. Thread-safe: immutable once open.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cellfeed/format/shard/manifest.h"
@@ -44,9 +46,13 @@ class ShardDirectory {
   // Throws kCorruptData unless the checksum found is the manifest's, saying why where that can be
   // known: exchanged files, or a directory that was written again since it was opened.
   void check_identity(const FileEntry& file, std::uint64_t found) const;
-  // The shard whose matrix has this checksum, for saying which files were exchanged; null when
-  // there is none.
-  const ShardEntry* find_by_checksum(std::uint64_t checksum) const;
+  // The file of some shard's matrix that has this checksum, and the number of the shard, for saying
+  // which files were exchanged; empty when there is none.
+  struct MatrixFile {
+    std::int64_t shard = 0;
+    std::string name;
+  };
+  std::optional<MatrixFile> find_by_checksum(std::uint64_t checksum) const;
 
  private:
   // True where a file of tables has this size.

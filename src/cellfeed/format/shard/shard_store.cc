@@ -1,9 +1,11 @@
 #include "cellfeed/format/shard/shard_store.h"
 
+#include <arrow/api.h>
 #include <xxhash.h>
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -23,33 +25,87 @@ constexpr int kQueueDepth = 96;
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
-StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard) {
-  const Manifest& manifest = directory.manifest();
-  const bool dense = manifest.layout == Layout::kDense;
-  return {.path = directory.path_of(shard.matrix),
+// One matrix of a shard, the first or another.
+struct MatrixOfShard {
+  std::string layer;
+  Layout layout = Layout::kPacked;
+  std::int64_t n_cells = 0;
+  std::int64_t n_columns = 0;
+  std::int64_t nnz = 0;
+  DType value_dtype = DType::kF32;
+  FileEntry file;
+};
+
+// m: of the manifest's matrices; empty: the first.
+MatrixOfShard matrix_of(const Manifest& manifest, const ShardEntry& shard,
+                        std::optional<std::size_t> m) {
+  if (!m)
+    return {.layer = "X",
+            .layout = manifest.layout,
+            .n_cells = shard.n_cells,
+            .n_columns = manifest.n_genes,
+            .nnz = shard.nnz,
+            .value_dtype = manifest.value_dtype,
+            .file = shard.matrix};
+  const MatrixEntry& entry = manifest.matrices[*m];
+  return {.layer = entry.name,
+          .layout = entry.layout,
+          .n_cells = shard.n_cells,
+          .n_columns = entry.n_columns,
+          .nnz = shard.matrices[*m].nnz,
+          .value_dtype = entry.value_dtype,
+          .file = shard.matrices[*m].file};
+}
+
+StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard,
+                    const MatrixOfShard& matrix) {
+  const bool dense = matrix.layout == Layout::kDense;
+  return {.path = directory.path_of(matrix.file),
           .format = "shard",
-          .layer = "X",
+          .layer = matrix.layer,
           .n_rows = shard.n_cells,
-          .n_cols = manifest.n_genes,
-          .nnz = shard.nnz,
-          .value_dtype = manifest.value_dtype,
+          .n_cols = matrix.n_columns,
+          .nnz = matrix.nnz,
+          .value_dtype = matrix.value_dtype,
           .is_dense = dense,
           .compression = dense ? "none" : "packed",
           .rows_per_chunk = 1,
-          .bytes_on_disk = shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes};
+          .bytes_on_disk = matrix.file.bytes + shard.obs.bytes + shard.fixed_obs.bytes};
+}
+
+// The numbers of columns that have no names.
+std::shared_ptr<const matrix::GeneAxis> number_columns(std::int64_t n_columns) {
+  auto axis = std::make_shared<matrix::GeneAxis>();
+  for (std::int64_t i = 0; i < n_columns; ++i) axis->names.push_back(std::to_string(i));
+  return axis;
+}
+
+std::shared_ptr<arrow::Table> table_of(const matrix::GeneAxis& axis) {
+  arrow::StringBuilder builder;
+  std::shared_ptr<arrow::Array> names;
+  arrow::Status status = builder.AppendValues(axis.names);
+  if (status.ok()) status = builder.Finish(&names);
+  if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString());
+  return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}), {names});
 }
 
 // What packed and dense shards have in common: everything but the rows.
 class ShardStore : public RowStore {
  public:
-  ShardStore(DirectoryPtr directory, const ShardEntry& shard)
+  // columns: of one of obsm, else null.
+  ShardStore(DirectoryPtr directory, const ShardEntry& shard, const MatrixOfShard& matrix,
+             std::shared_ptr<const matrix::GeneAxis> columns)
       : directory_(directory),
         shard_(shard),
         obs_(directory, shard),
-        info_(make_info(*directory, shard)) {}
+        info_(make_info(*directory, shard, matrix)),
+        checksum_(matrix.file.checksum),
+        columns_(std::move(columns)) {}
 
   const StoreInfo& info() const override { return info_; }
-  const matrix::GeneAxis& genes() const override { return directory_->genes(); }
+  const matrix::GeneAxis& genes() const override {
+    return columns_ ? *columns_ : directory_->genes();
+  }
   std::vector<std::string> obs_names() const override { return obs_.names(); }
   matrix::FixedColumn obs_column(const std::string& name) const override {
     return obs_.column(name);
@@ -58,11 +114,20 @@ class ShardStore : public RowStore {
     return obs_.read(begin, end);
   }
   std::optional<matrix::FixedColumn> known_library_sizes() const override {
-    return obs_.known_library_sizes();
+    if (info_.layer == "X") return obs_.known_library_sizes();
+    if (!columns_ && directory_->manifest().keeps_library_sizes)
+      throw_error(
+          ErrorKind::kUnsupported, info_.path,
+          "the totals of cells in '{}' are not known: these shards leave genes out, and keep "
+          "totals of X alone; write shards with this layer as their X",
+          info_.layer);
+    return std::nullopt;
   }
-  std::shared_ptr<arrow::Table> read_var() const override { return directory_->var(); }
+  std::shared_ptr<arrow::Table> read_var() const override {
+    return columns_ ? table_of(*columns_) : directory_->var();
+  }
   std::uint64_t fingerprint() const override {
-    const std::array<std::uint64_t, 4> parts{shard_.matrix.checksum, shard_.obs.checksum,
+    const std::array<std::uint64_t, 4> parts{checksum_, shard_.obs.checksum,
                                              shard_.fixed_obs.checksum,
                                              directory_->manifest().gene_fingerprint};
     return XXH3_64bits(parts.data(), sizeof(parts));
@@ -73,13 +138,17 @@ class ShardStore : public RowStore {
   ShardEntry shard_;
   ShardObs obs_;
   StoreInfo info_;
+  std::uint64_t checksum_;
+  std::shared_ptr<const matrix::GeneAxis> columns_;
 };
 
 class PackedShard final : public ShardStore {
  public:
-  PackedShard(DirectoryPtr directory, const ShardEntry& shard,
+  PackedShard(DirectoryPtr directory, const ShardEntry& shard, const MatrixOfShard& matrix,
+              std::shared_ptr<const matrix::GeneAxis> columns,
               std::shared_ptr<const CellsFile> file)
-      : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
+      : ShardStore(std::move(directory), shard, matrix, std::move(columns)),
+        file_(std::move(file)) {}
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext&) const override {
     return begin_packed(file_, rows);
@@ -95,8 +164,10 @@ class PackedShard final : public ShardStore {
 
 class DenseShard final : public ShardStore {
  public:
-  DenseShard(DirectoryPtr directory, const ShardEntry& shard, std::shared_ptr<const DenseFile> file)
-      : ShardStore(std::move(directory), shard), file_(std::move(file)) {}
+  DenseShard(DirectoryPtr directory, const ShardEntry& shard, const MatrixOfShard& matrix,
+             std::shared_ptr<const matrix::GeneAxis> columns, std::shared_ptr<const DenseFile> file)
+      : ShardStore(std::move(directory), shard, matrix, std::move(columns)),
+        file_(std::move(file)) {}
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext& context) const override {
     return begin_dense(file_, rows, context);
@@ -110,17 +181,16 @@ class DenseShard final : public ShardStore {
 
 // The header's checksum covers the tables and these cover the records, so equal checksums are equal
 // files.
-void check_is_shard(const ShardDirectory& directory, const ShardEntry& shard,
-                    const CellsHeader& header, const std::string& path) {
-  const Manifest& manifest = directory.manifest();
-  directory.check_identity(shard.matrix, header.checksum);
-  if (header.n_cells != shard.n_cells || header.nnz != shard.nnz ||
-      header.n_genes != manifest.n_genes || header.value_dtype != manifest.value_dtype)
+void check_is_matrix(const ShardDirectory& directory, const MatrixOfShard& matrix,
+                     const CellsHeader& header, const std::string& path) {
+  directory.check_identity(matrix.file, header.checksum);
+  if (header.n_cells != matrix.n_cells || header.nnz != matrix.nnz ||
+      header.n_genes != matrix.n_columns || header.value_dtype != matrix.value_dtype)
     throw_error(
         ErrorKind::kCorruptData, path,
         "holds {} cells, {} genes and {} non-zeros of {}, the manifest says {}, {}, {} and {}",
-        header.n_cells, header.n_genes, header.nnz, dtype_name(header.value_dtype), shard.n_cells,
-        manifest.n_genes, shard.nnz, dtype_name(manifest.value_dtype));
+        header.n_cells, header.n_genes, header.nnz, dtype_name(header.value_dtype), matrix.n_cells,
+        matrix.n_columns, matrix.nnz, dtype_name(matrix.value_dtype));
 }
 
 // Null for "auto" and "map": records are read where they are mapped.
@@ -135,32 +205,81 @@ std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::s
   throw_invalid("access must be auto, map, pread, uring or direct, not '{}'", access);
 }
 
-std::unique_ptr<RowStore> open_dense(const DirectoryPtr& directory, const ShardEntry& shard,
-                                     std::unique_ptr<io::ByteSource> mapped, bool reads_ahead) {
+class ShardOpener {
+ public:
+  ShardOpener(const std::string& dir, const OpenOptions& options)
+      : options_(options),
+        directory_(std::make_shared<const ShardDirectory>(
+            dir, ShardDirectoryOptions{.reads_genes = !is_obsm(options.layer),
+                                       .verifies = options.verify != "never"})),
+        matrix_(find_matrix(*directory_, options.layer)) {
+    if (is_obsm(options.layer))
+      columns_ = number_columns(directory_->manifest().matrices.at(*matrix_).n_columns);
+  }
+
+  std::vector<std::unique_ptr<RowStore>> open() const {
+    std::vector<std::unique_ptr<RowStore>> stores;
+    for (const ShardEntry& shard : directory_->manifest().shards) stores.push_back(open(shard));
+    return stores;
+  }
+
+ private:
+  // The number among the further matrices; empty: the first.
+  static std::optional<std::size_t> find_matrix(const ShardDirectory& directory,
+                                                const std::string& layer);
+  std::unique_ptr<RowStore> open(const ShardEntry& shard) const;
+  std::shared_ptr<const DenseFile> open_dense(const MatrixOfShard& matrix,
+                                              std::unique_ptr<io::ByteSource> mapped,
+                                              bool reads_ahead) const;
+
+  const OpenOptions& options_;
+  const DirectoryPtr directory_;
+  const std::optional<std::size_t> matrix_;
+  std::shared_ptr<const matrix::GeneAxis> columns_;
+};
+
+std::shared_ptr<const DenseFile> ShardOpener::open_dense(const MatrixOfShard& matrix,
+                                                         std::unique_ptr<io::ByteSource> mapped,
+                                                         bool reads_ahead) const {
   DenseFileOptions options{.reads_ahead = reads_ahead};
-  if (directory->verifies())
-    options.check_identity = [directory, file = shard.matrix](std::uint64_t found) {
+  if (directory_->verifies())
+    options.check_identity = [directory = directory_, file = matrix.file](std::uint64_t found) {
       directory->check_identity(file, found);
     };
-  return std::make_unique<DenseShard>(
-      directory, shard,
-      std::make_shared<DenseFile>(std::move(mapped), shard.n_cells, directory->manifest().n_genes,
-                                  std::move(options)));
+  return std::make_shared<DenseFile>(std::move(mapped), matrix.n_cells, matrix.n_columns,
+                                     std::move(options));
 }
 
-std::unique_ptr<RowStore> open_shard(const DirectoryPtr& directory, const ShardEntry& shard,
-                                     const OpenOptions& options) {
-  const std::string path = directory->path_of(shard.matrix);
+std::unique_ptr<RowStore> ShardOpener::open(const ShardEntry& shard) const {
+  const MatrixOfShard matrix = matrix_of(directory_->manifest(), shard, matrix_);
+  const std::string path = directory_->path_of(matrix.file);
   // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
-  const bool reads_ahead = options.access != "map";
+  const bool reads_ahead = options_.access != "map";
   auto mapped = io::open_local_file(path, {.random_access = reads_ahead, .guarded = true});
-  if (directory->manifest().layout == Layout::kDense)
-    return open_dense(directory, shard, std::move(mapped), reads_ahead);
+  if (matrix.layout == Layout::kDense)
+    return std::make_unique<DenseShard>(directory_, shard, matrix, columns_,
+                                        open_dense(matrix, std::move(mapped), reads_ahead));
   auto file = std::make_shared<CellsFile>(
-      std::move(mapped), open_reads(path, options.access),
-      CellsFileOptions{.reads_ahead = reads_ahead, .verifies = directory->verifies()});
-  check_is_shard(*directory, shard, file->header(), path);
-  return std::make_unique<PackedShard>(directory, shard, std::move(file));
+      std::move(mapped), open_reads(path, options_.access),
+      CellsFileOptions{.reads_ahead = reads_ahead, .verifies = directory_->verifies()});
+  check_is_matrix(*directory_, matrix, file->header(), path);
+  return std::make_unique<PackedShard>(directory_, shard, matrix, columns_, std::move(file));
+}
+
+std::optional<std::size_t> ShardOpener::find_matrix(const ShardDirectory& directory,
+                                                    const std::string& layer) {
+  if (layer == "X") return std::nullopt;
+  const Manifest& manifest = directory.manifest();
+  std::string known = "X";
+  for (std::size_t m = 0; m < manifest.matrices.size(); ++m) {
+    const std::string& name = manifest.matrices[m].name;
+    if (name == layer || name == "layers/" + layer) return m;
+    known += ", " + name;
+  }
+  throw_error(ErrorKind::kNoSuchKey, directory.dir(),
+              "these shards have no '{}', but {}; shards hold the layers and obsm that they were "
+              "written with (--layers, --obsm)",
+              layer, known);
 }
 
 }  // namespace
@@ -172,15 +291,7 @@ bool is_shard_dir(const std::string& dir) {
 
 std::vector<std::unique_ptr<RowStore>> open_shards(const std::string& dir,
                                                    const OpenOptions& options) {
-  if (options.layer != "X")
-    throw_error(ErrorKind::kNoSuchKey, dir, "no layer '{}'; shards hold one matrix, X",
-                options.layer);
-  const auto directory = std::make_shared<const ShardDirectory>(
-      dir, ShardDirectoryOptions{.verifies = options.verify != "never"});
-  std::vector<std::unique_ptr<RowStore>> stores;
-  for (const ShardEntry& shard : directory->manifest().shards)
-    stores.push_back(open_shard(directory, shard, options));
-  return stores;
+  return ShardOpener(dir, options).open();
 }
 
 }  // namespace cellfeed::format::shard

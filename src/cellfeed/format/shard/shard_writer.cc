@@ -2,6 +2,9 @@
 
 #include <arrow/api.h>
 
+#include <algorithm>
+#include <numeric>
+#include <ranges>
 #include <variant>
 
 #include "cellfeed/base/error.h"
@@ -14,10 +17,37 @@ namespace {
 
 using MatrixWriter = std::variant<CellsFileWriter, DenseFileWriter>;
 
-MatrixWriter make_matrix_writer(const io::FileTarget& stem, const ShardSpec& spec) {
-  if (spec.layout == Layout::kDense)
-    return DenseFileWriter(stem.with_suffix(".npy"), spec.cells.n_genes);
-  return CellsFileWriter(stem.with_suffix(".cells"), spec.cells);
+io::FileTarget target_of(const ShardSpec& spec, std::size_t matrix, Layout layout) {
+  const std::string stem = matrix_stem(spec.cells.shard, spec.generation, matrix);
+  return {spec.dir, stem + (layout == Layout::kDense ? ".npy" : ".cells")};
+}
+
+MatrixWriter make_writer(const io::FileTarget& target, Layout layout, const CellsFileSpec& cells) {
+  if (layout == Layout::kDense) return DenseFileWriter(target, cells.n_genes);
+  return CellsFileWriter(target, cells);
+}
+
+std::vector<MatrixWriter> make_writers(const ShardSpec& spec) {
+  std::vector<MatrixWriter> writers;
+  writers.push_back(make_writer(target_of(spec, 0, spec.layout), spec.layout, spec.cells));
+  for (const MatrixSpec& matrix : spec.matrices) {
+    CellsFileSpec cells = spec.cells;
+    cells.n_genes = matrix.n_columns;
+    cells.value_dtype = matrix.value_dtype;
+    cells.gene_order = matrix.gene_order;
+    writers.push_back(
+        make_writer(target_of(spec, writers.size(), matrix.layout), matrix.layout, cells));
+  }
+  return writers;
+}
+
+std::int64_t cells_in(const MatrixWriter& writer) {
+  return std::visit([](const auto& matrix) { return matrix.n_cells(); }, writer);
+}
+
+ShardMatrix finish_matrix(MatrixWriter& writer, std::int64_t not_finite) {
+  const std::int64_t nnz = std::visit([](const auto& matrix) { return matrix.nnz(); }, writer);
+  return {nnz, not_finite, std::visit([](auto& matrix) { return matrix.finish(); }, writer)};
 }
 
 }  // namespace
@@ -25,10 +55,12 @@ MatrixWriter make_matrix_writer(const io::FileTarget& stem, const ShardSpec& spe
 struct ShardWriter::State {
   State(ShardSpec s, const io::FileTarget& stem)
       : spec(std::move(s)),
-        matrix(make_matrix_writer(stem, spec)),
+        matrices(make_writers(spec)),
+        not_finite(matrices.size()),
         obs(stem, with_shard_number(spec.obs_schema, spec.cells.shard), spec.keeps_library_sizes) {}
   ShardSpec spec;
-  MatrixWriter matrix;
+  std::vector<MatrixWriter> matrices;
+  std::vector<std::int64_t> not_finite;
   ObsFileWriter obs;
 };
 
@@ -39,29 +71,42 @@ ShardWriter::ShardWriter(ShardSpec spec) {
 ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 
-void ShardWriter::append(EncodedRows rows) {
-  if (state_->spec.keeps_library_sizes) state_->obs.append_library_sizes(rows.row_library_sizes);
-  std::visit([&](auto& matrix) { matrix.append(std::move(rows)); }, state_->matrix);
+void ShardWriter::append(EncodedRows rows, std::size_t matrix) {
+  if (matrix == 0 && state_->spec.keeps_library_sizes)
+    state_->obs.append_library_sizes(rows.row_library_sizes);
+  auto& not_finite = state_->not_finite[matrix];
+  not_finite = std::accumulate(rows.not_finite.begin(), rows.not_finite.end(), not_finite);
+  std::visit([&](auto& writer) { writer.append(std::move(rows)); }, state_->matrices[matrix]);
 }
 
 void ShardWriter::append_obs(const std::shared_ptr<arrow::Table>& obs) { state_->obs.append(obs); }
 
 std::int64_t ShardWriter::n_cells() const {
-  return std::visit([](const auto& matrix) { return matrix.n_cells(); }, state_->matrix);
+  return std::ranges::min(state_->matrices | std::views::transform(cells_in));
 }
 
 ShardEntry ShardWriter::finish() {
   State& s = *state_;
-  if (s.obs.n_cells() != n_cells())
-    throw Error(ErrorKind::kInternal, fmt::format("shard {} got {} cells and obs of {}",
-                                                  s.spec.cells.shard, n_cells(), s.obs.n_cells()));
+  for (const MatrixWriter& matrix : s.matrices)
+    if (cells_in(matrix) != s.obs.n_cells())
+      throw Error(ErrorKind::kInternal,
+                  fmt::format("shard {} got {} cells and obs of {}", s.spec.cells.shard,
+                              cells_in(matrix), s.obs.n_cells()));
   ShardEntry entry;
   entry.shard = s.spec.cells.shard;
   entry.first_cell = s.spec.first_cell;
   entry.n_cells = n_cells();
-  entry.nnz = std::visit([](const auto& matrix) { return matrix.nnz(); }, s.matrix);
   s.obs.finish(entry);
-  entry.matrix = std::visit([](auto& matrix) { return matrix.finish(); }, s.matrix);
+  for (std::size_t m = 0; m < s.matrices.size(); ++m) {
+    ShardMatrix matrix = finish_matrix(s.matrices[m], s.not_finite[m]);
+    if (m > 0) {
+      entry.matrices.push_back(std::move(matrix));
+      continue;
+    }
+    entry.nnz = matrix.nnz;
+    entry.not_finite = matrix.not_finite;
+    entry.matrix = std::move(matrix.file);
+  }
   return entry;
 }
 

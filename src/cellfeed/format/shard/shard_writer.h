@@ -1,4 +1,4 @@
-// ShardWriter: the three files of one shard, written side by side. Encode rows on any thread with
+// ShardWriter: the files of one shard, written side by side. Encode rows on any thread with
 // encode_rows(), append them in order on one. Memory: see CellsFileWriter and ObsFileWriter.
 // append* and finish are not thread-safe.
 #pragma once
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cellfeed/format/shard/cells_file_writer.h"
 #include "cellfeed/format/shard/encoded_rows.h"
@@ -16,6 +17,14 @@
 
 namespace cellfeed::format::shard {
 
+// A matrix beside the first.
+struct MatrixSpec {
+  Layout layout = Layout::kPacked;
+  std::int64_t n_columns = 0;
+  DType value_dtype = DType::kF32;
+  GeneOrder gene_order = GeneOrder::kSource;
+};
+
 struct ShardSpec {
   io::Directory dir;
   Generation generation = 0;  // of the directory
@@ -24,6 +33,7 @@ struct ShardSpec {
   std::int64_t first_cell = 0;                // of this shard in the directory
   std::shared_ptr<arrow::Schema> obs_schema;  // of stored_obs_schema()
   bool keeps_library_sizes = false;           // those of the rows appended
+  std::vector<MatrixSpec> matrices = {};
 };
 
 class ShardWriter {
@@ -32,11 +42,14 @@ class ShardWriter {
   ~ShardWriter();  // without finish(): nothing is left behind
   ShardWriter(ShardWriter&&) noexcept;
 
-  void append(EncodedRows rows);
+  // matrix: 0 is the first, others follow as in the spec.
+  void append(EncodedRows rows, std::size_t matrix = 0);
   void append_obs(const std::shared_ptr<arrow::Table>& obs);  // of conform_obs()
+  // Of the matrix that has fewest so far.
   std::int64_t n_cells() const;
-  // Syncs and renames all three files. The shard is finished once PartialManifest::add has recorded
-  // the entry. Throws kInternal when obs and cells differ in number.
+  // Syncs and renames all files. The shard is finished once PartialManifest::add has recorded
+  // the entry. Throws kInternal when obs and the
+  // rows of matrices differ in number.
   ShardEntry finish();
 
  private:

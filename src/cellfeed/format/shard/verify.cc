@@ -35,7 +35,7 @@ void check_range_checksum(const CheckedFile& file, std::int64_t begin, std::int6
 
 // Header and tables at once; the segments become tasks. directory: to name exchanged files; may be
 // null.
-void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
+void plan_cells(const std::shared_ptr<const CheckedFile>& file, const FileEntry& entry,
                 const ShardDirectory* directory, std::vector<Task>& tasks) {
   const auto bytes = file->read(0, std::min(file->size(), kHeaderBytes));
   CellsHeader header;
@@ -44,13 +44,13 @@ void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry
   } catch (const Error& error) {
     return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
-  if (header.checksum != shard.matrix.checksum) {
-    const ShardEntry* other =
-        directory != nullptr ? directory->find_by_checksum(header.checksum) : nullptr;
-    file->report(0, std::max<std::int64_t>(file->size(), 1),
-                 other ? fmt::format("this file is shard {} ({}): exchanged", other->shard,
-                                     other->matrix.name)
-                       : std::string("not the file that the manifest describes"));
+  if (header.checksum != entry.checksum) {
+    const auto other =
+        directory != nullptr ? directory->find_by_checksum(header.checksum) : std::nullopt;
+    file->report(
+        0, std::max<std::int64_t>(file->size(), 1),
+        other ? fmt::format("this file is shard {} ({}): exchanged", other->shard, other->name)
+              : std::string("not the file that the manifest describes"));
   }
   // Before the segments are taken from it, the table has to be whole.
   const std::int64_t table_begin = header.segment_table_offset();
@@ -89,8 +89,8 @@ void plan_cells(const std::shared_ptr<const CheckedFile>& file, const ShardEntry
 }
 
 // The checksums at once; the blocks become tasks, many at a time.
-void plan_dense(const std::shared_ptr<const CheckedFile>& file, const ShardEntry& shard,
-                std::int64_t n_genes, std::vector<Task>& tasks) {
+void plan_dense(const std::shared_ptr<const CheckedFile>& file, const FileEntry& entry,
+                std::int64_t n_cells, std::int64_t n_columns, std::vector<Task>& tasks) {
   constexpr std::int64_t kTaskBytes = 16 << 20;
   std::optional<DenseLayout> layout;
   const auto header_at = [&](std::int64_t begin) {
@@ -98,17 +98,17 @@ void plan_dense(const std::shared_ptr<const CheckedFile>& file, const ShardEntry
                       std::min(begin + kNpyHeaderBytes, file->size()));
   };
   try {
-    layout.emplace(shard.n_cells, n_genes, file->path());
+    layout.emplace(n_cells, n_columns, file->path());
     check_dense_file(*layout, header_at(0), header_at(layout->values_end), file->size(),
                      file->path());
   } catch (const Error& error) {
     return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
   const auto bytes = file->read(layout->checksums_begin, layout->file_bytes);
-  if (checksum_bytes(bytes) != shard.matrix.checksum)
+  if (checksum_bytes(bytes) != entry.checksum)
     return file->report(layout->checksums_begin, layout->file_bytes,
                         "the checksums of the rows, by which the manifest knows the file: " +
-                            mismatch(checksum_bytes(bytes), shard.matrix.checksum));
+                            mismatch(checksum_bytes(bytes), entry.checksum));
   const auto checksums = std::make_shared<std::vector<std::uint64_t>>(layout->n_blocks);
   if (!bytes.empty()) std::memcpy(checksums->data(), bytes.data(), bytes.size());
   const std::int64_t block_bytes = layout->rows_per_block * layout->row_bytes;
@@ -153,8 +153,7 @@ class Verification {
  private:
   static std::int64_t total_bytes(const Manifest& manifest) {
     std::int64_t total = manifest.genes.bytes;
-    for (const auto& shard : manifest.shards)
-      total += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+    for (const auto& shard : manifest.shards) total += bytes_of(shard);
     return total;
   }
 
@@ -175,13 +174,21 @@ class Verification {
     }
   }
 
+  void plan_matrix(const ShardEntry& shard, const FileEntry& entry, Layout layout,
+                   std::int64_t n_columns) {
+    const auto file = open(entry, shard.shard);
+    if (file && layout == Layout::kPacked)
+      plan_cells(file, entry, &directory_, tasks_);
+    else if (file)
+      plan_dense(file, entry, shard.n_cells, n_columns, tasks_);
+  }
+
   void plan_shard(const ShardEntry& shard) {
-    if (const auto file = open(shard.matrix, shard.shard)) {
-      if (directory_.manifest().layout == Layout::kPacked)
-        plan_cells(file, shard, &directory_, tasks_);
-      else
-        plan_dense(file, shard, directory_.manifest().n_genes, tasks_);
-    }
+    const Manifest& manifest = directory_.manifest();
+    plan_matrix(shard, shard.matrix, manifest.layout, manifest.n_genes);
+    for (std::size_t m = 0; m < shard.matrices.size(); ++m)
+      plan_matrix(shard, shard.matrices[m].file, manifest.matrices[m].layout,
+                  manifest.matrices[m].n_columns);
     for (const auto* entry : {&shard.obs, &shard.fixed_obs})
       if (const auto file = open(*entry, shard.shard)) plan_whole_file(file, *entry, tasks_);
   }
@@ -232,15 +239,14 @@ std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgres
 
 namespace {
 
-// Genes of a dense file, which follow from its length: checksums and headers only add to the
+// Columns of a dense file, which follow from its length: checksums and headers only add to the
 // values.
-std::int64_t dense_genes(const ShardEntry& shard) {
-  const auto& file = shard.matrix;
-  const std::int64_t n_cells = std::max<std::int64_t>(shard.n_cells, 1);
-  std::int64_t n_genes = file.bytes / n_cells / static_cast<std::int64_t>(sizeof(float));
-  while (n_genes > 0 && DenseLayout(shard.n_cells, n_genes, file.name).file_bytes > file.bytes)
-    --n_genes;
-  return n_genes;
+std::int64_t dense_columns(const FileEntry& file, std::int64_t n_cells) {
+  std::int64_t n_columns =
+      file.bytes / std::max<std::int64_t>(n_cells, 1) / static_cast<std::int64_t>(sizeof(float));
+  while (n_columns > 0 && DenseLayout(n_cells, n_columns, file.name).file_bytes > file.bytes)
+    --n_columns;
+  return n_columns;
 }
 
 // The tasks of a shard that no manifest speaks of yet.
@@ -250,11 +256,14 @@ void plan_shard_alone(const std::string& dir, const ShardEntry& shard, Findings&
     return std::make_shared<const CheckedFile>(entry.name, shard.shard,
                                                (fs::path(dir) / entry.name).string(), findings);
   };
-  const auto matrix = open(shard.matrix);
-  if (shard.matrix.name.ends_with(".npy"))
-    plan_dense(matrix, shard, dense_genes(shard), tasks);
-  else
-    plan_cells(matrix, shard, nullptr, tasks);
+  const auto plan_matrix = [&](const FileEntry& entry) {
+    if (entry.name.ends_with(".npy"))
+      plan_dense(open(entry), entry, shard.n_cells, dense_columns(entry, shard.n_cells), tasks);
+    else
+      plan_cells(open(entry), entry, nullptr, tasks);
+  };
+  plan_matrix(shard.matrix);
+  for (const ShardMatrix& matrix : shard.matrices) plan_matrix(matrix.file);
   for (const auto* entry : {&shard.obs, &shard.fixed_obs})
     plan_whole_file(open(*entry), *entry, tasks);
 }
@@ -264,8 +273,7 @@ void plan_shard_alone(const std::string& dir, const ShardEntry& shard, Findings&
 std::vector<Damage> verify_shards(const std::string& dir, std::span<const ShardEntry> shards,
                                   const VerifyProgress& progress, const ParallelFor& parallel) {
   std::int64_t total = 0;
-  for (const ShardEntry& shard : shards)
-    total += shard.matrix.bytes + shard.obs.bytes + shard.fixed_obs.bytes;
+  for (const ShardEntry& shard : shards) total += bytes_of(shard);
   Findings findings(progress, total);
   std::vector<std::pair<const ShardEntry*, Task>> tasks;
   // What cannot be read is as bad as what is damaged.
