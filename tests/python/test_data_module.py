@@ -231,3 +231,87 @@ def test_a_trainer_runs_it(path):
     assert train[:480] != train[480:]
     rest = [*train[:480], *model.seen["val"][:60], *model.seen["test"]]
     assert sorted(rest) == list(range(N)) and model.seen["predict"] == list(range(N))
+
+
+def from_yaml(folder, text, **changes):
+    (folder / "run.yaml").write_text(text)
+    return CellDataModule.from_config(folder / "run.yaml", **changes)
+
+
+def test_a_configuration_says_it_all(path, adata, tmp_path):
+    data = from_yaml(
+        tmp_path,
+        f"""
+        data:
+          paths: {path}
+          preprocessing: {{normalize: true, target_sum: 50}}
+        training:
+          batch_size: 40
+          sampling: {{strategy: weighted, label_key: kind, curriculum_warmup_epochs: 3}}
+        """,
+        split={"train": 0.5, "val": 0.5},
+        output="dense",
+    )
+    data.setup()
+    loader = data.train_dataloader()
+    assert repr(loader.strategy) == "WeightedCellSampler(curriculum_warmup_epochs=3)"
+    batch = next(iter(loader))
+    assert batch.x.shape == (40, 30) and list(batch.obs) == ["kind"]
+    row = adata.X[int(data.parts["train"].obs_values("number")[batch.index[0]])].toarray()[0]
+    np.testing.assert_allclose(batch.x[0], np.log1p(row * (50 / row.sum())), rtol=1e-6)
+
+
+def test_a_configuration_of_shards_and_a_vocabulary(path, tmp_path):
+    cf.convert_to_shards(path, tmp_path / "shards")
+    cf.data.GeneVocab.from_genes(["G7", "G2"]).save(tmp_path / "genes.json")
+    text = f"""
+        data:
+          shards: {{enabled: true, shard_dir: {tmp_path}/shards}}
+          vocab: {{path: {tmp_path}/genes.json}}
+        """
+    data = from_yaml(tmp_path, text, obs="number")
+    data.setup()
+    assert data.cells.var_names.tolist() == ["G7", "G2"] and data.batch_size == 64
+    values = next(iter(data.val_dataloader()))
+    stored = cf.open(path, genes=["G7", "G2"]).read(values["number"])
+    assert (values.x != stored.x).nnz == 0, "nothing is normalised unless that is asked for"
+    chosen = from_yaml(tmp_path, text.replace(f"path: {tmp_path}/genes.json", "n_genes: 5"))
+    chosen.setup()
+    wanted = cf.data.GeneVocab.from_adata(tmp_path / "shards", n_genes=5)
+    assert chosen.cells.var_names.tolist() == wanted.genes
+
+
+def test_a_configuration_that_streams(path, tmp_path):
+    data = from_yaml(
+        tmp_path,
+        f"data: {{paths: [{path}], streaming: true, streaming_shuffle_buffer: 30}}",
+        split={"train": 1.0},
+        obs=["number"],
+    )
+    data.setup()
+    rows = numbers(data.train_dataloader())
+    assert rows != sorted(rows)
+    assert [sorted(rows[i : i + 30]) for i in range(0, N, 30)] == [
+        [*range(i, i + 30)] for i in range(0, N, 30)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training: {batch_size: 3}", "names no data"),
+        ("data: {paths: a.h5ad, gene_selection: {strategy: most_expressed, n_genes: 3}}", "Collat"),
+        ("data: {paths: a.h5ad, preprocessing: {n_top_genes: 3}}", "n_top_genes"),
+        (
+            "data: {paths: a.h5ad, streaming: true}\n"
+            "training: {sampling: {strategy: weighted, label_key: kind}}",
+            "choose one",
+        ),
+        ("data: {paths: s3://bucket/a.h5ad}", "remote files"),
+        ("data: {paths: a.h5ad, speed: high}", "speed"),
+        ("data: {paths: nowhere.h5ad}", "nowhere.h5ad"),
+    ],
+)
+def test_configurations_that_cannot_be_followed(tmp_path, text, message):
+    with pytest.raises(cf.errors.CellfeedError, match=message):
+        from_yaml(tmp_path, text).setup()

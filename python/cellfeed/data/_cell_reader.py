@@ -15,7 +15,7 @@ from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..opening import open
 from ..transforms import Transform
-from .vocab import GeneVocab
+from ..vocab import GeneVocab
 
 MISSING_LABEL = "unknown"
 

@@ -15,9 +15,9 @@ import numpy as np
 from .._arguments import as_names
 from .._options import Join
 from ..collection import CellCollection
+from ..vocab import GeneVocab
 from ._cell_reader import Cell, CellReader, open_with_vocab
 from .memmap_store import MemoryMappedStore
-from .vocab import GeneVocab
 
 if TYPE_CHECKING:
     import anndata

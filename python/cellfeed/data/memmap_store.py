@@ -11,8 +11,8 @@ import numpy as np
 from .._arguments import as_int, as_names, as_path
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, OutOfRangeError
+from ..vocab import GeneVocab
 from ._cell_reader import Cell, CellReader, open_with_vocab
-from .vocab import GeneVocab
 
 __all__ = ["MemoryMappedStore"]
 

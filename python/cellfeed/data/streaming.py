@@ -15,8 +15,8 @@ from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..strategies import Streaming
+from ..vocab import GeneVocab
 from ._cell_reader import Cell, CellReader, open_with_vocab
-from .vocab import GeneVocab
 
 __all__ = ["StreamingCellDataset"]
 

@@ -12,10 +12,12 @@ from .._arguments import as_choice, as_int, as_names, as_text, check_options, on
 from .._cells.filtering import rows_where
 from .._options import LoaderOptions, Output, Path
 from ..collection import CellCollection
+from ..config import Config
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import BlockShuffling, SamplingStrategy, Streaming, as_strategy
+from ._from_config import arguments_of
 
 if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch import LightningDataModule
@@ -103,6 +105,30 @@ class CellDataModule(LightningDataModule):
         check_options("CellDataModule", self._options, list(LoaderOptions.__annotations__))
         self._cells: CellCollection | None = None
         self._parts: dict[str, CellCollection] = {}
+
+    @classmethod
+    def from_config(cls, config: Config | Path, **changes: Any) -> CellDataModule:
+        """Make one of a configuration file (docs/configuration.md).
+
+        Taken are ``data``, ``training.batch_size``, ``training.pin_memory`` and
+        ``training.sampling``: files or shards, the vocabulary, normalisation and log1p, streaming,
+        and weighted sampling by labels. The rest is for the model and the ``Trainer``.
+
+        Parameters
+        ----------
+        config
+            What :meth:`cellfeed.Config.load` returned, or the file.
+        **changes
+            Arguments of this class, instead of or besides those of the file.
+
+        Raises
+        ------
+        CellfeedError
+            Of reading the file; where it names no data, or asks for highly variable genes or for
+            genes of each batch.
+        """
+        config = config if isinstance(config, Config) else Config.load(config)
+        return cls(**{**arguments_of(config), **changes})
 
     def setup(self, stage: str | None = None) -> None:
         """Open the files and divide the cells, once; Lightning calls it on each rank.

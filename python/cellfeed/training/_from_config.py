@@ -1,0 +1,87 @@
+"""What a configuration file says of the data, as arguments of a data module."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..config import Config
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..samplers import WeightedCellSampler
+from ..strategies import Streaming
+from ..transforms import Log1p, NormalizeTotal
+from ..vocab import GeneVocab
+
+
+def arguments_of(config: Config) -> dict[str, Any]:
+    """``data``, ``batch_size``, ``genes``, ``transforms``, ``strategy`` and the like.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names no data, or asks for two orders at once.
+    UnsupportedError
+        It asks for what batches of whole cells cannot do.
+    """
+    _refuse_what_is_not_done(config)
+    data = config.data
+    paths = data.shards.shard_dir if data.shards.enabled else data.paths
+    if paths is None:
+        raise InvalidArgumentError(f"{config.path} names no data: give data.paths, or data.shards")
+    arguments: dict[str, Any] = {
+        "data": paths,
+        "batch_size": config.training.batch_size,
+        "pin_memory": config.training.pin_memory,
+        "genes": _genes(config, paths),
+        "transforms": _transforms(config),
+        **_order(config),
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _refuse_what_is_not_done(config: Config) -> None:
+    if config.data.gene_selection.strategy != "all":
+        raise UnsupportedError(
+            f"{config.path}: data.gene_selection chooses genes of each batch of single cells: use "
+            "ShardedCellDataset or StreamingCellDataset with a GeneSelectionCollator"
+        )
+    if config.data.preprocessing.n_top_genes is not None:
+        raise UnsupportedError(
+            f"{config.path}: data.preprocessing.n_top_genes is not found while training: "
+            "give the genes as data.vocab"
+        )
+
+
+def _genes(config: Config, paths: Any) -> GeneVocab | None:
+    vocab = config.data.vocab
+    if vocab.path is not None:
+        return GeneVocab.from_file(vocab.path)
+    return None if vocab.n_genes is None else GeneVocab.from_adata(paths, n_genes=vocab.n_genes)
+
+
+def _transforms(config: Config) -> list[Any]:
+    # Without the section values stay as they are.
+    if not any(name.startswith("data.preprocessing.") for name in config.given):
+        return []
+    wanted = config.data.preprocessing
+    normalize = [NormalizeTotal(wanted.target_sum)] if wanted.normalize else []
+    return [*normalize, *([Log1p()] if wanted.log_transform else [])]
+
+
+def _order(config: Config) -> dict[str, Any]:
+    sampling, data = config.training.sampling, config.data
+    if sampling.strategy == "weighted":
+        if data.streaming:
+            raise InvalidArgumentError(
+                f"{config.path}: training.sampling.strategy is weighted, and data.streaming reads "
+                "the files in order: choose one"
+            )
+        warmup = sampling.curriculum_warmup_epochs
+        draws = WeightedCellSampler(label_key=sampling.label_key, curriculum_warmup_epochs=warmup)
+        return {"strategy": draws, "obs": [sampling.label_key]}
+    if not data.streaming:
+        return {}
+    return {
+        "strategy": Streaming(shuffle_buffer=data.streaming_shuffle_buffer),
+        "fetch_factor": math.ceil(data.streaming_chunk_size / config.training.batch_size),
+    }
