@@ -1,6 +1,7 @@
 """Batches of one matrix beside batches of two: epochs with ``layers=["spliced"]`` and without.
 
 python benchmarks/layers.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] [--compression NAME]
+    [--shards]
 
 Rounds alternate, an epoch of each case after the other; a ratio is that of one round, and the
 median is printed with the smallest and largest: of the clock, and of the processor time of all
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--nonzeros", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--compression", choices=["gzip", "lzf"])
+    parser.add_argument("--shards", action="store_true", help="of all files, with both matrices")
     options = parser.parse_args()
     cases = {
         "X alone": {},
@@ -80,6 +82,9 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         paths = write_files(pathlib.Path(folder), options)
+        if options.shards:
+            out = pathlib.Path(folder) / "shards"
+            paths = cf.convert_to_shards(paths, out, layers=["spliced"], obsm=["X_pca"])
         print(f"{options.cells} cells, {options.nonzeros} non-zeros a matrix, batch {BATCH}")
         for output, block in (("csr", 1), ("csr", 64), ("dense", 64)):
             loaders = {

@@ -254,6 +254,22 @@ def test_the_program_takes_them(path, tmp_path):
     check_all(cf.open(tmp_path / "s", **NAMES), [make()])
 
 
+def test_info_lists_them(path, tmp_path):
+    shards = cf.convert_to_shards(path, tmp_path / "s", shard_size=32, **NAMES)
+    found = {matrix["name"]: matrix for matrix in cf.info(shards)["matrices"]}
+    adata = make()
+    for name, matrix in [
+        ("X", adata.X),
+        *((f"layers/{name}", adata.layers[name]) for name in NAMES["layers"]),
+        *((f"obsm/{name}", adata.obsm[name]) for name in NAMES["obsm"]),
+    ]:
+        assert found.pop(name)["shape"] == list(matrix.shape)
+    assert not found
+    assert "layers/spliced" in run("info", shards.path)
+    for how in ({"layer": "spliced"}, {"layer": "obsm/X_pca"}):
+        assert cf.info(shards, **how)["layer"] in ("layers/spliced", "obsm/X_pca")
+
+
 def test_a_mapped_collection_of_them(path, tmp_path):
     shards = cf.convert_to_shards(path, tmp_path / "s", shard_size=20, **NAMES)
     adata = make()

@@ -54,6 +54,18 @@ std::vector<ColumnDescription> describe_columns(const TableUnion& table,
   return columns;
 }
 
+void add_matrix(PathDescription& description, const format::shard::Manifest& manifest,
+                const format::shard::MatrixEntry& matrix) {
+  const bool dense = matrix.layout == format::shard::Layout::kDense;
+  MatrixInFile& added = description.matrices.emplace_back();
+  added.stored.name = matrix.name;
+  added.stored.encoding = dense ? "dense" : "packed";
+  added.stored.value_dtype = dtype_name(matrix.value_dtype);
+  added.stored.shape = {manifest.n_cells, matrix.n_columns};
+  added.stored.nnz = matrix.nnz;
+  added.stored.filters = "none";
+}
+
 void describe_shards(const std::string& path, PathDescription& description) {
   const format::shard::Manifest manifest = format::shard::read_manifest(path);
   description.layout = manifest.layout == format::shard::Layout::kDense ? "dense" : "packed";
@@ -63,6 +75,10 @@ void describe_shards(const std::string& path, PathDescription& description) {
       manifest.gene_order == format::shard::GeneOrder::kMean ? "mean" : "source";
   description.processing_json = manifest.processing_json;
   description.sources = manifest.sources;
+  if (!manifest.matrices.empty())
+    add_matrix(description, manifest,
+               {"X", manifest.layout, manifest.n_genes, manifest.nnz, manifest.value_dtype});
+  for (const auto& matrix : manifest.matrices) add_matrix(description, manifest, matrix);
   description.nnz = manifest.nnz;
   description.bytes = manifest.genes.bytes;
   description.matrix_bytes = 0;

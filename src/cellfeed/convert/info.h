@@ -33,7 +33,8 @@ struct PathDescription {
   std::int64_t nnz = -1;  // -1: not known without a scan
   std::string value_dtype;
   std::string compression;
-  std::vector<MatrixInFile> matrices;  // of an AnnData in HDF5; empty for others
+  std::vector<MatrixInFile>
+      matrices;  // of an AnnData in HDF5, and of shards of more than X; else empty
   // Why the matrix that was asked for cannot be read; what follows is then of another, which layer
   // names. Empty where it can be.
   std::string refused;
