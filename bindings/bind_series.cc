@@ -302,6 +302,7 @@ void bind_windows(nb::module_& module) {
 
 void bind_series(nb::module_& module) {
   bind_windows(module);
+  module.def("default_threads", &exec::default_thread_count);
   module.def("build_series", &build_series, "inputs"_a, "output_dir"_a, "entity"_a,
              "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "missing"_a, "target"_a,
              "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "duplicates"_a, "sort"_a,

@@ -26,6 +26,7 @@ from ._tuning import tuned, with_block_size
 from .batch import Batch
 from .collection import CellCollection
 from .errors import InvalidTypeError
+from .series import SeriesBatch, SeriesDataset, SeriesLoader
 from .strategies import SamplingStrategy, as_strategy
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Loader(BatchDataset[Yielded]):
     Parameters
     ----------
     cells
-        What :func:`cellfeed.open` returned.
+        What :func:`cellfeed.open` returned; or a :class:`cellfeed.series.SeriesDataset`, whose
+        windows are then the samples (:class:`cellfeed.series.SeriesLoader`).
     strategy
         The order of an epoch: ``BlockShuffling(block_size=...)``, ``Streaming()``, ...
     batch_size
@@ -108,6 +110,14 @@ class Loader(BatchDataset[Yielded]):
         Before anything is read.
     """
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, cells=None, *arguments, **options):
+            """A loader of cells, or of windows."""
+            if cls is Loader and isinstance(cells, SeriesDataset):
+                return SeriesLoader(cells, *arguments, **options)
+            return super().__new__(cls)
+
     @overload
     def __init__(
         self: Loader[Batch[csr_matrix]],
@@ -134,6 +144,28 @@ class Loader(BatchDataset[Yielded]):
 
     @overload
     def __init__(
+        self: Loader[SeriesBatch],
+        cells: SeriesDataset,
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        collate_fn: None = ...,
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Loader[Yielded],
+        cells: SeriesDataset,
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        collate_fn: Callable[[SeriesBatch], Yielded],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
         self: Loader[Yielded],
         cells: CellCollection,
         strategy: SamplingStrategy,
@@ -146,7 +178,7 @@ class Loader(BatchDataset[Yielded]):
 
     def __init__(
         self,
-        cells: CellCollection,
+        cells: CellCollection | SeriesDataset,
         strategy: SamplingStrategy,
         batch_size: int = 1024,
         *,
@@ -167,7 +199,7 @@ class Loader(BatchDataset[Yielded]):
         casting: Casting = "round",
         pin_memory: bool = False,
         tune: bool | str = False,
-        collate_fn: Callable[[Batch[Any]], Any] | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
     ) -> None:
         if not isinstance(cells, CellCollection):
             raise InvalidTypeError(

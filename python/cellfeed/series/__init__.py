@@ -7,6 +7,15 @@
 
 from ._build import SeriesResult, build_series, verify_series
 from ._dataset import SeriesDataset
+from ._loader import SeriesBatch, SeriesLoader
 from ._scaler import Scaler
 
-__all__ = ["Scaler", "SeriesDataset", "SeriesResult", "build_series", "verify_series"]
+__all__ = [
+    "Scaler",
+    "SeriesBatch",
+    "SeriesDataset",
+    "SeriesLoader",
+    "SeriesResult",
+    "build_series",
+    "verify_series",
+]

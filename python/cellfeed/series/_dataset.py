@@ -351,6 +351,44 @@ class SeriesDataset(MapStyle):
         rows = self._located([number])[1] + (self.window - 1)
         return self._as_times(self._rows.times(rows))[0]
 
+    def obs_of(self, indices: Any) -> dict[str, np.ndarray]:
+        """Entity and time of windows.
+
+        Parameters
+        ----------
+        indices
+            Numbers of windows, a slice or a mask.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            ``"entity"``: numbers in the directory, int64; ``"time"``: as :meth:`time_of`.
+        """
+        entities, rows = self._located(indices)
+        return {
+            "entity": entities,
+            "time": self._as_times(self._rows.times(rows + (self.window - 1))),
+        }
+
+    @property
+    def obs(self) -> dict[str, np.ndarray]:
+        """Labels of all windows, for strategies: ``label_key="entity"``. O(windows) memory."""
+        return {"entity": self._located(slice(None))[0]}
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes of one window, ``y`` included."""
+        n = self.window * len(self.features) + self.horizon * len(self.target)
+        return n * np.dtype(self.dtype).itemsize
+
+    def identity(self) -> tuple[Any, ...]:
+        """What the numbers of windows, and what is in them, depend on."""
+        return (
+            self._about["fingerprint"], self._about["n_rows"], self.window, self.horizon,
+            self.stride, self.features, self.target, self._between, self._purge,
+            self._entities.tobytes(),
+        )  # fmt: skip
+
     @property
     def scaler(self) -> Scaler:
         """The scaler of the directory."""

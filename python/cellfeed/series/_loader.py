@@ -1,0 +1,252 @@
+"""Batches of windows by the plans, ranks and states that cells have."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+
+from .. import _core
+from .._arguments import (
+    as_function,
+    check_options,
+    parse_memory_budget,
+    parse_threads,
+    shown,
+)
+from .._iteration.dataset import BatchDataset
+from .._iteration.iterable import Yielded, refuse_batching_again
+from .._iteration.rank import Ranks
+from .._iteration.run import Run
+from .._iteration.schedule import Schedule
+from .._iteration.settings import Settings
+from .._iteration.shared_iterator import SharedIterator
+from .._iteration.states import as_epoch
+from ..errors import InvalidArgumentError, InvalidTypeError
+from ..strategies import SamplingStrategy, as_strategy
+from ._dataset import SeriesDataset
+
+# Batches that are copied while the consumer has another.
+_AHEAD = 2
+_OPTIONS = (
+    "batch_size", "seed", "epoch", "rank", "world_size", "partition", "remainder", "fetch_factor",
+    "memory_budget", "threads", "drop_last", "collate_fn",
+)  # fmt: skip
+
+
+class SeriesBatch:
+    """Windows that a loader copied out together.
+
+    Attributes
+    ----------
+    x
+        numpy array ``(n, window, len(features))``.
+    y
+        numpy array ``(n, horizon)``, or ``(n, horizon, len(target))`` for a list of targets.
+    index
+        Numbers of the windows in the data set, int64.
+    is_padding
+        One bool a window: True where it only fills up the batch.
+    """
+
+    def __init__(
+        self, ds: SeriesDataset, x: np.ndarray, y: np.ndarray, index: np.ndarray, padding: Any
+    ) -> None:
+        self._ds = ds
+        self._obs: dict[str, np.ndarray] | None = None
+        self.x, self.y, self.index = x, y, index
+        self.is_padding = np.zeros(len(index), bool) if padding is None else np.asarray(padding)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        return f"SeriesBatch(x {self.x.shape}, y {self.y.shape})"
+
+    @property
+    def obs(self) -> dict[str, np.ndarray]:
+        """``"entity"``: its number in the directory, int64; ``"time"``: that of the last row of x.
+
+        Times are datetime64, or int64 where the series has numbers.
+        """
+        if self._obs is None:
+            self._obs = self._ds.obs_of(self.index)
+        return self._obs
+
+    @property
+    def entities(self) -> list[str]:
+        """The name of each window's entity."""
+        return [self._ds.entity_of(int(i)) for i in self.index]
+
+    def to_torch(self) -> tuple[Any, Any]:
+        """``(x, y)`` as tensors that share the memory of the arrays."""
+        from ..torch import as_tensors
+
+        return as_tensors(self.x, self.y)
+
+
+class SeriesLoader(BatchDataset[Yielded]):
+    """Shuffled batches of windows: what ``cf.Loader(ds, strategy)`` makes.
+
+    Strategies, ranks, epochs, workers and states are those of :class:`cellfeed.Loader`; a sample is
+    a window. Windows are copied by threads of the core, some batches ahead.
+
+    Parameters
+    ----------
+    ds
+        The windows. Its ``transform`` is not applied; ``collate_fn`` sees whole batches.
+    strategy
+        The order of an epoch; ``cf.BlockShuffling(1)`` is true random.
+    batch_size
+        Windows of a batch on one rank.
+    seed, epoch, rank, world_size, partition, remainder, fetch_factor, drop_last, collate_fn
+        As for :class:`cellfeed.Loader`.
+    memory_budget
+        Bytes of batches that are copied ahead, at least 32 MB. A batch larger than that is still
+        loaded, alone.
+    threads
+        Threads that copy; one a processor by default.
+    """
+
+    def __init__(
+        self,
+        ds: SeriesDataset,
+        strategy: SamplingStrategy,
+        batch_size: int = 1024,
+        *,
+        seed: int | None = 0,
+        epoch: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        partition: str = "auto",
+        remainder: str = "pad",
+        fetch_factor: int | None = None,
+        memory_budget: int | str = "2GB",
+        threads: int | None = None,
+        drop_last: bool = False,
+        collate_fn: Callable[[SeriesBatch], Any] | None = None,
+        **others: Any,
+    ) -> None:
+        check_options("a Loader of windows", others, _OPTIONS)
+        if not isinstance(ds, SeriesDataset):
+            raise InvalidTypeError(f"ds must be a SeriesDataset, not {shown(ds)}")
+        if ds.transform is not None:
+            raise InvalidArgumentError(
+                "a Loader makes whole batches and calls no transform of single windows: make the "
+                "data set without transform, and pass collate_fn, which gets each batch"
+            )
+        self.ds = ds
+        self.strategy = as_strategy(strategy)
+        self.collate_fn = as_function("collate_fn", collate_fn)
+        self._threads = parse_threads(threads) or _core.default_threads()
+        self._budget = parse_memory_budget(memory_budget)
+        self._stats = {"windows": 0, "batches": 0, "bytes": 0}
+        self._seconds = {"copy_seconds": 0.0, "wait_seconds": 0.0, "collate_seconds": 0.0}
+        self._is_closed = False
+        settings = Settings(
+            batch_size, 16 if fetch_factor is None else fetch_factor, partition, remainder,
+            drop_last,
+        )  # fmt: skip
+        self._schedule = Schedule(
+            self.strategy.bind(ds), _fingerprint(ds), settings, Ranks(rank, world_size), seed,
+            0 if epoch is None else as_epoch(epoch),
+        )  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._schedule.bind(self.strategy.bind(self.ds))
+
+    def __repr__(self) -> str:
+        rank = f", rank {self.rank} of {self.world_size}" if self.world_size > 1 else ""
+        return (
+            f"Loader({self.strategy!r}, batch_size={self.batch_size}{rank}) over {len(self.ds)} "
+            "windows"
+        )
+
+    def __iter__(self) -> SharedIterator[Yielded]:
+        """An iteration; threads may share it, and each batch goes to one of them."""
+        refuse_batching_again()
+        batches: Any = self._collated(self._batches(self._schedule.begin()))
+        return SharedIterator(batches)
+
+    def _copy(self, rows: np.ndarray, is_padding: Any) -> SeriesBatch:
+        begin = time.perf_counter()
+        x, y = self.ds.arrays(rows, threads=self._threads)
+        self._seconds["copy_seconds"] += time.perf_counter() - begin
+        return SeriesBatch(self.ds, x, y, rows, is_padding)
+
+    def _batches(self, run: Run) -> Generator[SeriesBatch, None, None]:
+        plan = run.start()
+        a_batch = self.batch_size * self.ds.window_bytes
+        ahead = min(_AHEAD, max(0, self._budget // max(1, a_batch) - 1))
+        under_way: deque[Future[SeriesBatch]] = deque()
+        # One thread, which has those of the core copy; a worker process makes its own.
+        pool = ThreadPoolExecutor(1, "cellfeed-windows")
+        try:
+            numbers = run.numbers()
+            while True:
+                for number in numbers:
+                    under_way.append(pool.submit(self._copy, *plan.batch(number)))
+                    if len(under_way) > ahead:
+                        break
+                if not under_way:
+                    break
+                begin = time.perf_counter()
+                batch = under_way.popleft().result()
+                self._require_open()
+                self._seconds["wait_seconds"] += time.perf_counter() - begin
+                self._stats["windows"] += len(batch)
+                self._stats["batches"] += 1
+                self._stats["bytes"] += batch.x.nbytes + batch.y.nbytes
+                run.advance()
+                yield batch
+                del batch
+            self._require_open()
+            run.finish()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise InvalidArgumentError("this loader is closed: make another one")
+
+    def _collated(self, batches: Generator[SeriesBatch, None, None]) -> Generator[Any, None, None]:
+        try:
+            for batch in batches:
+                if self.collate_fn is None:
+                    yield batch
+                    continue
+                begin = time.perf_counter()
+                made = self.collate_fn(batch)
+                self._seconds["collate_seconds"] += time.perf_counter() - begin
+                yield made
+        finally:
+            batches.close()
+
+    def close(self) -> None:
+        """Iterations that run end in an error at their next batch."""
+        self._is_closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the loader was made: windows, batches, bytes, seconds.
+
+        ``wait_seconds`` is what the consumer waited for batches, ``copy_seconds`` what copying
+        took, ``collate_seconds`` what ``collate_fn`` did.
+        """
+        return {**self._stats, **self._seconds}
+
+
+def _fingerprint(ds: SeriesDataset) -> str:
+    """What the numbers of windows depend on."""
+    return "series " + hashlib.sha256(repr(ds.identity()).encode()).hexdigest()[:16]

@@ -1,0 +1,162 @@
+"""Windows in the loader: the orders, ranks, workers and states that cells have."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from test_series_windows import make_series
+
+import cellfeed as cf
+from cellfeed import errors
+from cellfeed.series import SeriesDataset, SeriesLoader
+
+
+@pytest.fixture
+def ds(tmp_path):
+    path, _ = make_series(tmp_path, [70, 31, 44])
+    return SeriesDataset(path, 6, 2, target="f1")
+
+
+def assert_batch(ds, batch):
+    x, y = ds.arrays(batch.index)
+    np.testing.assert_array_equal(batch.x, x)
+    np.testing.assert_array_equal(batch.y, y)
+    assert batch.entities == [ds.entity_of(int(i)) for i in batch.index]
+    assert batch.obs["time"].tolist() == [ds.time_of(int(i)) for i in batch.index]
+    assert [f"e{e}" for e in batch.obs["entity"]] == batch.entities
+    assert torch.equal(batch.to_torch()[0], torch.from_numpy(x))
+
+
+def some_weights(n):
+    return np.random.default_rng(0).random(n)
+
+
+STRATEGIES = {
+    "true random": lambda ds: cf.BlockShuffling(1),
+    "blocks": lambda ds: cf.BlockShuffling(8),
+    "in order": lambda ds: cf.Streaming(),
+    "shuffled": lambda ds: cf.Streaming(shuffle=True),
+    "weighted": lambda ds: cf.BlockWeightedSampling(block_size=2, weights=some_weights(len(ds))),
+    "balanced": lambda ds: cf.ClassBalancedSampling(label_key="entity", block_size=1),
+    "groups": lambda ds: cf.GroupSampling("entity"),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_batches_are_the_windows_of_the_plan(ds, name):
+    loader = cf.Loader(ds, STRATEGIES[name](ds), batch_size=16, seed=3)
+    assert isinstance(loader, SeriesLoader)
+    plan = list(loader.plan())
+    batches = list(loader)
+    assert len(batches) == len(loader) == len(plan) > 3
+    for batch, rows in zip(batches, plan, strict=True):
+        np.testing.assert_array_equal(batch.index, rows)
+        assert_batch(ds, batch)
+        if name == "groups":
+            assert len(set(batch.entities)) == 1
+    seen = np.concatenate([b.index for b in batches])
+    if name in ("true random", "blocks", "in order", "shuffled"):
+        assert sorted(seen.tolist()) == list(range(len(ds)))
+    assert (name == "in order") == (seen.tolist() == list(range(len(ds))))
+    second = np.concatenate([b.index for b in loader])
+    assert (name == "in order") == (seen.tolist() == second.tolist())
+    assert loader.stats()["windows"] == len(seen) + len(second)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_share_an_epoch(ds, world):
+    parts = [
+        list(cf.Loader(ds, cf.BlockShuffling(1), batch_size=12 // world, rank=r, world_size=world))
+        for r in range(world)
+    ]
+    whole = list(cf.Loader(ds, cf.BlockShuffling(1), batch_size=12, rank=0, world_size=1))
+    assert len({tuple(map(len, part)) for part in parts}) == 1
+    for step, batch in enumerate(whole):
+        of_ranks = np.concatenate([p[step].index[~p[step].is_padding] for p in parts])
+        assert sorted(of_ranks.tolist()) == sorted(batch.index.tolist())
+    n_padding = sum(b.is_padding.sum() for part in parts for b in part)
+    assert n_padding == -len(ds) % world
+
+
+def test_resumed_at_every_step(ds):
+    def make():
+        return cf.Loader(ds, cf.BlockShuffling(2), batch_size=16, seed=5)
+
+    whole = [b.index for b in make()]
+    for step in range(len(whole)):
+        loader = make()
+        iterator = iter(loader)
+        for _ in range(step):
+            next(iterator)
+        state = json.loads(json.dumps(loader.state_dict()))
+        iterator.close()
+        again = make()
+        again.load_state_dict(state)
+        rest = list(again)
+        for batch, rows in zip(rest, whole[step:], strict=True):
+            np.testing.assert_array_equal(batch.index, rows)
+            assert_batch(ds, batch)
+
+
+def test_a_state_of_other_windows_is_refused(ds):
+    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16)
+    next(iter(loader))
+    state = loader.state_dict()
+    for options in ({"window": 7}, {"stride": 2}, {"target": "f0"}, {"entities": ["e0", "e2"]}):
+        other = SeriesDataset(ds.path, **({"window": 6, "horizon": 2, "target": "f1"} | options))
+        with pytest.raises(errors.InvalidArgumentError):
+            cf.Loader(other, cf.BlockShuffling(1), batch_size=16).load_state_dict(state)
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_give_the_same_stream(ds, how):
+    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
+    alone = [b.index for b in loader]
+    loader.set_epoch(0)
+    batches = torch.utils.data.DataLoader(
+        loader, batch_size=None, num_workers=2, multiprocessing_context=how
+    )
+    together = list(batches)
+    for batch, rows in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(batch.index, rows)
+        np.testing.assert_array_equal(batch.x, ds.arrays(rows)[0])
+
+
+def test_pickled_and_left_early(ds):
+    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
+    again = pickle.loads(pickle.dumps(loader))
+    for one, other in zip(loader, again, strict=True):
+        np.testing.assert_array_equal(one.x, other.x)
+    for batch in loader:
+        kept = batch
+        break
+    assert_batch(ds, kept)
+    made = next(
+        iter(cf.Loader(ds, cf.Streaming(), batch_size=4, collate_fn=lambda b: b.to_torch()))
+    )
+    assert torch.equal(made[0], ds.batch([0, 1, 2, 3])[0])
+    with cf.Loader(ds, cf.Streaming(), batch_size=4) as closed:
+        iterator = iter(closed)
+        next(iterator)
+    with pytest.raises(errors.InvalidArgumentError, match="closed"):
+        next(iterator)
+
+
+def test_wrong_arguments(ds):
+    with pytest.raises(errors.InvalidTypeError, match="no argument 'output'"):
+        cf.Loader(ds, cf.Streaming(), output="dense")
+    with pytest.raises(errors.InvalidTypeError, match="strategy"):
+        cf.Loader(ds, 8)
+    with pytest.raises(errors.InvalidArgumentError, match="batch_size"):
+        cf.Loader(ds, cf.Streaming(), batch_size=0)
+    with pytest.raises(errors.InvalidTypeError, match=r"cellfeed\.open"):
+        cf.Loader([1, 2], cf.Streaming())
+    other = SeriesDataset(ds.path, 6, transform=lambda x, y: (x, y))
+    with pytest.raises(errors.InvalidArgumentError, match="collate_fn"):
+        cf.Loader(other, cf.Streaming())
+    with pytest.raises(errors.CellfeedError):
+        cf.Loader(ds, cf.BlockWeightedSampling(block_size=1, weights=np.ones(3)))
+    with pytest.raises(errors.CellfeedError):
+        cf.Loader(ds, cf.ClassBalancedSampling(label_key="donor"))
