@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMissingNames[] = {"error", "drop", "ffill", "nan"};
 constexpr const char* kDuplicatesNames[] = {"error", "first", "last", "mean"};
+// What decoding a file may take where the share of the budget is less: a page of every column.
+constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
 constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
 // Entities whose statistics are merged at a time.
 constexpr std::int64_t kEntitiesTogether = 4096;
@@ -135,7 +137,8 @@ void Build::check_options() {
 
 void Build::choose_features() {
   has_auto_features_ = columns_.features.empty();
-  if (has_auto_features_) columns_.features = numeric_features(files_[0], columns_, share());
+  if (has_auto_features_)
+    columns_.features = numeric_features(files_[0], columns_, std::max(share(), kDecodeBytes));
   for (const std::string& name : options_.target)
     if (std::ranges::find(columns_.features, name) == columns_.features.end()) {
       if (has_auto_features_)
@@ -197,8 +200,7 @@ SpilledPart Build::read_group(const InputGroup& group, io::FileTarget target) {
       std::clamp<std::int64_t>(share() / (4 * width), 1024, std::int64_t{1} << 20);
   RowBlock block;
   for (const std::size_t file : group.files) {
-    RowSource source(files_[file], columns_, has_auto_features_,
-                     std::max(share(), std::int64_t{1} << 24));
+    RowSource source(files_[file], columns_, has_auto_features_, std::max(share(), kDecodeBytes));
     bool is_at_end = false;
     while (!is_at_end) {
       block.clear();
@@ -557,6 +559,9 @@ void Build::write(BuildDirectory& target) {
   const std::int64_t width =
       result_.n_features * static_cast<std::int64_t>(dtype_bytes(options_.dtype));
   begin_phase("writing", result_.n_rows * width);
+  // Of a build that was interrupted between its last steps.
+  directory.remove(kFeaturesName);
+  directory.remove(kTimesName);
   PlacedFile features({directory, kFeaturesName}, result_.n_rows * width);
   PlacedFile times({directory, kTimesName}, result_.n_rows * 8);
   pool_.parallel_for(n_entities(), [&](std::int64_t e) {
@@ -590,9 +595,6 @@ void Build::write(BuildDirectory& target) {
   metadata.files.push_back(write_checksums(directory, features, times));
   metadata.files.push_back(write_entities(directory, entities_));
   metadata.files.push_back(write_checked_file(directory, kScalerName, scaler_json(scaler_)));
-  // Of a build that was interrupted here.
-  directory.remove(kFeaturesName);
-  directory.remove(kTimesName);
   features.commit();
   times.commit();
   write_metadata(directory, metadata, entities_);

@@ -1,17 +1,22 @@
 #include "cellfeed/series/spilled_rows.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/local_file.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::series {
 namespace {
@@ -57,14 +62,30 @@ struct SpillWriter::Names {
 };
 
 SpillWriter::SpillWriter(io::FileTarget target, std::size_t n_features)
-    : file_(std::move(target), io::OnExisting::kReplace),
-      n_features_(n_features),
-      names_(std::make_unique<Names>()) {}
-SpillWriter::~SpillWriter() = default;
+    : path_(target.path()), n_features_(n_features), names_(std::make_unique<Names>()) {
+  fd_ = io::retry_interrupted([&] {
+    return ::openat(target.directory().fd(), target.name().c_str(),
+                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  });
+  if (fd_ < 0) throw_errno(errno, path_, "make this file");
+}
+SpillWriter::~SpillWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void SpillWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), size_); });
+    if (n < 0) throw_errno(errno, path_, fmt::format("write {} bytes", bytes.size()));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    size_ += n;
+  }
+}
 
 void SpillWriter::append(std::span<const std::byte> bytes) {
   XXH3_64bits_update(names_->hash, bytes.data(), bytes.size());
-  file_.append(bytes);
+  write(bytes);
 }
 
 void SpillWriter::add(const RowBlock& block, std::span<const std::string> names) {
@@ -121,14 +142,14 @@ void SpillWriter::append_footer() {
 }
 
 SpilledPart SpillWriter::commit() {
-  const std::int64_t footer_offset = file_.size();
+  const std::int64_t footer_offset = size_;
   append_footer();
   std::string trailer;
   put(trailer, footer_offset);
   put(trailer, static_cast<std::uint64_t>(XXH3_64bits_digest(names_->hash)));
   put(trailer, kMagic);
-  file_.append(std::as_bytes(std::span(trailer)));
-  file_.commit();
+  write(std::as_bytes(std::span(trailer)));
+  if (::close(std::exchange(fd_, -1)) != 0) throw_errno(errno, path_, "close");
   return std::move(part_);
 }
 

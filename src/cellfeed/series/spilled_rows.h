@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/temp_file.h"
 #include "cellfeed/series/row_source.h"
 
 namespace cellfeed::series {
@@ -34,7 +34,8 @@ inline std::int64_t record_bytes(std::size_t n_features) {
   return static_cast<std::int64_t>(8 * (n_features + 1));
 }
 
-// Not thread-safe.
+// Writes under the final name and waits for no disk: a part that is not whole is told by its
+// checksum. Not thread-safe.
 class SpillWriter {
  public:
   SpillWriter(io::FileTarget target, std::size_t n_features);
@@ -48,9 +49,12 @@ class SpillWriter {
  private:
   struct Names;
   void append(std::span<const std::byte> bytes);
+  void write(std::span<const std::byte> bytes);
   void append_footer();
 
-  io::AtomicFile file_;
+  std::string path_;
+  int fd_ = -1;
+  std::int64_t size_ = 0;
   std::size_t n_features_;
   SpilledPart part_;
   std::unique_ptr<Names> names_;
