@@ -79,7 +79,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            int threads, std::int64_t memory_budget, const std::string& existing,
                            std::string genome, std::string feature_type,
                            std::vector<std::string> layers, std::vector<std::string> obsm,
-                           const nb::object& progress) {
+                           std::vector<std::string> var_keys, const nb::object& progress) {
   using convert::ExistingTarget;
   using format::shard::GeneOrder;
   using format::shard::Layout;
@@ -102,6 +102,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.shuffle = shuffle;
   options.seed = seed;
   options.make_unique = make_unique;
+  options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
   options.existing = choose<ExistingTarget>("existing", existing,
                                             {{"refuse", ExistingTarget::kRefuse},
@@ -126,7 +127,8 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
                      const std::string& compression, int threads, std::int64_t memory_budget,
                      bool overwrite, std::string genome, std::string feature_type,
                      std::optional<std::vector<std::string>> layers,
-                     std::optional<std::vector<std::string>> obsm, const nb::object& progress) {
+                     std::optional<std::vector<std::string>> obsm,
+                     std::vector<std::string> var_keys, const nb::object& progress) {
   convert::ExportOptions options;
   options.gives_all = !layers && !obsm;
   if (layers) options.layers = std::move(*layers);
@@ -138,6 +140,7 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   options.layer = std::move(layer);
   options.join = std::move(join);
   options.make_unique = make_unique;
+  options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
@@ -243,12 +246,12 @@ void bind_convert(nb::module_& module) {
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
              "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
-             "progress"_a.none());
+             "var_keys"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "layers"_a.none(), "obsm"_a.none(),
-             "progress"_a.none());
+             "var_keys"_a, "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());

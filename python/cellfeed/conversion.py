@@ -104,6 +104,7 @@ def convert_to_shards(
     missing_genes: MissingGenes = "warn",
     shuffle: bool = False,
     seed: int = 0,
+    var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
     threads: int | None = None,
@@ -159,6 +160,9 @@ def convert_to_shards(
     seed
         Of the shuffle: the same inputs and seed give the same shards, whatever the threads and the
         budget (docs/sampling.md, "Shuffled shards").
+    var_key
+        The column of ``var`` that names the genes, or columns of which each input's first that it
+        has counts, as for :func:`cellfeed.open`; ``var`` keeps the names as ``var_names``.
     make_unique
         Number repeated gene names instead of refusing them.
     allow_external
@@ -209,6 +213,7 @@ def convert_to_shards(
             join=_join_text(join),
             shuffle=as_bool("shuffle", shuffle),
             seed=as_int("seed", seed, 0, 2**64 - 1),
+            var_keys=[] if var_key is None else as_names("var_key", var_key),
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
@@ -315,6 +320,7 @@ def export_h5ad(
     genome: str | None = None,
     feature_type: str | None = None,
     join: Join | None = None,
+    var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
     keep_stored_gene_order: bool = False,
@@ -333,7 +339,7 @@ def export_h5ad(
         A shard directory, a file, a glob, or a list of these.
     output
         The file to write.
-    layer, genome, feature_type, join, make_unique, allow_external
+    layer, genome, feature_type, join, var_key, make_unique, allow_external
         As for :func:`cellfeed.open`.
     layers, obsm
         Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
@@ -359,6 +365,7 @@ def export_h5ad(
         layers=_names_if_any("layers", layers, obsm),
         obsm=_names_if_any("obsm", obsm, layers),
         join=_join_text(join),
+        var_keys=[] if var_key is None else as_names("var_key", var_key),
         make_unique=as_bool("make_unique", make_unique),
         allow_external=as_folder("allow_external", allow_external),
         keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),

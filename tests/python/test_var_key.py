@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import REAL_DATA
+from program import run
 from small_atlas import make_anndata
 
 import cellfeed as cf
@@ -200,3 +201,23 @@ def test_a_10x_file_of_symbols_joins_the_same_cells_by_ids():
         assert cells.shape == (2 * n, 19465)
         assert (cells[:n].X != cells[n:].X).nnz == 0 < cells[:n].X.nnz
         assert cells[[0, n]].batch.gene_mask.all()
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_shards_and_exports_are_named_by_it(paths, tmp_path, join):
+    keys = ["gene_ids", "_index"]
+    asked = cf.open(paths, join=join, var_key=keys)
+    cf.export_h5ad(paths, tmp_path / "x.h5ad", join=join, var_key=keys)
+    shards = cf.convert_to_shards(paths, tmp_path / "joined", join=join, var_key=keys).path
+    run(
+        "shard", *paths, "--output-dir", tmp_path / "cli", "--join", join,
+        "--var-key", "gene_ids", "--var-key", "_index",
+    )  # fmt: skip
+    for source in (shards, tmp_path / "cli", tmp_path / "x.h5ad"):
+        cells = cf.open(source)
+        assert list(cells.var_names) == list(asked.var_names)
+        assert list(cells.var["var_names"]) == list(asked.var["var_names"])
+        assert list(cells.obs_names) == list(asked.obs_names)
+        np.testing.assert_array_equal(cells[:].to_numpy(), asked[:].to_numpy())
+    with pytest.raises(NoSuchKeyError, match="no column 'nothing'"):
+        cf.convert_to_shards(paths, tmp_path / "none", join=join, var_key="nothing")

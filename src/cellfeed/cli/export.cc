@@ -67,6 +67,7 @@ void add_export(CLI::App& program, Session& session) {
       ->type_name("ORDER");
   add_matrix_options(verb, options.layers, options.obsm);
   add_join_option(verb, options.join);
+  add_var_key_option(verb, options.var_keys);
   verb.add_flag("--make-unique", options.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--keep-source-columns", options.keep_source_columns,

@@ -95,6 +95,15 @@ void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
       ->type_name("NAME");
 }
 
+void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys) {
+  verb.add_option(
+          "--var-key", keys,
+          "Column of var that names the genes; given several times, of each input the first "
+          "that it has, where _index are the genes' own names")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+}
+
 void add_external_option(CLI::App& verb, std::string& folder) {
   verb.add_option("--allow-external", folder,
                   "Folder whose files an .h5ad may lead to, by external links and external storage "

@@ -34,6 +34,7 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache);
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 // --layer.
 void add_layer_option(CLI::App& verb, std::string& layer);
+void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
 void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
                         std::vector<std::string>& obsm);
 // --allow-external; empty where it is not given.

@@ -129,6 +129,7 @@ void add_shard(CLI::App& program, Session& session) {
       ->check(one_of({"packed", "dense"}))
       ->type_name("LAYOUT");
   add_join_option(verb, options.join);
+  add_var_key_option(verb, options.var_keys);
   verb.add_flag("--shuffle", options.shuffle,
                 "Write the cells of all inputs in one random order, in two passes; needs the space "
                 "of the shards once more while it runs");

@@ -28,7 +28,7 @@ RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions
     renamed.repeats = make_unique(renamed.axis);
   else
     require_unique(renamed.axis, store.info().path,
-                   options.var_keys.empty() ? kRenameGenes : "choose another column by var_key");
+                   options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
   return renamed;
 }
 

@@ -18,6 +18,8 @@ enum class Join { kNone, kInner, kOuter, kFixed };
 inline constexpr std::string_view kRenameGenes =
     "rename them in the file (adata.var_names_make_unique())";
 
+inline constexpr std::string_view kOtherVarKey = "choose another column by var_key";
+
 // Of "inner", "outer" and "" (none); kFixed where the axis is fixed by a list of genes, and then
 // the name must be "". Throws kInvalidArgument.
 Join join_from_name(std::string_view name, bool has_fixed_axis = false);

@@ -80,6 +80,7 @@ SourceOptions source_options(const ExportOptions& options) {
   source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;
+  source.var_keys = options.var_keys;
   source.cache_bytes = options.memory_budget / 4;
   return source;
 }

@@ -22,9 +22,10 @@ struct ExportOptions {
   // are shards and layer is X.
   std::vector<std::string> layers{}, obsm{};
   bool gives_all = true;
-  std::string genome, feature_type;  // of 10x files, as in OpenOptions
-  std::string allow_external{};      // see OpenOptions
-  std::string join;                  // see SourceOptions
+  std::string genome, feature_type;     // of 10x files, as in OpenOptions
+  std::string allow_external{};         // see OpenOptions
+  std::string join;                     // see SourceOptions
+  std::vector<std::string> var_keys{};  // see SourceOptions
   bool make_unique = false;
   // Shards in mean order give their genes back in the source's order; true keeps the order they are
   // stored in.

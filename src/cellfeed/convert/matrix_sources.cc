@@ -61,6 +61,7 @@ std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOption
     if (is_obsm) {
       own.join.clear();
       own.genes.clear();
+      own.var_keys.clear();
       own.make_unique = false;
     }
     auto sources = std::make_unique<Sources>(Sources::open(own));

@@ -370,6 +370,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.join = options.join;
   source.genes = options.genes;
   source.make_unique = options.make_unique;
+  source.var_keys = options.var_keys;
   source.cache_bytes = options.memory_budget / 4;
   source.row_maker = options.row_maker;
   return source;

@@ -35,10 +35,11 @@ struct ConvertOptions {
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
   bool refuse_absent_genes = false;  // kNoSuchKey where genes are in no input; else they are empty
   std::string join;                  // "", "inner" or "outer": see SourceOptions
-  bool shuffle = false;      // all cells of all inputs in one random order, by seed: see CellOrder
-  std::uint64_t seed = 0;    // of the shuffle
-  bool make_unique = false;  // number repeated gene names instead of refusing them
-  int threads = 0;           // 0: what the machine allows
+  bool shuffle = false;    // all cells of all inputs in one random order, by seed: see CellOrder
+  std::uint64_t seed = 0;  // of the shuffle
+  std::vector<std::string> var_keys{};  // see SourceOptions
+  bool make_unique = false;             // number repeated gene names instead of refusing them
+  int threads = 0;                      // 0: what the machine allows
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/collection/repeated_genes.h"
@@ -18,6 +19,8 @@ namespace cellfeed::convert {
 namespace {
 
 constexpr const char* kIndex = "_index";
+// Of var, where another column names the genes.
+constexpr const char* kOwnNames = "var_names";
 
 std::string processing_of(const std::string& path) {
   if (!format::shard::is_shard_dir(path)) return "{}";
@@ -115,6 +118,7 @@ Sources Sources::open(const SourceOptions& options) {
   for (const std::string& path : paths)
     for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
   sources.processing_json_ = join_processing(paths);
+  sources.has_var_keys_ = !options.var_keys.empty();
 
   std::vector<const matrix::GeneAxis*> axes;
   std::vector<collection::NamedStore> named;
@@ -129,12 +133,15 @@ Sources Sources::open(const SourceOptions& options) {
     const format::StoreInfo& info = store->info();
     store_paths.push_back(info.path);
     sources.offsets_.push_back(sources.offsets_.back() + info.n_rows);
-    auto axis = std::make_shared<matrix::GeneAxis>(store->genes());
+    auto axis = std::make_shared<matrix::GeneAxis>(
+        matrix::GeneAxis{collection::keys_of_genes(*store, options.var_keys)});
     collection::RepeatedNames repeats;
     if (options.make_unique)
       repeats = collection::make_unique(*axis);
     else
-      collection::require_unique(*axis, info.path);
+      collection::require_unique(
+          *axis, info.path,
+          options.var_keys.empty() ? collection::kRenameGenes : collection::kOtherVarKey);
     axes.push_back(axis.get());
     named.push_back({store.get(), axis.get(), std::move(repeats)});
     sources.axes_.push_back(std::move(axis));
@@ -226,6 +233,10 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   arrow::StringBuilder names;
   for (const std::string& name : genes_.genes.names) check_arrow(names.Append(name), "name a gene");
   const int index = table->schema()->GetFieldIndex(kIndex);
+  if (has_var_keys_ && index >= 0 && !table->GetColumnByName(kOwnNames))
+    table = check_arrow(
+        table->AddColumn(index + 1, arrow::field(kOwnNames, arrow::utf8()), table->column(index)),
+        "keep the names of genes");
   return check_arrow(table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
                                       std::make_shared<arrow::ChunkedArray>(
                                           check_arrow(names.Finish(), "name genes"))),

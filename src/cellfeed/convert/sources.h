@@ -31,8 +31,9 @@ struct SourceOptions {
   // the first one's order; "outer": the sorted union.
   std::string join;
   std::vector<std::string>
-      genes;                 // exactly this axis, in this order (a GeneVocab); join must be empty
-  bool make_unique = false;  // number repeated gene names instead of refusing them
+      genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
+  std::vector<std::string> var_keys{};  // see CollectionOptions; var keeps the names as "var_names"
+  bool make_unique = false;             // number repeated gene names instead of refusing them
   std::string allow_external{};         // see OpenOptions
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
@@ -98,6 +99,7 @@ class Sources {
   std::string absent_genes_text_;
   bool names_origins_ = false;  // some source says of its cells which file they come from
   std::vector<std::shared_ptr<const matrix::GeneAxis>> axes_;
+  bool has_var_keys_ = false;
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";
   std::unique_ptr<TableUnion> obs_;
