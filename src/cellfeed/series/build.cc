@@ -27,6 +27,9 @@ constexpr const char* kMissingNames[] = {"error", "drop", "ffill", "nan"};
 constexpr const char* kDuplicatesNames[] = {"error", "first", "last", "mean"};
 // What decoding a file may take where the share of the budget is less: a page of every column.
 constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
+// Of a block of rows being read, to begin with; and the rows of a run that is long enough.
+constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
+constexpr std::int64_t kLongRun = 64;
 constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
 // Entities whose statistics are merged at a time.
 constexpr std::int64_t kEntitiesTogether = 4096;
@@ -196,8 +199,10 @@ SpilledPart Build::read_group(const InputGroup& group, io::FileTarget target) {
   SpillWriter writer(std::move(target), columns_.features.size());
   const std::int64_t width = record_bytes(columns_.features.size());
   // A block is there as it is read, in the order of entities, and in columns.
-  const std::int64_t block_rows =
+  const std::int64_t most_rows =
       std::clamp<std::int64_t>(share() / (4 * width), 1024, std::int64_t{1} << 20);
+  // Small ones stay in caches; where entities alternate, large ones make fewer and longer runs.
+  std::int64_t block_rows = std::min(most_rows, std::max<std::int64_t>(1024, kBlockBytes / width));
   RowBlock block;
   for (const std::size_t file : group.files) {
     RowSource source(files_[file], columns_, has_auto_features_, std::max(share(), kDecodeBytes));
@@ -207,6 +212,8 @@ SpilledPart Build::read_group(const InputGroup& group, io::FileTarget target) {
       while (block.n_rows() < block_rows && !is_at_end)
         is_at_end = !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), 16384), block);
       writer.add(block, source.entities());
+      if (std::ssize(source.entities()) * kLongRun > block_rows)
+        block_rows = std::min(most_rows, 2 * block_rows);
       check_stop();
     }
     writer.end_file(source);
