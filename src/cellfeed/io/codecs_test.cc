@@ -349,6 +349,17 @@ TEST(Unshuffle, UndoesTheShuffleOfEveryWidth) {
   }
 }
 
+// Planes of no elements are not gone through one by one: it would take hours.
+TEST(Unshuffle, WiderElementsThanThereAreBytesStayAsTheyAre) {
+  const Bytes in(100, std::byte{7});
+  for (const std::size_t width :
+       {std::size_t{100}, std::size_t{101}, std::size_t{0xffffffff}, ~std::size_t{0}}) {
+    Bytes out(in.size());
+    unshuffle(in, out, width);
+    EXPECT_EQ(out, in);
+  }
+}
+
 TEST(Unshuffle, RefusesMismatchedSizes) {
   Bytes in(4);
   Bytes out(5);

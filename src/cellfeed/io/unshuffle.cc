@@ -37,6 +37,10 @@ void unshuffle(std::span<const std::byte> in, std::span<std::byte> out, std::siz
   const auto* source = reinterpret_cast<const std::uint8_t*>(in.data());
   auto* target = reinterpret_cast<std::uint8_t*>(out.data());
   const std::size_t count = in.size() / element_bytes;
+  if (count <= 1) {  // of any width that a file may claim
+    std::memcpy(target, source, in.size());
+    return;
+  }
   switch (element_bytes) {
     case 1:
       std::memcpy(target, source, count);
