@@ -11,6 +11,7 @@
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/row_matrix.h"
+#include "cellfeed/format/row_offsets.h"
 #include "cellfeed/format/stored_array.h"
 
 namespace cellfeed::format {
@@ -35,14 +36,14 @@ class CsrMatrix final : public RowMatrix {
                                      const ReadContext& context) const override;
   ReadPlan plan(const chunked::ChunkCache& cache,
                 std::span<const std::int64_t> rows) const override;
-  // Where row lies in data and indices. Throws kOutOfRange, or kCorruptData naming the row and the
-  // two offsets.
-  chunked::EntryRange row_entries(std::int64_t row) const;
+  std::int64_t take_cache_bytes(std::int64_t bytes) const override {
+    return offsets_.take_cache_bytes(bytes);
+  }
+  // Where rows lie in data and indices.
+  const RowOffsets& offsets() const { return offsets_; }
 
  private:
-  void check_offsets() const;
-  [[noreturn]] void throw_bad_offsets(std::int64_t row, std::int64_t begin, std::int64_t end) const;
-  std::int64_t offset_at(std::int64_t i) const;
+  std::int64_t checked_entries() const;
 
   const H5File& file_;
   std::string layer_;
@@ -50,8 +51,7 @@ class CsrMatrix final : public RowMatrix {
   std::int64_t n_cols_ = 0;
   StoredArray data_;
   StoredArray indices_;
-  StoredArray indptr_;
-  std::vector<std::int64_t> offsets_;  // empty where indptr is memory-mapped
+  RowOffsets offsets_;
   RowDecoder decoder_;
 };
 

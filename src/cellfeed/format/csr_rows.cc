@@ -114,20 +114,14 @@ void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) 
   matrix_.file().require_unchanged();
 }
 
-std::vector<EntryRange> ranges_of(const CsrMatrix& matrix, std::span<const std::int64_t> rows) {
-  std::vector<EntryRange> ranges;
-  ranges.reserve(rows.size());
-  for (const std::int64_t row : rows) ranges.push_back(matrix.row_entries(row));
-  return ranges;
-}
-
 }  // namespace
 
 std::unique_ptr<FetchedRows> begin_csr_rows(const CsrMatrix& matrix,
                                             const chunked::ChunkCache& cache,
                                             std::span<const std::int64_t> rows) {
-  return std::make_unique<CsrRows>(
-      matrix, cache, std::vector<std::int64_t>(rows.begin(), rows.end()), ranges_of(matrix, rows));
+  return std::make_unique<CsrRows>(matrix, cache,
+                                   std::vector<std::int64_t>(rows.begin(), rows.end()),
+                                   matrix.offsets().entries_of(rows));
 }
 
 ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache,
@@ -136,7 +130,7 @@ ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache
       static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
   ReadPlan plan{.bytes_held = std::ssize(rows) * kRowBytes};
   if (!matrix.indices().is_compressed() && !matrix.data().is_compressed()) return plan;
-  const std::vector<EntryRange> ranges = ranges_of(matrix, rows);
+  const std::vector<EntryRange> ranges = matrix.offsets().entries_of(rows);
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()}) {
     const chunked::RunsPlan part = chunked::plan_runs(*array, cache, ranges);
     plan.bytes_held += part.bytes_held;

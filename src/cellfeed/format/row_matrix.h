@@ -22,6 +22,9 @@ class RowMatrix {
   virtual std::vector<const StoredArray*> arrays() const = 0;
   // Sets what the arrays do not say: nnz, is_dense, rows_per_chunk.
   virtual void describe(StoreInfo& info) const = 0;
+  // Of this memory for inflated chunks keeps what rows are found with. Returns the rest, which is
+  // for the arrays.
+  virtual std::int64_t take_cache_bytes(std::int64_t bytes) const { return bytes; }
   // As those of RowStore.
   virtual std::unique_ptr<FetchedRows> begin(const chunked::ChunkCache& cache,
                                              std::span<const std::int64_t> rows,

@@ -239,19 +239,10 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
                 dtype_name(dtype()));
   std::vector<std::int64_t> integers;
   integers.reserve(static_cast<std::size_t>(length()));
-  std::vector<std::byte> native;
   const auto append = [&](const chunked::RowPiece& piece) {
-    const std::span stored(piece.data, static_cast<std::size_t>(piece.length * element_bytes()));
-    native.resize(stored.size());
-    number_.to_native(stored, native.data());
-    dispatch_dtype(dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      for (std::int64_t i = 0; i < piece.length; ++i) {
-        T value;
-        std::memcpy(&value, native.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-        integers.push_back(static_cast<std::int64_t>(value));
-      }
-    });
+    const auto part =
+        number_.to_integers({piece.data, static_cast<std::size_t>(piece.length * element_bytes())});
+    integers.insert(integers.end(), part.begin(), part.end());
   };
   std::vector<std::int64_t> chunks(static_cast<std::size_t>(n_chunks()));
   std::iota(chunks.begin(), chunks.end(), std::int64_t{0});

@@ -47,4 +47,19 @@ void StoredNumber::to_native(std::span<const std::byte> stored, std::byte* out) 
   if (is_half) hdf5::widen_float16(halves, {reinterpret_cast<float*>(out), halves.size() / 2});
 }
 
+std::vector<std::int64_t> StoredNumber::to_integers(std::span<const std::byte> stored) const {
+  std::vector<std::byte> native(stored.size());
+  to_native(stored, native.data());
+  std::vector<std::int64_t> integers(stored.size() / static_cast<std::size_t>(bytes));
+  dispatch_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < integers.size(); ++i) {
+      T value;
+      std::memcpy(&value, native.data() + i * sizeof(T), sizeof(T));
+      integers[i] = static_cast<std::int64_t>(value);
+    }
+  });
+  return integers;
+}
+
 }  // namespace cellfeed::format

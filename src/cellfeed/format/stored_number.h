@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/hdf5/datatype_message.h"
@@ -27,6 +28,8 @@ struct StoredNumber {
   // Numbers of this machine for the elements stored. REQUIRES: whole elements; out is
   // aligned for dtype, with room for all of them.
   void to_native(std::span<const std::byte> stored, std::byte* out) const;
+  // Integers, those above 2^63 as negative ones. REQUIRES: whole elements.
+  std::vector<std::int64_t> to_integers(std::span<const std::byte> stored) const;
 };
 
 // Of integers and floats of 8 to 64 bits, of either byte order, and booleans. name: the dataset's,

@@ -67,20 +67,15 @@ void NumberArray::read(std::int64_t begin, std::int64_t n, std::span<std::byte> 
 
 std::vector<std::int64_t> NumberArray::read_integers(const std::string& path) const {
   require_integers(*this, path);
-  std::vector<std::int64_t> integers(static_cast<std::size_t>(length_));
-  std::vector<std::byte> part;
+  std::vector<std::int64_t> integers;
+  integers.reserve(static_cast<std::size_t>(length_));
+  std::vector<std::byte> native;
   for (std::int64_t begin = 0; begin < length_; begin += kPieceEntries) {
     const std::int64_t n = std::min(kPieceEntries, length_ - begin);
-    dispatch_dtype(dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      part.resize(static_cast<std::size_t>(n) * sizeof(T));
-      read(begin, n, part);
-      for (std::int64_t i = 0; i < n; ++i) {
-        T value;
-        std::memcpy(&value, part.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-        integers[static_cast<std::size_t>(begin + i)] = static_cast<std::int64_t>(value);
-      }
-    });
+    native.resize(static_cast<std::size_t>(n) * dtype_bytes(dtype()));
+    read(begin, n, native);
+    const auto part = StoredNumber(dtype()).to_integers(native);
+    integers.insert(integers.end(), part.begin(), part.end());
   }
   return integers;
 }

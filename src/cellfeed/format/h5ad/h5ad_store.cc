@@ -30,7 +30,9 @@ class H5adStore final : public RowStore {
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
     return matrix_->plan(cache_, rows);
   }
-  void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
+  void set_cache_bytes(std::int64_t bytes) const override {
+    cache_.set_capacity(matrix_->take_cache_bytes(bytes));
+  }
   void release_pages() const override { file_->release_pages(); }
   std::vector<std::string> obs_names() const override { return annotations_.obs_names(); }
   matrix::FixedColumn obs_column(const std::string& name) const override {
@@ -63,7 +65,7 @@ H5adStore::H5adStore(std::unique_ptr<H5File> file, const std::string& layer,
                      std::int64_t cache_bytes)
     : file_(std::move(file)),
       matrix_(open_matrix(*file_, layer)),
-      cache_(cache_bytes, cached_arrays(*matrix_)),
+      cache_(matrix_->take_cache_bytes(cache_bytes), cached_arrays(*matrix_)),
       annotations_(*file_, layer, matrix_->n_rows(), matrix_->n_cols()) {
   describe(layer);
 }

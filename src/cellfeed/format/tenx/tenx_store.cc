@@ -36,7 +36,9 @@ class TenxStore final : public RowStore {
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
     return plan_csr_rows(matrix_, cache_, rows);
   }
-  void set_cache_bytes(std::int64_t bytes) const override { cache_.set_capacity(bytes); }
+  void set_cache_bytes(std::int64_t bytes) const override {
+    cache_.set_capacity(matrix_.take_cache_bytes(bytes));
+  }
   void release_pages() const override { file_->release_pages(); }
   std::vector<std::string> obs_names() const override;
   matrix::FixedColumn obs_column(const std::string& name) const override;
@@ -65,7 +67,7 @@ TenxStore::TenxStore(std::unique_ptr<H5File> file, const OpenOptions& options)
       stored_(find_matrix(*file_, options.genome)),
       choice_{options.genome, options.feature_type},
       matrix_(*file_, stored_.group, stored_.n_cells, stored_.n_features),
-      cache_(options.cache_bytes, cached_arrays(matrix_)),
+      cache_(matrix_.take_cache_bytes(options.cache_bytes), cached_arrays(matrix_)),
       features_(file_->hdf5(), stored_, choice_) {
   find_list(file_->hdf5(), stored_.group + "/barcodes", stored_.n_cells);
   genes_.names = features_.names();
