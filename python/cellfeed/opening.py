@@ -22,7 +22,7 @@ from ._arguments import (
     parse_bytes,
 )
 from ._cells.genes import gene_list, report_left_out, report_missing_genes
-from ._cells.matrices import Matrices
+from ._cells.matrices import Matrices, core_layer
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
 from ._progress import as_progress_callback
 from .collection import CellCollection
@@ -46,7 +46,7 @@ def open(
     obs: Sequence[str] | str | None = None,
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
-    layer: str = "X",
+    layer: str | None = "X",
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,
@@ -96,7 +96,9 @@ def open(
         The label that means "not known", of all label columns or column -> label: it is no
         category, and its cells have code -1, as those without a label.
     layer
-        What ``batch.x`` is of: ``"X"``, ``"raw/X"``, or the name of a layer.
+        What ``batch.x`` is of: ``"X"``, ``"raw/X"``, or the name of a layer. ``None``: obs alone,
+        of files of any kind, whether they have an X or none. The cells then have no genes, and
+        batches an ``x`` of no columns; ``obsm`` comes with them if it is named.
     layers
         Further matrices that come with every batch, as ``batch.layers[name]``: ``"X"``, ``"raw/X"``
         or names of layers, also as ``"layers/NAME"``. All files must have them. They are read with
@@ -145,11 +147,12 @@ def open(
     NotFoundError, CorruptDataError, UnsupportedError, InvalidArgumentError, NoSuchKeyError
         All derive from :class:`~cellfeed.errors.CellfeedError` and name the file at fault.
     """
-    layer = as_text("layer", layer)
+    layer = None if layer is None else as_text("layer", layer)
     layers = None if layers is None else as_names("layers", layers)
     obsm = None if obsm is None else as_names("obsm", obsm)
     chosen = {"layer": layer, "layers": layers, "obsm": obsm}
     Matrices.of(chosen)  # says what is wrong with the names
+    _refuse_genes_of_none(layer, genes, var_key)
     make_unique = as_bool("make_unique", make_unique)
     access = as_choice("access", access, ACCESS)
     verify = as_choice("verify", verify, VERIFY)
@@ -212,12 +215,22 @@ def _open_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection
     return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
 
 
-def _open_matrix(paths: list[str], options: Mapping[str, Any], layer: str) -> _core.Collection:
+def _refuse_genes_of_none(layer: str | None, genes: Any, var_key: Any) -> None:
+    for option, is_given in {"genes": genes is not None, "var_key": _var_keys(var_key)}.items():
+        if layer is None and is_given:
+            raise InvalidArgumentError(
+                f"layer=None reads obs alone, without genes: leave {option} out"
+            )
+
+
+def _open_matrix(
+    paths: list[str], options: Mapping[str, Any], layer: str | None
+) -> _core.Collection:
     # Columns of obsm are no genes.
-    of_obsm = layer.startswith("obsm/")
+    of_obsm = layer is not None and layer.startswith("obsm/")
     return _core.Collection.open(
         paths, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
-        options["make_unique"], layer, parse_bytes(options["cache"], "cache", 0),
+        options["make_unique"], core_layer(layer), parse_bytes(options["cache"], "cache", 0),
         options["access"], options["verify"], options["allow_external"] or "",
         _cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
         _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
@@ -245,7 +258,7 @@ def from_anndata(
     obs: Sequence[str] | str | None = None,
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
-    layer: str = "X",
+    layer: str | None = "X",
     make_unique: bool = False,
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
@@ -272,7 +285,7 @@ def _open_anndata(
     obs: Sequence[str] | str | None,
     categories: Mapping[str, Any] | None,
     unknown_label: Any,
-    layer: str,
+    layer: str | None,
     make_unique: bool,
     var_key: Sequence[str] | str | None,
     layers: Sequence[str] | str | None,
@@ -280,12 +293,14 @@ def _open_anndata(
 ) -> CellCollection:
     from ._cells.anndata_arrays import arrow_table, csr_arrays
 
+    further = Matrices.of({"layer": layer, "layers": layers, "obsm": obsm}).paths
+    _refuse_genes_of_none(layer, genes, var_key)
     keys = _var_keys(var_key)
     axis = _gene_axis(genes, missing_genes)
     obs_table = arrow_table(adata.obs)
 
-    def copy(matrix: str) -> _core.Collection:
-        of_obsm = matrix.startswith("obsm/")
+    def copy(matrix: str | None) -> _core.Collection:
+        of_obsm = matrix is not None and matrix.startswith("obsm/")
         indptr, indices, values, gene_table = csr_arrays(adata, matrix)
         return _core.Collection.from_memory(
             indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
@@ -294,7 +309,6 @@ def _open_anndata(
         )  # fmt: skip
 
     core = copy(layer)
-    further = Matrices.of({"layer": layer, "layers": layers, "obsm": obsm}).paths
     core = core.with_matrices([(path, copy(path)) for path in further])
     core = core.with_labels(_label_maps(core, categories, unknown_label))
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def csr_arrays(
-    adata: anndata.AnnData, layer: str
+    adata: anndata.AnnData, layer: str | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
     """Row starts (int64), columns (int32), values and the gene table of one matrix.
 
@@ -30,11 +30,14 @@ def csr_arrays(
         In memory.
     layer
         ``"X"``, ``"raw/X"`` or ``"raw"``, the name of a layer, also as ``"layers/NAME"``, or
-        ``"obsm/NAME"``, whose columns are numbered.
+        ``"obsm/NAME"``, whose columns are numbered. ``None``: a matrix without columns.
     """
     matrix, var = _matrix(adata, layer)
     if matrix is None:
-        raise NoSuchKeyError(f"this AnnData has no {layer}")
+        others = ["raw/X"] if adata.raw is not None else []
+        others += [f"layers/{name}" for name in adata.layers]
+        found = f"; name one of its matrices with layer: {', '.join(others)}" if others else ""
+        raise NoSuchKeyError(f"this AnnData has no {layer}{found}; for obs alone: layer=None")
     try:
         csr = scipy.sparse.csr_matrix(matrix)
     except (TypeError, ValueError) as error:
@@ -136,7 +139,12 @@ def _are_equal(one: Any, other: Any) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
 
-def _matrix(adata: anndata.AnnData, layer: str) -> tuple[Any, pd.DataFrame]:
+def _matrix(adata: anndata.AnnData, layer: str | None) -> tuple[Any, pd.DataFrame]:
+    if layer is None:
+        import pandas as pd
+
+        none = scipy.sparse.csr_matrix((adata.n_obs, 0), dtype=np.float32)
+        return none, pd.DataFrame(index=pd.Index([], dtype=str))
     if layer == "X":
         return adata.X, adata.var
     if layer in ("raw", "raw/X"):

@@ -32,6 +32,13 @@ def layer_key(name: str) -> str:
     return alone if layer_path(alone) == path else path
 
 
+def core_layer(name: str | None) -> str:
+    """Its name in the core: ``None`` is ``"none"``, and a layer of that name ``"layers/none"``."""
+    if name is None:
+        return "none"
+    return "layers/none" if name == "none" else name
+
+
 def obsm_key(name: str) -> str:
     """What ``batch.obsm`` calls it: ``"X_pca"``, also of ``"obsm/X_pca"``."""
     return name.removeprefix("obsm/")
@@ -56,10 +63,15 @@ class Matrices:
     @staticmethod
     def of(options: Mapping[str, Any]) -> Matrices:
         """Of the arguments ``layer``, ``layers`` and ``obsm`` of :func:`cellfeed.open`."""
-        if options["layer"].startswith("obsm/"):
-            name = obsm_key(options["layer"])
-            raise InvalidArgumentError(f"layer names {options['layer']!r}: pass obsm=[{name!r}]")
-        paths = [layer_path(options["layer"])]
+        layer = options["layer"]
+        if layer is None and options.get("layers"):
+            raise InvalidArgumentError(
+                "layer=None reads obs alone, and layers= names matrices: name one of them as layer"
+            )
+        if layer is not None and layer.startswith("obsm/"):
+            name = obsm_key(layer)
+            raise InvalidArgumentError(f"layer names {layer!r}: pass obsm=[{name!r}]")
+        paths = ["" if layer is None else layer_path(layer)]
         layers = _numbered("layers", options.get("layers"), layer_path, layer_key, paths)
         obsm = _numbered("obsm", options.get("obsm"), _obsm_path, obsm_key, paths)
         return Matrices(layers, obsm, tuple(paths[1:]))

@@ -45,7 +45,7 @@ void add_info(CLI::App& program, Session& session) {
   verb.add_option("paths", arguments->paths, "Files or shard directories")
       ->required()
       ->type_name("PATH");
-  add_layer_option(verb, arguments->open.layer);
+  add_layer_option(verb, arguments->open.layer, true);
   add_external_option(verb, arguments->open.allow_external);
   add_tenx_options(verb, arguments->open.genome, arguments->open.feature_type);
   add_output_options(verb, session);

@@ -80,8 +80,10 @@ format::RowMaker row_maker(const Session& session, const CacheArguments& cache) 
   };
 }
 
-void add_layer_option(CLI::App& verb, std::string& layer) {
-  verb.add_option("--layer", layer, "Which matrix: X, raw/X, or the name of a layer [default: X]")
+void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none) {
+  verb.add_option("--layer", layer,
+                  fmt::format("Which matrix: X, raw/X, or the name of a layer{} [default: X]",
+                              may_be_none ? "; none: obs alone" : ""))
       ->type_name("NAME");
 }
 

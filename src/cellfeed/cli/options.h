@@ -32,8 +32,8 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache);
 // Null where the cache is refused. Says what is written, and how far it is, on stderr unless quiet.
 // Lifetime: the session outlives it.
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
-// --layer.
-void add_layer_option(CLI::App& verb, std::string& layer);
+// --layer. may_be_none: the verb reads obs alone as well.
+void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none = false);
 void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
 void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
                         std::vector<std::string>& obsm);

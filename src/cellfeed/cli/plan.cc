@@ -114,7 +114,7 @@ void add_plan(CLI::App& program, Session& session) {
   verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")
       ->type_name("COLUMN");
   add_join_option(verb, arguments->join);
-  add_layer_option(verb, arguments->layer);
+  add_layer_option(verb, arguments->layer, true);
   add_tenx_options(verb, arguments->genome, arguments->feature_type);
   add_cache_options(verb, arguments->cache);
   add_memory_budget_option(verb, run.memory_budget);

@@ -106,7 +106,8 @@ nlohmann::ordered_json column_json(const ColumnDescription& column) {
   return json;
 }
 
-// The matrix that was asked for, else the first that can be read: then refused says why.
+// The matrix that was asked for, else the first that can be read, else obs alone: then refused says
+// why.
 std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& path,
                                                              format::OpenOptions& open,
                                                              PathDescription& description) {
@@ -114,12 +115,14 @@ std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& 
     return format::open_stores(path, open);
   } catch (const Error& error) {
     const auto& matrices = description.matrices;
-    const auto readable = std::find_if(matrices.begin(), matrices.end(), [](const auto& matrix) {
-      return matrix.use != MatrixUse::kRefused && !format::is_obsm(matrix.stored.name);
+    const auto is_of_genes = [](const auto& m) { return !format::is_obsm(m.stored.name); };
+    const auto readable = std::find_if(matrices.begin(), matrices.end(), [&](const auto& matrix) {
+      return matrix.use != MatrixUse::kRefused && is_of_genes(matrix);
     });
-    if (readable == matrices.end()) throw;
+    const bool has_none = std::none_of(matrices.begin(), matrices.end(), is_of_genes);
+    if (has_none ? error.kind() != ErrorKind::kNoSuchKey : readable == matrices.end()) throw;
     description.refused = error.what();
-    open.layer = readable->stored.name;
+    open.layer = has_none ? format::kNoLayer : readable->stored.name;
   }
   return format::open_stores(path, open);
 }
@@ -164,9 +167,10 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   description.format = first.format;
   description.layer = first.layer;
   description.left_out = first.left_out;
-  description.layout = !description.storage.empty() ? "not by rows"
-                       : first.is_dense             ? "dense"
-                                                    : "csr";
+  description.layout = first.layer == format::kNoLayer ? "obs alone"
+                       : !description.storage.empty()  ? "not by rows"
+                       : first.is_dense                ? "dense"
+                                                       : "csr";
   description.n_genes = first.n_cols;
   description.value_dtype = dtype_name(first.value_dtype);
   for (const std::string& compression : compressions)

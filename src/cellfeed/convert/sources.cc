@@ -98,6 +98,10 @@ Sources Sources::open(const SourceOptions& options) {
   const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
   const std::vector<std::string> paths = collection::expand_paths(options.paths);
   if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
+  if (options.layer == format::kNoLayer)
+    throw_invalid(
+        "layer 'none' is obs alone, and what is written needs a matrix: name one "
+        "(`cellfeed info FILE` lists them)");
   Sources sources;
   format::OpenOptions open;
   open.layer = options.layer;

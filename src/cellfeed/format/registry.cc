@@ -11,9 +11,11 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
+#include "cellfeed/format/h5ad/obs_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -43,6 +45,7 @@ void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
 }
 
 Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
+  if (options.layer == kNoLayer) store = leave_out_matrix(std::move(store));
   if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
     return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
                      options);
@@ -51,9 +54,15 @@ Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
   return stores;
 }
 
+// What a path holds, of which the matrix is left out where none is wanted.
+OpenOptions of_any_matrix(OpenOptions options) {
+  if (options.layer == kNoLayer) options.layer = "X";
+  return options;
+}
+
 Stores open_matrix_market(const std::string& path, const OpenOptions& options) {
   refuse_genome(path, options);
-  return with_rows(tenx::open_mtx(path, options), options);
+  return with_rows(tenx::open_mtx(path, of_any_matrix(options)), options);
 }
 
 Stores open_directory(const std::string& path, const OpenOptions& options) {
@@ -63,7 +72,8 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
   for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
     if (fs::exists(directory / marker, ignored)) {
       refuse_tenx_options(path, options);
-      return shard::open_shards(path, options);
+      auto stores = shard::open_shards(path, of_any_matrix(options));
+      return options.layer == kNoLayer ? leave_out_matrices(std::move(stores)) : std::move(stores);
     }
   for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
     if (fs::exists(directory / marker, ignored))
@@ -142,8 +152,13 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
   // format.
   auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
   if (tenx::is_tenx(file->hdf5()))
-    return with_rows(tenx::open_tenx(std::move(file), options), options);
+    return with_rows(tenx::open_tenx(std::move(file), of_any_matrix(options)), options);
   refuse_tenx_options(path, options);
+  if (options.layer == kNoLayer) {
+    Stores cells;
+    cells.push_back(h5ad::open_obs(std::move(file)));
+    return cells;
+  }
   return with_rows(h5ad::open_h5ad(std::move(file), options), options);
 }
 

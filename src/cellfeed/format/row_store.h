@@ -27,7 +27,7 @@ inline constexpr const char* kLibrarySizeColumn = "_library_size";
 struct StoreInfo {
   std::string path;
   std::string format;  // "h5ad", "shard", "memory"
-  std::string layer;   // "X", "raw/X", "layers/counts", "obsm/X_pca"
+  std::string layer;   // "X", "raw/X", "layers/counts", "obsm/X_pca", "none"
   std::int64_t n_rows = 0;
   std::int64_t n_cols = 0;
   std::int64_t nnz = -1;            // -1: not known without a scan
@@ -47,6 +47,9 @@ struct StoreInfo {
 
 // Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...
 inline bool is_obsm(std::string_view layer) { return layer.starts_with("obsm/"); }
+
+// As a layer: none of the matrices, obs alone. A layer that is really called so is "layers/none".
+inline constexpr const char* kNoLayer = "none";
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position
 // place[i]. Lifetime: all pointers outlive the decode call.
@@ -186,7 +189,7 @@ using RowMaker = std::function<std::vector<std::unique_ptr<RowStore>>(std::uniqu
 
 struct OpenOptions {
   // "X", "raw/X" (also "raw"), a layer's name ("counts" or "layers/counts"), or one of obsm
-  // ("obsm/X_pca").
+  // ("obsm/X_pca"). kNoLayer: the cells have no genes.
   std::string layer = "X";
   // Inflated chunks kept between fetches, of compressed files; of a collection, all together.
   std::int64_t cache_bytes = 256 << 20;

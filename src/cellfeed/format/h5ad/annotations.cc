@@ -10,6 +10,7 @@
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/content_fingerprint.h"
 #include "cellfeed/format/h5ad/layers.h"
+#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -17,9 +18,9 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
                          std::int64_t n_cols)
     : file_(file),
       layer_(std::move(layer)),
+      obs_(file.hdf5(), "obs", n_rows),
       n_rows_(n_rows),
-      n_cols_(n_cols),
-      obs_(file.hdf5(), "obs", n_rows) {
+      n_cols_(n_cols) {
   genes_.names.reserve(static_cast<std::size_t>(n_cols));
   const auto var = var_path(layer_);
   if (!var) {
@@ -30,6 +31,15 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
   const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
   for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
+  file_.require_unchanged();
+}
+
+Annotations::Annotations(const H5File& file)
+    : file_(file),
+      layer_(kNoLayer),
+      obs_(file.hdf5(), "obs", std::nullopt),
+      n_rows_(obs_.n_rows()),
+      n_cols_(0) {
   file_.require_unchanged();
 }
 
@@ -72,7 +82,8 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 // Threads that ask at once find the same number.
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  std::vector<std::string> groups{layer_, "obs"};
+  std::vector<std::string> groups{"obs"};
+  if (layer_ != kNoLayer) groups.insert(groups.begin(), layer_);
   if (var_) groups.push_back(var_->name());
   std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
   const std::uint64_t found = content_fingerprint(file_, groups, layer_name(layer_));

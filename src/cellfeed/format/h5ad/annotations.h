@@ -22,6 +22,10 @@ class Annotations {
  public:
   // layer: the path of the matrix in the file. Throws what Dataframe throws.
   Annotations(const H5File& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols);
+  // Of cells without a matrix, as many as obs has.
+  explicit Annotations(const H5File& file);
+
+  std::int64_t n_rows() const { return n_rows_; }
 
   const matrix::GeneAxis& genes() const { return genes_; }
   std::vector<std::string> obs_names() const { return obs_.columns(); }
@@ -34,10 +38,10 @@ class Annotations {
  private:
   const H5File& file_;
   const std::string layer_;
+  Dataframe obs_;
   const std::int64_t n_rows_;
   const std::int64_t n_cols_;
-  Dataframe obs_;
-  std::optional<Dataframe> var_;  // none of obsm, whose columns are numbered
+  std::optional<Dataframe> var_;  // none of obsm, whose columns are numbered, nor without a matrix
   matrix::GeneAxis genes_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };

@@ -46,8 +46,8 @@ std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& ar
 
 }  // namespace
 
-Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
-    : file_(std::move(file)), name_(std::move(name)), n_rows_(n_rows) {
+Dataframe::Dataframe(hdf5::File file, std::string name, std::optional<std::int64_t> n_rows)
+    : file_(std::move(file)), name_(std::move(name)) {
   const auto object = file_.find(name_);
   if (!object || object->kind() == hdf5::ObjectKind::kDatatype)
     throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
@@ -56,6 +56,7 @@ Dataframe::Dataframe(hdf5::File file, std::string name, std::int64_t n_rows)
     open_group(object->group());
   else
     open_table(object->dataset());
+  n_rows_ = n_rows ? *n_rows : own_length();
   if (has_index_) check_length();
 }
 
@@ -107,6 +108,13 @@ void Dataframe::check_length() const {
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "'{}' and the matrix differ in length: {} names, {} in the matrix", name_, length,
                 n_rows_);
+}
+
+std::int64_t Dataframe::own_length() const {
+  if (has_index_) return reader(index_name_).length();
+  if (!columns_.empty()) return reader(columns_.front()).length();
+  throw_error(ErrorKind::kCorruptData, file_.path(),
+              "'{}' has neither an index nor a column that says how many cells there are", name_);
 }
 
 std::unique_ptr<ColumnReader> Dataframe::make_reader(const std::string& column) const {

@@ -19,10 +19,12 @@ namespace cellfeed::format::h5ad {
 
 class Dataframe {
  public:
-  // name: "obs", "var", "raw/var" or "raw.var". n_rows: what the matrix says. Throws kCorruptData
-  // when the index has another length.
-  Dataframe(hdf5::File file, std::string name, std::int64_t n_rows);
+  // name: "obs", "var", "raw/var" or "raw.var". n_rows: what the matrix says; none: what the table
+  // says. Throws kCorruptData when the index has another length, or nothing says how many there
+  // are.
+  Dataframe(hdf5::File file, std::string name, std::optional<std::int64_t> n_rows);
 
+  std::int64_t n_rows() const { return n_rows_; }
   const std::string& name() const { return name_; }
   // Without the index.
   const std::vector<std::string>& columns() const { return columns_; }
@@ -41,13 +43,14 @@ class Dataframe {
   // The compound tables of anndata 0.5 and 0.6.
   void open_table(const hdf5::Dataset& table);
   void check_length() const;
+  std::int64_t own_length() const;
   std::unique_ptr<ColumnReader> make_reader(const std::string& column) const;
   std::unique_ptr<ColumnReader> make_member_reader(const std::string& column) const;
   const ColumnReader& reader(const std::string& column) const;
 
   const hdf5::File file_;
   std::string name_;
-  std::int64_t n_rows_;
+  std::int64_t n_rows_ = 0;
   std::optional<hdf5::Dataset> table_;  // none where the columns are members of a group
   std::string index_name_;
   bool has_index_ = false;

@@ -105,13 +105,15 @@ std::string find_layer(const H5File& file, const std::string& layer) {
     name = "layers/" + layer;
   if (is_matrix(file, name)) return name;
   const std::vector<std::string> layers = list_layers(file);
+  constexpr const char* kObsAlone = "for obs alone: layer=None, --layer none";
   if (layers.empty())
-    throw Error(ErrorKind::kNoSuchKey,
-                "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers')", file.path());
+    throw_error(ErrorKind::kNoSuchKey, file.path(),
+                "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers'){}{}",
+                file.hdf5().find("obs") ? "; " : "", file.hdf5().find("obs") ? kObsAlone : "");
   if (layer == "X")
     throw_error(ErrorKind::kNoSuchKey, file.path(),
-                "the file has no X; name one of its matrices with layer: {}",
-                fmt::join(layers, ", "));
+                "the file has no X; name one of its matrices with layer: {}; {}",
+                fmt::join(layers, ", "), kObsAlone);
   // Layers are named with and without their folder.
   std::vector<std::string> known = layers;
   for (std::string& known_name : known)

@@ -1,0 +1,42 @@
+#include "cellfeed/format/h5ad/obs_store.h"
+
+#include <utility>
+
+#include "cellfeed/format/cells_alone.h"
+#include "cellfeed/format/h5ad/annotations.h"
+
+namespace cellfeed::format::h5ad {
+namespace {
+
+class ObsStore final : public CellsAlone {
+ public:
+  explicit ObsStore(std::unique_ptr<H5File> file) : file_(std::move(file)), annotations_(*file_) {
+    StoreInfo whole;
+    whole.path = file_->path();
+    whole.format = "h5ad";
+    whole.n_rows = annotations_.n_rows();
+    whole.bytes_on_disk = file_->size();
+    describe(whole);
+  }
+  void release_pages() const override { file_->release_pages(); }
+  std::vector<std::string> obs_names() const override { return annotations_.obs_names(); }
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return annotations_.obs_column(name);
+  }
+  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
+    return annotations_.read_obs(begin, end);
+  }
+  std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
+
+ private:
+  const std::unique_ptr<H5File> file_;
+  const Annotations annotations_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowStore> open_obs(std::unique_ptr<H5File> file) {
+  return std::make_unique<ObsStore>(std::move(file));
+}
+
+}  // namespace cellfeed::format::h5ad
