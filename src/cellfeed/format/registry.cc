@@ -46,6 +46,8 @@ void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
 
 Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
   if (options.layer == kNoLayer) store = leave_out_matrix(std::move(store));
+  // Of thousands of small files each would keep most of its bytes mapped: they come back when read.
+  store->release_pages();
   if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
     return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
                      options);

@@ -11,6 +11,7 @@
 #include "cellfeed/format/content_fingerprint.h"
 #include "cellfeed/format/h5ad/layers.h"
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/format/shared_axis.h"
 
 namespace cellfeed::format::h5ad {
 
@@ -21,16 +22,19 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
       obs_(file.hdf5(), "obs", n_rows),
       n_rows_(n_rows),
       n_cols_(n_cols) {
-  genes_.names.reserve(static_cast<std::size_t>(n_cols));
+  matrix::GeneAxis genes;
+  genes.names.reserve(static_cast<std::size_t>(n_cols));
   const auto var = var_path(layer_);
   if (!var) {
-    for (std::int64_t i = 0; i < n_cols; ++i) genes_.names.push_back(std::to_string(i));
+    for (std::int64_t i = 0; i < n_cols; ++i) genes.names.push_back(std::to_string(i));
+    genes_ = share_axis(std::move(genes));
     return;
   }
   var_.emplace(file.hdf5(), *var, n_cols);
   const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
-  for (std::int64_t i = 0; i < names.length(); ++i) genes_.names.emplace_back(names.GetView(i));
+  for (std::int64_t i = 0; i < names.length(); ++i) genes.names.emplace_back(names.GetView(i));
+  genes_ = share_axis(std::move(genes));
   file_.require_unchanged();
 }
 
@@ -39,7 +43,8 @@ Annotations::Annotations(const H5File& file)
       layer_(kNoLayer),
       obs_(file.hdf5(), "obs", std::nullopt),
       n_rows_(obs_.n_rows()),
-      n_cols_(0) {
+      n_cols_(0),
+      genes_(share_axis({})) {
   file_.require_unchanged();
 }
 
@@ -63,7 +68,7 @@ std::shared_ptr<arrow::Table> Annotations::read_var() const {
   }
   arrow::StringBuilder builder;
   std::shared_ptr<arrow::Array> names;
-  arrow::Status status = builder.AppendValues(genes_.names);
+  arrow::Status status = builder.AppendValues(genes_->names);
   if (status.ok()) status = builder.Finish(&names);
   if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString(), file_.path());
   return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}), {names});

@@ -27,7 +27,7 @@ class Annotations {
 
   std::int64_t n_rows() const { return n_rows_; }
 
-  const matrix::GeneAxis& genes() const { return genes_; }
+  const matrix::GeneAxis& genes() const { return *genes_; }
   std::vector<std::string> obs_names() const { return obs_.columns(); }
   // As those of RowStore.
   matrix::FixedColumn obs_column(const std::string& name) const;
@@ -42,7 +42,7 @@ class Annotations {
   const std::int64_t n_rows_;
   const std::int64_t n_cols_;
   std::optional<Dataframe> var_;  // none of obsm, whose columns are numbered, nor without a matrix
-  matrix::GeneAxis genes_;
+  std::shared_ptr<const matrix::GeneAxis> genes_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 

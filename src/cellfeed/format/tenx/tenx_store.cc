@@ -16,6 +16,7 @@
 #include "cellfeed/format/content_fingerprint.h"
 #include "cellfeed/format/csr_matrix.h"
 #include "cellfeed/format/csr_rows.h"
+#include "cellfeed/format/shared_axis.h"
 #include "cellfeed/format/tenx/features.h"
 #include "cellfeed/format/tenx/tenx_file.h"
 
@@ -30,7 +31,7 @@ class TenxStore final : public RowStore {
   TenxStore(std::unique_ptr<H5File> file, const OpenOptions& options);
 
   const StoreInfo& info() const override { return info_; }
-  const matrix::GeneAxis& genes() const override { return genes_; }
+  const matrix::GeneAxis& genes() const override { return *genes_; }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext&) const override;
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
@@ -58,7 +59,7 @@ class TenxStore final : public RowStore {
   chunked::ChunkCache cache_;
   Features features_;
   StoreInfo info_;
-  matrix::GeneAxis genes_;
+  std::shared_ptr<const matrix::GeneAxis> genes_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 
@@ -70,7 +71,7 @@ TenxStore::TenxStore(std::unique_ptr<H5File> file, const OpenOptions& options)
       cache_(matrix_.take_cache_bytes(options.cache_bytes), cached_arrays(matrix_)),
       features_(file_->hdf5(), stored_, choice_) {
   find_list(file_->hdf5(), stored_.group + "/barcodes", stored_.n_cells);
-  genes_.names = features_.names();
+  genes_ = share_axis({features_.names()});
   file_->require_unchanged();
   describe(options.layer);
 }
