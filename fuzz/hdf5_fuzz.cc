@@ -72,18 +72,25 @@ std::vector<Region> checked_regions(const Bytes& bytes) {
   return regions;
 }
 
+enum class Members {
+  kOfEveryKind,
+  kMany,  // so that groups and attributes are kept in heaps and B-trees
+  kOf10x,
+};
+
 // How one of the files is made.
 struct Recipe {
   H5F_libver_t low;
   hsize_t user_block;
   int offset_size;
-  bool many_members;  // so that groups and attributes are kept in heaps and B-trees
+  Members members;
 };
-constexpr Recipe kRecipes[] = {{H5F_LIBVER_EARLIEST, 0, 8, false},
-                               {H5F_LIBVER_LATEST, 0, 8, false},
-                               {H5F_LIBVER_LATEST, 512, 4, false},
-                               {H5F_LIBVER_EARLIEST, 0, 8, true},
-                               {H5F_LIBVER_LATEST, 0, 8, true}};
+constexpr Recipe kRecipes[] = {{H5F_LIBVER_EARLIEST, 0, 8, Members::kOfEveryKind},
+                               {H5F_LIBVER_LATEST, 0, 8, Members::kOfEveryKind},
+                               {H5F_LIBVER_LATEST, 512, 4, Members::kOfEveryKind},
+                               {H5F_LIBVER_EARLIEST, 0, 8, Members::kMany},
+                               {H5F_LIBVER_LATEST, 0, 8, Members::kMany},
+                               {H5F_LIBVER_EARLIEST, 0, 8, Members::kOf10x}};
 
 void add_dataset(hid_t file, const char* name, std::vector<hsize_t> shape,
                  std::vector<hsize_t> most, std::vector<hsize_t> chunk, bool is_filtered,
@@ -120,9 +127,67 @@ void add_text_attribute(hid_t object, const std::string& name) {
   H5Tclose(type);
 }
 
+// Of one dimension, gzipped in chunks that may grow, as Cell Ranger writes all of its lists.
+void add_list(hid_t group, const char* name, hid_t type, const void* values, hsize_t n) {
+  const hsize_t no_end = H5S_UNLIMITED, chunk = 16;
+  const hid_t space = H5Screate_simple(1, &n, &no_end);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 1, &chunk);
+  H5Pset_shuffle(properties);
+  H5Pset_deflate(properties, 4);
+  const hid_t dataset = H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+  H5Dclose(dataset);
+  H5Pclose(properties);
+  H5Sclose(space);
+}
+
+void add_texts(hid_t group, const char* name, const std::string& text, std::size_t n) {
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, text.size());
+  std::string texts;
+  for (std::size_t i = 0; i < n; ++i) {
+    texts += text;
+    texts.back() = static_cast<char>('a' + i % 26);
+  }
+  add_list(group, name, type, texts.data(), n);
+  H5Tclose(type);
+}
+
+// As Cell Ranger 3 does.
+void add_tenx_matrix(hid_t file) {
+  constexpr std::size_t kCells = 20, kFeatures = 12, kPerCell = 3;
+  const hid_t matrix = H5Gcreate2(file, "matrix", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t features = H5Gcreate2(matrix, "features", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  std::vector<int> data;
+  std::vector<std::int64_t> indices, indptr{0};
+  for (std::size_t cell = 0; cell < kCells; ++cell) {
+    for (std::size_t i = 0; i < kPerCell; ++i) {
+      data.push_back(static_cast<int>(cell + i));
+      indices.push_back(static_cast<std::int64_t>((cell + 4 * i) % kFeatures));
+    }
+    indptr.push_back(static_cast<std::int64_t>(data.size()));
+  }
+  const int shape[] = {kFeatures, kCells};
+  add_list(matrix, "data", H5T_NATIVE_INT32, data.data(), data.size());
+  add_list(matrix, "indices", H5T_NATIVE_INT64, indices.data(), indices.size());
+  add_list(matrix, "indptr", H5T_NATIVE_INT64, indptr.data(), indptr.size());
+  add_list(matrix, "shape", H5T_NATIVE_INT32, shape, std::size(shape));
+  add_texts(matrix, "barcodes", "AAACCTGAGAAACCAT-1", kCells);
+  for (const char* name : {"id", "name", "genome"})
+    add_texts(features, name, "ENSG000000", kFeatures);
+  add_texts(features, "feature_type", "Gene Expression", kFeatures);
+  add_texts(features, "_all_tag_keys", "genome", 1);
+  add_text_attribute(file, "chemistry_description");
+  H5Gclose(features);
+  H5Gclose(matrix);
+}
+
 void add_everything(hid_t file, const Recipe& recipe) {
   constexpr hsize_t kNoEnd = H5S_UNLIMITED;
-  const int n_members = recipe.many_members ? 30 : 2;
+  if (recipe.members == Members::kOf10x) return add_tenx_matrix(file);
+  const bool has_many = recipe.members == Members::kMany;
+  const int n_members = has_many ? 30 : 2;
   const hid_t group = H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   for (int i = 0; i < n_members; ++i) {
     add_text_attribute(group, "attribute" + std::to_string(i));
@@ -131,7 +196,7 @@ void add_everything(hid_t file, const Recipe& recipe) {
   H5Lcreate_external("other.h5", "/x", group, "external", H5P_DEFAULT, H5P_DEFAULT);
   H5Gclose(group);
   add_dataset(file, "plain", {5, 4}, {5, 4}, {}, false, false);
-  if (recipe.many_members) return;
+  if (has_many) return;
   add_dataset(file, "single", {9}, {9}, {9}, true, false);
   add_dataset(file, "fixed", {9, 5}, {9, 5}, {4, 2}, true, false);
   add_dataset(file, "implicit", {9}, {12}, {2}, false, true);
