@@ -20,7 +20,10 @@ def adata():
     random = np.random.default_rng(0)
     x = scipy.sparse.random(N_CELLS, N_GENES, 0.5, format="csr", dtype=np.float32, rng=random)
     x.data = np.ceil(x.data * 100)
-    obs = pd.DataFrame(index=[f"c{i}" for i in range(N_CELLS)])
+    names = [f"c{i}" for i in range(N_CELLS)]
+    labels = pd.Categorical([f"t{i % 7}" for i in range(N_CELLS)])
+    numbers = np.arange(1.0, N_CELLS + 1)
+    obs = pd.DataFrame({"label": labels, "number": numbers, "text": names}, index=names)
     return anndata.AnnData(x, obs=obs)
 
 
@@ -82,3 +85,84 @@ def test_a_file_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, wo
     path = next(folder.glob("*.cells" if kind == "shards" else "*.h5ad"))
     opened = folder if kind == "shards" else path
     assert run_quietly(READ, path, opened, how, workers, verify) == "named\n"
+
+
+# Obs of shards: values are gathered from the mapped .arrow file, texts decoded from Parquet.
+READ_OBS = """
+import os, sys
+import numpy as np
+import cellfeed as cf
+path, opened, verify, how = sys.argv[1:]
+cells = cf.open(opened, verify=verify)
+table = cells.obs_table()
+truth = table.to_pandas()
+labels = np.array(cells.categories("label"))
+assert (labels[cells.obs_values("label")] == truth["label"].astype(str)).all()
+size = os.path.getsize(path)
+if how == "tail":  # the rest of its last page is still mapped, and zeros
+    os.truncate(path, size // 2 // 4096 * 4096 + 100)
+elif how == "most":
+    os.truncate(path, 5000)
+else:
+    os.utime(path, (1, 1))
+def read():
+    loader = cf.Loader(cells, cf.BlockShuffling(1), 64, obs=["label", "number"])
+    for batch in loader:
+        assert (labels[batch["label"]] == truth["label"].to_numpy()[batch.index]).all(), "wrong"
+        assert (batch["number"] == truth["number"].to_numpy()[batch.index]).all(), "wrong"
+def gather():
+    for begin in range(0, len(cells), 100):
+        rows = np.arange(begin, min(begin + 100, len(cells)))
+        assert (cells.obs_values("number", rows) == truth["number"].to_numpy()[rows]).all(), "wrong"
+def tabulate():
+    for begin in range(0, len(cells), 1000):
+        found = cells.obs_table(0, begin, begin + 1000).to_pandas()
+        assert found.equals(truth[begin : begin + 1000].reset_index(drop=True)), "wrong"
+named = 0
+for use in (read, gather, tabulate):
+    try:
+        use()
+    except cf.CellfeedError as error:
+        assert path in str(error), error
+        named += 1
+assert table.to_pandas().equals(truth), "what was read before changed"
+print("named", named)
+"""
+
+
+@pytest.mark.parametrize("verify", ["always", "never"])
+@pytest.mark.parametrize("how", ["tail", "most", "touched"])
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_obs_of_a_shard_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, verify):
+    folder = pathlib.Path(shutil.copytree(originals / "shards", tmp_path / "shards"))
+    path = next(folder.glob(f"shard_*.{kind}"))
+    said = run_quietly(READ_OBS, path, folder, verify, how)
+    assert said == f"named {3 if kind == 'arrow' else 1}\n"
+
+
+# Bytes behind the end of a file, in its last page, read as zeros without a signal.
+READ_TAIL = """
+import os, sys
+import numpy as np
+import cellfeed as cf
+path, opened = sys.argv[1:]
+cells = cf.open(opened, verify="never")
+truth = cells.read(slice(None)).to_numpy()
+os.truncate(path, os.path.getsize(path) // 2 // 4096 * 4096 + 100)
+named = 0
+for row in range(0, len(cells), 7):
+    try:
+        assert (cells.read([row]).to_numpy() == truth[row]).all(), "wrong"
+    except cf.CellfeedError as error:
+        assert path in str(error), error
+        named += 1
+print("named" if named else "nothing was said")
+"""
+
+
+@pytest.mark.parametrize("layout", ["packed", "dense"])
+def test_the_last_page_of_a_shortened_shard_is_not_read_as_zeros(originals, tmp_path, layout):
+    folder = tmp_path / "shards"
+    cf.convert_to_shards(originals / "plain" / "a.h5ad", folder, layout=layout)
+    path = next(folder.glob("*.cells" if layout == "packed" else "*.npy"))
+    assert run_quietly(READ_TAIL, path, folder) == "named\n"

@@ -130,6 +130,10 @@ JoinedColumn::JoinedColumn(std::string name,
     : name_(std::move(name)), columns_(std::move(columns)) {
   const std::string what = fmt::format("obs column '{}'", name_);
   const Descriptions descriptions(what, columns_);
+  for (const auto& column : columns_) {
+    has_checked_sources_ = has_checked_sources_ || (column && column->check_source);
+    if (column) matrix::require_intact(*column);
+  }
   matrix::UnitedObs united = matrix::unite_obs(what, descriptions.pointers(), paths);
   is_categorical_ = united.form != ObsForm::kPlain;
   if (!is_categorical_) {
@@ -172,9 +176,11 @@ void JoinedColumn::join_numbers(std::span<const std::string> paths, DType united
   // Integers and booleans have no missing value of their own.
   if (has_missing && !is_float(dtype_)) dtype_ = DType::kF64;
   for (std::size_t s = 0; s < columns_.size(); ++s)
-    if (columns_[s])
+    if (columns_[s]) {
       require_exact(fmt::format("obs column '{}'", name_), *columns_[s], dtype_, has_missing,
                     paths[s]);
+      matrix::require_intact(*columns_[s]);
+    }
 }
 
 std::int64_t JoinedColumn::code_at(const RowPlace& place) const {
@@ -182,19 +188,32 @@ std::int64_t JoinedColumn::code_at(const RowPlace& place) const {
   if (!column) return -1;
   const std::int64_t code = stored_code(*column, place.row);
   if (code < 0) return -1;
-  if (code >= n_codes_[place.store])
+  if (code >= n_codes_[place.store]) {
+    matrix::require_intact(*column);
     throw Error(ErrorKind::kCorruptData,
                 fmt::format("obs column '{}' has a code beyond its {} categories: row {}, code {}",
                             name_, n_codes_[place.store], place.row, code));
+  }
   const auto& recoding = recodings_[place.store];
   return recoding ? (*recoding)[static_cast<std::size_t>(code)] : code;
+}
+
+void JoinedColumn::require_intact(std::span<const RowPlace> places) const {
+  if (!has_checked_sources_) return;
+  std::vector<bool> is_checked(columns_.size());
+  for (const RowPlace& place : places) {
+    const auto store = static_cast<std::size_t>(place.store);
+    if (is_checked[store]) continue;
+    is_checked[store] = true;
+    if (columns_[store]) matrix::require_intact(*columns_[store]);
+  }
 }
 
 void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
   if (is_categorical_) {
     auto* codes = static_cast<std::int64_t*>(out);
     for (std::size_t i = 0; i < places.size(); ++i) codes[i] = code_at(places[i]);
-    return;
+    return require_intact(places);
   }
   dispatch_dtype(dtype_, [&](auto zero) {
     using Out = decltype(zero);
@@ -211,6 +230,7 @@ void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
       });
     }
   });
+  require_intact(places);
 }
 
 }  // namespace cellfeed::collection

@@ -44,9 +44,11 @@ class JoinedColumn {
   void join_labels(matrix::UnitedObs&& united, const LabelMap& map);
   void join_numbers(std::span<const std::string> paths, DType united);
   std::int64_t code_at(const RowPlace& place) const;
+  void require_intact(std::span<const RowPlace> places) const;
 
   std::string name_;
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns_;
+  bool has_checked_sources_ = false;
   bool is_categorical_ = false;
   bool ordered_ = false;
   DType dtype_ = DType::kI64;

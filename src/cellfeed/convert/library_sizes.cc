@@ -36,6 +36,7 @@ std::vector<double> LibrarySizes::of(std::int64_t source, std::span<const std::i
   std::vector<double> found;
   found.reserve(rows.size());
   for (const std::int64_t row : rows) found.push_back(sizes[row]);
+  matrix::require_intact(*known);
   return found;
 }
 

@@ -47,6 +47,7 @@ void SimulationPlan::group_by_label(const matrix::FixedColumn& labels) {
       members_of_[group_of_[i]].push_back(i);
     }
   });
+  matrix::require_intact(labels);
   ends_.assign(members_of_.size(), 0);
 }
 

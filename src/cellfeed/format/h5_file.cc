@@ -10,12 +10,9 @@
 namespace cellfeed::format {
 
 void H5File::require_unchanged() const {
-  io::require_all_pages(*source_);
   if (row_source_) io::require_all_pages(*row_source_);
-  if (!source_->is_unchanged() || (external_ && !external_->are_unchanged()))
-    throw_error(ErrorKind::kCorruptData, path_,
-                "the file was written again since it was opened, so rows and labels may not belong "
-                "together: open it again");
+  io::require_unchanged(*source_);
+  if (external_) external_->require_unchanged();
 }
 
 H5File::H5File(std::string path, bool reads_ahead, const std::string& allow_external)

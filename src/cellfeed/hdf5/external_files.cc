@@ -73,8 +73,8 @@ std::vector<std::shared_ptr<const io::ByteSource>> ExternalFiles::opened() const
   return sources;
 }
 
-bool ExternalFiles::are_unchanged() const {
-  return std::ranges::all_of(opened(), [](const auto& source) { return source->is_unchanged(); });
+void ExternalFiles::require_unchanged() const {
+  for (const auto& source : opened()) io::require_unchanged(*source);
 }
 
 }  // namespace cellfeed::hdf5

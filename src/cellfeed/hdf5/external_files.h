@@ -24,8 +24,8 @@ class ExternalFiles {
   std::shared_ptr<const io::ByteSource> open(const std::string& from, const std::string& named,
                                              const std::string& what) const;
   std::vector<std::shared_ptr<const io::ByteSource>> opened() const;
-  // False where one of those opened was written to since.
-  bool are_unchanged() const;
+  // Throws where one of those opened was written to since, as io::require_unchanged does.
+  void require_unchanged() const;
 
  private:
   std::string find(const std::string& from, const std::string& named,

@@ -24,6 +24,14 @@ void require_all_pages(const ByteSource& source) {
                 "or its disk failed; what it holds now must be opened again");
 }
 
+void require_unchanged(const ByteSource& source) {
+  require_all_pages(source);
+  if (!source.is_unchanged())
+    throw_error(ErrorKind::kCorruptData, source.path(),
+                "the file was written again since it was opened, so rows and labels may not belong "
+                "together: open it again");
+}
+
 void ByteSource::read_many(std::span<const ReadRequest> requests) const {
   check_requests(*this, requests);
   for (const auto& request : requests) read(request.offset, request.out);

@@ -89,5 +89,8 @@ void check_range(const ByteSource& source, std::int64_t offset, std::int64_t len
 void check_requests(const ByteSource& source, std::span<const ReadRequest> requests);
 // Throws kIo where pages were lost: for readers of a guarded map, before what they read is used.
 void require_all_pages(const ByteSource& source);
+// The same, and throws kCorruptData where it was written to since it was opened: of a file that was
+// shortened, what is left of its last page reads as zeros.
+void require_unchanged(const ByteSource& source);
 
 }  // namespace cellfeed::io

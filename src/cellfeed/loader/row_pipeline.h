@@ -30,6 +30,12 @@ class RowPipeline {
            maps_[static_cast<std::size_t>(store)].empty();
   }
   void apply(std::int64_t store, transform::Row& row) const;
+  // Throws where the totals of a store's cells, which apply read, may have been lost since.
+  void require_intact(std::int64_t store) const {
+    if (!needs_library_size_) return;
+    if (const auto& sizes = library_sizes_[static_cast<std::size_t>(store)])
+      matrix::require_intact(*sizes);
+  }
   // True when rows only lose or change columns, so that dense rows go to a dense batch as they are.
   bool only_moves_columns() const {
     return stages_.whole_row.empty() && stages_.kept_genes.empty();

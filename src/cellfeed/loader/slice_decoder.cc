@@ -122,6 +122,7 @@ class SliceDecoder {
     for (std::int64_t i = step.begin; i < step.end; ++i)
       apply(step, i, block.indices.data() + rows_.place[i], value_at(block.values, rows_.place[i]),
             dtype);
+    pipeline_.require_intact(part(step).store);
     transform_ns_ += now_ns() - decoded;
   }
 
@@ -162,6 +163,7 @@ class SliceDecoder {
                              value_at(block.values, rows_.positions[i] * block.n_cols),
                              static_cast<std::size_t>(block.n_cols), stores);
     }
+    pipeline_.require_intact(part(step).store);
     transform_ns_ += now_ns() - decoded;
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,15 @@ struct FixedColumn {
   // The categories in code order: an Arrow array of strings, integers, floats or booleans.
   std::shared_ptr<arrow::Array> categories;
   std::shared_ptr<const void> owner;
+  // Throws where what was read of values or validity may be wrong, as they lie in a file that was
+  // shortened or written to since. Null: they lie in memory.
+  std::function<void()> check_source{};
 };
+
+// For readers of a column's values, before what they read is used.
+inline void require_intact(const FixedColumn& column) {
+  if (column.check_source) column.check_source();
+}
 
 // The dtype of Arrow numbers and booleans; empty for every other type.
 std::optional<DType> dtype_of_arrow(const arrow::DataType& type);

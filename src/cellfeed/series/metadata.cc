@@ -243,7 +243,7 @@ SeriesMetadata read_metadata(const std::string& dir) {
 
 EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata) {
   const std::string path = (std::filesystem::path(dir) / kEntitiesName).string();
-  const auto buffer = format::shard::map_whole_file(path);
+  const auto buffer = std::make_shared<format::shard::MappedFile>(path);
   const auto entry =
       std::ranges::find(metadata.files, std::string(kEntitiesName), &SeriesFile::name);
   if (format::shard::checksum_bytes(std::as_bytes(
@@ -278,6 +278,7 @@ EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata
   }
   if (begin != metadata.n_rows)
     throw_error(bad, path, "its entities have {} rows where there are {}", begin, metadata.n_rows);
+  buffer->require_intact();
   return table;
 }
 

@@ -16,25 +16,16 @@ void check_arrow(const arrow::Status& status, const std::string& path, ErrorKind
   throw Error(status.IsOutOfMemory() ? ErrorKind::kInternal : kind, status.ToString(), path);
 }
 
-namespace {
+MappedFile::MappedFile(const std::string& path)
+    : MappedFile(io::open_local_file(path, {.access = io::FileAccess::kMap, .guarded = true})) {}
 
-// A mapped file that Arrow slices without copying.
-class MappedBuffer : public arrow::Buffer {
- public:
-  explicit MappedBuffer(std::unique_ptr<io::ByteSource> source)
-      : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),
-        source_(std::move(source)) {}
+MappedFile::MappedFile(std::unique_ptr<io::ByteSource> source)
+    : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),
+      source_(std::move(source)) {}
 
- private:
-  std::unique_ptr<io::ByteSource> source_;
-};
+MappedFile::~MappedFile() = default;
 
-}  // namespace
-
-std::shared_ptr<arrow::Buffer> map_whole_file(const std::string& path) {
-  return std::make_shared<MappedBuffer>(
-      io::open_local_file(path, {.access = io::FileAccess::kMap, .map_only = true}));
-}
+void MappedFile::require_intact() const { io::require_unchanged(*source_); }
 
 struct ChecksummedSink::State {
   explicit State(io::FileTarget target)

@@ -13,6 +13,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::format::shard {
@@ -25,8 +26,36 @@ T arrow_value(arrow::Result<T> result, const std::string& path, ErrorKind kind) 
   return *std::move(result);
 }
 
-// The bytes of a file, mapped, its descriptor closed. What Arrow makes of them keeps them.
-std::shared_ptr<arrow::Buffer> map_whole_file(const std::string& path);
+// The bytes of a file, mapped, that Arrow slices without copying. What it makes of them keeps them.
+class MappedFile : public arrow::Buffer {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile() override;
+  // Throws where what was read of it may be wrong: asked before it is used.
+  void require_intact() const;
+  // Calls read(), which reads this file: what is wrong with its bytes is said after what became of
+  // them.
+  template <typename Read>
+  auto checked(const Read& read) const {
+    try {
+      auto found = read();
+      require_intact();
+      return found;
+    } catch (const Error&) {
+      require_intact();
+      throw;
+    }
+  }
+
+ private:
+  explicit MappedFile(std::unique_ptr<io::ByteSource> source);
+  std::unique_ptr<io::ByteSource> source_;
+};
+
+// Arrow's readers take no const buffer, though they write to none.
+inline std::shared_ptr<arrow::Buffer> as_buffer(const std::shared_ptr<const MappedFile>& file) {
+  return std::const_pointer_cast<MappedFile>(file);
+}
 
 // Not thread-safe. Replaces the target on commit; removes the temporary file otherwise.
 class ChecksummedSink : public arrow::io::OutputStream {

@@ -45,7 +45,7 @@ class DenseRows final : public FetchedRows {
           file_->decoder().decode(rows_[i], {&piece, 1}, sink, sink.place[i], sizes_[i]);
     }
     publish_row_copies(sink.past_caches);
-    file_->require_all_pages();
+    file_->require_intact();
   }
   bool is_dense() const override { return true; }
   void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const override {
@@ -55,7 +55,7 @@ class DenseRows final : public FetchedRows {
                               {&next, std::size_t{i + 1 < end}});
     }
     publish_row_copies(sink.past_caches);
-    file_->require_all_pages();
+    file_->require_intact();
   }
   std::int64_t bytes_read() const override { return bytes_used(); }
   std::int64_t bytes_used() const override {
@@ -130,7 +130,7 @@ void DenseFile::check(std::int64_t row) const {
   const std::int64_t begin = layout_.block_begin(block);
   const std::int64_t end = layout_.block_end(block);
   const bool is_damaged = checksum_bytes(bytes(begin, end)) != expected;
-  require_all_pages();
+  require_intact();
   if (is_damaged)
     throw_error(ErrorKind::kCorruptData, path(),
                 "row {}: bytes [{}, {}) do not match their checksum, so the file is damaged; "

@@ -42,7 +42,8 @@ class DenseFile {
   // REQUIRES: rows in range.
   void read_ahead(std::span<const std::int64_t> rows) const;
   void release_pages() const { mapped_->release_pages(); }
-  void require_all_pages() const { io::require_all_pages(*mapped_); }
+  // Throws where rows that were read may be wrong: blocks are compared with their checksums once.
+  void require_intact() const { io::require_unchanged(*mapped_); }
 
  private:
   std::span<const std::byte> bytes(std::int64_t begin, std::int64_t end) const {

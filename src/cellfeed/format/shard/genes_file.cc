@@ -104,8 +104,9 @@ FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arro
 Genes read_genes(const ShardDirectory& directory) {
   const Manifest& manifest = directory.manifest();
   const std::string path = directory.path_of(manifest.genes);
-  auto table =
-      ParquetFile(directory.map(manifest.genes), manifest.n_genes, "genes", path).read_all();
+  const auto file = directory.map(manifest.genes);
+  auto table = file->checked(
+      [&] { return ParquetFile(as_buffer(file), manifest.n_genes, "genes", path).read_all(); });
   table = restore_categories(table, path);
   const auto index = table->GetColumnByName(kIndexColumn);
   const auto positions = table->GetColumnByName(kOriginalPositionColumn);

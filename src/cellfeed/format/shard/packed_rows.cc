@@ -169,7 +169,7 @@ void PackedRows::check_record(std::int64_t i) const {
                                                .length = record.length,
                                                .nnz = static_cast<std::uint64_t>(record.nnz)});
   if (found == stored) return;
-  file_->require_all_pages();
+  file_->require_intact();
   throw_error(ErrorKind::kCorruptData, file_->path(),
               "row {} at offset {}: the record does not match its checksum, so the file is "
               "damaged; restore it or convert again",
@@ -204,7 +204,7 @@ void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sin
     decode_past_caches(begin, end, sink);
   else
     decode_into_caches(begin, end, in_order, sink);
-  file_->require_all_pages();
+  file_->require_intact();
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
@@ -293,7 +293,7 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
   const std::int64_t end = row_offset(row_table_[row + 1]);
   const std::int64_t nnz = row_nnz(row_table_[row]);
   if (begin + kChecksumBytes > end || end > header_.records_bytes || nnz > header_.n_genes) {
-    require_all_pages();
+    require_intact();
     throw_error(ErrorKind::kCorruptData, path(),
                 "the row table is damaged: row {} at offset {}; restore the file", row,
                 header_.row_table_offset() + 8 * row);

@@ -55,7 +55,14 @@ class CellsFile {
   }
   const std::uint8_t* mapped_bytes() const { return bytes_; }
   void release_pages() const { mapped_->release_pages(); }
-  void require_all_pages() const { io::require_all_pages(*mapped_); }
+  // Throws where rows that were read may be wrong. Where records are verified, bytes that the file
+  // lost are no record.
+  void require_intact() const {
+    if (options_.verifies)
+      io::require_all_pages(*mapped_);
+    else
+      io::require_unchanged(*mapped_);
+  }
 
  private:
   std::unique_ptr<io::ByteSource> mapped_;

@@ -61,14 +61,15 @@ std::string ShardDirectory::path_of(const FileEntry& file) const {
   return path.string();
 }
 
-std::shared_ptr<arrow::Buffer> ShardDirectory::map(const FileEntry& file) const {
-  auto bytes = map_whole_file(path_of(file));
+std::shared_ptr<const MappedFile> ShardDirectory::map(const FileEntry& file) const {
+  auto bytes = std::make_shared<const MappedFile>(path_of(file));
   // The size first: what no file of this directory has need not be read to be refused.
   if (options_.verifies)
-    check_identity(file, has_file_of(bytes->size())
-                             ? checksum_bytes({reinterpret_cast<const std::byte*>(bytes->data()),
-                                               static_cast<std::size_t>(bytes->size())})
-                             : ~file.checksum);
+    check_identity(file, has_file_of(bytes->size()) ? bytes->checked([&] {
+      return checksum_bytes({reinterpret_cast<const std::byte*>(bytes->data()),
+                             static_cast<std::size_t>(bytes->size())});
+    })
+                                                    : ~file.checksum);
   else if (bytes->size() != file.bytes)
     check_identity(file, ~file.checksum);
   return bytes;

@@ -11,11 +11,12 @@
 #include "cellfeed/matrix/csr.h"
 
 namespace arrow {
-class Buffer;
 class Table;
 }  // namespace arrow
 
 namespace cellfeed::format::shard {
+
+class MappedFile;
 
 struct ShardDirectoryOptions {
   // Unless set, genes() is empty and var() null: for looking at a directory whose files may be
@@ -42,7 +43,7 @@ class ShardDirectory {
   std::string path_of(const FileEntry& file) const;
   // Its bytes, mapped, and compared with the manifest as they are mapped: what has the file's name
   // later makes no difference. Throws what path_of and check_identity throw.
-  std::shared_ptr<arrow::Buffer> map(const FileEntry& file) const;
+  std::shared_ptr<const MappedFile> map(const FileEntry& file) const;
   // Throws kCorruptData unless the checksum found is the manifest's, saying why where that can be
   // known: exchanged files, or a directory that was written again since it was opened.
   void check_identity(const FileEntry& file, std::uint64_t found) const;

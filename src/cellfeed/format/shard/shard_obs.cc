@@ -1,6 +1,7 @@
 #include "cellfeed/format/shard/shard_obs.h"
 
 #include <arrow/api.h>
+#include <arrow/array/concatenate.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 
@@ -30,13 +31,12 @@ DType fixed_dtype(const arrow::DataType& type, const std::string& path) {
 }
 
 // Zero copy: the column's values are the file's bytes.
-matrix::FixedColumn map_column(const arrow::Field& field,
-                               const std::shared_ptr<arrow::Array>& array,
-                               std::shared_ptr<const void> owner, const std::string& path) {
+matrix::FixedColumn column_of(const arrow::Field& field, const std::shared_ptr<arrow::Array>& array,
+                              const std::string& path) {
   matrix::FixedColumn column;
   column.name = field.name();
   column.length = array->length();
-  column.owner = std::move(owner);
+  column.owner = array;
   std::shared_ptr<arrow::Array> values = array;
   if (array->type_id() == arrow::Type::DICTIONARY) {
     const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*array);
@@ -69,12 +69,13 @@ std::shared_ptr<arrow::Array> bytes_to_bools(const arrow::Array& array) {
   return arrow_value(builder.Finish(), "", ErrorKind::kInternal);
 }
 
-// Missing codes are -1 in the file; Arrow wants codes in range under its null bits only when it is
-// told to look.
+// A copy, as nobody asks what became of the file behind a table. Missing codes are -1 in the file;
+// Arrow wants codes in range under its null bits only when it is told to look.
 std::shared_ptr<arrow::Array> slice_fixed(const arrow::RecordBatch& batch, int i,
                                           std::int64_t begin, std::int64_t end,
                                           const std::string& path) {
-  auto array = batch.column(i)->Slice(begin, end - begin);
+  auto array = arrow_value(arrow::Concatenate({batch.column(i)->Slice(begin, end - begin)}), path,
+                           ErrorKind::kCorruptData);
   check_arrow(array->ValidateFull(), path, ErrorKind::kCorruptData);
   return is_stored_bool(*batch.schema()->field(i)) && array->type_id() == arrow::Type::UINT8
              ? bytes_to_bools(*array)
@@ -98,6 +99,16 @@ void check_lies_in(const arrow::Buffer& file, const arrow::ArrayData& array,
   if (array.dictionary) check_lies_in(file, *array.dictionary, path);
 }
 
+// The same, its categories in memory.
+std::shared_ptr<arrow::Array> copy_categories(const std::shared_ptr<arrow::Array>& array,
+                                              const std::string& path) {
+  if (array->type_id() != arrow::Type::DICTIONARY) return array;
+  const auto& coded = static_cast<const arrow::DictionaryArray&>(*array);
+  return std::make_shared<arrow::DictionaryArray>(
+      array->type(), coded.indices(),
+      arrow_value(arrow::Concatenate({coded.dictionary()}), path, ErrorKind::kCorruptData));
+}
+
 void check_library_sizes(const arrow::RecordBatch& batch, const std::string& path) {
   const int last = batch.num_columns() - 1;
   if (last < 0 || batch.column_name(last) != kLibrarySizeColumn ||
@@ -112,28 +123,43 @@ void check_library_sizes(const arrow::RecordBatch& batch, const std::string& pat
 std::shared_ptr<arrow::RecordBatch> ShardObs::fixed() const {
   const std::lock_guard lock(mutex_);
   if (fixed_) return fixed_;
+  fixed_file_ = directory_->map(shard_.fixed_obs);
+  fixed_ = fixed_file_->checked([&] { return read_fixed(fixed_file_); });
+  return fixed_;
+}
+
+std::shared_ptr<arrow::RecordBatch> ShardObs::read_fixed(
+    const std::shared_ptr<const MappedFile>& file) const {
   const std::string path = directory_->name_path(shard_.fixed_obs);
-  const auto bytes = directory_->map(shard_.fixed_obs);
   const DecodePool pool(kUncompressedBytes);
   auto options = arrow::ipc::IpcReadOptions::Defaults();
   options.memory_pool = pool.get();
   options.use_threads = false;
-  const auto reader = pool.value(arrow::ipc::RecordBatchFileReader::Open(
-                                     std::make_shared<arrow::io::BufferReader>(bytes), options),
-                                 path);
+  const auto reader =
+      pool.value(arrow::ipc::RecordBatchFileReader::Open(
+                     std::make_shared<arrow::io::BufferReader>(as_buffer(file)), options),
+                 path);
   check_shard_number(*reader->schema(), shard_.shard, path);
   if (reader->num_record_batches() != 1)
     throw_error(ErrorKind::kCorruptData, path, "must hold one record batch, not {}",
                 reader->num_record_batches());
-  auto batch = pool.value(reader->ReadRecordBatch(0), path);
-  for (const auto& column : batch->column_data()) check_lies_in(*bytes, *column, path);
+  const auto batch = pool.value(reader->ReadRecordBatch(0), path);
+  for (const auto& column : batch->column_data()) check_lies_in(*file, *column, path);
   check_fixed_obs(*batch, path);
   if (batch->num_rows() != shard_.n_cells)
     throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
                 batch->num_rows(), shard_.n_cells);
   if (directory_->manifest().keeps_library_sizes) check_library_sizes(*batch, path);
-  fixed_ = std::move(batch);
-  return fixed_;
+  arrow::ArrayVector columns;
+  for (const auto& column : batch->columns()) columns.push_back(copy_categories(column, path));
+  return arrow::RecordBatch::Make(batch->schema(), batch->num_rows(), std::move(columns));
+}
+
+matrix::FixedColumn ShardObs::map_column(const arrow::RecordBatch& batch, int i) const {
+  auto column = column_of(*batch.schema()->field(i), batch.column(i),
+                          directory_->name_path(shard_.fixed_obs));
+  column.check_source = [file = fixed_file_] { file->require_intact(); };
+  return column;
 }
 
 std::shared_ptr<arrow::RecordBatch> ShardObs::fixed_obs() const {
@@ -145,9 +171,7 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::fixed_obs() const {
 std::optional<matrix::FixedColumn> ShardObs::known_library_sizes() const {
   if (!directory_->manifest().keeps_library_sizes) return std::nullopt;
   const auto batch = fixed();
-  const int last = batch->num_columns() - 1;
-  return map_column(*batch->schema()->field(last), batch->column(last), batch,
-                    directory_->name_path(shard_.fixed_obs));
+  return map_column(*batch, batch->num_columns() - 1);
 }
 
 std::shared_ptr<arrow::Schema> ShardObs::schema() const {
@@ -155,7 +179,8 @@ std::shared_ptr<arrow::Schema> ShardObs::schema() const {
   if (schema_) return schema_;
   const std::string path = directory_->name_path(shard_.obs);
   parquet_ = directory_->map(shard_.obs);
-  const auto schema = ParquetFile(parquet_, shard_.n_cells, "rows", path).schema();
+  const auto schema = parquet_->checked(
+      [&] { return ParquetFile(as_buffer(parquet_), shard_.n_cells, "rows", path).schema(); });
   check_shard_number(*schema, shard_.shard, path);
   if (schema->num_fields() == 0 || schema->field(0)->name() != kIndexColumn ||
       schema->field(0)->type()->id() != arrow::Type::STRING)
@@ -165,7 +190,7 @@ std::shared_ptr<arrow::Schema> ShardObs::schema() const {
   return schema_;
 }
 
-std::shared_ptr<arrow::Buffer> ShardObs::parquet() const {
+std::shared_ptr<const MappedFile> ShardObs::parquet() const {
   schema();
   const std::lock_guard lock(mutex_);
   return parquet_;
@@ -179,9 +204,7 @@ std::vector<std::string> ShardObs::names() const {
 
 matrix::FixedColumn ShardObs::column(const std::string& name) const {
   const auto batch = fixed_obs();
-  if (const int i = batch->schema()->GetFieldIndex(name); i >= 0)
-    return map_column(*batch->schema()->field(i), batch->column(i), batch,
-                      directory_->name_path(shard_.fixed_obs));
+  if (const int i = batch->schema()->GetFieldIndex(name); i >= 0) return map_column(*batch, i);
   const int i = schema()->GetFieldIndex(name);
   if (i < 0)
     throw_error(ErrorKind::kNoSuchKey, directory_->name_path(shard_.obs), "no obs column '{}'{}",
@@ -191,8 +214,11 @@ matrix::FixedColumn ShardObs::column(const std::string& name) const {
 
 std::shared_ptr<arrow::Table> ShardObs::read_parquet(std::int64_t begin, std::int64_t end,
                                                      const std::vector<int>& columns) const {
-  return ParquetFile(parquet(), shard_.n_cells, "rows", directory_->name_path(shard_.obs))
-      .read(begin, end, columns);
+  const auto file = parquet();
+  return file->checked([&] {
+    return ParquetFile(as_buffer(file), shard_.n_cells, "rows", directory_->name_path(shard_.obs))
+        .read(begin, end, columns);
+  });
 }
 
 std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t end) const {
@@ -206,14 +232,16 @@ std::shared_ptr<arrow::Table> ShardObs::read(std::int64_t begin, std::int64_t en
     if (batch->schema()->GetFieldIndex(all->field(i)->name()) < 0) in_parquet.push_back(i);
   const auto texts = read_parquet(begin, end, in_parquet);
   const std::string fixed_path = directory_->name_path(shard_.fixed_obs);
+  const auto slice = [&](int i) {
+    return fixed_file_->checked([&] { return slice_fixed(*batch, i, begin, end, fixed_path); });
+  };
   arrow::FieldVector fields;
   arrow::ChunkedArrayVector columns;
   int next_text = 0;
   for (const auto& field : all->fields()) {
     const int i = batch->schema()->GetFieldIndex(field->name());
     columns.push_back(i < 0 ? texts->column(next_text++)
-                            : std::make_shared<arrow::ChunkedArray>(
-                                  slice_fixed(*batch, i, begin, end, fixed_path)));
+                            : std::make_shared<arrow::ChunkedArray>(slice(i)));
     fields.push_back(
         arrow::field(field->name(), columns.back()->type(), field->nullable(), field->metadata()));
   }

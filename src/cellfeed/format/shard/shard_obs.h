@@ -16,7 +16,6 @@
 
 namespace arrow {
 class Array;
-class Buffer;
 class ChunkedArray;
 class Field;
 class RecordBatch;
@@ -31,7 +30,7 @@ class ShardObs {
       : directory_(std::move(directory)), shard_(shard) {}
 
   std::vector<std::string> names() const;  // without "_index"
-  // Lifetime: the column keeps the mapping alive.
+  // Lifetime: the column keeps the mapping alive. Its readers ask require_intact.
   matrix::FixedColumn column(const std::string& name) const;
   // See RowStore; the same lifetime.
   std::optional<matrix::FixedColumn> known_library_sizes() const;
@@ -40,9 +39,12 @@ class ShardObs {
  private:
   // The .arrow file: obs, and library sizes as its last column where there are any.
   std::shared_ptr<arrow::RecordBatch> fixed() const;
+  std::shared_ptr<arrow::RecordBatch> read_fixed(
+      const std::shared_ptr<const MappedFile>& file) const;
+  matrix::FixedColumn map_column(const arrow::RecordBatch& batch, int column) const;
   std::shared_ptr<arrow::RecordBatch> fixed_obs() const;
   std::shared_ptr<arrow::Schema> schema() const;
-  std::shared_ptr<arrow::Buffer> parquet() const;
+  std::shared_ptr<const MappedFile> parquet() const;
   // Rows [begin, end) of these columns of the Parquet file.
   std::shared_ptr<arrow::Table> read_parquet(std::int64_t begin, std::int64_t end,
                                              const std::vector<int>& columns) const;
@@ -50,9 +52,10 @@ class ShardObs {
   std::shared_ptr<const ShardDirectory> directory_;
   ShardEntry shard_;
   mutable ForkSafeMutex mutex_;
-  mutable std::shared_ptr<arrow::RecordBatch> fixed_;
+  mutable std::shared_ptr<const MappedFile> fixed_file_;
+  mutable std::shared_ptr<arrow::RecordBatch> fixed_;  // of fixed_file_, but for categories
   mutable std::shared_ptr<arrow::Schema> schema_;
-  mutable std::shared_ptr<arrow::Buffer> parquet_;  // that schema_ is of
+  mutable std::shared_ptr<const MappedFile> parquet_;  // that schema_ is of
 };
 
 }  // namespace cellfeed::format::shard
