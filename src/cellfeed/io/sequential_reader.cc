@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -15,6 +16,24 @@ namespace {
 constexpr std::size_t kReadBytes = 256 << 10;
 constexpr int kGzipWindow = 15 + 16;  // zlib's word for "gzip, any window"
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+// Looked at together by LineReader::take.
+constexpr std::size_t kBlockBytes = 4 << 10;
+
+struct LineEnds {
+  std::int64_t n = 0;
+  bool has_blank_after = false;  // a line that begins with a space, or with nothing
+};
+
+// Of text that another byte follows.
+LineEnds count_ends(const char* text, std::size_t n) {
+  std::uint32_t ends = 0, blanks = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t is_end = text[i] == '\n';
+    ends += is_end;
+    blanks += is_end & static_cast<std::uint32_t>(text[i + 1] <= ' ');
+  }
+  return {ends, blanks > 0};
+}
 
 }  // namespace
 
@@ -151,6 +170,42 @@ std::optional<std::string_view> LineReader::next() {
                 max_line_bytes_);
   begin_ += static_cast<std::size_t>(end - begin) + (is_ended ? 1 : 0);
   return line;
+}
+
+std::int64_t LineReader::take(std::int64_t most, std::string& text) {
+  const char* const begin = buffer_.data() + begin_;
+  const char* const stop = buffer_.data() + end_;
+  if (begin == stop || *begin <= ' ') return 0;
+  std::int64_t n = 0;
+  const char* taken = begin;  // behind the last line
+  const auto find_end = [&] {
+    return static_cast<const char*>(
+        std::memchr(taken, '\n', static_cast<std::size_t>(stop - taken)));
+  };
+  // The last byte has none behind it that would say whether a line follows.
+  for (const char* at = begin; at + 1 < stop && n < most;) {
+    const auto size = std::min(kBlockBytes, static_cast<std::size_t>(stop - 1 - at));
+    const LineEnds ends = count_ends(at, size);
+    at += size;
+    if (!ends.has_blank_after && n + ends.n <= most) {
+      n += ends.n;
+      if (ends.n > 0)
+        taken =
+            static_cast<const char*>(::memrchr(begin, '\n', static_cast<std::size_t>(at - begin))) +
+            1;
+      continue;
+    }
+    for (const char* end = find_end(); end != nullptr && end < at && n < most; end = find_end()) {
+      taken = end + 1;
+      ++n;
+      if (*taken <= ' ') break;
+    }
+    break;
+  }
+  text.append(begin, taken);
+  begin_ += static_cast<std::size_t>(taken - begin);
+  number_ += n;
+  return n;
 }
 
 bool is_gzip(const ByteSource& source) {

@@ -48,7 +48,11 @@ class LineReader {
 
   // Without its end. Empty at the end of the text. Lifetime: of what it returns, the next call.
   std::optional<std::string_view> next();
-  // Of the line that next() returned last, from 1.
+  // Appends the next lines as they are stored, at most `most`, each with its end: those that are at
+  // hand up to the first that may be blank or begins with a space. Returns how many, which may be
+  // none: next() goes on there.
+  std::int64_t take(std::int64_t most, std::string& text);
+  // Of the line that was returned last, from 1.
   std::int64_t number() const { return number_; }
 
  private:

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <random>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/base/error.h"
@@ -128,4 +132,42 @@ TEST(LineReader, ALineThatIsTooLongIsNamedBeforeItFillsMemory) {
 }
 
 }  // namespace
+// Lines at hand are taken together; blank ones, and the first behind them, come one by one.
+TEST(LineReader, TakesTheLinesThatNextGives) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (int i = 0; i < 2000; ++i) {
+      const auto kind = random() % (round % 3 == 0 ? 2000 : 40);
+      text += kind == 0 ? "" : kind == 1 ? " 1 2 3" : kind == 2 ? "\t" : std::to_string(random());
+      text += kind == 3 ? "\r\n" : "\n";
+    }
+    if (round % 2 == 0) text += "7 8 9";
+    std::vector<std::pair<std::int64_t, std::string>> expected, found;
+    LineReader one_by_one(source_of(text), 100);
+    while (const auto line = one_by_one.next())
+      expected.emplace_back(one_by_one.number(), std::string(*line));
+    LineReader lines(source_of(text), 100);
+    for (;;) {
+      std::string taken;
+      const std::int64_t most = 1 + static_cast<std::int64_t>(random() % 3000);
+      const std::int64_t n = lines.take(most, taken);
+      ASSERT_LE(n, most);
+      ASSERT_EQ(n, std::ranges::count(taken, '\n'));
+      std::istringstream stream(taken);
+      std::string line;
+      for (std::int64_t i = 0; std::getline(stream, line); ++i) {
+        ASSERT_TRUE(!line.empty() && line[0] > ' ');
+        if (line.ends_with('\r')) line.pop_back();
+        found.emplace_back(lines.number() - n + 1 + i, line);
+      }
+      if (n > 0) continue;
+      const auto next = lines.next();
+      if (!next) break;
+      found.emplace_back(lines.number(), std::string(*next));
+    }
+    ASSERT_EQ(found, expected);
+  }
+}
+
 }  // namespace cellfeed::io

@@ -80,8 +80,11 @@ class Parser {
     for (std::int64_t i = 0; i < lines_.n; ++i) {
       const auto left = lines_.text.size() - static_cast<std::size_t>(begin - lines_.text.data());
       const auto* end = static_cast<const char*>(std::memchr(begin, '\n', left));
+      if (end - begin > MtxText::kMaxEntryBytes)
+        require_short_line(path_, {begin, end}, lines_.number_of(i));
       std::int64_t feature = 0, cell = 0;
-      const Value value = read_line(i, begin, end, feature, cell);
+      const char* const last = end > begin && end[-1] == '\r' ? end - 1 : end;
+      const Value value = read_line(i, begin, last, feature, cell);
       begin = end + 1;
       const std::int64_t column =
           columns_.empty() ? feature : columns_[static_cast<std::size_t>(feature)];

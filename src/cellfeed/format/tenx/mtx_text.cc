@@ -80,6 +80,25 @@ std::int64_t MtxLines::number_of(std::int64_t line) const {
   return number + (line - from);
 }
 
+void require_short_line(const std::string& path, std::string_view line, std::int64_t number) {
+  if (std::ssize(line) > MtxText::kMaxEntryBytes)
+    throw_error(ErrorKind::kCorruptData, path, "line {} is too long for an entry: '{}'", number,
+                excerpt(line));
+}
+
+namespace {
+
+void require_short_lines(const std::string& path, const MtxLines& lines) {
+  std::string_view rest = lines.text;
+  for (std::int64_t i = 0; i < lines.n; ++i) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    require_short_line(path, line, lines.number_of(i));
+    rest.remove_prefix(line.size() + 1);
+  }
+}
+
+}  // namespace
+
 MtxText::MtxText(std::shared_ptr<const io::ByteSource> source) : source_(std::move(source)) {
   if (source_->size() == 0)
     throw_error(ErrorKind::kCorruptData, path(), "the file is empty; copy or download it again");
@@ -159,7 +178,17 @@ MtxLines MtxText::read_piece() const {
   const std::int64_t first = next_ * kPieceLines;
   const std::int64_t wanted = std::min(kPieceLines, header_.n_entries - first);
   std::int64_t expected = -1;  // number of the next line, unless blank ones lie between
+  const auto note_number = [&](std::int64_t number, std::int64_t n) {
+    if (number != expected) piece.numbers.emplace_back(piece.n, number);
+    expected = number + n;
+    piece.n += n;
+  };
   while (piece.n < wanted) {
+    if (const std::int64_t n = reader_->take(wanted - piece.n, piece.text); n > 0) {
+      note_number(reader_->number() - n + 1, n);
+      if (std::ssize(piece.text) > wanted * kMaxEntryBytes) require_short_lines(path(), piece);
+      continue;
+    }
     const auto line = reader_->next();
     if (!line)
       throw_error(ErrorKind::kCorruptData, path(),
@@ -167,13 +196,9 @@ MtxLines MtxText::read_piece() const {
                   "copy or download it again",
                   header_.n_entries, first + piece.n, reader_->number());
     if (io::is_blank(*line)) continue;
-    if (std::ssize(*line) > kMaxEntryBytes)
-      throw_error(ErrorKind::kCorruptData, path(), "line {} is too long for an entry: '{}'",
-                  reader_->number(), excerpt(*line));
-    if (reader_->number() != expected) piece.numbers.emplace_back(piece.n, reader_->number());
-    expected = reader_->number() + 1;
+    require_short_line(path(), *line, reader_->number());
+    note_number(reader_->number(), 1);
     piece.text.append(*line).push_back('\n');
-    ++piece.n;
   }
   if (first + wanted == header_.n_entries) require_end(*reader_);
   return piece;

@@ -27,7 +27,7 @@ struct MtxHeader {
   std::int64_t n_lines = 0;  // of the header
 };
 
-// The lines of some entries, each ended by "\n"; blank ones are left out.
+// The lines of some entries, each ended by "\n" or "\r\n"; blank ones are left out.
 struct MtxLines {
   std::string text;
   std::int64_t n = 0;
@@ -71,6 +71,9 @@ class MtxText {
   mutable std::int64_t next_ = 0;
   mutable std::map<std::int64_t, MtxLines> passed_;  // read on the way to later ones
 };
+
+// Throws kCorruptData for a line that is no entry, however it goes on.
+void require_short_line(const std::string& path, std::string_view line, std::int64_t number);
 
 // For messages: the beginning of a text, without what terminals do not show.
 std::string excerpt(std::string_view text);
