@@ -12,6 +12,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/export.h"
 #include "cellfeed/convert/info.h"
+#include "cellfeed/convert/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/convert/simulate.h"
 #include "cellfeed/exec/thread_pool.h"
@@ -71,6 +72,14 @@ nb::dict figures_of(const Result& r) {
   return out;
 }
 
+convert::ExistingTarget existing_target(const std::string& name) {
+  using convert::ExistingTarget;
+  return choose<ExistingTarget>("existing", name,
+                                {{"refuse", ExistingTarget::kRefuse},
+                                 {"resume", ExistingTarget::kResume},
+                                 {"overwrite", ExistingTarget::kOverwrite}});
+}
+
 nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
@@ -80,7 +89,6 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::string genome, std::string feature_type,
                            std::vector<std::string> layers, std::vector<std::string> obsm,
                            std::vector<std::string> var_keys, const nb::object& progress) {
-  using convert::ExistingTarget;
   using format::shard::GeneOrder;
   using format::shard::Layout;
   convert::ConvertOptions options;
@@ -104,10 +112,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.make_unique = make_unique;
   options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
-  options.existing = choose<ExistingTarget>("existing", existing,
-                                            {{"refuse", ExistingTarget::kRefuse},
-                                             {"resume", ExistingTarget::kResume},
-                                             {"overwrite", ExistingTarget::kOverwrite}});
+  options.existing = existing_target(existing);
   const convert::ConvertResult r =
       run_with(options, threads, memory_budget, progress, convert::convert_to_shards);
   nb::dict out = figures_of(r);
@@ -118,6 +123,54 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   out["n_genes_left_out"] = r.n_genes_left_out;
   out["absent_genes_text"] = r.absent_genes_text;
   out["left_out_text"] = r.left_out_text;
+  return out;
+}
+
+nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normalize,
+                    double target_sum, bool log_transform, std::int64_t n_top_genes,
+                    const std::string& hvg_flavor, std::string batch_key, std::int64_t min_genes,
+                    std::int64_t min_cells, double max_mito_share, std::string mito_prefix,
+                    bool force, std::int64_t shard_size, std::string layer,
+                    std::vector<std::string> genes, bool refuse_absent_genes, std::string join,
+                    bool make_unique, FilePath allow_external, const std::string& compression,
+                    int threads, std::int64_t memory_budget, const std::string& existing,
+                    std::string genome, std::string feature_type, const nb::object& progress) {
+  convert::PreprocessOptions options;
+  convert::ProcessingOptions& processing = options.processing;
+  processing.normalize = normalize;
+  processing.target_sum = target_sum;
+  processing.log_transform = log_transform;
+  processing.n_top_genes = n_top_genes;
+  processing.flavor = convert::flavor_from_name(hvg_flavor);
+  processing.batch_key = std::move(batch_key);
+  processing.min_genes = min_genes;
+  processing.min_cells = min_cells;
+  processing.max_mito_share = max_mito_share;
+  processing.mito_prefix = std::move(mito_prefix);
+  processing.is_forced = force;
+  convert::ConvertOptions& convert = options.convert;
+  convert.inputs = path_bytes(std::move(inputs));
+  convert.output_dir = std::move(output.bytes);
+  convert.shard_size = shard_size;
+  convert.layer = std::move(layer);
+  convert.genome = std::move(genome);
+  convert.feature_type = std::move(feature_type);
+  convert.genes = std::move(genes);
+  convert.refuse_absent_genes = refuse_absent_genes;
+  convert.join = std::move(join);
+  convert.make_unique = make_unique;
+  convert.allow_external = std::move(allow_external.bytes);
+  convert.existing = existing_target(existing);
+  options.compression = compression_of(compression);
+  const convert::PreprocessResult r = run_with(convert, threads, memory_budget, progress,
+                                               [&](auto&) { return convert::preprocess(options); });
+  nb::dict out = figures_of(r);
+  out["n_cells_before"] = r.n_cells_before;
+  out["n_genes_before"] = r.n_genes_before;
+  out["n_shards"] = r.n_shards;
+  out["processing"] = r.processing_json;
+  out["left_out_text"] = r.left_out_text;
+  out["absent_genes_text"] = r.absent_genes_text;
   return out;
 }
 
@@ -247,6 +300,12 @@ void bind_convert(nb::module_& module) {
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
              "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
              "var_keys"_a, "progress"_a.none());
+  module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
+             "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
+             "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "force"_a, "shard_size"_a,
+             "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a, "make_unique"_a,
+             "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a, "existing"_a,
+             "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,

@@ -44,6 +44,7 @@ _LAZY = {
     "info": "conversion",
     "load_encoders": "encoders",
     "open": "opening",
+    "preprocess": "preprocessing",
     "scDataset": "scdataset",
     "simulate": "conversion",
 }
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from .loader import Loader as Loader
     from .mapped_collection import MappedCollection as MappedCollection
     from .opening import open as open
+    from .preprocessing import preprocess as preprocess
     from .samplers import WeightedCellSampler as WeightedCellSampler
     from .scdataset import scDataset as scDataset
     from .strategies import BlockShuffling as BlockShuffling

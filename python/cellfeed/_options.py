@@ -20,6 +20,7 @@ DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]
 DType: TypeAlias = "DTypeName | np.dtype[Any] | type[np.generic] | type[float] | torch.dtype"
 GeneOrder: TypeAlias = Literal["source", "mean"]
 GeneSelection: TypeAlias = Literal["all", "most_expressed", "random_expressed"]
+HvgFlavor: TypeAlias = Literal["seurat", "cell_ranger", "seurat_v3"]
 Join: TypeAlias = Literal["inner", "outer"]
 Layout: TypeAlias = Literal["packed", "dense"]
 MissingGenes: TypeAlias = Literal["warn", "zero", "error"]
@@ -35,7 +36,7 @@ GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
     get_args(GeneSelection), get_args(Layout), get_args(MissingGenes),
 )  # fmt: skip
 OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
-VERIFY = get_args(Verify)
+VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
 
 
 class ReadOptions(TypedDict, total=False):

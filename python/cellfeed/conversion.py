@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +19,12 @@ from ._arguments import (
     as_path,
     as_paths,
     as_text,
-    parse_memory_budget,
-    parse_threads,
 )
 from ._cells.genes import gene_list, report_left_out, report_missing_genes
+from ._conversion_arguments import input_paths, join_text, resources, tenx_choice
 from ._options import (
     COMPRESSIONS,
     GENE_ORDERS,
-    JOINS,
     LAYOUTS,
     MISSING_GENES,
     Compression,
@@ -38,7 +34,7 @@ from ._options import (
     MissingGenes,
     Path,
 )
-from ._progress import Progress, as_progress_callback
+from ._progress import Progress
 from .errors import InvalidArgumentError
 
 _log = logging.getLogger(__name__)
@@ -196,9 +192,9 @@ def convert_to_shards(
             "resume continues what is there and overwrite replaces it: choose one"
         )
     as_choice("missing_genes", missing_genes, MISSING_GENES)
-    resources = _resources(threads, memory_budget, progress)
+    shared = resources(threads, memory_budget, progress)
     directory = as_path("output_dir", output_dir)
-    with _input_paths(adata_path) as inputs:
+    with input_paths(adata_path) as inputs:
         result = _core.convert_to_shards(
             inputs,
             directory,
@@ -210,15 +206,15 @@ def convert_to_shards(
             gene_order=as_choice("gene_order", gene_order, GENE_ORDERS),
             genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
             refuse_absent_genes=missing_genes == "error",
-            join=_join_text(join),
+            join=join_text(join),
             shuffle=as_bool("shuffle", shuffle),
             seed=as_int("seed", seed, 0, 2**64 - 1),
             var_keys=[] if var_key is None else as_names("var_key", var_key),
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
-            **_tenx_choice(genome, feature_type),
-            **resources,
+            **tenx_choice(genome, feature_type),
+            **shared,
         )
     report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
     report_left_out(result.pop("left_out_text"), stacklevel=2)
@@ -303,8 +299,8 @@ def simulate(
         thin=as_bool("thin", thin),
         compression=as_choice("compression", compression, COMPRESSIONS),
         overwrite=as_bool("overwrite", overwrite),
-        **_tenx_choice(genome, feature_type),
-        **_resources(threads, memory_budget, progress),
+        **tenx_choice(genome, feature_type),
+        **resources(threads, memory_budget, progress),
     )
     report_left_out(result.pop("left_out_text"), stacklevel=2)
     return result
@@ -364,7 +360,7 @@ def export_h5ad(
         layer=as_text("layer", layer),
         layers=_names_if_any("layers", layers, obsm),
         obsm=_names_if_any("obsm", obsm, layers),
-        join=_join_text(join),
+        join=join_text(join),
         var_keys=[] if var_key is None else as_names("var_key", var_key),
         make_unique=as_bool("make_unique", make_unique),
         allow_external=as_folder("allow_external", allow_external),
@@ -372,8 +368,8 @@ def export_h5ad(
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
         compression=as_choice("compression", compression, COMPRESSIONS),
         overwrite=as_bool("overwrite", overwrite),
-        **_tenx_choice(genome, feature_type),
-        **_resources(threads, memory_budget, progress),
+        **tenx_choice(genome, feature_type),
+        **resources(threads, memory_budget, progress),
     )
     report_left_out(result.pop("left_out_text"), stacklevel=2)
     return result
@@ -407,21 +403,10 @@ def info(
         as_path("path", path),
         as_text("layer", layer),
         as_folder("allow_external", allow_external),
-        **_tenx_choice(genome, feature_type),
+        **tenx_choice(genome, feature_type),
     )
     description: dict[str, Any] = json.loads(text)
     return description
-
-
-@contextmanager
-def _input_paths(source: Any) -> Iterator[list[str]]:
-    if hasattr(source, "write_h5ad"):
-        with tempfile.TemporaryDirectory(prefix="cellfeed-") as folder:
-            path = os.path.join(folder, "in_memory.h5ad")
-            source.write_h5ad(path)
-            yield [path]
-    else:
-        yield as_paths("adata_path", source)
 
 
 def _names_if_any(
@@ -431,25 +416,3 @@ def _names_if_any(
     if names is None:
         return None if others is None else []
     return as_names(name, names)
-
-
-def _resources(
-    threads: int | None, memory_budget: int | str | None, progress: Progress
-) -> dict[str, Any]:
-    """What every long operation of the core takes."""
-    return {
-        "threads": parse_threads(threads),
-        "memory_budget": 0 if memory_budget is None else parse_memory_budget(memory_budget),
-        "progress": as_progress_callback(progress, "cells"),
-    }
-
-
-def _tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, Any]:
-    return {
-        "genome": "" if genome is None else as_text("genome", genome),
-        "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),
-    }
-
-
-def _join_text(join: Join | None) -> str:
-    return "" if join is None else as_choice("join", join, JOINS)

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from . import _core
-from ._arguments import as_float, shown
+from ._arguments import as_bool, as_float, shown
 from ._cells.genes import gene_list
 from .adapters import (
     adata_to_mindex,
@@ -66,9 +66,12 @@ class NormalizeTotal(Transform):
     ----------
     target_sum
         Total of each cell afterwards.
+    force
+        Also where the data says that its values are normalised or logarithms already
+        (:func:`cellfeed.preprocess` records it); without it making the loader is an error.
     """
 
-    def __init__(self, target_sum: float = 1e4) -> None:
+    def __init__(self, target_sum: float = 1e4, force: bool = False) -> None:
         if isinstance(target_sum, bool) or not isinstance(target_sum, Real):
             raise InvalidTypeError(
                 "NormalizeTotal: target_sum must be a number, such as 1e4 (scanpy's default, the "
@@ -76,8 +79,8 @@ class NormalizeTotal(Transform):
                 f"{shown(target_sum)}"
             )
         target_sum = as_float("NormalizeTotal: target_sum", target_sum)
-        super().__init__(target_sum=target_sum)
-        self._core = _core.NormalizeTotal(target_sum)
+        super().__init__(target_sum=target_sum, **_forced(force))
+        self._core = _core.NormalizeTotal(target_sum, is_forced=force)
 
 
 class Log1p(Transform):
@@ -87,14 +90,16 @@ class Log1p(Transform):
     ----------
     base
         Base of the logarithm; natural when omitted.
+    force
+        Also where the data says that its values are logarithms already.
     """
 
-    def __init__(self, base: float | None = None) -> None:
+    def __init__(self, base: float | None = None, force: bool = False) -> None:
         base = None if base is None else as_float("base", base)
         if base == 0:  # which is the natural logarithm's name in the core
             raise InvalidArgumentError("base must be positive and not 1, not 0")
-        super().__init__(base=base)
-        self._core = _core.Log1p(0.0 if base is None else base)
+        super().__init__(base=base, **_forced(force))
+        self._core = _core.Log1p(0.0 if base is None else base, is_forced=force)
 
 
 class SelectGenes(Transform):
@@ -114,6 +119,10 @@ class SelectGenes(Transform):
 
     def __repr__(self) -> str:
         return f"SelectGenes(<{len(self._names)} genes>)"
+
+
+def _forced(force: bool) -> dict[str, bool]:
+    return {"force": True} if as_bool("force", force) else {}
 
 
 def core_transforms(transforms: Any) -> list[_core.Transform]:

@@ -108,6 +108,12 @@ def test_configuration(atlas):
     assert [len(batch) for batch in names["loader"]] == [128] * 17 + [24]
 
 
+def test_preprocessing(atlas):
+    names = run_page("preprocessing.md")
+    assert names["batch"].x.shape == (256, 20)
+    assert names["refused"] is not None
+
+
 def test_distributed(atlas):
     run_page("distributed.md")
 

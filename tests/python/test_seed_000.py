@@ -8,6 +8,8 @@ The page lies beside the repository; CELLFEED_TEST_SEEDS names another folder.
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -96,6 +98,40 @@ def test_dense_shards_have_the_files_of_the_page(folder):
     cf.convert_to_shards("large_atlas.h5ad", "shards", shard_size=600, layout="dense")
     there = {path.name for path in (folder / "shards").iterdir()}
     assert {f"shard_00000{k}.{kind}" for k in (0, 1) for kind in ("npy", "parquet")} <= there
+
+
+def test_the_blocks_of_preprocessing_and_sharding_run(folder):
+    """Those without a bucket; what a block calls by other names is linked or written."""
+    shell, settings = blocks("bash"), blocks("yaml")
+    os.symlink("large_atlas.h5ad", "raw_atlas.h5ad")
+    (config,) = (block for block in settings if block.startswith("# preprocess_config.yaml"))
+    Path("preprocess_config.yaml").write_text(config)
+    Path("my_config.yaml").write_text(
+        "data:\n  paths: [large_atlas.h5ad]\n  vocab: {n_genes: 5000}\n"
+        "  preprocessing: {normalize: true, log_transform: true}\n"
+    )
+    verbs = [b for b in shell if re.match(r"cellfeed (shard|preprocess) ", b) and "s3://" not in b]
+    assert [block.split()[1] for block in verbs].count("preprocess") == 2
+    for block in verbs:
+        block = block.replace("base_config.yaml", "my_config.yaml")
+        for made in ("processed_atlas.h5ad", "shards"):
+            if Path(made).exists():
+                os.rename(made, f"{made}.{len(os.listdir())}")
+        done = subprocess.run(["bash", "-euc", block], env=environment(), capture_output=True,
+                              text=True, timeout=300, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        if "preprocess" in block:
+            made = read_anndata("processed_atlas.h5ad")
+            assert made.n_vars == 4000 and "log1p" in made.uns
+        else:
+            output = re.search(r"--output-dir (\S+)", block)[1]
+            assert cf.open(output).n_vars == 5000
+            assert cf.info(output)["processing"] == {"log1p": True, "normalize_total": 10000.0}
+
+
+def environment():
+    folder = Path(sys.executable).parent
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def flat(tree, prefix=""):

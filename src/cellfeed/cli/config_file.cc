@@ -1,5 +1,7 @@
 #include "cellfeed/cli/config_file.h"
 
+#include "cellfeed/cli/progress_line.h"
+#include "cellfeed/convert/gene_vocabulary.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::cli {
@@ -14,6 +16,28 @@ void add_config_option(CLI::App& verb, std::string& path, const std::string& hel
 
 config::Config read_config(const std::string& path) {
   return config::Config::parse(io::read_small_file(path, config::kMaxConfigBytes), path);
+}
+
+convert::ProcessingOptions processing_of(const config::Config& settings) {
+  convert::ProcessingOptions processing;
+  processing.normalize = settings.flag("data.preprocessing.normalize");
+  processing.target_sum = settings.number("data.preprocessing.target_sum");
+  processing.log_transform = settings.flag("data.preprocessing.log_transform");
+  processing.flavor = convert::flavor_from_name(settings.text("data.preprocessing.hvg_flavor"));
+  if (settings.has_value("data.preprocessing.n_top_genes"))
+    processing.n_top_genes = settings.whole("data.preprocessing.n_top_genes");
+  return processing;
+}
+
+std::vector<std::string> vocabulary_of(const Session& session, const config::Config& settings,
+                                       const convert::ConvertOptions& convert) {
+  if (settings.has_value("data.vocab.path"))
+    return convert::read_gene_vocabulary(settings.text("data.vocab.path"));
+  if (!settings.has_value("data.vocab.n_genes")) return {};
+  convert::ConvertOptions counting = convert;
+  ProgressLine line(session.quiet, "cells");
+  counting.progress = line.callback();
+  return convert::most_detected_genes(counting, settings.whole("data.vocab.n_genes"));
 }
 
 }  // namespace cellfeed::cli

@@ -3,8 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
+#include "cellfeed/cli/session.h"
 #include "cellfeed/config/config.h"
+#include "cellfeed/convert/preprocess_options.h"
+#include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::cli {
 
@@ -12,5 +16,12 @@ namespace cellfeed::cli {
 void add_config_option(CLI::App& verb, std::string& path, const std::string& help);
 // Throws kNotFound, kIo, and what config::Config::parse throws.
 config::Config read_config(const std::string& path);
+
+// data.preprocessing: what is done to the values. REQUIRES: it is given.
+convert::ProcessingOptions processing_of(const config::Config& settings);
+// data.vocab: the genes that are kept; empty where there is none. Reads every cell of the inputs
+// where data.vocab.n_genes asks for the most detected ones.
+std::vector<std::string> vocabulary_of(const Session& session, const config::Config& settings,
+                                       const convert::ConvertOptions& convert);
 
 }  // namespace cellfeed::cli

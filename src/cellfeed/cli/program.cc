@@ -18,15 +18,16 @@ namespace cellfeed::cli {
 namespace {
 
 constexpr AddVerb kVerbs[] = {
-    add_shard,     //
-    add_verify,    //
-    add_info,      //
-    add_export,    //
-    add_simulate,  //
-    add_plan,      //
-    add_bench,     //
-    add_config,    //
-    add_series,    //
+    add_shard,       //
+    add_preprocess,  //
+    add_verify,      //
+    add_info,        //
+    add_export,      //
+    add_simulate,    //
+    add_plan,        //
+    add_bench,       //
+    add_config,      //
+    add_series,      //
 };
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };

@@ -1,15 +1,16 @@
 // cellfeed shard: files -> a directory of shards.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
+#include "cellfeed/cli/preprocess.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
-#include "cellfeed/convert/gene_vocabulary.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::cli {
@@ -19,6 +20,7 @@ struct ShardArguments {
   convert::ConvertOptions convert;
   CacheArguments cache;
   std::string config;
+  std::optional<convert::ProcessingOptions> processing;  // of the configuration
   std::string gene_order = "source", layout = "packed";
   bool resume = false, overwrite = false;
 };
@@ -66,18 +68,13 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
 void follow_config(const Session& session, ShardArguments& arguments) {
   convert::ConvertOptions& options = arguments.convert;
   const config::Config settings = read_config(arguments.config);
-  if (settings.is_given("data.preprocessing"))
-    settings.refuse(ErrorKind::kUnsupported, "data.preprocessing",
-                    "values are not changed by this version of shard; remove it, and give the "
-                    "transforms NormalizeTotal and Log1p to the loader");
   if (options.inputs.empty()) options.inputs = settings.local_paths("to shard");
-  if (settings.has_value("data.vocab.path"))
-    options.genes = convert::read_gene_vocabulary(settings.text("data.vocab.path"));
-  if (settings.has_value("data.vocab.n_genes")) {
-    ProgressLine line(session.quiet, "cells");
-    options.progress = line.callback();
-    options.genes = convert::most_detected_genes(options, settings.whole("data.vocab.n_genes"));
+  if (settings.is_given("data.preprocessing")) {
+    const convert::ProcessingOptions processing = processing_of(settings);
+    if (processing.changes_values() || processing.n_top_genes > 0)
+      arguments.processing = processing;
   }
+  options.genes = vocabulary_of(session, settings, options);
 }
 
 int run_shard(Session& session, ShardArguments& arguments) {
@@ -89,6 +86,8 @@ int run_shard(Session& session, ShardArguments& arguments) {
   options.stop = session.stop.get_token();
   if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
   if (!arguments.config.empty()) follow_config(session, arguments);
+  if (arguments.processing)
+    return run_preprocess(session, {.processing = *arguments.processing, .convert = options});
   convert::ConvertResult result;
   {
     ProgressLine line(session.quiet, "cells");
@@ -109,8 +108,9 @@ void add_shard(CLI::App& program, Session& session) {
   verb.add_option("inputs", options.inputs,
                   "Files (.h5ad), globs or shard directories, in the order of the cells")
       ->type_name("INPUT");
-  add_config_option(verb, arguments->config,
-                    "Settings: data.paths where no INPUT is given, and data.vocab");
+  add_config_option(
+      verb, arguments->config,
+      "Settings: data.paths where no INPUT is given, data.vocab and data.preprocessing");
   verb.add_option("--output-dir", options.output_dir, "Directory to write; must be new or empty")
       ->required()
       ->type_name("DIR");

@@ -133,7 +133,8 @@ class Export {
 
 Export::Export(const ExportOptions& options)
     : options_(options),
-      sources_(Sources::open(source_options(options))),
+      sources_(options.open_sources ? options.open_sources()
+                                    : Sources::open(source_options(options))),
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)),
       pool_(exec::checked_thread_count(options.threads)) {
@@ -168,6 +169,7 @@ format::h5ad::H5adWriterOptions Export::writer_options() const {
   format::h5ad::H5adWriterOptions options;
   options.value_dtype = sources_.value_dtype();
   options.compression = options_.compression;
+  options.processing_json = sources_.processing_json();
   for (const MatrixSource& matrix : further_)
     options.matrices.push_back(
         {matrix.name, matrix.sources->genes().size(), matrix.sources->value_dtype()});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
@@ -36,6 +37,7 @@ struct ExportOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
+  std::function<Sources()> open_sources{};  // as ConvertOptions's
   ProgressCallback progress;
   std::stop_token stop;
 };

@@ -106,7 +106,8 @@ void require_utf8_paths(const Sources& sources) {
 Conversion::Conversion(const ConvertOptions& options)
     : options_(checked(options)),
       limits_{options.memory_budget / 4, 256},
-      sources_(Sources::open(source_options(options))),
+      sources_(options.open_sources ? options.open_sources()
+                                    : Sources::open(source_options(options))),
       encoder_(sources_, options.layout,
                options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
       pool_(exec::checked_thread_count(options.threads)) {

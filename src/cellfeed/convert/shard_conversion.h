@@ -44,7 +44,9 @@ struct ConvertOptions {
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
   format::RowMaker row_maker{};  // as SourceOptions's
-  bool names_resume = true;      // errors say how to go on from what is finished
+  // What is converted instead of inputs, as PreprocessedSources gives it; null: the inputs.
+  std::function<Sources()> open_sources{};
+  bool names_resume = true;  // errors say how to go on from what is finished
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed
 };

@@ -10,9 +10,7 @@
 #include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/row_reader.h"
-#include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/obs_schema.h"
-#include "cellfeed/format/shard/shard_store.h"
 #include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
@@ -22,21 +20,15 @@ constexpr const char* kIndex = "_index";
 // Of var, where another column names the genes.
 constexpr const char* kOwnNames = "var_names";
 
-std::string processing_of(const std::string& path) {
-  if (!format::shard::is_shard_dir(path)) return "{}";
-  return format::shard::read_manifest(path).processing_json;
-}
-
-std::string join_processing(const std::vector<std::string>& paths) {
-  const std::string first = processing_of(paths.front());
-  for (const std::string& path : paths) {
-    const std::string other = processing_of(path);
+std::string join_processing(const std::vector<std::unique_ptr<format::RowStore>>& stores) {
+  const std::string first = stores.front()->processing().json;
+  for (const auto& store : stores) {
+    const std::string other = store->processing().json;
     if (other != first)
       throw_invalid(
           "the inputs hold values that were processed differently, and would be mixed: '{}' says "
-          "{}, "
-          "'{}' says {}",
-          paths.front(), first, path, other);
+          "{}, '{}' says {}",
+          stores.front()->info().path, first, store->info().path, other);
   }
   return first;
 }
@@ -95,7 +87,7 @@ std::string Sources::left_out_text() const {
 }
 
 Sources Sources::open(const SourceOptions& options) {
-  const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
+  collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
   const std::vector<std::string> paths = collection::expand_paths(options.paths);
   if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
   if (options.layer == format::kNoLayer)
@@ -121,22 +113,35 @@ Sources Sources::open(const SourceOptions& options) {
     };
   for (const std::string& path : paths)
     for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
-  sources.processing_json_ = join_processing(paths);
-  sources.has_var_keys_ = !options.var_keys.empty();
+  sources.join(options);
+  return sources;
+}
 
+Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
+                      const SourceOptions& options) {
+  Sources sources;
+  sources.stores_ = std::move(stores);
+  sources.join(options);
+  return sources;
+}
+
+void Sources::join(const SourceOptions& options) {
+  const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
+  processing_json_ = join_processing(stores_);
+  has_var_keys_ = !options.var_keys.empty();
   std::vector<const matrix::GeneAxis*> axes;
   std::vector<collection::NamedStore> named;
   std::vector<std::string> store_paths;
   std::vector<DType> dtypes;
-  sources.offsets_ = {0};
-  sources.obs_ = std::make_unique<TableUnion>("obs");
-  sources.names_origins_ =
-      !options.is_beside && std::any_of(sources.stores_.begin(), sources.stores_.end(),
+  offsets_ = {0};
+  obs_ = std::make_unique<TableUnion>("obs");
+  names_origins_ =
+      !options.is_beside && std::any_of(stores_.begin(), stores_.end(),
                                         [](const auto& store) { return names_origins(*store); });
-  for (const auto& store : sources.stores_) {
+  for (const auto& store : stores_) {
     const format::StoreInfo& info = store->info();
     store_paths.push_back(info.path);
-    sources.offsets_.push_back(sources.offsets_.back() + info.n_rows);
+    offsets_.push_back(offsets_.back() + info.n_rows);
     auto axis = std::make_shared<matrix::GeneAxis>(
         matrix::GeneAxis{collection::keys_of_genes(*store, options.var_keys)});
     collection::RepeatedNames repeats;
@@ -148,29 +153,28 @@ Sources Sources::open(const SourceOptions& options) {
           options.var_keys.empty() ? collection::kRenameGenes : collection::kOtherVarKey);
     axes.push_back(axis.get());
     named.push_back({store.get(), axis.get(), std::move(repeats)});
-    sources.axes_.push_back(std::move(axis));
+    axes_.push_back(std::move(axis));
     dtypes.push_back(info.value_dtype);
     if (options.is_beside) continue;
     auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
-    if (sources.names_origins_) sample = with_origins(sample, info.path, 0);
-    sources.obs_->add_source(*sample, info.path);
+    if (names_origins_) sample = with_origins(sample, info.path, 0);
+    obs_->add_source(*sample, info.path);
   }
-  if (!options.is_beside) sources.obs_->finish();
-  if (format::is_obsm(options.layer)) require_equal_widths(sources.stores_);
-  sources.value_dtype_ = matrix::unite_dtypes(dtypes);
-  sources.genes_ = collection::join_genes(axes, store_paths, join, options.genes);
-  collection::require_known_repeats(sources.genes_, named);
-  sources.absent_genes_text_ = collection::describe_absent(sources.genes_, axes, store_paths);
-  if (sources.n_cells() == 0)
+  if (!options.is_beside) obs_->finish();
+  if (format::is_obsm(options.layer)) require_equal_widths(stores_);
+  value_dtype_ = matrix::unite_dtypes(dtypes);
+  genes_ = collection::join_genes(axes, store_paths, join, options.genes);
+  collection::require_known_repeats(genes_, named);
+  absent_genes_text_ = collection::describe_absent(genes_, axes, store_paths);
+  if (n_cells() == 0)
     throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
-                paths.front());
-  if (sources.genes().size() == 0)
+                store_paths.front());
+  if (genes().size() == 0)
     throw Error(ErrorKind::kInvalidArgument,
                 join == collection::Join::kInner
                     ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
                     : "holds no genes, so there is nothing to write",
-                paths.front());
-  return sources;
+                store_paths.front());
 }
 
 void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {

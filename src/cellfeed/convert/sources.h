@@ -53,6 +53,9 @@ class Sources {
  public:
   // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
   static Sources open(const SourceOptions& options);
+  // The same of stores that are open; paths are not looked at.
+  static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
+                      const SourceOptions& options);
 
   bool is_by_rows() const { return transposed_.empty(); }
   // REQUIRED before rows are read where some input is not stored by rows.
@@ -92,6 +95,8 @@ class Sources {
   std::int64_t plan_bytes(const SourceRange& range) const;
 
  private:
+  void join(const SourceOptions& options);
+
   std::vector<std::unique_ptr<format::RowStore>> stores_;
   std::vector<TransposedStore*> transposed_;  // of stores_
   std::vector<std::int64_t> offsets_;

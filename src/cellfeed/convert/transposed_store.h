@@ -31,6 +31,7 @@ class DescribedRows : public format::RowStore {
     return entries_->read_obs(begin, end);
   }
   std::shared_ptr<arrow::Table> read_var() const override { return entries_->read_var(); }
+  format::Processing processing() const override { return entries_->processing(); }
   std::uint64_t fingerprint() const override { return entries_->fingerprint(); }
 
  protected:

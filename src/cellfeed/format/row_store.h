@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/format/processing.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 
@@ -172,6 +173,8 @@ class RowStore {
   // none missing. Empty where the total of a row is the cell's. An obs column kLibrarySizeColumn
   // beside X is one that an export wrote; throws kInvalidArgument where it cannot be.
   virtual std::optional<matrix::FixedColumn> known_library_sizes() const;
+  // What was done to the values of this matrix before, as its file says.
+  virtual Processing processing() const { return {}; }
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;

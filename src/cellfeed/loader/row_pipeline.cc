@@ -10,6 +10,28 @@
 
 namespace cellfeed::loader {
 
+namespace {
+
+// What shards and files say of their values (format/processing.h).
+void refuse_repetition(const collection::Collection& collection,
+                       const transform::Transform& transform) {
+  const transform::Once once = transform.once();
+  if (once == transform::Once::kNothing) return;
+  for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
+    const auto done = collection.store(s).processing();
+    const bool is_twice = once == transform::Once::kNormalization
+                              ? done.is_normalized || done.is_log1p
+                              : done.is_log1p;
+    if (is_twice)
+      throw_error(ErrorKind::kInvalidArgument, collection.store(s).info().path,
+                  "its values are {} already (recorded: {}): leave {} out, or force it "
+                  "(force=True)",
+                  done.is_log1p ? "log-transformed" : "normalised", done.json, transform.name());
+  }
+}
+
+}  // namespace
+
 RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderOptions& options)
     : genes_(collection.genes()), collection_(collection) {
   transform::Transforms bound;
@@ -17,6 +39,7 @@ RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderO
     if (transform->needs_float() && !is_float(options.dtype))
       throw_invalid("{} needs float32 or float64 batches; pass dtype=\"float32\" instead of: '{}'",
                     transform->name(), dtype_name(options.dtype));
+    refuse_repetition(collection, *transform);
     auto knowing = transform->bind(genes_);
     bound.push_back(knowing ? std::move(knowing) : transform);
     genes_ = transform->output_genes(genes_);

@@ -51,7 +51,8 @@ double library_size(const Row& row, double total) {
   return library_size_of(row, total);
 }
 
-NormalizeTotal::NormalizeTotal(double target_sum) : target_sum_(target_sum) {
+NormalizeTotal::NormalizeTotal(double target_sum, bool is_forced)
+    : target_sum_(target_sum), is_forced_(is_forced) {
   // Beyond, the values of a cell would be infinite, or zero, as floats.
   if (!(target_sum >= 1e-30 && target_sum <= 1e30))
     throw_invalid("NormalizeTotal: target_sum must be in [1e-30, 1e30]: {}", target_sum);
@@ -77,7 +78,7 @@ void NormalizeTotal::apply(Row& row) const {
   });
 }
 
-Log1p::Log1p(double base) : unit_(1.0) {
+Log1p::Log1p(double base, bool is_forced) : unit_(1.0), is_forced_(is_forced) {
   if (base == 0) return;
   if (!(std::isfinite(base) && base > 0 && base != 1))
     throw_invalid("Log1p: base must be positive and not 1: {}", base);

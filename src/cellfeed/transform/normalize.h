@@ -17,12 +17,14 @@ double library_size(const Row& row, double total);
 // counts stays as it is.
 class NormalizeTotal final : public Transform {
  public:
-  explicit NormalizeTotal(
-      double target_sum = 1e4);  // throws kInvalidArgument unless in [1e-30, 1e30]
+  // Throws kInvalidArgument unless target_sum is in [1e-30, 1e30]. is_forced: also of data that is
+  // normalised already.
+  explicit NormalizeTotal(double target_sum = 1e4, bool is_forced = false);
   std::string name() const override { return "NormalizeTotal"; }
   void apply(Row& row) const override;
   bool needs_library_size() const override { return true; }
   bool needs_float() const override { return true; }
+  Once once() const override { return is_forced_ ? Once::kNothing : Once::kNormalization; }
   double target_sum() const { return target_sum_; }
   // What the values of this row are multiplied by; throws kInvalidArgument where its library size
   // is not that of counts.
@@ -30,19 +32,23 @@ class NormalizeTotal final : public Transform {
 
  private:
   double target_sum_;
+  bool is_forced_;
 };
 
 // log(1 + value), divided by log(base) where a base is given (0 = natural).
 class Log1p final : public Transform {
  public:
-  explicit Log1p(double base = 0);  // throws kInvalidArgument for a base that is not > 0 and != 1
+  // Throws kInvalidArgument for a base that is not > 0 and != 1. is_forced: also of logarithms.
+  explicit Log1p(double base = 0, bool is_forced = false);
   std::string name() const override { return "Log1p"; }
   void apply(Row& row) const override;
   bool needs_float() const override { return true; }
+  Once once() const override { return is_forced_ ? Once::kNothing : Once::kLogarithm; }
   double unit() const { return unit_; }
 
  private:
   double unit_;  // 1 / log(base)
+  bool is_forced_;
 };
 
 // NormalizeTotal and then Log1p, in one pass over the values; bit for bit what the two give.

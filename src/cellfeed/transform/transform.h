@@ -30,6 +30,9 @@ struct Row {
   std::int64_t cell = 0;  // global row number, for messages
 };
 
+// What must not have been done to values before.
+enum class Once { kNothing, kNormalization, kLogarithm };
+
 // Shared from this for the reason given in sampling/strategy.h.
 class Transform : public std::enable_shared_from_this<Transform> {
  public:
@@ -38,6 +41,8 @@ class Transform : public std::enable_shared_from_this<Transform> {
   virtual void apply(Row& row) const = 0;
   virtual bool needs_library_size() const { return false; }
   virtual bool needs_float() const { return false; }
+  // Of data that says what was done to it. What is forced says kNothing.
+  virtual Once once() const { return Once::kNothing; }
   // A copy that knows the columns it will see; null where this transform does not depend on them.
   // Throws kNoSuchKey when it needs a gene that is not there.
   virtual std::shared_ptr<const Transform> bind(const matrix::GeneAxis&) const { return nullptr; }

@@ -9,6 +9,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/content_fingerprint.h"
+#include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/layers.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shared_axis.h"
@@ -94,6 +95,25 @@ std::uint64_t Annotations::fingerprint() const {
   const std::uint64_t found = content_fingerprint(file_, groups, layer_name(layer_));
   file_.require_unchanged();
   return fingerprint_ = found;
+}
+
+// Of X: what is recorded beside it says nothing of layers and raw.
+Processing Annotations::processing() const {
+  if (layer_ != "X") return {};
+  Processing processing;
+  if (file_.hdf5().find(kProcessingPath)) {
+    const ColumnReader reader(file_.hdf5(), kProcessingPath, "");
+    const auto texts = reader.length() == 1 ? reader.read(0, 1) : nullptr;
+    if (!texts || texts->type_id() != arrow::Type::STRING || texts->IsNull(0))
+      throw_error(ErrorKind::kCorruptData, file_.path(),
+                  "'{}' must be an array of one text; remove it where you changed X",
+                  kProcessingPath);
+    processing =
+        read_processing(static_cast<const arrow::StringArray&>(*texts).GetString(0), file_.path());
+  }
+  processing.has_log1p_mark = file_.hdf5().find("uns/log1p").has_value();
+  file_.require_unchanged();
+  return processing;
 }
 
 }  // namespace cellfeed::format::h5ad

@@ -13,6 +13,7 @@
 
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/dataframe.h"
+#include "cellfeed/format/processing.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 
@@ -33,6 +34,7 @@ class Annotations {
   matrix::FixedColumn obs_column(const std::string& name) const;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const;
   std::shared_ptr<arrow::Table> read_var() const;
+  Processing processing() const;
   std::uint64_t fingerprint() const;
 
  private:

@@ -37,6 +37,7 @@ class CscStore final : public EntryStore {
     return annotations_.read_obs(begin, end);
   }
   std::shared_ptr<arrow::Table> read_var() const override { return annotations_.read_var(); }
+  Processing processing() const override { return annotations_.processing(); }
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 
   std::string storage() const override { return "by columns (CSC)"; }

@@ -42,6 +42,7 @@ class H5adStore final : public RowStore {
     return annotations_.read_obs(begin, end);
   }
   std::shared_ptr<arrow::Table> read_var() const override { return annotations_.read_var(); }
+  Processing processing() const override { return annotations_.processing(); }
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 
  private:

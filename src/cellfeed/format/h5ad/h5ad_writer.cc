@@ -13,6 +13,7 @@
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/format/h5ad/matrix_writers.h"
+#include "cellfeed/format/processing.h"
 #include "cellfeed/format/row_store.h"
 
 namespace cellfeed::format::h5ad {
@@ -154,7 +155,9 @@ Handle create_file(const io::TempFile& made) {
 
 struct H5adWriter::State {
   State(std::string target_path, const H5adWriterOptions& chosen, io::OnExisting on_existing)
-      : path(std::move(target_path)), temp_file(io::FileTarget(path), on_existing) {
+      : path(std::move(target_path)),
+        processing_json(chosen.processing_json),
+        temp_file(io::FileTarget(path), on_existing) {
     const Hdf5Session session;
     file = create_file(temp_file);
     const int level = chosen.compression == Compression::kGzip ? chosen.gzip_level : 0;
@@ -197,8 +200,10 @@ struct H5adWriter::State {
                   path);
   }
   void require_whole() const;
+  void write_processing();
 
   std::string path;
+  std::string processing_json;
   io::TempFile temp_file;
   Handle file;
   WriteTarget matrix_target;
@@ -210,6 +215,24 @@ struct H5adWriter::State {
   std::int64_t nnz = 0;
   bool is_finished = false;
 };
+
+// Marks scanpy's log1p, too, so that scanpy knows.
+void H5adWriter::State::write_processing() {
+  if (processing_json == "{}") return;
+  {
+    const Hdf5Session session;
+    create_group(file.get(), path, "uns");
+    if (read_processing(processing_json, path).is_log1p)
+      write_encoding(create_group(file.get(), path, "uns/log1p").get(), path, "dict", "0.1.0");
+  }
+  arrow::StringBuilder builder;
+  check_arrow(builder.Append(processing_json));
+  std::shared_ptr<arrow::Array> text;
+  check_arrow(builder.Finish(&text));
+  const auto writer = make_column_writer(column_target, kProcessingPath, *text->type(), false);
+  writer->append(*text);
+  writer->finish();
+}
 
 H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions options,
                        io::OnExisting on_existing) {
@@ -282,6 +305,7 @@ void H5adWriter::finish(const arrow::Table* var) {
   for (const auto& matrix : s.matrices) matrix->finish();
   s.obs->finish();
   s.var->finish();
+  s.write_processing();
   {
     const Hdf5Session session;
     write_encoding(s.file.get(), s.path, "anndata", "0.1.0");

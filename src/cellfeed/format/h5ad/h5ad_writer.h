@@ -37,6 +37,7 @@ struct H5adWriterOptions {
   // compressed files.
   std::int64_t chunk_elements = 16384;
   std::vector<FurtherMatrix> matrices = {};
+  std::string processing_json = "{}";  // Processing::json of X; also scanpy's uns/log1p
 };
 
 // Consecutive rows. indptr has one entry more than rows; entries are relative to indices and

@@ -126,6 +126,11 @@ class ShardStore : public RowStore {
   std::shared_ptr<arrow::Table> read_var() const override {
     return columns_ ? table_of(*columns_) : directory_->var();
   }
+  // The record is of X.
+  Processing processing() const override {
+    if (info_.layer != "X") return {};
+    return read_processing(directory_->manifest().processing_json, directory_->dir());
+  }
   std::uint64_t fingerprint() const override {
     const std::array<std::uint64_t, 4> parts{checksum_, shard_.obs.checksum,
                                              shard_.fixed_obs.checksum,

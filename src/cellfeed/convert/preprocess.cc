@@ -1,0 +1,230 @@
+#include "cellfeed/convert/preprocess.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cellfeed/collection/gene_join.h"
+#include "cellfeed/convert/gene_statistics.h"
+#include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/highly_variable_genes.h"
+#include "cellfeed/convert/processed_store.h"
+#include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/io/temp_file.h"
+
+namespace cellfeed::convert {
+namespace {
+
+class Preprocessing {
+ public:
+  explicit Preprocessing(const PreprocessOptions& options);
+  PreprocessResult run();
+
+ private:
+  void require_counts_once() const;
+  GeneStatistics gather();
+  std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics) const;
+  Sources processed_sources(const GeneStatistics& statistics,
+                            const std::vector<std::int64_t>& genes) const;
+  ProcessedPart part_of(std::int64_t source, const GeneStatistics& statistics,
+                        const std::vector<bool>& stays) const;
+  void write(const std::function<Sources()>& open_sources, PreprocessResult& result);
+
+  PreprocessOptions options_;
+  bool is_h5ad_;
+  Sources sources_;
+  exec::ThreadPool pool_;
+};
+
+// Before the pass over all cells; whoever writes checks again.
+void check_output(const ConvertOptions& convert) {
+  const std::string& output = convert.output_dir;
+  if (is_h5ad_name(output)) {
+    if (convert.existing == ExistingTarget::kResume)
+      throw_invalid("a single file is written as a whole, so there is nothing to resume: '{}'",
+                    output);
+    if (convert.existing == ExistingTarget::kRefuse) refuse_existing_file(output);
+    return;
+  }
+  std::error_code error;
+  if (convert.existing == ExistingTarget::kRefuse && std::filesystem::exists(output, error) &&
+      !std::filesystem::is_empty(output, error))
+    throw Error(ErrorKind::kAlreadyExists,
+                "exists already; choose another name, or replace it with --overwrite", output);
+}
+
+const PreprocessOptions& checked(const PreprocessOptions& options) {
+  check_processing(options.processing);
+  if (options.convert.output_dir.empty()) throw_invalid("preprocess needs an output: it is empty");
+  exec::checked_thread_count(options.convert.threads);
+  exec::check_memory_budget(options.convert.memory_budget);
+  check_output(options.convert);
+  return options;
+}
+
+Preprocessing::Preprocessing(const PreprocessOptions& options)
+    : options_(checked(options)),
+      is_h5ad_(is_h5ad_name(options.convert.output_dir)),
+      sources_(Sources::open(source_options(options.convert))),
+      pool_(exec::checked_thread_count(options.convert.threads)) {
+  if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
+    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
+}
+
+void Preprocessing::require_counts_once() const {
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const format::RowStore& store = sources_.store(s);
+    const format::Processing before = store.processing();
+    refuse_repetition(options_.processing, before, store.info().path);
+    const ProcessingOptions& asked = options_.processing;
+    if (asked.n_top_genes > 0 && !asked.log_transform && !before.is_log1p && !before.has_log1p_mark)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("highly variable genes of flavor {} are found in log-transformed "
+                              "values: ask for the logarithm too",
+                              flavor_name(asked.flavor)),
+                  store.info().path);
+  }
+}
+
+GeneStatistics Preprocessing::gather() {
+  const ConvertOptions& convert = options_.convert;
+  if (!sources_.is_by_rows())
+    sources_.transpose(pool_, {.dir = io::FileTarget(convert.output_dir).directory(),
+                               .memory_bytes = convert.memory_budget / 4,
+                               .progress = convert.progress,
+                               .stop = convert.stop});
+  StatisticsOptions statistics;
+  const format::Processing before = sources_.store(0).processing();
+  statistics.was_log1p =
+      !options_.processing.log_transform && (before.is_log1p || before.has_log1p_mark);
+  statistics.keeps_totals = !options_.processing.changes_values();
+  statistics.memory_budget = convert.memory_budget;
+  statistics.progress = convert.progress;
+  statistics.stop = convert.stop;
+  return gather_statistics(sources_, options_.processing, pool_, statistics);
+}
+
+// Joined columns that stay, ascending.
+std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& statistics) const {
+  const ProcessingOptions& processing = options_.processing;
+  std::vector<std::int64_t> genes;
+  for (std::int64_t gene = 0; gene < sources_.genes().size(); ++gene)
+    if (statistics.n_cells_with_gene[gene] >= processing.min_cells) genes.push_back(gene);
+  if (genes.empty())
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
+        sources_.store(0).info().path);
+  if (processing.n_top_genes == 0) return genes;
+  genes = highly_variable_genes(statistics.batches, genes, sources_.genes().names,
+                                processing.flavor, processing.n_top_genes);
+  if (genes.empty())
+    throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
+                sources_.store(0).info().path);
+  return genes;
+}
+
+ProcessedPart Preprocessing::part_of(std::int64_t source, const GeneStatistics& statistics,
+                                     const std::vector<bool>& stays) const {
+  const format::RowStore& store = sources_.store(source);
+  matrix::GeneAxis axis = store.genes();
+  if (options_.convert.make_unique) collection::make_unique(axis);
+  const auto map = sources_.gene_map(source);
+  ProcessedPart part;
+  part.rows = statistics.kept_rows[source];
+  for (std::int64_t column = 0; column < axis.size(); ++column) {
+    const std::int64_t gene = map.empty() ? column : map[column];
+    if (gene < 0 || !stays[gene]) continue;
+    part.columns.push_back(column);
+    part.names.push_back(axis.names[column]);
+  }
+  const bool leaves_out = std::ssize(part.columns) < axis.size();
+  if (leaves_out || store.known_library_sizes()) part.totals = statistics.totals[source];
+  const format::Processing before = store.processing();
+  part.recorded =
+      format::read_processing(recorded_processing(options_.processing, before), store.info().path);
+  return part;
+}
+
+Sources Preprocessing::processed_sources(const GeneStatistics& statistics,
+                                         const std::vector<std::int64_t>& genes) const {
+  std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
+  SourceOptions join;
+  for (const std::int64_t gene : genes) {
+    stays[gene] = true;
+    join.genes.push_back(sources_.genes().names[gene]);
+  }
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
+    stores.push_back(make_processed_store(sources_.store(s), options_.processing,
+                                          part_of(s, statistics, stays)));
+  // A source of which no cell stays has nothing to say.
+  std::erase_if(stores, [](const auto& store) { return store->info().n_rows == 0; });
+  return Sources::over(std::move(stores), join);
+}
+
+void Preprocessing::write(const std::function<Sources()>& open_sources, PreprocessResult& result) {
+  ConvertOptions convert = options_.convert;
+  convert.genes.clear();
+  convert.open_sources = open_sources;
+  if (!is_h5ad_) {
+    const ConvertResult shards = convert_to_shards(convert);
+    result.n_cells = shards.n_cells;
+    result.n_genes = shards.n_genes;
+    result.nnz = shards.nnz;
+    result.n_shards = shards.n_shards;
+    result.bytes = shards.bytes;
+    return;
+  }
+  ExportOptions file;
+  file.inputs = convert.inputs;
+  file.output = convert.output_dir;
+  file.keep_stored_gene_order = true;
+  file.gives_all = false;
+  file.compression = options_.compression;
+  file.threads = convert.threads;
+  file.memory_budget = convert.memory_budget;
+  file.overwrite = convert.existing == ExistingTarget::kOverwrite;
+  file.open_sources = open_sources;
+  file.progress = convert.progress;
+  file.stop = convert.stop;
+  const ExportResult exported = export_h5ad(file);
+  result.n_cells = exported.n_cells;
+  result.n_genes = exported.n_genes;
+  result.nnz = exported.nnz;
+  result.bytes = exported.bytes;
+}
+
+PreprocessResult Preprocessing::run() {
+  const ProgressMeter clock({}, "", 0);
+  require_counts_once();
+  const GeneStatistics statistics = gather();
+  const auto genes = choose_genes(statistics);
+  PreprocessResult result;
+  result.n_cells_before = sources_.n_cells();
+  result.n_genes_before = sources_.genes().size();
+  result.left_out_text = sources_.left_out_text();
+  result.absent_genes_text = sources_.absent_genes_text();
+  write(
+      [&] {
+        Sources processed = processed_sources(statistics, genes);
+        result.processing_json = processed.processing_json();
+        return processed;
+      },
+      result);
+  result.seconds = clock.seconds();
+  result.cells_per_second =
+      result.seconds > 0 ? static_cast<double>(result.n_cells_before) / result.seconds : 0;
+  return result;
+}
+
+}  // namespace
+
+bool is_h5ad_name(const std::string& output) {
+  return output.size() > 5 && output.ends_with(".h5ad");
+}
+
+PreprocessResult preprocess(const PreprocessOptions& options) {
+  return Preprocessing(options).run();
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,404 @@
+"""preprocess: values and genes are scanpy's; what was done is recorded, and not done twice."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scanpy as sc
+import scipy.sparse
+from program import PROGRAM, run
+
+import cellfeed as cf
+from cellfeed.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    NoSuchKeyError,
+    UnsupportedError,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*will be removed:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:Some cells have zero counts"),
+    pytest.mark.filterwarnings("ignore:`n_top_genes` > number of normalized dispersions"),
+]
+
+
+def make_counts(path, n_cells=400, n_genes=600, seed=0, kind="csr", dtype=np.float32, name="gene"):
+    """Counts of genes with very different means, some of no cell; cells of three batches."""
+    random = np.random.default_rng(seed)
+    means = np.exp(random.normal(-1.5, 1.6, n_genes))
+    means[::50] = 0
+    depth = random.lognormal(0, 0.5, (n_cells, 1))
+    batch = random.choice(["b", "a", "c c"], n_cells, p=[0.5, 0.3, 0.2])
+    shift = np.where(batch[:, None] == "b", random.lognormal(0, 1, n_genes), 1)
+    counts = random.negative_binomial(1, 1 / (1 + means * depth * shift)).astype(dtype)
+    counts[3] = 0
+    genes = [f"{'mt-' if j % 40 == 7 else ''}{name}{j}" for j in range(n_genes)]
+    names = [f"{path.stem}-{i}" for i in range(n_cells)]
+    obs = pd.DataFrame({"batch": pd.Categorical(batch)}, index=names)
+    x = counts if kind == "dense" else scipy.sparse.csr_matrix(counts)
+    x = x.tocsc() if kind == "csc" else x
+    anndata.AnnData(x, obs=obs, var=pd.DataFrame(index=genes)).write_h5ad(path)
+    return path
+
+
+@pytest.fixture
+def raw(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return make_counts(tmp_path / "raw.h5ad")
+
+
+def by_scanpy(path, n_top_genes=None, flavor="seurat", batch_key=None, min_genes=0, min_cells=0):
+    adata = anndata.read_h5ad(path)
+    adata.X = scipy.sparse.csr_matrix(adata.X)
+    if min_genes:
+        sc.pp.filter_cells(adata, min_genes=min_genes)
+    sc.pp.normalize_total(adata, target_sum=1e4)
+    sc.pp.log1p(adata)
+    if min_cells:
+        sc.pp.filter_genes(adata, min_cells=min_cells)
+    if n_top_genes:
+        sc.pp.highly_variable_genes(
+            adata, n_top_genes=n_top_genes, flavor=flavor, batch_key=batch_key
+        )
+        adata = adata[:, adata.var["highly_variable"]].copy()
+    return adata
+
+
+def assert_same(found, expected):
+    assert list(found.var_names) == list(expected.var_names)
+    assert list(found.obs_names) == list(expected.obs_names)
+    assert found.X.dtype == np.float32
+    np.testing.assert_allclose(found.X.toarray(), expected.X.toarray(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("flavor", ["seurat", "cell_ranger"])
+@pytest.mark.parametrize("batch_key", [None, "batch"])
+@pytest.mark.parametrize("n_top_genes", [1, 20, 150, 10_000])
+def test_genes_and_values_are_those_of_scanpy(raw, flavor, batch_key, n_top_genes):
+    expected = by_scanpy(raw, n_top_genes, flavor, batch_key, min_genes=30, min_cells=5)
+    made = cf.preprocess(
+        raw, "out.h5ad", n_top_genes=n_top_genes, hvg_flavor=flavor, batch_key=batch_key,
+        min_genes=30, min_cells=5,
+    )  # fmt: skip
+    assert_same(anndata.read_h5ad(made), expected)
+    assert (made.n_cells, made.n_genes) == expected.shape
+    assert (made.n_cells_before, made.n_genes_before) == (400, 600)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+def test_it_is_the_same_however_the_counts_are_stored(tmp_path, kind, dtype, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    raw = make_counts(tmp_path / "raw.h5ad", kind=kind, dtype=dtype)
+    cf.preprocess(raw, "out.h5ad", n_top_genes=100)
+    assert_same(anndata.read_h5ad("out.h5ad"), by_scanpy(raw, 100))
+
+
+def test_real_cells(shared_data, tmp_path):
+    raw = shared_data / "anndata/scp1884.h5ad"
+    cf.preprocess(raw, tmp_path / "out.h5ad", n_top_genes=500, min_cells=3)
+    assert_same(anndata.read_h5ad(tmp_path / "out.h5ad"), by_scanpy(raw, 500, min_cells=3))
+
+
+def test_shards_hold_what_the_file_holds(raw):
+    options = {"n_top_genes": 100, "min_genes": 30, "min_cells": 3}
+    cf.preprocess(raw, "out.h5ad", **options)
+    shards = cf.preprocess(raw, "shards", shard_size=64, **options)
+    expected = anndata.read_h5ad("out.h5ad")
+    cells = cf.open(shards)
+    assert shards.n_shards == 7 and list(cells.var_names) == list(expected.var_names)
+    np.testing.assert_array_equal(cells[:].x.toarray(), expected.X.toarray())
+    assert run("verify", "shards").startswith("every byte")
+    # Cells say which row of the file they were.
+    run("export", "shards", "--output", "back.h5ad", "--keep-source-columns")
+    back = anndata.read_h5ad("back.h5ad")
+    source = anndata.read_h5ad(raw)
+    assert list(source.obs_names[back.obs["_source_row"]]) == list(back.obs_names)
+    assert json.loads(back.uns["cellfeed_processing"][0]) == shards.processing
+
+
+def test_the_result_does_not_depend_on_threads_and_memory(raw):
+    one = cf.preprocess(raw, "one", n_top_genes=100, threads=1, shard_size=100)
+    other = cf.preprocess(
+        raw, "other", n_top_genes=100, threads=3, shard_size=100, memory_budget="32MB"
+    )
+    np.testing.assert_array_equal(cf.open(one)[:].x.toarray(), cf.open(other)[:].x.toarray())
+    for name in sorted(p for p in os.listdir("one") if p.endswith(".cells")):
+        with open(f"one/{name}", "rb") as a, open(f"other/{name}", "rb") as b:
+            assert a.read() == b.read()
+
+
+def test_several_files_are_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parts = [make_counts(tmp_path / f"{k}.h5ad", 200 + k, seed=k) for k in range(3)]
+    whole = anndata.concat([anndata.read_h5ad(part) for part in parts])
+    whole.write_h5ad("whole.h5ad")
+    cf.preprocess(parts, "out.h5ad", n_top_genes=80, min_genes=50)
+    assert_same(anndata.read_h5ad("out.h5ad"), by_scanpy("whole.h5ad", 80, min_genes=50))
+
+
+def test_files_with_other_genes_are_joined(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = make_counts(tmp_path / "one.h5ad", 200, 300)
+    other = make_counts(tmp_path / "other.h5ad", 100, 200, seed=1, name="other")
+    joined = anndata.concat([anndata.read_h5ad(one), anndata.read_h5ad(other)], join="outer",
+                            fill_value=0)  # fmt: skip
+    joined = joined[:, sorted(joined.var_names)].copy()
+    joined.write_h5ad("joined.h5ad")
+    cf.preprocess([one, other], "out.h5ad", join="outer", n_top_genes=60)
+    assert_same(anndata.read_h5ad("out.h5ad"), by_scanpy("joined.h5ad", 60))
+    with pytest.raises(InvalidArgumentError, match="join"):
+        cf.preprocess([one, other], "no.h5ad")
+
+
+def test_cells_with_many_mitochondrial_counts_are_left_out(raw):
+    adata = anndata.read_h5ad(raw)
+    is_mito = adata.var_names.str.startswith("mt-")
+    total = np.asarray(adata.X.sum(1)).ravel()
+    share = np.asarray(adata.X[:, is_mito].sum(1)).ravel() / np.maximum(total, 1)
+    limit = float(np.median(share))
+    cf.preprocess(raw, "out.h5ad", max_mito_share=limit)
+    assert list(anndata.read_h5ad("out.h5ad").obs_names) == list(adata.obs_names[share <= limit])
+    with pytest.raises(InvalidArgumentError, match="no gene's name begins with 'MITO'"):
+        cf.preprocess(raw, "no.h5ad", max_mito_share=0.1, mito_prefix="MITO")
+    for share in (-0.1, 5, float("nan")):
+        with pytest.raises(InvalidArgumentError, match="max_mito_share"):
+            cf.preprocess(raw, "no.h5ad", max_mito_share=share)
+
+
+def test_filters_alone_leave_values_as_they_are(raw):
+    made = cf.preprocess(raw, "out", normalize=False, log_transform=False, min_cells=100)
+    adata = anndata.read_h5ad(raw)
+    sc.pp.filter_genes(adata, min_cells=100)
+    np.testing.assert_array_equal(cf.open(made)[:].x.toarray(), adata.X.toarray())
+    # The totals of cells are those of all genes, for NormalizeTotal.
+    loader = cf.Loader(
+        cf.open(made), cf.Streaming(), 400, transforms=[cf.NormalizeTotal(1e4)], seed=0
+    )
+    (batch,) = list(loader)
+    total = np.asarray(anndata.read_h5ad(raw).X.sum(1))
+    expected = adata.X.toarray() * 1e4 / np.maximum(total, 1)
+    np.testing.assert_allclose(batch.x.toarray(), expected, rtol=1e-6)
+
+
+def test_what_was_done_is_recorded_and_not_done_twice(raw):
+    made = cf.preprocess(raw, "out.h5ad", n_top_genes=50)
+    assert made.processing == {
+        "normalize_total": 1e4, "log1p": True,
+        "highly_variable_genes": {"flavor": "seurat", "n_top_genes": 50},
+    }  # fmt: skip
+    adata = anndata.read_h5ad("out.h5ad")
+    assert json.loads(adata.uns["cellfeed_processing"][0]) == made.processing
+    assert "log1p" in adata.uns
+    with pytest.raises(InvalidArgumentError, match=r"out\.h5ad: its values are log-transformed"):
+        cf.preprocess("out.h5ad", "twice.h5ad")
+    with pytest.raises(InvalidArgumentError, match="already"):
+        cf.preprocess("out.h5ad", "twice.h5ad", log_transform=False)
+    # anndata keeps the record.
+    adata.write_h5ad("again.h5ad")
+    with pytest.raises(InvalidArgumentError, match="recorded"):
+        cf.preprocess("again.h5ad", "twice.h5ad")
+    # Shards and what is exported of them keep it too.
+    cf.convert_to_shards("again.h5ad", "shards")
+    cf.export_h5ad("shards", "exported.h5ad")
+    for path in ("shards", "exported.h5ad"):
+        with pytest.raises(InvalidArgumentError, match="already"):
+            cf.preprocess(path, "twice.h5ad")
+        for transform in (cf.NormalizeTotal(1e4), cf.Log1p()):
+            with pytest.raises(InvalidArgumentError, match=r"leave .* out, or force it"):
+                cf.Loader(cf.open(path), cf.Streaming(), 10, transforms=[transform])
+    forced = [cf.NormalizeTotal(1e4, force=True), cf.Log1p(force=True)]
+    assert len(list(cf.Loader(cf.open("shards"), cf.Streaming(), 400, transforms=forced))) == 1
+    cf.preprocess("shards", "twice.h5ad", force=True)
+    # What does not change values may be done later, and finds the same genes.
+    more = cf.preprocess(raw, "all.h5ad")
+    some = cf.preprocess(more, "some.h5ad", normalize=False, log_transform=False, n_top_genes=50)
+    assert list(anndata.read_h5ad(some).var_names) == list(adata.var_names)
+    assert some.processing == made.processing
+
+
+def test_what_scanpy_logarithmised_is_not_logarithmised_again(raw):
+    by_scanpy(raw).write_h5ad("scanpy.h5ad")
+    with pytest.raises(InvalidArgumentError, match="uns/log1p, as scanpy writes it"):
+        cf.preprocess("scanpy.h5ad", "out.h5ad")
+    # Without its mark, by its values.
+    adata = by_scanpy(raw)
+    del adata.uns["log1p"]
+    adata.write_h5ad("bare.h5ad")
+    with pytest.raises(InvalidArgumentError, match=r"holds 0?\.?\d.*: a fraction is no count"):
+        cf.preprocess("bare.h5ad", "out.h5ad")
+    made = cf.preprocess(
+        "scanpy.h5ad", "hvg.h5ad", normalize=False, log_transform=False, n_top_genes=40
+    )
+    assert list(anndata.read_h5ad(made).var_names) == list(by_scanpy(raw, 40).var_names)
+    assert not os.path.exists("out.h5ad")
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [(-1, "a negative value is no count"), (np.nan, "values must be finite"),
+     (np.inf, "values must be finite"), (0.5, "a fraction is no count")],
+)  # fmt: skip
+@pytest.mark.parametrize("output", ["out.h5ad", "shards"])
+def test_values_that_are_no_counts_are_named_before_anything_is_written(raw, value, what, output):
+    adata = anndata.read_h5ad(raw)
+    adata.X = adata.X.toarray()
+    adata.X[77, 5] = value
+    adata.write_h5ad("bad.h5ad")
+    with pytest.raises(InvalidArgumentError, match=f"cell 77, gene 'gene5' holds .*{what}"):
+        cf.preprocess("bad.h5ad", output)
+    assert not os.path.exists(output)
+
+
+def test_data_that_leaves_nothing(raw, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="no cell of 400 passes the filters"):
+        cf.preprocess(raw, "out", min_genes=601)
+    with pytest.raises(InvalidArgumentError, match="no gene is in 401 of the cells"):
+        cf.preprocess(raw, "out", min_cells=401)
+    adata = anndata.read_h5ad(raw)
+    adata[:1].write_h5ad("one.h5ad")
+    with pytest.raises(InvalidArgumentError, match="two cells at least"):
+        cf.preprocess("one.h5ad", "out", n_top_genes=5)
+    assert cf.preprocess("one.h5ad", "one_cell.h5ad").n_cells == 1
+    adata[:0].write_h5ad("none.h5ad")
+    with pytest.raises(InvalidArgumentError, match="holds no cells"):
+        cf.preprocess("none.h5ad", "out")
+    adata.X = scipy.sparse.csr_matrix(adata.shape, dtype=np.float32)
+    adata.write_h5ad("zero.h5ad")
+    with pytest.raises(InvalidArgumentError, match="no gene varies"):
+        cf.preprocess("zero.h5ad", "out", n_top_genes=5)
+    with pytest.raises(InvalidArgumentError, match="too many genes have the same"):
+        cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="cell_ranger", gene_vocab=[
+            "gene0", "gene50", "gene100", "gene150", "gene1"])  # fmt: skip
+    (tmp_path / "empty.h5ad").write_bytes(b"")
+    with pytest.raises(OSError, match=r"empty\.h5ad"):
+        cf.preprocess("empty.h5ad", "out")
+    assert not os.path.exists("out")
+
+
+def test_batches_that_are_not_known(raw):
+    with pytest.raises(NoSuchKeyError, match="did you mean 'batch'"):
+        cf.preprocess(raw, "out", n_top_genes=5, batch_key="batsh")
+    adata = anndata.read_h5ad(raw)
+    adata.obs["number"] = np.arange(400.0)
+    adata.obs["partly"] = pd.Categorical([None, *["a"] * 399])
+    adata.obs["single"] = pd.Categorical(["x", *["a"] * 399])
+    adata.write_h5ad("labels.h5ad")
+    for key, what in [("number", "numbers, not labels"), ("partly", "cell 0 has no 'partly'"),
+                      ("single", "'x' has 1")]:  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match=what):
+            cf.preprocess("labels.h5ad", "out", n_top_genes=5, batch_key=key)
+    with pytest.raises(InvalidArgumentError, match="batch_key is of highly variable genes"):
+        cf.preprocess(raw, "out", batch_key="batch")
+
+
+def test_what_is_not_there_is_refused_by_name(raw):
+    with pytest.raises(UnsupportedError, match="seurat_v3 is not in this version"):
+        cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="seurat_v3")
+    with pytest.raises(InvalidArgumentError, match="hvg_flavor"):
+        cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="seurat_v4")
+    with pytest.raises(InvalidArgumentError, match="ask for the logarithm too"):
+        cf.preprocess(raw, "out", n_top_genes=5, log_transform=False)
+    with pytest.raises(InvalidArgumentError, match="nothing to do"):
+        cf.preprocess(raw, "out", normalize=False, log_transform=False)
+    for name, value in [("target_sum", 0), ("target_sum", float("nan")), ("min_genes", -1),
+                        ("n_top_genes", 0)]:  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match=name):
+            cf.preprocess(raw, "out", **{name: value})
+
+
+def test_an_output_that_is_there_is_kept_unless_it_is_to_be_replaced(raw):
+    for output in ("out.h5ad", "shards"):
+        cf.preprocess(raw, output, n_top_genes=10)
+        with pytest.raises(AlreadyExistsError, match="overwrite"):
+            cf.preprocess(raw, output, n_top_genes=20)
+        assert cf.open(output).n_vars == 10
+        cf.preprocess(raw, output, n_top_genes=20, overwrite=True)
+        assert cf.open(output).n_vars == 20
+    with pytest.raises(InvalidArgumentError, match="nothing to resume"):
+        cf.preprocess(raw, "other.h5ad", resume=True)
+    # An input that is its own output is replaced as a whole.
+    cf.preprocess(raw, raw, overwrite=True)
+    assert "log1p" in anndata.read_h5ad(raw).uns
+
+
+@pytest.mark.skipif(not PROGRAM, reason="the cellfeed program is not installed beside this Python")
+class TestProgram:
+    def test_options_come_before_settings(self, raw, tmp_path):
+        (tmp_path / "c.yaml").write_text(
+            "data: {paths: raw.h5ad, preprocessing: {target_sum: 100, log_transform: false}}"
+        )
+        found = json.loads(run("preprocess", "--config", "c.yaml", "--output", "a", "--json"))
+        assert found["processing"] == {"normalize_total": 100}
+        found = json.loads(
+            run("preprocess", "--config", "c.yaml", "--output", "b.h5ad", "--target-sum", 50,
+                "--min-cells", 3, "--json")
+        )  # fmt: skip
+        assert found["processing"] == {"normalize_total": 50, "min_cells": 3}
+
+    def test_shard_follows_the_preprocessing_of_a_configuration(self, raw, tmp_path):
+        (tmp_path / "c.yaml").write_text(
+            "data: {paths: raw.h5ad, vocab: {n_genes: 200}, preprocessing: {n_top_genes: 30}}"
+        )
+        run("shard", "--config", "c.yaml", "--output-dir", "shards")
+        assert cf.open("shards").n_vars == 30
+        assert cf.info("shards")["processing"]["log1p"] is True
+        (tmp_path / "c.yaml").write_text(
+            "data: {paths: raw.h5ad, preprocessing: {normalize: false, log_transform: false}}"
+        )
+        run("shard", "--config", "c.yaml", "--output-dir", "counts")
+        assert cf.info("counts")["processing"] == {}
+
+    def test_wrong_usage(self, raw):
+        assert "--output is required" in run("preprocess", "--input", raw, code=2)
+        assert "--input is required" in run("preprocess", "--output", "x", code=2)
+        assert "from 0 to 1" in run(
+            "preprocess", "--input", raw, "--output", "x", "--max-mito", 5, code=2
+        )
+        assert "not in this version" in run(
+            "preprocess", "--input", raw, "--output", "x", "--hvg", 5, "--hvg-flavor",
+            "seurat_v3", code=1,
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("output", ["out.h5ad", "shards"])
+    def test_a_killed_run_leaves_nothing_that_looks_whole(self, tmp_path, output, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        raw = make_counts(tmp_path / "raw.h5ad", 20_000, 200)
+        for delay in (0.02, 0.1, 0.2, 0.4):
+            child = subprocess.Popen(
+                [PROGRAM, "preprocess", "--input", raw, "--output", output, "--shard-size", "500",
+                 "--threads", "1", "--quiet", "--overwrite"],
+                stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            time.sleep(delay)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            if os.path.exists(output):  # whole, or shards that say what to do
+                try:
+                    assert cf.open(output).n_obs == 20_000
+                except cf.errors.CellfeedError as error:
+                    assert output == "shards", error
+        run("preprocess", "--input", raw, "--output", output, "--overwrite")
+        assert cf.open(output).n_obs == 20_000
+        assert {p.name for p in tmp_path.iterdir()} == {"raw.h5ad", output}
+
+    def test_two_writers_of_one_output(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        raw = make_counts(tmp_path / "raw.h5ad", 20_000, 200)
+        command = [PROGRAM, "preprocess", "--input", raw, "--output", "shards", "--quiet"]
+        children = [subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                    for _ in range(2)]  # fmt: skip
+        errors = [child.communicate()[1].decode() for child in children]
+        codes = sorted(child.returncode for child in children)
+        assert codes == [0, 1], errors
+        assert "shards" in "".join(errors)
+        assert run("verify", "shards").startswith("every byte")
+        assert cf.open("shards").n_obs == 20_000
