@@ -74,10 +74,11 @@ bool raise_file_limit() {
 // Half of the descriptors are left to the rest of the process.
 void keep_room_for_others(int fd) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur / 2)
-    return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t half = limit.rlim_cur / 2;
+  if (static_cast<rlim_t>(fd) < half && all().size() < half) return;
   if (raise_file_limit()) return;
-  while (all().size() >= limit.rlim_cur / 2 && all().close_one()) {
+  while (all().size() >= half && all().close_one()) {
   }
 }
 
