@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -402,3 +403,21 @@ class TestProgram:
         assert "shards" in "".join(errors)
         assert run("verify", "shards").startswith("every byte")
         assert cf.open("shards").n_obs == 20_000
+
+
+@pytest.mark.parametrize(
+    "record",
+    ['{"a":' + "[" * 200_000 + "]" * 200_000 + "}", '{"a":' + "[" * 40 + "]" * 40 + "}", "3", "["],
+)
+def test_a_record_that_is_none_is_refused(tmp_path, record):
+    adata = anndata.AnnData(scipy.sparse.random(20, 5, 0.5, format="csr", dtype=np.float32))
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    with h5py.File(tmp_path / "a.h5ad", "a") as file:
+        uns = file.require_group("uns")
+        text = np.array([record], dtype=object)
+        uns.create_dataset("cellfeed_processing", data=text, dtype=h5py.string_dtype())
+    cells = cf.open(tmp_path / "a.h5ad")
+    with pytest.raises(cf.errors.CorruptDataError, match=r"a\.h5ad"):
+        cf.Loader(cells, cf.Streaming(), 10, transforms=[cf.Log1p()])
+    with pytest.raises(cf.errors.CorruptDataError, match=r"a\.h5ad"):
+        cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards")

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "cellfeed/base/json_depth.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/row_reader.h"
 #include "cellfeed/convert/sources.h"
@@ -102,6 +103,7 @@ std::vector<std::int64_t> cells_with_gene(const Sources& sources, exec::ThreadPo
 
 std::vector<std::string> read_gene_vocabulary(const std::string& path) {
   const std::string text = io::read_small_file(path, kMaxVocabularyBytes);
+  require_shallow_json(text, path);
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array() && !json.is_object())
     refuse(path, "it must be a JSON list of names, or an object of names and numbers");

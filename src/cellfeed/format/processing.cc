@@ -1,12 +1,27 @@
 #include "cellfeed/format/processing.h"
 
+#include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/json_depth.h"
 
 namespace cellfeed::format {
+namespace {
+
+// Far beyond what is written, and little enough to be copied into any manifest.
+constexpr std::int64_t kMaxRecordBytes = 64 << 10;
+constexpr int kMaxRecordDepth = 16;
+
+}  // namespace
 
 Processing read_processing(const std::string& json, const std::string& path) {
+  if (std::ssize(json) > kMaxRecordBytes)
+    throw_error(ErrorKind::kCorruptData, path,
+                "the record of what was done to the values has {} bytes, and may have {}",
+                json.size(), kMaxRecordBytes);
+  require_shallow_json(json, path, kMaxRecordDepth);
   const auto tree = nlohmann::json::parse(json, nullptr, false);
   if (!tree.is_object())
     throw Error(ErrorKind::kCorruptData,

@@ -12,6 +12,7 @@
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/json_depth.h"
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
@@ -230,6 +231,7 @@ SeriesMetadata read_metadata(const std::string& dir) {
     throw Error(ErrorKind::kCorruptData,
                 "is damaged or was edited: its checksum is another; restore it, or build again",
                 path);
+  require_shallow_json(rest, path);
   try {
     const SeriesMetadata metadata =
         parse_header(Json::parse("{\n" + std::string(rest.substr(0, entities)) + "}"), path);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/json_depth.h"
 
 namespace cellfeed::series {
 namespace {
@@ -133,6 +134,7 @@ std::string scaler_json(const Scaler& scaler) {
 }
 
 Scaler parse_scaler(const std::string& text, const std::string& path) {
+  require_shallow_json(text, path);
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != "cellfeed-scaler" || json.at("version") != 1)

@@ -1,38 +1,15 @@
 #include "cellfeed/format/shard/manifest_json.h"
 
-#include <algorithm>
 #include <charconv>
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/json_depth.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 50;
-
-constexpr int kMaxDepth = 64;
-
-// How deep brackets are nested, at most; of text that is no JSON, some number.
-int depth_of(std::string_view text) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 bool is_plain_name(const std::string& name) {
   if (name.empty() || name.size() > 255 || name.front() == '.') return false;
@@ -42,10 +19,7 @@ bool is_plain_name(const std::string& name) {
 }  // namespace
 
 Json parse_json(const std::string& text, const std::string& path) {
-  // Bounded, because writing a tree out recurses. Before parsing, because the library's own
-  // callback looks at all elements of a list at the end of each.
-  if (depth_of(text) > kMaxDepth)
-    throw_error(ErrorKind::kCorruptData, path, "nested too deeply for a manifest");
+  require_shallow_json(text, path);
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
