@@ -47,8 +47,8 @@ def _refuse_what_is_not_done(config: Config) -> None:
         )
     if config.data.preprocessing.n_top_genes is not None:
         raise UnsupportedError(
-            f"{config.path}: data.preprocessing.n_top_genes is not found while training: "
-            "give the genes as data.vocab"
+            f"{config.path}: data.preprocessing.n_top_genes is not found while training: run "
+            "`cellfeed preprocess --config` and train on what it writes, without that section"
         )
 
 
