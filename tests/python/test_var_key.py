@@ -221,3 +221,20 @@ def test_shards_and_exports_are_named_by_it(paths, tmp_path, join):
         np.testing.assert_array_equal(cells[:].to_numpy(), asked[:].to_numpy())
     with pytest.raises(NoSuchKeyError, match="no column 'nothing'"):
         cf.convert_to_shards(paths, tmp_path / "none", join=join, var_key="nothing")
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_files_of_the_same_names_may_have_other_keys(tmp_path, join):
+    values = {"E1": 1, "E2": 2, "E3": 3}
+    paths = []
+    for number, keys in enumerate((["E1", "E2", "E3"], ["E3", "E1", "E2"])):
+        adata = anndata.AnnData(
+            np.array([[values[key] for key in keys]], dtype=np.float32),
+            obs=pd.DataFrame(index=[f"cell {number}"]),
+            var=pd.DataFrame({"ids": keys}, index=["A", "B", "C"]),
+        )
+        paths.append(tmp_path / f"{number}.h5ad")
+        adata.write_h5ad(paths[-1])
+    cells = cf.open(paths, var_key="ids", join=join)
+    assert cells.var_names.tolist() == ["E1", "E2", "E3"]
+    assert cells[:].to_numpy().tolist() == [[1, 2, 3]] * 2

@@ -66,7 +66,7 @@ Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
     paths.push_back(store.info().path);
     axes.push_back(&store.genes());
     if (is_renamed) {
-      const bool is_known = s > 0 && &store.genes() == &stores_[s - 1]->genes();
+      const bool is_known = s > 0 && have_one_gene_table(store, *stores_[s - 1]);
       renamed[s] = is_known ? renamed[s - 1] : rename_genes(store, options);
       axes.back() = &renamed[s].axis;
     } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {

@@ -76,4 +76,8 @@ std::vector<std::string> keys_of_genes(const format::RowStore& store,
   throw_no_column(store.info().path, *var->schema(), columns);
 }
 
+bool have_one_gene_table(const format::RowStore& a, const format::RowStore& b) {
+  return &a.genes() == &b.genes() && a.info().format == "shard" && b.info().format == "shard";
+}
+
 }  // namespace cellfeed::collection

@@ -24,4 +24,8 @@ std::vector<std::string> keys_of_genes(const format::RowStore& store,
 std::optional<std::vector<std::string>> text_column(const std::string& name,
                                                     const arrow::ChunkedArray& values);
 
+// Whether both are shards of one directory, whose gene table is one. Files may name the same genes,
+// and share that axis in memory, while the rest of their var differs.
+bool have_one_gene_table(const format::RowStore& a, const format::RowStore& b);
+
 }  // namespace cellfeed::collection

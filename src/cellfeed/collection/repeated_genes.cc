@@ -182,7 +182,8 @@ void require_known_repeats(const GeneJoin& joined, std::span<const NamedStore> s
   // The first store of each gene table: shards of one directory share theirs.
   std::vector<std::size_t> distinct;
   for (std::size_t s = 0; s < stores.size(); ++s)
-    if (s == 0 || &stores[s].store->genes() != &stores[s - 1].store->genes()) distinct.push_back(s);
+    if (s == 0 || !have_one_gene_table(*stores[s].store, *stores[s - 1].store))
+      distinct.push_back(s);
   if (distinct.size() < 2) return;
   RepeatCheck(joined, stores, std::move(distinct)).run();
 }
