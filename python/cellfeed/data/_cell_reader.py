@@ -174,6 +174,27 @@ class CellReader:
         return result
 
 
+class ReadsCells:
+    """Base of stores and data sets of cells: what they read, with which genes and obs."""
+
+    _reader: CellReader
+
+    @property
+    def collection(self) -> CellCollection:
+        """The collection behind it, for a :class:`~cellfeed.Loader`."""
+        return self._reader.cells
+
+    @property
+    def gene_vocab(self) -> GeneVocab:
+        """The vocabulary that numbers the genes."""
+        return self._reader.gene_vocab
+
+    @property
+    def obs_keys(self) -> list[str]:
+        """Obs columns that come as metadata with each cell."""
+        return list(self._reader.obs_keys)
+
+
 def _split_preprocessing(preprocessing: Any) -> tuple[tuple[Any, ...], Callable[..., Any] | None]:
     if preprocessing is None:
         return (), None

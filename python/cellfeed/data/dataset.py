@@ -14,9 +14,8 @@ import numpy as np
 
 from .._arguments import as_names
 from .._options import Join
-from ..collection import CellCollection
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, open_with_vocab
+from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
 from .memmap_store import MemoryMappedStore
 
 if TYPE_CHECKING:
@@ -30,10 +29,8 @@ else:
 __all__ = ["Cell", "CellDataset", "ShardedCellDataset"]
 
 
-class _MapDataset(_Dataset):
+class _MapDataset(ReadsCells, _Dataset):
     """Cells as tensors by number: what torch calls a map-style dataset."""
-
-    _reader: CellReader
 
     def __len__(self) -> int:
         return len(self._reader.cells)
@@ -54,21 +51,6 @@ class _MapDataset(_Dataset):
         from ..torch import cells_to_tensors
 
         return cells_to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
-
-    @property
-    def collection(self) -> CellCollection:
-        """The collection behind the dataset, for a :class:`~cellfeed.Loader`."""
-        return self._reader.cells
-
-    @property
-    def gene_vocab(self) -> GeneVocab:
-        """The vocabulary that numbers the genes."""
-        return self._reader.gene_vocab
-
-    @property
-    def obs_keys(self) -> list[str]:
-        """Obs columns that come as metadata."""
-        return list(self._reader.obs_keys)
 
     def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, without reading expression; ``"unknown"`` where missing.

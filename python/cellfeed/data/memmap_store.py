@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._arguments import as_int, as_names, as_path
-from ..collection import CellCollection
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, open_with_vocab
+from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
 
 __all__ = ["MemoryMappedStore"]
 
@@ -20,7 +19,7 @@ __all__ = ["MemoryMappedStore"]
 _SOURCE_COLUMNS = ("_source_file", "_source_row")
 
 
-class MemoryMappedStore:
+class MemoryMappedStore(ReadsCells):
     """The cells of a shard directory by number. Picklable, and fit for forked and spawned workers.
 
     ``len(store)``, ``store[i]`` (a :class:`Cell` of numpy arrays), ``for cell in store``.
@@ -72,16 +71,6 @@ class MemoryMappedStore:
         self._reader = CellReader(cells, gene_vocab, keys, preprocessing)
 
     @property
-    def collection(self) -> CellCollection:
-        """The collection behind the store."""
-        return self._reader.cells
-
-    @property
-    def gene_vocab(self) -> GeneVocab:
-        """The vocabulary that numbers the genes."""
-        return self._reader.gene_vocab
-
-    @property
     def var_names(self) -> np.ndarray:
         """Names of the genes, in the order of their numbers."""
         return np.array(self.gene_vocab.genes, dtype=object)
@@ -90,11 +79,6 @@ class MemoryMappedStore:
     def shape(self) -> tuple[int, int]:
         """Cells and genes."""
         return self.collection.shape
-
-    @property
-    def obs_keys(self) -> list[str]:
-        """Obs columns that come with each cell."""
-        return list(self._reader.obs_keys)
 
     @property
     def shard_offsets(self) -> list[int]:

@@ -11,12 +11,11 @@ from .._arguments import as_int, as_names, shown
 from .._iteration.iterable import TorchIterable
 from .._iteration.run import Run
 from .._options import Join, Remainder
-from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..strategies import Streaming
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, open_with_vocab
+from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
 
 __all__ = ["StreamingCellDataset"]
 
@@ -24,7 +23,7 @@ __all__ = ["StreamingCellDataset"]
 _BATCH_CELLS = 512
 
 
-class StreamingCellDataset(TorchIterable[Cell]):
+class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
     """Cells of files in their order, shuffled within a buffer: for one pass, or as many as wanted.
 
     Items are those of :class:`~cellfeed.data.dataset.CellDataset`, with ``is_padding`` besides. A
@@ -202,21 +201,6 @@ class StreamingCellDataset(TorchIterable[Cell]):
         self._loader.load_state_dict(state_dict["loader"])
         self._begin_anew()
         self._n_to_skip = n_cells
-
-    @property
-    def collection(self) -> CellCollection:
-        """The collection behind the data set, for a :class:`~cellfeed.Loader`."""
-        return self._reader.cells
-
-    @property
-    def gene_vocab(self) -> GeneVocab:
-        """The vocabulary that numbers the genes."""
-        return self._reader.gene_vocab
-
-    @property
-    def obs_keys(self) -> list[str]:
-        """Obs columns that come as metadata."""
-        return list(self._reader.obs_keys)
 
     @property
     def epoch(self) -> int:

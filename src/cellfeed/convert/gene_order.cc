@@ -15,15 +15,8 @@ constexpr std::int64_t kPieceCells = 16384;
 
 void add_piece(const RowPiece& piece, std::span<const std::int32_t> gene_map,
                std::vector<double>& sums) {
-  dispatch_dtype(piece.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T* values = reinterpret_cast<const T*>(piece.values.data());
-    for (std::int64_t i = 0; i < piece.nnz(); ++i) {
-      const std::int32_t column = piece.indices[i];
-      const std::int32_t gene = gene_map.empty() ? column : gene_map[column];
-      if (gene >= 0) sums[gene] += static_cast<double>(values[i]);
-    }
-  });
+  for_each_entry(piece, gene_map,
+                 [&](std::int32_t gene, auto value) { sums[gene] += static_cast<double>(value); });
 }
 
 }  // namespace

@@ -57,14 +57,8 @@ std::vector<std::string> names_by_number(const Json& object, const std::string& 
 std::vector<std::int64_t> count_cells(const RowPiece& piece, std::span<const std::int32_t> gene_map,
                                       std::size_t n_genes) {
   std::vector<std::int64_t> counts(n_genes, 0);
-  dispatch_dtype(piece.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T* values = reinterpret_cast<const T*>(piece.values.data());
-    for (std::int64_t i = 0; i < piece.nnz(); ++i) {
-      const std::int32_t column = piece.indices[i];
-      const std::int32_t gene = gene_map.empty() ? column : gene_map[column];
-      if (gene >= 0 && values[i] != T{}) ++counts[gene];
-    }
+  for_each_entry(piece, gene_map, [&](std::int32_t gene, auto value) {
+    if (value != decltype(value){}) ++counts[gene];
   });
   return counts;
 }

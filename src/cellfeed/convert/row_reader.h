@@ -30,6 +30,20 @@ struct RowPiece {
   std::int64_t nnz() const { return indptr.empty() ? 0 : indptr.back(); }
 };
 
+// Calls visit(gene, value) of each entry whose column has a gene; empty map: columns are genes.
+template <typename Visit>
+void for_each_entry(const RowPiece& piece, std::span<const std::int32_t> gene_map, Visit&& visit) {
+  dispatch_dtype(piece.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* values = reinterpret_cast<const T*>(piece.values.data());
+    for (std::int64_t i = 0; i < piece.nnz(); ++i) {
+      const std::int32_t column = piece.indices[i];
+      const std::int32_t gene = gene_map.empty() ? column : gene_map[column];
+      if (gene >= 0) visit(gene, values[i]);
+    }
+  });
+}
+
 // Replaces what piece held; its buffers are used again.
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece);
 void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,

@@ -142,22 +142,22 @@ Descriptor::~Descriptor() {
   ::close(fd_);
 }
 
-int Descriptor::take() const {
+int Descriptor::take() const { return take_open() ? fd_ : open_again(); }
+
+bool Descriptor::take_open() const {
   int users = users_.load(std::memory_order_relaxed);
   while (users != kClosed)
     if (users_.compare_exchange_weak(users, users + 1, std::memory_order_acquire)) {
       if (!was_used_.load(std::memory_order_relaxed))
         was_used_.store(true, std::memory_order_relaxed);
-      return fd_;
+      return true;
     }
-  return open_again();
+  return false;
 }
 
 int Descriptor::open_again() const {
   const std::lock_guard lock(all().mutex);
-  int users = users_.load();
-  while (users != kClosed)  // another thread was faster
-    if (users_.compare_exchange_weak(users, users + 1, std::memory_order_acquire)) return fd_;
+  if (take_open()) return fd_;  // another thread was faster
   const int fd = open_file(path_, flags_);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return -1;

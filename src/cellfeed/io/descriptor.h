@@ -42,6 +42,7 @@ class Descriptor {
   static constexpr int kClosed = -1;
 
   int take() const;
+  bool take_open() const;  // false where it was given up
   void give_back() const { users_.fetch_sub(1, std::memory_order_release); }
   int open_again() const;
 

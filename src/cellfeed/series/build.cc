@@ -58,6 +58,7 @@ class Build {
   void read_inputs(BuildDirectory& target);
   SpilledPart read_group(const InputGroup& group, io::FileTarget target);
   void find_kind(const std::vector<SpilledPart>& parts);
+  void begin_scaler(ScalerKind kind, ScaleOf of);
   void find_statistics();
   void keep_statistics(std::int64_t entity, const std::vector<ColumnStatistics>& columns,
                        std::span<const double> quartiles);
@@ -287,26 +288,20 @@ void Build::refuse_empty_columns(const std::vector<ColumnStatistics>& columns,
                     options_.fit_until.empty() ? "" : ", or fit until later");
 }
 
+// One without numbers yet.
+void Build::begin_scaler(ScalerKind kind, ScaleOf of) {
+  scaler_ = {};
+  scaler_.kind = kind;
+  scaler_.of = of;
+  scaler_.features = columns_.features;
+  if (of == ScaleOf::kEntity) scaler_.entities = rows_->entities();
+}
+
 // Of the rows that the scaler looks at.
 void Build::find_statistics() {
   const std::size_t n_features = columns_.features.size();
-  scaler_ = {.kind = options_.scaler,
-             .of = options_.scale,
-             .features = columns_.features,
-             .entities = {},
-             .fit_until = options_.fit_until.empty()
-                              ? std::nullopt
-                              : std::optional(time_text(fit_until_, policy_.kind)),
-             .center = {},
-             .scale = {},
-             .n = {},
-             .mean = {},
-             .variance = {},
-             .min = {},
-             .max = {},
-             .lower = {},
-             .upper = {}};
-  if (options_.scale == ScaleOf::kEntity) scaler_.entities = rows_->entities();
+  begin_scaler(options_.scaler, options_.scale);
+  if (!options_.fit_until.empty()) scaler_.fit_until = time_text(fit_until_, policy_.kind);
   std::int64_t total = 0;
   for (std::int64_t e = 0; e < n_entities(); ++e) total += rows_->n_rows(e);
   begin_phase("finding statistics", total * record_bytes(n_features));
@@ -467,21 +462,8 @@ void Build::take_given_scaler() {
     sets[e] = at - given.entities.begin();
   }
   const Scaler fitted = std::move(scaler_);
-  scaler_ = {.kind = given.kind,
-             .of = given.of,
-             .features = columns_.features,
-             .entities = {},
-             .fit_until = given.fit_until,
-             .center = {},
-             .scale = {},
-             .n = {},
-             .mean = {},
-             .variance = {},
-             .min = {},
-             .max = {},
-             .lower = {},
-             .upper = {}};
-  if (given.of == ScaleOf::kEntity) scaler_.entities = rows_->entities();
+  begin_scaler(given.kind, given.of);
+  scaler_.fit_until = given.fit_until;
   for (const std::int64_t set : sets)
     for (const std::size_t column : columns) {
       const std::size_t i = static_cast<std::size_t>(set) * given.features.size() + column;
