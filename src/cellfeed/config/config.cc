@@ -152,7 +152,22 @@ void Config::check_contradictions() const {
     clash("data.gene_selection.strategy", "needs data.gene_selection.n_genes, how many genes");
   if (has_value("data.vocab.path") && has_value("data.vocab.n_genes"))
     clash("data.vocab.n_genes", "contradicts data.vocab.path: give one of the two");
+  if (has_value("data.split.column"))
+    for (const std::string_view key :
+         {"data.split.val", "data.split.test", "data.split.by", "data.split.seed"})
+      if (is_given(key))
+        clash(key, "contradicts data.split.column, which says the part of each cell");
+  if (number("data.split.val") + number("data.split.test") >= 1)
+    clash("data.split.test", "and data.split.val leave no cells to train on");
   const std::string& architecture = text("model.architecture");
+  const std::string& objective = text("training.objective");
+  const bool is_masked = objective == "masked_genes" || objective == "both";
+  if (architecture == "mlp" && is_masked)
+    clash("training.objective",
+          fmt::format("{} needs model.architecture transformer_encoder", objective));
+  if ((objective == "classification" || objective == "both") && !has_value("training.label_key"))
+    clash("training.objective",
+          fmt::format("{} needs training.label_key, the obs column to predict", objective));
   if (architecture == "transformer_encoder" && whole("model.d_model") % whole("model.n_heads") != 0)
     clash(is_given("model.n_heads") ? "model.n_heads" : "model.d_model",
           fmt::format("model.d_model is {}, which {} heads cannot share; make it a multiple",

@@ -87,6 +87,12 @@ TEST(Config, SettingsThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(message_of("data: {vocab: {path: a, n_genes: 3}}"), HasSubstr("one of the two"));
   EXPECT_THAT(message_of("model: {d_model: 10, n_heads: 3}"), HasSubstr("3 heads cannot share"));
   EXPECT_THAT(message_of("training: {sampling: {strategy: weighted}}"), HasSubstr("label_key"));
+  EXPECT_THAT(message_of("data: {split: {column: part, val: 0.2}}"),
+              HasSubstr("contradicts data.split.column"));
+  EXPECT_THAT(message_of("data: {split: {val: 0.5, test: 0.5}}"), HasSubstr("no cells to train"));
+  EXPECT_THAT(message_of("training: {objective: both}"), HasSubstr("training.label_key"));
+  EXPECT_THAT(message_of("model: {architecture: mlp}\ntraining: {objective: masked_genes}"),
+              HasSubstr("needs model.architecture transformer_encoder"));
   EXPECT_THAT(message_of("training: {strategy: ddp, fsdp: {enabled: true}}"),
               HasSubstr("contradicts"));
   EXPECT_THAT(message_of("training: {strategy: fsdp, fsdp: {enabled: false}}"),

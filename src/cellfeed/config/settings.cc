@@ -29,6 +29,17 @@ Setting whole(std::string_view key, Value value, std::string_view unit, std::str
   return s;
 }
 
+Setting number(std::string_view key, double value, std::string_view unit, std::string_view doc,
+               double low, double high, Need need = {}) {
+  Setting s{.key = key, .type = ValueType::kNumber, .default_value = value};
+  s.unit = unit;
+  s.doc = doc;
+  s.low = low;
+  s.high = high;
+  s.need = std::move(need);
+  return s;
+}
+
 Setting choice(std::string_view key, std::string_view value, std::string_view doc,
                std::vector<std::string_view> choices, Need need = {}) {
   Setting s{.key = key, .type = ValueType::kText, .default_value = std::string(value)};
@@ -70,14 +81,9 @@ std::vector<Setting> data_settings() {
                         {"data.gene_selection.strategy", {"most_expressed", "random_expressed"}}));
   table.push_back(
       flag("data.preprocessing.normalize", true, "Scale each cell to target_sum counts"));
-  Setting target{.key = "data.preprocessing.target_sum", .type = ValueType::kNumber};
-  target.default_value = 1e4;
-  target.unit = "counts per cell";
-  target.doc = "The sum of a cell's values once they are normalised";
-  target.low = 1e-30;
-  target.high = 1e30;
-  target.need = {"data.preprocessing.normalize", {"true"}};
-  table.push_back(target);
+  table.push_back(number("data.preprocessing.target_sum", 1e4, "counts per cell",
+                         "The sum of a cell's values once they are normalised", 1e-30, 1e30,
+                         {"data.preprocessing.normalize", {"true"}}));
   table.push_back(flag("data.preprocessing.log_transform", true, "log(1 + value), natural"));
   table.push_back(choice("data.preprocessing.hvg_flavor", "seurat",
                          "How highly variable genes are found, as in scanpy",
@@ -89,6 +95,19 @@ std::vector<Setting> data_settings() {
   table.push_back(whole("data.vocab.n_genes", {}, "genes",
                         "Or: keep this many genes, those that most cells have", 1, kMaxInt32));
   return table;
+}
+
+void add_split_settings(std::vector<Setting>& table) {
+  table.push_back(number("data.split.val", 0.1, "share of the cells",
+                         "For validation after each epoch; 0: none", 0, 0.9));
+  table.push_back(
+      number("data.split.test", 0, "share of the cells", "Kept for the test at the end", 0, 0.9));
+  table.push_back(
+      text("data.split.by", "An obs column such as donor: cells of one label are of one part"));
+  table.push_back(
+      text("data.split.column", "Instead of shares: the obs column that says train, val or test"));
+  table.push_back(
+      whole("data.split.seed", std::int64_t{0}, "", "Another seed divides otherwise", 0));
 }
 
 void add_model_settings(std::vector<Setting>& table) {
@@ -103,6 +122,33 @@ void add_model_settings(std::vector<Setting>& table) {
   table.push_back(whole("model.n_heads", std::int64_t{8}, "",
                         "Attention heads; d_model is a multiple of it", 1, 65536,
                         {"model.architecture", {"transformer_encoder"}}));
+  table.push_back(number("model.dropout", 0, "share", "Of activations, while training", 0, 0.9));
+}
+
+void add_objective_settings(std::vector<Setting>& table) {
+  table.push_back(choice("training.objective", "auto",
+                         "What is learned; auto: classification where label_key is given",
+                         {"auto", "classification", "masked_genes", "both"}));
+  table.push_back(text("training.label_key", "The obs column that a classifier predicts"));
+  table.push_back(number("training.mask_fraction", 0.15, "share of the tokens",
+                         "Hidden from the model, which predicts them", 0.001, 0.9));
+  table.push_back(
+      number("training.learning_rate", 1e-3, "", "The highest, after warm-up", 1e-12, 10));
+  table.push_back(number("training.weight_decay", 0.01, "", "Of AdamW", 0, 10));
+  table.push_back(number("training.warmup_ratio", 0.05, "share of the steps",
+                         "Over which the rate rises; it then falls as a cosine", 0, 1));
+  table.push_back(number("training.gradient_clip_val", 1, "",
+                         "Gradients are scaled down to this norm; 0: never", 0, 1e6));
+  table.push_back(whole("training.early_stopping_patience", std::int64_t{0}, "epochs",
+                        "Stop after so many without a lower validation loss; 0: never", 0,
+                        kMaxInt32));
+  table.push_back(whole("training.checkpoint_every_n_steps", std::int64_t{1000}, "steps",
+                        "Besides the end of each epoch; 0: only there", 0, kMaxInt32));
+  table.push_back(whole("training.log_every_n_steps", std::int64_t{50}, "steps",
+                        "Between rows of metrics.csv", 1, kMaxInt32));
+  table.push_back(flag("training.tensorboard", false, "Also write logs for TensorBoard"));
+  table.push_back(whole("training.seed", std::int64_t{0}, "",
+                        "Of first weights, the order of cells, masks and dropout", 0));
 }
 
 void add_training_settings(std::vector<Setting>& table) {
@@ -141,8 +187,10 @@ void add_training_settings(std::vector<Setting>& table) {
 
 std::vector<Setting> make_table() {
   std::vector<Setting> table = data_settings();
+  add_split_settings(table);
   add_model_settings(table);
   add_training_settings(table);
+  add_objective_settings(table);
   return table;
 }
 
