@@ -93,18 +93,28 @@ std::int64_t BucketStore::bytes(std::int64_t bucket) const {
 
 std::vector<std::byte> BucketStore::copy(std::int64_t number) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(this->bytes(number)));
-  const Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
-  std::byte* to = bytes.data();
-  for (const Block& block : bucket.full) {
-    if (block.memory)
-      std::memcpy(to, block.memory.get(), static_cast<std::size_t>(block_bytes_));
-    else
-      read(block.offset, {to, static_cast<std::size_t>(block_bytes_)});
-    to += block_bytes_;
-  }
-  if (bucket.filled > 0)
-    std::memcpy(to, bucket.open.get(), static_cast<std::size_t>(bucket.filled));
+  copy(number, 0, bytes);
   return bytes;
+}
+
+void BucketStore::copy(std::int64_t number, std::int64_t begin, std::span<std::byte> out) const {
+  const Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+  while (!out.empty()) {
+    const std::int64_t at = begin % block_bytes_;
+    const std::int64_t n = std::min(std::ssize(out), block_bytes_ - at);
+    read_block(bucket, begin / block_bytes_, at, out.first(static_cast<std::size_t>(n)));
+    out = out.subspan(static_cast<std::size_t>(n));
+    begin += n;
+  }
+}
+
+void BucketStore::read_block(const Bucket& bucket, std::int64_t number, std::int64_t begin,
+                             std::span<std::byte> out) const {
+  const bool is_full = number < std::ssize(bucket.full);
+  const Block* block = is_full ? &bucket.full[static_cast<std::size_t>(number)] : nullptr;
+  if (block != nullptr && !block->memory) return read(block->offset + begin, out);
+  const std::byte* memory = block != nullptr ? block->memory.get() : bucket.open.get();
+  std::memcpy(out.data(), memory + begin, out.size());
 }
 
 std::vector<std::byte> BucketStore::take(std::int64_t number) {

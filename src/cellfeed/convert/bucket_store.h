@@ -32,6 +32,8 @@ class BucketStore {
   std::int64_t bytes(std::int64_t bucket) const;
   // All that was appended, in order.
   std::vector<std::byte> copy(std::int64_t bucket) const;
+  // The bytes of it from `begin` on. REQUIRES: as many are there.
+  void copy(std::int64_t bucket, std::int64_t begin, std::span<std::byte> out) const;
   // The same; the bucket is empty afterwards.
   std::vector<std::byte> take(std::int64_t bucket);
   // In the temporary file.
@@ -51,6 +53,8 @@ class BucketStore {
   void close_block(Bucket& bucket);
   void open_file();
   void write(std::span<const std::byte> bytes);
+  void read_block(const Bucket& bucket, std::int64_t block, std::int64_t begin,
+                  std::span<std::byte> out) const;
   void read(std::int64_t offset, std::span<std::byte> bytes) const;
 
   io::Directory dir_;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/ordered_pipeline.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -14,12 +13,7 @@ namespace {
 using format::Entries;
 using format::EntryParts;
 
-// So that a row's place in its bucket takes two bytes.
-constexpr std::int64_t kMaxRows = std::int64_t{1} << 16;
 constexpr std::int64_t kMaxBuckets = std::int64_t{1} << 15;
-constexpr std::int64_t kMinBucketBytes = 1 << 20;
-// Sorting works best within the processor's caches.
-constexpr std::int64_t kMaxBucketBytes = 8 << 20;
 
 // An entry as it waits in a bucket.
 #pragma pack(push, 1)
@@ -51,50 +45,6 @@ decltype(auto) with_entry(std::int64_t n_cols, DType value_dtype, Fn&& fn) {
   return with_value(std::uint32_t{});
 }
 
-// Shows pieces as the cells they would be, were all alike.
-class CellMeter {
- public:
-  CellMeter(const TransposeOptions& options, std::string_view phase,
-            const format::EntryStore& store)
-      : meter_(options.progress, phase, store.info().n_rows),
-        n_rows_(store.info().n_rows),
-        n_pieces_(store.n_pieces()) {}
-  void advance() {
-    const auto before = cells();
-    ++done_;
-    meter_.advance(cells() - before);
-  }
-
- private:
-  std::int64_t cells() const {
-    return static_cast<std::int64_t>(static_cast<double>(n_rows_) * static_cast<double>(done_) /
-                                     static_cast<double>(n_pieces_));
-  }
-  ProgressMeter meter_;
-  std::int64_t n_rows_;
-  std::int64_t n_pieces_;
-  std::int64_t done_ = 0;
-};
-
-// Gives back the pages of a file that is passed over once.
-class PassedEntries {
- public:
-  PassedEntries(const format::EntryStore& store, std::int64_t limit_bytes)
-      : store_(store), limit_bytes_(limit_bytes) {}
-  void passed(std::int64_t n_entries) {
-    bytes_ += n_entries * static_cast<std::int64_t>(sizeof(std::int64_t) +
-                                                    dtype_bytes(store_.info().value_dtype));
-    if (bytes_ < limit_bytes_) return;
-    store_.release_pages();
-    bytes_ = 0;
-  }
-
- private:
-  const format::EntryStore& store_;
-  std::int64_t limit_bytes_;
-  std::int64_t bytes_ = 0;
-};
-
 }  // namespace
 
 EntryBuckets::EntryBuckets(const format::EntryStore& store, exec::ThreadPool& pool,
@@ -103,7 +53,7 @@ EntryBuckets::EntryBuckets(const format::EntryStore& store, exec::ThreadPool& po
       entry_bytes_(with_entry(store.info().n_cols, store.info().value_dtype,
                               [](auto entry) { return static_cast<std::int64_t>(sizeof entry); })) {
   count_entries(pool, options);
-  cut_rows(options.memory_bytes);
+  place_rows(options.memory_bytes);
   buckets_.emplace(options.dir, std::max<std::int64_t>(1, n_buckets()), options.memory_bytes / 2,
                    "gathering rows");
   scatter_entries(pool, options);
@@ -111,51 +61,32 @@ EntryBuckets::EntryBuckets(const format::EntryStore& store, exec::ThreadPool& po
 
 void EntryBuckets::count_entries(exec::ThreadPool& pool, const TransposeOptions& options) {
   counts_.resize(static_cast<std::size_t>(store_.info().n_rows));
-  CellMeter meter(options, "counting what cells hold", store_);
-  PassedEntries pages(store_, options.memory_bytes / 2);
-  run_in_order<Entries>(
-      pool, store_.n_pieces(), {options.memory_bytes / 2, 64},
-      [&](std::int64_t) { return store_.piece_bytes(); },
+  pass_over_pieces<Entries>(
+      store_, pool, options, "counting what cells hold", store_.piece_bytes(),
       [&](std::int64_t piece) {
         Entries entries;
         store_.read_piece(piece, EntryParts::kRows, entries);
         return entries;
       },
-      [&](std::int64_t, Entries&& entries) {
+      [&](Entries&& entries) {
         for (std::int64_t i = 0; i < entries.n; ++i) ++counts_[entries.rows.data()[i]];
-        pages.passed(entries.n);
-        meter.advance();
-      },
-      options.stop);
+        return entries.n;
+      });
   for (std::size_t row = 0; row < counts_.size(); ++row)
-    if (counts_[row] > std::uint32_t{std::numeric_limits<std::int32_t>::max()})
-      throw_error(ErrorKind::kCorruptData, store_.info().path,
-                  "a row of '{}' has more than 2^31-1 entries: row {}, entries {}",
-                  store_.info().layer, row, counts_[row]);
+    require_row_size(store_, static_cast<std::int64_t>(row), counts_[row]);
 }
 
-void EntryBuckets::cut_rows(std::int64_t memory_bytes) {
-  const std::int64_t n_rows = store_.info().n_rows;
-  const std::int64_t wanted =
-      std::clamp(memory_bytes / 16, kMinBucketBytes, kMaxBucketBytes) / entry_bytes_;
-  const std::int64_t most = std::max(wanted, store_.n_entries() / (kMaxBuckets / 2));
-  const std::int64_t most_rows = std::min(kMaxRows, std::max<std::int64_t>(1, n_rows));
-  bucket_of_.resize(static_cast<std::size_t>(n_rows));
-  std::int64_t held = 0;
-  for (std::int64_t row = 0; row < n_rows; ++row) {
-    const std::int64_t count = counts_[static_cast<std::size_t>(row)];
-    if (row == 0 || held + count > most || row - first_rows_.back() == most_rows) {
-      first_rows_.push_back(row);
-      held = 0;
-    }
-    held += count;
-    bucket_of_[static_cast<std::size_t>(row)] =
-        static_cast<std::uint16_t>(std::ssize(first_rows_) - 1);
-  }
-  first_rows_.push_back(n_rows);
+void EntryBuckets::place_rows(std::int64_t memory_bytes) {
+  first_rows_ = cut_rows(counts_, std::max(entries_of_bucket(memory_bytes, entry_bytes_),
+                                           store_.n_entries() / (kMaxBuckets / 2)));
   if (n_buckets() > std::int64_t{1} << 16)
     throw_error(ErrorKind::kUnsupported, store_.info().path,
-                "too many rows to be transposed ({}): {}", store_.info().layer, n_rows);
+                "too many rows to be transposed ({}): {}", store_.info().layer,
+                store_.info().n_rows);
+  bucket_of_.resize(counts_.size());
+  for (std::size_t bucket = 0; bucket + 1 < first_rows_.size(); ++bucket)
+    std::fill(bucket_of_.begin() + first_rows_[bucket],
+              bucket_of_.begin() + first_rows_[bucket + 1], static_cast<std::uint16_t>(bucket));
 }
 
 EntryBuckets::ScatteredPiece EntryBuckets::scatter_piece(std::int64_t piece) const {
@@ -189,13 +120,10 @@ EntryBuckets::ScatteredPiece EntryBuckets::scatter_piece(std::int64_t piece) con
 }
 
 void EntryBuckets::scatter_entries(exec::ThreadPool& pool, const TransposeOptions& options) {
-  CellMeter meter(options, "gathering rows", store_);
-  PassedEntries pages(store_, options.memory_bytes / 2);
-  run_in_order<ScatteredPiece>(
-      pool, store_.n_pieces(), {options.memory_bytes / 2, 64},
-      [&](std::int64_t) { return 2 * store_.piece_bytes(); },
+  pass_over_pieces<ScatteredPiece>(
+      store_, pool, options, "gathering rows", 2 * store_.piece_bytes(),
       [&](std::int64_t piece) { return scatter_piece(piece); },
-      [&](std::int64_t, ScatteredPiece&& piece) {
+      [&](ScatteredPiece&& piece) {
         std::int64_t begin = 0;
         for (std::int64_t bucket = 0; bucket < n_buckets(); ++bucket) {
           const std::int64_t end = piece.ends[static_cast<std::size_t>(bucket)];
@@ -205,10 +133,8 @@ void EntryBuckets::scatter_entries(exec::ThreadPool& pool, const TransposeOption
                                                 static_cast<std::size_t>(end - begin)));
           begin = end;
         }
-        pages.passed(begin / entry_bytes_);
-        meter.advance();
-      },
-      options.stop);
+        return begin / entry_bytes_;
+      });
 }
 
 std::int64_t EntryBuckets::bucket_of(std::int64_t row) const {

@@ -5,49 +5,27 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <stop_token>
 #include <vector>
 
 #include "cellfeed/convert/bucket_store.h"
-#include "cellfeed/convert/progress.h"
+#include "cellfeed/convert/entry_pass.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/entry_store.h"
-#include "cellfeed/io/directory.h"
-#include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::convert {
 
-// What transposing takes.
-struct TransposeOptions {
-  io::Directory dir;              // of the temporary file, where memory does not suffice
-  std::int64_t memory_bytes = 0;  // for entries that are sorted or wait for it
-  ProgressCallback progress{};    // in cells
-  std::stop_token stop{};
-};
-
-// Rows of one bucket: row first_row + i holds entries [offsets[i], offsets[i + 1]), in the order
-// they were stored in.
-struct BucketRows {
-  std::int64_t first_row = 0;
-  std::vector<std::int64_t> offsets;
-  matrix::Buffer<std::int32_t> columns;
-  matrix::Buffer<std::byte> values;
-};
-
-class EntryBuckets {
+class EntryBuckets final : public RowBuckets {
  public:
   // Reads all of the store. Throws what reading throws, kNoSpace, kIo and kCancelled. Lifetime: the
   // store outlives it.
   EntryBuckets(const format::EntryStore& store, exec::ThreadPool& pool,
                const TransposeOptions& options);
 
-  std::int64_t n_buckets() const { return std::ssize(first_rows_) - 1; }
-  // REQUIRES: 0 <= row < n_rows.
-  std::int64_t bucket_of(std::int64_t row) const;
-  BucketRows rows(std::int64_t bucket) const;
-  std::int64_t bytes(std::int64_t bucket) const { return buckets_->bytes(bucket); }
+  std::int64_t n_buckets() const override { return std::ssize(first_rows_) - 1; }
+  std::int64_t bucket_of(std::int64_t row) const override;
+  BucketRows rows(std::int64_t bucket) const override;
+  std::int64_t bytes(std::int64_t bucket) const override { return buckets_->bytes(bucket); }
 
  private:
   struct ScatteredPiece {
@@ -56,7 +34,7 @@ class EntryBuckets {
   };
 
   void count_entries(exec::ThreadPool& pool, const TransposeOptions& options);
-  void cut_rows(std::int64_t memory_bytes);
+  void place_rows(std::int64_t memory_bytes);
   void scatter_entries(exec::ThreadPool& pool, const TransposeOptions& options);
   ScatteredPiece scatter_piece(std::int64_t piece) const;
 

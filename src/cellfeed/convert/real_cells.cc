@@ -9,6 +9,7 @@
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/ordered_pipeline.h"
+#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::convert {
 namespace {

@@ -2,6 +2,8 @@
 #include <arrow/api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -49,9 +51,12 @@ class FakeEntries final : public format::EntryStore {
   std::int64_t piece_bytes() const override { return kPiece * 12; }
   // What the second pass finds in the place of the first entry's row.
   void change_row(std::uint32_t row) { changed_row_ = row; }
+  // How often columns and values of a piece were read, all pieces together.
+  void count_reads(std::atomic<int>& counter) { counter_ = &counter; }
   void read_piece(std::int64_t piece, format::EntryParts parts,
                   format::Entries& out) const override {
     const std::int64_t begin = piece * kPiece;
+    if (counter_ != nullptr && parts == format::EntryParts::kAll) ++*counter_;
     out.n = std::min(kPiece, info_.nnz - begin);
     out.rows.reset(static_cast<std::size_t>(out.n));
     out.columns.reset(static_cast<std::size_t>(out.n));
@@ -70,6 +75,7 @@ class FakeEntries final : public format::EntryStore {
   static constexpr std::int64_t kPiece = 1000;
   std::vector<Entry> all_;
   std::optional<std::uint32_t> changed_row_;
+  std::atomic<int>* counter_ = nullptr;
   format::StoreInfo info_;
   matrix::GeneAxis genes_;
 };
@@ -127,6 +133,45 @@ TEST(Transpose, MoreColumnsOrRowsThanTwoBytesCount) {
 TEST(Transpose, EmptyMatricesAndEmptyRowsAreLegal) {
   EXPECT_EQ(transposed(5, 3, {}, 1 << 20), Rows(5));
   EXPECT_EQ(transposed(0, 3, {}, 1 << 20), Rows());
+}
+
+std::vector<Entry> by_row(std::vector<Entry> entries) {
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.row < b.row; });
+  return entries;
+}
+
+TEST(Transpose, EntriesThatAreStoredRowAfterRowAreReadOnce) {
+  for (const std::int64_t memory_bytes : {64 << 20, 1 << 20}) {
+    const auto entries = by_row(random_entries(3000, 200, 900'000));
+    EXPECT_EQ(transposed(3000, 200, entries, memory_bytes), rows_of(3000, entries));
+    const TempDir dir;
+    std::atomic<int> reads = 0;
+    auto counted = std::make_unique<FakeEntries>(3000, 200, entries);
+    counted->count_reads(reads);
+    const auto n_pieces = counted->n_pieces();
+    TransposedStore store(std::move(counted));
+    exec::ThreadPool pool(2);
+    store.transpose(pool, {.dir = io::Directory(dir.path()), .memory_bytes = memory_bytes});
+    EXPECT_EQ(reads, n_pieces);
+  }
+}
+
+TEST(Transpose, OneEntryOutOfOrderWhereverItIsEndsInItsRow) {
+  const auto sound = by_row(random_entries(3000, 200, 100'000));
+  for (const std::size_t place : {1ul, 999ul, 1000ul, 50'500ul, 99'999ul}) {
+    auto entries = sound;
+    entries[place].row = entries[place].row == 0 ? 2999 : 0;
+    EXPECT_EQ(transposed(3000, 200, entries, 1 << 20), rows_of(3000, entries)) << place;
+  }
+}
+
+TEST(Transpose, RowsOfOneLengthAndOfManyPiecesStayApart) {
+  std::vector<Entry> entries;
+  for (std::uint32_t row : {3u, 4u, 199'999u})
+    for (std::int32_t i = 0; i < 300'000; ++i)
+      entries.push_back({row, i % 70'000, static_cast<float>(row % 7 + 1)});
+  EXPECT_EQ(transposed(200'000, 70'000, entries, 1 << 20), rows_of(200'000, entries));
 }
 
 TEST(Transpose, RowsAreReadAfterTransposingOnly) {

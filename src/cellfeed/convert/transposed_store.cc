@@ -5,6 +5,8 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/entry_buckets.h"
+#include "cellfeed/convert/entry_log.h"
 
 namespace cellfeed::convert {
 
@@ -95,11 +97,12 @@ TransposedStore::TransposedStore(std::unique_ptr<format::EntryStore> entries)
       decoder_(info().path, info().layer, info().n_cols, DType::kI32, info().value_dtype) {}
 
 void TransposedStore::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
-  buckets_.emplace(entries(), pool, options);
+  buckets_ = EntryLog::make(entries(), pool, options);
+  if (!buckets_) buckets_ = std::make_unique<EntryBuckets>(entries(), pool, options);
   slots_ = std::vector<Slot>(static_cast<std::size_t>(buckets_->n_buckets()));
 }
 
-const EntryBuckets& TransposedStore::buckets() const {
+const RowBuckets& TransposedStore::buckets() const {
   if (!buckets_)
     throw Error(ErrorKind::kInternal, "rows are read before they are transposed", info().path);
   return *buckets_;

@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/entry_buckets.h"
+#include "cellfeed/convert/entry_pass.h"
 #include "cellfeed/format/csr_row.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/row_store.h"
@@ -47,7 +46,8 @@ class TransposedStore final : public DescribedRows {
  public:
   explicit TransposedStore(std::unique_ptr<format::EntryStore> entries);
 
-  // Reads all entries. REQUIRED, once, before any row is read.
+  // Reads all entries: once where they are stored row after row, else twice. REQUIRED, once, before
+  // any row is read.
   void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
 
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
@@ -61,11 +61,11 @@ class TransposedStore final : public DescribedRows {
     std::mutex mutex;
     std::weak_ptr<const BucketRows> rows;  // guarded by mutex
   };
-  const EntryBuckets& buckets() const;
+  const RowBuckets& buckets() const;
   std::shared_ptr<const BucketRows> bucket_rows(std::int64_t bucket) const;
 
   format::RowDecoder decoder_;
-  std::optional<EntryBuckets> buckets_;
+  std::unique_ptr<const RowBuckets> buckets_;  // null until they are made
   mutable std::vector<Slot> slots_;
   mutable std::mutex recent_mutex_;
   // Neighbours of what is being read; guarded by recent_mutex_.

@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/tenx/mtx_plain_line.h"
 
 namespace cellfeed::format::tenx {
 namespace {
@@ -62,7 +62,7 @@ const char* expected_of(MtxField field) {
   return "two indices";
 }
 
-template <typename Value>
+template <typename Value, bool has_value>
 class Parser {
  public:
   Parser(const std::string& path, const MtxHeader& header, const MtxLines& lines,
@@ -76,24 +76,19 @@ class Parser {
     if (all) entries.columns.reset(most);
     if (all) entries.values.reset(most * sizeof(Value));
     std::int64_t kept = 0;
-    const char* begin = lines_.text.data();
+    const char* at = lines_.text.data();
     for (std::int64_t i = 0; i < lines_.n; ++i) {
-      const auto left = lines_.text.size() - static_cast<std::size_t>(begin - lines_.text.data());
-      const auto* end = static_cast<const char*>(std::memchr(begin, '\n', left));
-      if (end - begin > MtxText::kMaxEntryBytes)
-        require_short_line(path_, {begin, end}, lines_.number_of(i));
-      std::int64_t feature = 0, cell = 0;
-      const char* const last = end > begin && end[-1] == '\r' ? end - 1 : end;
-      const Value value = read_line(i, begin, last, feature, cell);
-      begin = end + 1;
+      Line line;
+      if (!read_plain(at, line)) line = read_any(i, at);
+      at = line.end;
       const std::int64_t column =
-          columns_.empty() ? feature : columns_[static_cast<std::size_t>(feature)];
+          columns_.empty() ? line.feature : columns_[static_cast<std::size_t>(line.feature)];
       if (column < 0) continue;
-      entries.rows.data()[kept] = static_cast<std::uint32_t>(cell);
+      entries.rows.data()[kept] = static_cast<std::uint32_t>(line.cell);
       if (all) {
         entries.columns.data()[kept] = static_cast<std::int32_t>(column);
-        std::memcpy(entries.values.data() + kept * std::int64_t{sizeof(Value)}, &value,
-                    sizeof value);
+        std::memcpy(entries.values.data() + kept * std::int64_t{sizeof(Value)}, &line.value,
+                    sizeof(Value));
       }
       ++kept;
     }
@@ -101,14 +96,44 @@ class Parser {
   }
 
  private:
+  struct Line {
+    std::int64_t feature = 0;  // from 0
+    std::int64_t cell = 0;
+    Value value = 1;
+    const char* end = nullptr;  // behind its "\n"
+  };
+
+  std::int64_t bytes_from(const char* at) const {
+    return std::ssize(lines_.text) - (at - lines_.text.data());
+  }
+  bool read_plain(const char* at, Line& line) {
+    if (bytes_from(at) < kPlainLineBytes) return false;
+    std::uint32_t feature, cell;
+    if (!plain_lines_.read(at, feature, cell, line.value)) return false;
+    line.feature = std::int64_t{feature} - 1;
+    line.cell = std::int64_t{cell} - 1;
+    line.end = at;
+    return line.feature >= 0 && line.feature < header_.n_rows && line.cell >= 0 &&
+           line.cell < header_.n_cols;
+  }
+  Line read_any(std::int64_t i, const char* begin) const {
+    const auto* end = static_cast<const char*>(
+        std::memchr(begin, '\n', static_cast<std::size_t>(bytes_from(begin))));
+    if (end - begin > MtxText::kMaxEntryBytes)
+      require_short_line(path_, {begin, end}, lines_.number_of(i));
+    Line line;
+    line.end = end + 1;
+    const char* const last = end > begin && end[-1] == '\r' ? end - 1 : end;
+    line.value = read_line(i, begin, last, line.feature, line.cell);
+    return line;
+  }
   // Indices from 0.
   Value read_line(std::int64_t i, const char* begin, const char* end, std::int64_t& feature,
                   std::int64_t& cell) const {
     Words words(begin, end);
     Value value = 1;
     const bool is_entry = words.read(feature) && words.read(cell) &&
-                          (header_.field == MtxField::kPattern || words.read_value(value)) &&
-                          words.is_at_end();
+                          (!has_value || words.read_value(value)) && words.is_at_end();
     if (!is_entry)
       throw_error(ErrorKind::kCorruptData, path_, "line {} is not an entry of {}: '{}'",
                   lines_.number_of(i), expected_of(header_.field),
@@ -129,6 +154,7 @@ class Parser {
   const MtxHeader& header_;
   const MtxLines& lines_;
   const std::span<const std::int32_t> columns_;
+  PlainLines<Value, has_value> plain_lines_;
 };
 
 }  // namespace
@@ -137,10 +163,14 @@ DType value_dtype(MtxField field) { return field == MtxField::kReal ? DType::kF6
 
 void read_entries(const std::string& path, const MtxHeader& header, const MtxLines& lines,
                   std::span<const std::int32_t> columns, EntryParts parts, Entries& entries) {
-  if (header.field == MtxField::kReal)
-    Parser<double>(path, header, lines, columns).read(parts, entries);
-  else
-    Parser<std::int32_t>(path, header, lines, columns).read(parts, entries);
+  switch (header.field) {
+    case MtxField::kInteger:
+      return Parser<std::int32_t, true>(path, header, lines, columns).read(parts, entries);
+    case MtxField::kReal:
+      return Parser<double, true>(path, header, lines, columns).read(parts, entries);
+    case MtxField::kPattern:
+      return Parser<std::int32_t, false>(path, header, lines, columns).read(parts, entries);
+  }
 }
 
 }  // namespace cellfeed::format::tenx

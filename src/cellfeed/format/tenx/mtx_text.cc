@@ -175,6 +175,7 @@ void MtxText::begin() const {
 
 MtxLines MtxText::read_piece() const {
   MtxLines piece;
+  piece.text.reserve(text_bytes_);
   const std::int64_t first = next_ * kPieceLines;
   const std::int64_t wanted = std::min(kPieceLines, header_.n_entries - first);
   std::int64_t expected = -1;  // number of the next line, unless blank ones lie between
@@ -201,6 +202,7 @@ MtxLines MtxText::read_piece() const {
     piece.text.append(*line).push_back('\n');
   }
   if (first + wanted == header_.n_entries) require_end(*reader_);
+  text_bytes_ = std::max(text_bytes_, piece.text.size());
   return piece;
 }
 

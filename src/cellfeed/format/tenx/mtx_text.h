@@ -69,6 +69,7 @@ class MtxText {
   mutable ForkSafeMutex mutex_;                   // guards what follows
   mutable std::optional<io::LineReader> reader_;  // stands before piece next_; empty after an error
   mutable std::int64_t next_ = 0;
+  mutable std::size_t text_bytes_ = 0;               // of the longest piece that was read
   mutable std::map<std::int64_t, MtxLines> passed_;  // read on the way to later ones
 };
 

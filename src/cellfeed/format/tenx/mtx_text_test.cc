@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <string>
@@ -83,6 +84,62 @@ TEST(MtxText, AnErrorInTheMidstLeavesNoHalfReadPiece) {
     expect_piece(text, 0);
     EXPECT_THROW(text.lines(5), Error);
     expect_piece(text, 1);
+  }
+}
+
+// Numbers as printf writes them, which strtod reads back; the short way to read lines and the long
+// one take turns.
+TEST(MtxEntries, NumbersAreThoseThatStrtodReads) {
+  std::mt19937_64 random(3);
+  std::vector<double> expected;
+  std::string text;
+  const auto number = [&](int digits) {
+    std::string made = std::to_string(random() % 9 + 1);
+    while (std::ssize(made) < digits) made += static_cast<char>('0' + random() % 10);
+    return made;
+  };
+  constexpr int kLines = 20'000;
+  for (int i = 0; i < kLines; ++i) {
+    const std::string digits = number(static_cast<int>(1 + random() % 18));
+    std::string value = digits;
+    if (random() % 2 == 0) value = fmt::format("{}.{}", number(1 + i % 5), digits);
+    if (random() % 4 == 0) value = fmt::format("0.{}", digits);
+    if (random() % 8 == 0) value = fmt::format("-{}", value);
+    if (random() % 8 == 0) value = fmt::format("{}e-{}", value, number(2));
+    expected.push_back(std::strtod(value.c_str(), nullptr));
+    const char* gap = random() % 8 == 0 ? " \t" : " ";
+    text += fmt::format("{}{}{}{}{}{}", i % 1000 + 1, gap, 10'000'000 - i / 7, gap, value,
+                        random() % 8 == 0 ? "\r\n" : "\n");
+  }
+  const MtxText file(source_of(fmt::format(
+      "%%MatrixMarket matrix coordinate real general\n1000 10000000 {}\n{}", kLines, text)));
+  Entries entries;
+  read_entries("a", file.header(), file.lines(0), {}, EntryParts::kAll, entries);
+  ASSERT_EQ(entries.n, kLines);
+  for (int i = 0; i < kLines; ++i) {
+    ASSERT_EQ(reinterpret_cast<const double*>(entries.values.data())[i], expected[i]) << i;
+    ASSERT_EQ(entries.columns.data()[i], i % 1000);
+    ASSERT_EQ(entries.rows.data()[i], 10'000'000u - 1 - static_cast<std::uint32_t>(i / 7));
+  }
+}
+
+TEST(MtxEntries, OddLinesAreNamedAmongPlainOnes) {
+  for (const char* odd :
+       {"1 1", "0 1 1", "1 0 1", "4 1 1", "1 3 1", "1 1 1 1", "1 1 x", "1 1 2147483648",
+        "12345678 1 1", "1 1 1.0", "1  1", "a 1 1", "1 1 +-1", "1:1:1", "1 1 1;"}) {
+    std::string text = "%%MatrixMarket matrix coordinate integer general\n3 2 41\n";
+    for (int i = 0; i < 20; ++i) text += "2 2 7\n";
+    text += std::string(odd) + "\n";
+    for (int i = 0; i < 20; ++i) text += "2 2 7\n";
+    const MtxText file(source_of(text));
+    Entries entries;
+    try {
+      read_entries("a", file.header(), file.lines(0), {}, EntryParts::kAll, entries);
+      FAIL() << odd;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
+      EXPECT_THAT(error.what(), HasSubstr("line 23")) << odd;
+    }
   }
 }
 
