@@ -18,3 +18,18 @@ def main() -> None:
         os.execv(program, ["cellfeed", *sys.argv[1:]])
     except OSError as error:
         sys.exit(f"cellfeed: cannot run the program: {error.strerror}: {program}; install again")
+
+
+def run_python_verb() -> None:
+    """What the program hands back: ``train``, ``embed`` and ``predict``, which need torch."""
+    try:
+        from .training._program import main
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "cellfeed":
+            raise
+        sys.exit(f"cellfeed: error: {error}")
+    main()
+
+
+if __name__ == "__main__":
+    run_python_verb()

@@ -123,6 +123,16 @@ def test_lightning(atlas):
     run_page("lightning.md")
 
 
+def test_runs(atlas):
+    names = run_page("runs.md")
+    assert names["vectors"].shape == (700, 32)
+    truth = cf.open("atlas/two.h5ad").obs["cell_type"]
+    known = truth.notna().to_numpy()
+    right = names["labels"].astype(str)[known] == truth.astype(str)[known]
+    assert right.mean() > 0.9
+    assert (atlas / "runs" / "kinds" / "report.html").is_file()
+
+
 def test_mapped_collection(atlas, capsys):
     names = run_page("mapped_collection.md")
     assert len(names["weights"]) == 2200 and names["x"].shape[1] == 40

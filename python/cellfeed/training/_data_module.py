@@ -110,9 +110,9 @@ class CellDataModule(LightningDataModule):
     def from_config(cls, config: Config | Path, **changes: Any) -> CellDataModule:
         """Make one of a configuration file (docs/configuration.md).
 
-        Taken are ``data``, ``training.batch_size``, ``training.pin_memory`` and
-        ``training.sampling``: files or shards, the vocabulary, normalisation and log1p, streaming,
-        and weighted sampling by labels. The rest is for the model and the ``Trainer``.
+        Taken are ``data`` and of ``training`` what is of data: files or shards, the vocabulary,
+        normalisation and log1p, streaming, the parts, batch size, page-locked memory, labels,
+        seed, and weighted sampling. The rest is for the model and the ``Trainer``.
 
         Parameters
         ----------
@@ -157,6 +157,11 @@ class CellDataModule(LightningDataModule):
         if _is_by_shares(split):
             return cells.split(split, **self._dealing)
         return _divided_by_filters(cells, split)
+
+    @property
+    def genes(self) -> Any:
+        """The gene axis that was asked for."""
+        return self._genes
 
     @property
     def cells(self) -> CellCollection:

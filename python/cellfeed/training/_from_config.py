@@ -34,9 +34,26 @@ def arguments_of(config: Config) -> dict[str, Any]:
         "pin_memory": config.training.pin_memory,
         "genes": _genes(config, paths),
         "transforms": _transforms(config),
+        "seed": config.training.seed,
+        **_parts(config),
         **_order(config),
     }
+    label_key = config.training.label_key
+    if label_key is not None:
+        arguments["obs"] = list(dict.fromkeys([label_key, *arguments.get("obs", [])]))
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _parts(config: Config) -> dict[str, Any]:
+    split = config.data.split
+    if split.column is not None:
+        return {"split": split.column}
+    shares = {"train": 1.0 - split.val - split.test, "val": split.val, "test": split.test}
+    return {
+        "split": {name: share for name, share in shares.items() if share > 0},
+        "by": split.by,
+        "split_seed": split.seed,
+    }
 
 
 def _refuse_what_is_not_done(config: Config) -> None:

@@ -28,6 +28,9 @@ constexpr AddVerb kVerbs[] = {
     add_bench,       //
     add_config,      //
     add_series,      //
+    add_train,       //
+    add_embed,       //
+    add_predict,     //
 };
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2 };

@@ -25,5 +25,8 @@ void add_bench(CLI::App& program, Session& session);
 void add_preprocess(CLI::App& program, Session& session);
 void add_config(CLI::App& program, Session& session);
 void add_series(CLI::App& program, Session& session);
+void add_train(CLI::App& program, Session& session);
+void add_embed(CLI::App& program, Session& session);
+void add_predict(CLI::App& program, Session& session);
 
 }  // namespace cellfeed::cli

@@ -1,0 +1,178 @@
+"""Checkpoints: written whole or not at all, and checked before training goes on from one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from ..errors import (
+    CorruptDataError,
+    InputOutputError,
+    InvalidArgumentError,
+    NoSpaceError,
+    NotFoundError,
+)
+from ._run_folder import RunFolder
+from ._specification import KEY, VERSION, Specification
+
+
+class Checkpoints(Checkpoint):
+    """Writes ``last.ckpt`` every so many steps and after each epoch, and ``best.ckpt``.
+
+    A file is written beside its place and renamed, so that a killed run leaves the one before it.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    every_n_steps
+        0: after each epoch only.
+    description
+        What is kept beside weights and states.
+    """
+
+    def __init__(self, folder: RunFolder, every_n_steps: int, description: dict[str, Any]) -> None:
+        self._folder = folder
+        self._every_n_steps = every_n_steps
+        self._description = description
+        self._saved_step = -1
+        self._best = float("inf")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Lightning's hook: what is kept."""
+        return {"best": self._best}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lightning's hook."""
+        self._best = state_dict["best"]
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Lightning's hook."""
+        checkpoint[KEY] = self._description
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Lightning's hook: the step that was resumed is saved already."""
+        self._saved_step = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
+        """Lightning's hook. Within a step, gradients that have been added up would be lost."""
+        step = trainer.global_step
+        if self._every_n_steps and step != self._saved_step and step % self._every_n_steps == 0:
+            self._save(trainer, self._folder.last)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Lightning's hook, after validation."""
+        loss = trainer.callback_metrics.get("val_loss")
+        if loss is not None and float(loss) < self._best:
+            self._best = float(loss)
+            self._save(trainer, self._folder.best)
+        self._save(trainer, self._folder.last)
+
+    def _save(self, trainer: Trainer, path: Path) -> None:
+        self._saved_step = trainer.global_step
+        beside = path.with_name(f".{path.name}.part")
+        try:
+            trainer.save_checkpoint(beside)
+            if trainer.is_global_zero:
+                os.replace(beside, path)
+        except (OSError, RuntimeError) as error:
+            if trainer.is_global_zero:
+                beside.unlink(missing_ok=True)
+            raise _as_named(error, path) from error
+
+
+def _as_named(error: Exception, path: Path) -> Exception:
+    if isinstance(error, OSError):
+        kind = NoSpaceError if error.errno == errno.ENOSPC else InputOutputError
+        return kind(f"{path}: cannot be written: {error.strerror}")
+    # torch's writer says so of a full disk.
+    if "file write failed" in str(error) or "unexpected pos" in str(error):
+        return NoSpaceError(f"{path}: cannot be written; is the disk full?")
+    return error
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a checkpoint of ours holds, as plain values and tensors in memory.
+
+    Raises
+    ------
+    NotFoundError, InputOutputError
+        It cannot be read.
+    CorruptDataError
+        It is damaged, or holds what no checkpoint of ours does.
+    """
+    name = os.fspath(path)
+    try:
+        # weights_only: what a hostile file holds is not run.
+        kept = torch.load(name, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{name}: there is no such checkpoint") from error
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # torch seeks in a zip archive that was cut off
+            raise CorruptDataError(f"{name}: not a whole checkpoint") from error
+        raise InputOutputError(f"{name}: cannot be read: {error.strerror}") from error
+    except (RuntimeError, pickle.UnpicklingError, EOFError, zipfile.BadZipFile) as error:
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CorruptDataError(f"{name}: not a whole checkpoint: {line}") from error
+    if not isinstance(kept, dict) or not isinstance(kept.get(KEY), dict):
+        raise CorruptDataError(f"{name}: not a checkpoint that cellfeed wrote")
+    if kept[KEY].get("version") != VERSION:
+        raise CorruptDataError(f"{name}: of another version of cellfeed")
+    return kept
+
+
+def describe(specification: Specification, fingerprint: str) -> dict[str, Any]:
+    """What is kept under KEY."""
+    return {
+        "version": VERSION,
+        "specification": specification.to_dict(),
+        "fingerprint": fingerprint,
+    }
+
+
+def require_same_run(path: Path, specification: Specification, fingerprint: str) -> None:
+    """A checkpoint of another data set or another model is an error that says what differs.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not of this run.
+    CellfeedError
+        Of :func:`read_checkpoint`.
+    """
+    kept = read_checkpoint(path)[KEY]
+    other = Specification.from_dict(kept["specification"], str(path)).to_dict()
+    mine = specification.to_dict()
+    for name in ("genes", "gene_ids", "label_key", "classes"):
+        if other[name] != mine[name]:
+            raise InvalidArgumentError(
+                f"{path} is of another data set: its {name} ({_short(other[name])}) are not those "
+                f"of the configuration ({_short(mine[name])})"
+            )
+    for name, value in mine.items():
+        if other[name] != value:
+            raise InvalidArgumentError(
+                f"{path} is of another model: its {name} is {other[name]!r}, and that of the "
+                f"configuration {value!r}"
+            )
+    if kept["fingerprint"] != fingerprint:
+        raise InvalidArgumentError(
+            f"{path} is of another data set: the cells are not those that it was trained on; use "
+            "the same files in the same order"
+        )
+
+
+def _short(value: object) -> str:
+    if isinstance(value, list):
+        return f"{len(value)}: {', '.join(map(str, value[:3]))}{', ...' if len(value) > 3 else ''}"
+    return repr(value)

@@ -1,0 +1,154 @@
+"""What is looked at before the first step, so that a run does not end in the middle for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError, InvalidTypeError
+from ..transforms import Transform
+from ..vocab import GeneVocab
+from ._specification import Specification
+
+# Cells whose values are looked at: some thousand, spread over all.
+_CELLS_LOOKED_AT = 2048
+# Logarithms of counts per ten thousand end below 10, of any counts below 22 (those of 2**32).
+_HIGHEST_LOGARITHM = 25.0
+# Of a vocabulary; a list of genes of the same species shares far more with any file.
+_LEAST_SHARE_OF_GENES = 0.2
+
+
+def require_enough_cells(train: CellCollection, world_size: int) -> None:
+    """Every rank needs a cell of its own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are fewer cells than ranks.
+    """
+    if len(train) < world_size:
+        raise InvalidArgumentError(
+            f"there are {len(train):,} cells to train on, and {world_size} devices to share them: "
+            "use fewer devices"
+        )
+
+
+def classes_of(train: CellCollection, label_key: str) -> list[Any]:
+    """Labels of a column in the order of their codes.
+
+    Raises
+    ------
+    NoSuchKeyError
+        There is no such column.
+    InvalidTypeError
+        It holds no labels.
+    InvalidArgumentError
+        Cells to train on have fewer than two of them.
+    """
+    if not train.obs_column(label_key).is_categorical:
+        raise InvalidTypeError(
+            f"training.label_key: obs column {label_key!r} holds numbers, not labels; a classifier "
+            "needs a column of categories or text"
+        )
+    codes = train.obs_values(label_key)
+    classes = list(train.categories(label_key))
+    there = np.unique(codes[codes >= 0])
+    if len(there) < 2:
+        names = ", ".join(repr(classes[code]) for code in there) or "none"
+        raise InvalidArgumentError(
+            f"training.label_key: cells to train on have one label at most in obs column "
+            f"{label_key!r} ({names}): there is nothing to tell apart"
+        )
+    return classes
+
+
+def require_same_species(cells: CellCollection, vocab: GeneVocab | None) -> None:
+    """Most of a vocabulary should be in the files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Hardly any of its genes is.
+    """
+    if vocab is None:
+        return
+    n_genes, n_missing = len(vocab.genes), len(cells.missing_genes)
+    if n_genes - n_missing < _LEAST_SHARE_OF_GENES * n_genes:
+        raise InvalidArgumentError(
+            f"data.vocab: of its {n_genes:,} genes only {n_genes - n_missing:,} are in the files "
+            f"({', '.join(map(str, list(vocab.genes)[:3]))}, ... and "
+            f"{', '.join(map(str, list(cells.missing_genes)[:3]))}, ... missing): is it of another "
+            "species, or of other names for genes?"
+        )
+
+
+def kind_of_values(cells: CellCollection) -> str:
+    """``"counts"`` where all values are whole, else ``"fractions"``; some thousand cells are read.
+
+    Parameters
+    ----------
+    cells
+        What is looked at.
+    """
+    values = _some_values(cells)
+    return "counts" if bool((values == np.floor(values)).all()) else "fractions"
+
+
+def _some_values(cells: CellCollection) -> np.ndarray:
+    rows = np.unique(np.linspace(0, len(cells) - 1, _CELLS_LOOKED_AT).astype(np.int64))
+    values: np.ndarray = cells.read(rows, obs=(), dtype="float64").x.data
+    return values
+
+
+def require_counts(cells: CellCollection, transforms: Sequence[Transform]) -> None:
+    """Values that are to be normalised or logarithmised must not be logarithms already.
+
+    Some thousand cells are read; what is recorded with the data is known to the loader.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are negative values, or fractions as small as logarithms.
+    """
+    if not transforms:
+        return
+    values = _some_values(cells)
+    if not len(values):
+        return
+    low, high = float(values.min()), float(values.max())
+    advice = "use counts, or leave data.preprocessing out"
+    if low < 0:
+        raise InvalidArgumentError(
+            f"{_names(transforms)} is for counts, and the files hold negative values ({low:g}), "
+            f"as scaled data does: {advice}"
+        )
+    is_whole = bool((values == np.floor(values)).all())
+    if not is_whole and high < _HIGHEST_LOGARITHM:
+        raise InvalidArgumentError(
+            f"{_names(transforms)} is for counts, and the files hold fractions, {high:g} at most, "
+            f"as data that is log-transformed already does: {advice}"
+        )
+
+
+def _names(transforms: Sequence[Transform]) -> str:
+    return " with ".join(type(transform).__name__ for transform in transforms)
+
+
+def require_values_as_trained(cells: CellCollection, specification: Specification) -> None:
+    """A model that has learned from counts says nothing of logarithms, nor the other way round.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The files hold values of another kind than those trained on.
+    """
+    require_counts(cells, specification.transforms())
+    now = kind_of_values(cells)
+    if now != specification.values:
+        raise InvalidArgumentError(
+            f"the model was trained on {specification.values}, and these cells hold {now}: give it "
+            "values that were made the same way, or force it"
+        )

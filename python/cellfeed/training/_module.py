@@ -1,0 +1,197 @@
+"""The Lightning module: losses, scores, optimizer and schedule of what is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import nn
+from torch.nn import functional
+
+from ._confusion import confusion_of, scores_of
+from ._networks import CellNetwork
+from ._specification import Specification
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """Of AdamW: rate after warm-up, decay of matrices, share of the steps that warm up."""
+
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup_ratio: float = 0.05
+
+
+# Shares out the parameters of a list of blocks and of the whole network, in place.
+ShareOut = Callable[[list[nn.Module], nn.Module, Any], None]
+
+
+class CellModule(LightningModule):
+    """A network with a head for labels, trained on batches of a :class:`~cellfeed.Loader`.
+
+    The loss is the mean over the cells of **all** ranks that have a label, so that it does not
+    depend on how many ranks share a batch. Dropout depends on (seed, epoch, batch, rank) alone.
+
+    Parameters
+    ----------
+    specification
+        What to make.
+    optimization
+        How to train it.
+    seed
+        Of dropout.
+    share_out
+        How parameters are shared out over ranks; ``None``: they are not.
+    """
+
+    def __init__(
+        self,
+        specification: Specification,
+        optimization: Optimization | None = None,
+        seed: int = 0,
+        share_out: ShareOut | None = None,
+    ) -> None:
+        super().__init__()
+        self.specification = specification
+        self.optimization = Optimization() if optimization is None else optimization
+        self.seed = seed
+        self._share_out = share_out
+        self._is_shared = False
+        self.network = CellNetwork(specification)
+        self.scores: dict[str, dict[str, Any]] = {}
+        self._sums: dict[str, torch.Tensor] = {}
+
+    def configure_model(self) -> None:
+        """Lightning's hook: the process group is there."""
+        if self._share_out is not None and not self._is_shared:
+            self._is_shared = True
+            self._share_out(list(self.network.encoder.blocks), self.network, self.device_mesh)
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        """What :class:`~cellfeed.training._networks.CellNetwork` makes of a batch."""
+        out: dict[str, torch.Tensor] = self.network(batch)
+        return out
+
+    def _labels(self, batch: Any) -> torch.Tensor:
+        assert self.specification.label_key is not None
+        codes: torch.Tensor = batch[self.specification.label_key]
+        return codes.masked_fill(batch.is_padding, -1).long()
+
+    def _label_loss(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Summed loss, cells that it is of, and the confusion matrix."""
+        logits, labels = self(batch)["logits"], self._labels(batch)
+        loss = functional.cross_entropy(logits.float(), labels, ignore_index=-1, reduction="sum")
+        confusion = confusion_of(labels, logits.argmax(dim=1), len(self.specification.classes))
+        return loss, (labels >= 0).sum(), confusion
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Lightning's hook: dropout and rate are functions of the step, so a checkpoint keeps none.
+
+        The rate rises for the warm-up and then falls as a cosine, to 0 at the end.
+        """
+        numbers = [self.seed, self.current_epoch, batch_idx, self.global_rank]
+        torch.manual_seed(_mixed(numbers))
+        chosen, n_steps = self.optimization, self._n_steps()
+        n_warm = math.ceil(n_steps * chosen.warmup_ratio)
+        rate = chosen.learning_rate * rate_factor(self.global_step, n_warm, n_steps)
+        for optimizer in self.trainer.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+    def _n_steps(self) -> int:
+        trainer = self.trainer
+        if trainer.max_steps > 0:
+            return int(trainer.max_steps)
+        per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
+        return per_epoch * max(1, trainer.max_epochs or 1)
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        """The loss of a batch, such that the mean over ranks is that of all their cells."""
+        loss, n_cells, _ = self._label_loss(batch)
+        total = self._summed(torch.stack([loss.detach().double(), n_cells.double()]))
+        n_all = total[1].clamp(min=1)
+        self.log("train_loss", total[0] / n_all, batch_size=len(batch))
+        return loss * (self.trainer.world_size / n_all.to(loss.dtype))
+
+    def _summed(self, values: torch.Tensor) -> torch.Tensor:
+        summed: torch.Tensor = self.trainer.strategy.reduce(values, reduce_op="sum")
+        return summed
+
+    def on_validation_epoch_start(self) -> None:
+        """Lightning's hook."""
+        self._sums = {}
+
+    def on_test_epoch_start(self) -> None:
+        """Lightning's hook."""
+        self._sums = {}
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Add a batch to the sums."""
+        loss, n_cells, confusion = self._label_loss(batch)
+        self._add("loss", torch.stack([loss.double(), n_cells.double()]))
+        self._add("confusion", confusion)
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """As in validation."""
+        self.validation_step(batch, batch_idx)
+
+    def _add(self, name: str, values: torch.Tensor) -> None:
+        self._sums[name] = self._sums[name] + values if name in self._sums else values
+
+    def on_validation_epoch_end(self) -> None:
+        """Lightning's hook: scores over all ranks."""
+        self._score("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Lightning's hook: scores over all ranks."""
+        self._score("test")
+
+    def _score(self, part: str) -> None:
+        loss, n_cells = self._summed(self._sums["loss"]).tolist()
+        confusion = self._summed(self._sums["confusion"]).cpu().numpy()
+        scores = {"loss": loss / max(1.0, n_cells), **scores_of(confusion)}
+        self.scores[part] = {**scores, "confusion": confusion}
+        for name in ("loss", "accuracy", "macro_f1"):
+            self.log(f"{part}_{name}", scores[name])
+
+    def configure_optimizers(self) -> Any:
+        """AdamW; vectors, such as biases, do not decay."""
+        chosen = self.optimization
+        matrices = [p for p in self.parameters() if p.ndim > 1]
+        vectors = [p for p in self.parameters() if p.ndim <= 1]
+        groups = [
+            {"params": matrices, "weight_decay": chosen.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=chosen.learning_rate)
+
+
+def rate_factor(step: int, n_warm: int, n_steps: int) -> float:
+    """Of the highest learning rate: linear warm-up, then half a cosine.
+
+    Parameters
+    ----------
+    step
+        From 0.
+    n_warm, n_steps
+        Steps of the warm-up, and in all.
+    """
+    if step < n_warm:
+        return (step + 1) / n_warm
+    done = (step - n_warm) / max(1, n_steps - n_warm)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def _mixed(numbers: list[int]) -> int:
+    """One seed of several numbers: the 64-bit finaliser of MurmurHash3 over their sum."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed ^ number) + 0x9E3779B97F4A7C15 & 2**64 - 1
+        mixed = (mixed ^ mixed >> 33) * 0xFF51AFD7ED558CCD & 2**64 - 1
+        mixed = (mixed ^ mixed >> 33) * 0xC4CEB9FE1A85EC53 & 2**64 - 1
+        mixed ^= mixed >> 33
+    return mixed

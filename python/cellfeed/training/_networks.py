@@ -1,0 +1,76 @@
+"""Networks that turn batches of cells into vectors, one a cell; torch alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._specification import Specification
+
+
+class MLP(nn.Module):
+    """Dense values of all genes -> (cells, d_model): linear layers with GELU between them.
+
+    Parameters
+    ----------
+    n_genes
+        Columns of a batch.
+    d_model
+        Width of each layer, and of what comes out.
+    n_layers
+        Linear layers.
+    dropout
+        Share of activations that are dropped while training.
+    """
+
+    def __init__(self, n_genes: int, d_model: int, n_layers: int, dropout: float) -> None:
+        super().__init__()
+        widths = [n_genes, *([d_model] * n_layers)]
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(wide, d_model), nn.GELU(), nn.Dropout(dropout))
+            for wide in widths[:-1]
+        )
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Encode cells.
+
+        Parameters
+        ----------
+        values
+            float, (cells, n_genes).
+        """
+        for block in self.blocks:
+            values = block(values)
+        return values
+
+
+class CellNetwork(nn.Module):
+    """An encoder of cells and the heads upon it.
+
+    Parameters
+    ----------
+    specification
+        What to make; weights are new.
+    """
+
+    def __init__(self, specification: Specification) -> None:
+        super().__init__()
+        chosen = specification
+        self.encoder = MLP(len(chosen.genes), chosen.d_model, chosen.n_layers, chosen.dropout)
+        n_classes = len(chosen.classes)
+        self.label_head = nn.Linear(chosen.d_model, n_classes) if n_classes else None
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        """``encoded``, (cells, d_model); of a classifier ``logits``, (cells, classes).
+
+        Parameters
+        ----------
+        batch
+            A :class:`~cellfeed.torch.TensorBatch`.
+        """
+        out = {"encoded": self.encoder(batch["X"])}
+        if self.label_head is not None:
+            out["logits"] = self.label_head(out["encoded"])
+        return out

@@ -1,0 +1,111 @@
+"""The verbs of the program that need torch; the C++ program has checked their options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from ..errors import AlreadyExistsError, CellfeedError
+from ._trained_model import load
+from ._training import train
+
+_FAILED, _INTERRUPTED = 1, 130
+
+
+def main() -> None:
+    """Run one verb; exit codes as of the program."""
+    arguments = _parsed()
+    for name in ("lightning.pytorch", "lightning.fabric", "pytorch_lightning"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        result = _VERBS[arguments.verb](arguments)
+    except CellfeedError as error:
+        print(f"cellfeed: error: {error}", file=sys.stderr)
+        _end(_FAILED)
+    except KeyboardInterrupt:
+        print("cellfeed: error: interrupted", file=sys.stderr)
+        _end(_INTERRUPTED)
+    if result is not None:
+        print(json.dumps(result) if arguments.json else _text(result), flush=True)
+
+
+def _end(code: int) -> None:
+    sys.stderr.flush()
+    # Other ranks may wait for this one: threads of the process group would keep it.
+    os._exit(code)
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("cellfeed")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verb = verbs.add_parser("train")
+    verb.add_argument("--config", required=True)
+    verb.add_argument("--num-devices", type=int)
+    verb.add_argument("--num-nodes", type=int)
+    verb.add_argument("--resume")
+    verb.add_argument("--name")
+    verb.add_argument("--runs-dir", default="runs")
+    for name in ("embed", "predict"):
+        verb = verbs.add_parser(name)
+        verb.add_argument("checkpoint")
+        verb.add_argument("inputs", nargs="+")
+        verb.add_argument("--output", required=True)
+        verb.add_argument("--batch-size", type=int, default=1024)
+        verb.add_argument("--device", default="cpu")
+        verb.add_argument("--force", action="store_true")
+        verb.add_argument("--overwrite", action="store_true")
+    for verb in verbs.choices.values():
+        verb.add_argument("--json", action="store_true")
+        verb.add_argument("--quiet", action="store_true")
+    return parser.parse_args()
+
+
+def _train(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    report = train(
+        arguments.config,
+        num_devices=arguments.num_devices,
+        num_nodes=arguments.num_nodes,
+        resume=arguments.resume,
+        name=arguments.name,
+        runs_dir=arguments.runs_dir,
+        progress=not arguments.quiet,
+    )
+    return report if report["rank"] == 0 else None
+
+
+def _apply(arguments: argparse.Namespace) -> dict[str, Any]:
+    if os.path.lexists(arguments.output) and not arguments.overwrite:
+        raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
+    model = load(arguments.checkpoint, arguments.device)
+    use = model.embed if arguments.verb == "embed" else model.predict
+    adata = use(
+        arguments.inputs, batch_size=arguments.batch_size, force=arguments.force,
+        progress=None if not arguments.quiet else False,
+    )  # fmt: skip
+    beside = f"{arguments.output}.part"
+    try:
+        adata.write_h5ad(beside)
+        os.replace(beside, arguments.output)
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+    return {"verb": arguments.verb, "output": arguments.output, "cells": adata.n_obs}
+
+
+def _text(result: dict[str, Any]) -> str:
+    if "output" in result:
+        return f"{result['cells']:,} cells: {result['output']}"
+    scores = [
+        f"{part}: loss {scores['loss']:.4f}"
+        + (f", macro F1 {scores['macro_f1']:.3f}" if scores.get("macro_f1") is not None else "")
+        for part, scores in result["scores"].items()
+    ]
+    said = [f"{result['epochs']} epochs, {result['steps']:,} steps", *scores]
+    return f"{'; '.join(said)}\n{result['folder']}/report.html"
+
+
+_VERBS = {"train": _train, "embed": _apply, "predict": _apply}

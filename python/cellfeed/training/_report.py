@@ -1,0 +1,121 @@
+"""The report of a run: plain numbers, as report.json has them, and a page made of these."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import Trainer
+
+from ..config import Config
+from ._data_module import CellDataModule
+from ._history import History
+from ._module import CellModule
+from ._ranks import Devices
+from ._report_page import page_of
+
+
+def make_report(
+    folder: Path,
+    config: Config,
+    devices: Devices,
+    data: CellDataModule,
+    module: CellModule,
+    trainer: Trainer,
+    loader: Any,
+    history: History,
+) -> dict[str, Any]:
+    """What is there to say of a run that ended.
+
+    Parameters
+    ----------
+    folder, config, devices, data, module, trainer, loader, history
+        Of the run.
+    """
+    settings = {name: config[name] for name in config}
+    report = {
+        "name": folder.name,
+        "folder": str(folder),
+        "rank": trainer.global_rank,
+        "n_cells": {name: len(cells) for name, cells in data.parts.items()},
+        "n_genes": len(module.specification.genes),
+        "n_parameters": sum(parameter.numel() for parameter in module.parameters()),
+        "world_size": devices.world_size,
+        "epochs": trainer.current_epoch,
+        "steps": trainer.global_step,
+        "classes": [str(name) for name in module.specification.classes],
+        "scores": {part: _plain(scores) for part, scores in module.scores.items()},
+        "loader": _loader(loader, data, module.specification.label_key),
+        "history": history.rows,
+        "settings": settings,
+    }
+    return report
+
+
+def _plain(values: Any) -> Any:
+    """As JSON has it: lists instead of arrays, null instead of NaN."""
+    if isinstance(values, dict):
+        return {name: _plain(value) for name, value in values.items()}
+    if isinstance(values, np.ndarray):
+        return _plain(values.tolist())
+    if isinstance(values, list):
+        return [_plain(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
+
+
+def _loader(loader: Any, data: CellDataModule, label_key: str | None) -> dict[str, Any]:
+    if loader is None:  # a run that was over when it was resumed
+        return {}
+    stats = loader.stats()
+    out = {
+        name: stats[name] for name in ("cells", "cells_per_second", "bytes_read", "wait_seconds")
+    }
+    if label_key is not None:
+        codes = data.parts["train"].obs_values(label_key)
+        counts = np.bincount(codes[codes >= 0])
+        out["label_entropy_bits"] = stats["label_entropy_bits"][label_key]
+        out["label_entropy_bits_at_random"] = entropy_at_random(counts, loader.batch_size)
+    return out
+
+
+def entropy_at_random(counts: np.ndarray, batch_size: int, n_batches: int = 200) -> float:
+    """Mean entropy in bits of the labels of batches that are drawn at random, with a fixed seed.
+
+    Parameters
+    ----------
+    counts
+        Cells of each label.
+    batch_size
+        Cells of a batch, drawn without repetition.
+    n_batches
+        How many are drawn.
+    """
+    size = min(batch_size, int(counts.sum()))
+    random = np.random.default_rng(0)
+    drawn = random.multivariate_hypergeometric(counts, size, n_batches, method="marginals") / size
+    logarithms = np.log2(drawn, out=np.zeros_like(drawn), where=drawn > 0)
+    return float(-(drawn * logarithms).sum(axis=1).mean())
+
+
+def write_report(folder: Path, report: dict[str, Any]) -> None:
+    """Write report.json and report.html, each in place of the one before.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    report
+        As :func:`make_report` gives it.
+    """
+    _replace(folder / "report.json", json.dumps(report, indent=1, allow_nan=False) + "\n")
+    _replace(folder / "report.html", page_of(report))
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)

@@ -1,0 +1,80 @@
+"""The folder of a run: what is in it, and which checkpoint training goes on from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .._arguments import as_path, as_text
+from ..errors import AlreadyExistsError, InputOutputError, InvalidArgumentError, NotFoundError
+
+LAST, BEST = "last.ckpt", "best.ckpt"
+
+
+class RunFolder:
+    """``runs/NAME``: checkpoints, metrics.csv, report.json and report.html.
+
+    Parameters
+    ----------
+    runs_dir
+        Folder of runs.
+    name
+        Of this one.
+    """
+
+    def __init__(self, runs_dir: str | os.PathLike[str], name: str) -> None:
+        name = as_text("name", name)
+        if name in ("", ".", "..") or os.sep in name or "\0" in name:
+            raise InvalidArgumentError(f"name must be that of a folder in runs, not {name!r}")
+        self.path = Path(as_path("runs_dir", runs_dir)) / name
+
+    @property
+    def last(self) -> Path:
+        """The newest checkpoint."""
+        return self.path / "checkpoints" / LAST
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint with the lowest validation loss."""
+        return self.path / "checkpoints" / BEST
+
+    def resolve(self, resume: str | os.PathLike[str] | None) -> Path | None:
+        """The checkpoint to go on from.
+
+        Parameters
+        ----------
+        resume
+            ``None``: a new run; ``"auto"``: the newest checkpoint of this one, if it has any; or a
+            checkpoint.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such checkpoint.
+        """
+        if resume is None:
+            return None
+        if resume == "auto":
+            return self.last if self.last.is_file() else None
+        path = Path(as_path("resume", resume))
+        if not path.is_file():
+            raise NotFoundError(f"{path}: there is no such checkpoint to resume")
+        return path
+
+    def make(self, is_resumed: bool) -> None:
+        """Make the folder.
+
+        Raises
+        ------
+        AlreadyExistsError
+            It holds a run, and this one does not go on from there.
+        """
+        if not is_resumed and self.path.exists() and any(self.path.iterdir()):
+            raise AlreadyExistsError(
+                f"{self.path} holds a run: continue it with --resume auto, or give this one "
+                "another --name"
+            )
+        try:
+            self.last.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputOutputError(f"{self.last.parent}: {error.strerror}") from error

@@ -1,0 +1,231 @@
+"""``train``: a configuration becomes a run of Lightning's ``Trainer``."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.callbacks import EarlyStopping
+
+from .._arguments import as_int
+from ..config import Config
+from ..errors import InvalidArgumentError, UnsupportedError
+from ..vocab import GeneVocab
+from ._checkpoints import Checkpoints, describe, require_same_run
+from ._checks import (
+    classes_of,
+    kind_of_values,
+    require_counts,
+    require_enough_cells,
+    require_same_species,
+)
+from ._data_module import CellDataModule
+from ._history import History, ProgressBar
+from ._module import CellModule, Optimization
+from ._ranks import Devices, devices_of, is_first_rank, share_out_of, strategy_of
+from ._report import make_report, write_report
+from ._run_folder import RunFolder
+from ._specification import Specification
+
+
+def train(
+    config: Config | str | os.PathLike[str],
+    *,
+    num_devices: int | None = None,
+    num_nodes: int | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    runs_dir: str | os.PathLike[str] = "runs",
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train what a configuration describes; what ``cellfeed train`` does.
+
+    On several devices Lightning starts this program again for each, with the same arguments, unless
+    torchrun has started them. Everything is checked before the first step.
+
+    Parameters
+    ----------
+    config
+        What :meth:`cellfeed.Config.load` returned, or the file.
+    num_devices, num_nodes
+        Instead of ``training.num_devices`` and ``training.num_nodes``.
+    resume
+        ``"auto"``: go on from the run's newest checkpoint where there is one. Or a checkpoint.
+    name
+        Of the run; that of the configuration's file by default.
+    runs_dir
+        Folder of runs: checkpoints, metrics.csv, report.html and report.json come to
+        ``runs_dir/name``.
+    progress
+        Show progress on stderr.
+
+    Returns
+    -------
+    dict
+        The report, as report.json has it.
+
+    Raises
+    ------
+    CellfeedError
+        Of the configuration, of the data, of a checkpoint of another data set or another model;
+        where a run of that name is there already.
+    """
+    config = config if isinstance(config, Config) else Config.load(config)
+    devices = devices_of(
+        config,
+        None if num_devices is None else as_int("num_devices", num_devices, 1),
+        None if num_nodes is None else as_int("num_nodes", num_nodes, 1),
+    )
+    folder = RunFolder(runs_dir, Path(config.path).stem if name is None else name)
+    checkpoint = folder.resolve(resume)
+    data = _data_of(config)
+    specification = _specified(config, data, devices)
+    fingerprint = f"{data.cells.fingerprint:016x}"
+    if checkpoint is not None:
+        require_same_run(checkpoint, specification, fingerprint)
+    loggers = _loggers(config, folder)
+    if is_first_rank():
+        folder.make(is_resumed=resume is not None)
+
+    seed_everything(config.training.seed % 2**32, verbose=False)
+    training = config.training
+    module = CellModule(
+        specification,
+        Optimization(training.learning_rate, training.weight_decay, training.warmup_ratio),
+        training.seed,
+        share_out_of(config),
+    )
+    history = History(folder.path / "metrics.csv", training.log_every_n_steps)
+    description = describe(specification, fingerprint)
+    callbacks: list[Any] = [history, *([ProgressBar()] if progress else [])]
+    if training.early_stopping_patience:
+        callbacks.append(EarlyStopping("val_loss", patience=training.early_stopping_patience))
+    callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
+    trainer = _trainer(config, devices, callbacks, loggers)
+    with _quiet_warnings():
+        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        if trainer.interrupted:
+            raise KeyboardInterrupt
+        loader = trainer.train_dataloader
+        if "val" in data.parts and not module.scores:  # it was over when it was resumed
+            trainer.validate(module, datamodule=data, verbose=False)
+        if "test" in data.parts:
+            best = folder.best if "val" in data.parts else None
+            trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
+    report = make_report(folder.path, config, devices, data, module, trainer, loader, history)
+    if trainer.is_global_zero:
+        history.write()
+        write_report(folder.path, report)
+    _leave_group(trainer)
+    return report
+
+
+def _data_of(config: Config) -> CellDataModule:
+    changes: dict[str, Any] = {"output": "dense"}
+    if not torch.cuda.is_available():
+        changes["pin_memory"] = False  # there is no device to copy to
+    data = CellDataModule.from_config(config, **changes)
+    data.setup()
+    if config.training.early_stopping_patience and "val" not in data.parts:
+        raise InvalidArgumentError(
+            "training.early_stopping_patience watches the validation loss, and no cells are for "
+            "validation: give data.split.val"
+        )
+    return data
+
+
+def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specification:
+    cells, train, model = data.cells, data.parts["train"], config.model
+    require_enough_cells(train, devices.world_size)
+    vocab = data.genes if isinstance(data.genes, GeneVocab) else None
+    require_same_species(cells, vocab)
+    label_key = config.training.label_key
+    if model.architecture != "mlp":
+        raise UnsupportedError("model.architecture transformer_encoder needs tokens")
+    if label_key is None:
+        raise InvalidArgumentError(
+            f"{config.path}: an mlp learns labels: give training.label_key, the obs column"
+        )
+    classes = classes_of(train, label_key)
+    if vocab is None:
+        vocab = GeneVocab.from_genes(cells.var_names)
+    done = config.data.preprocessing
+    is_processed = any(name.startswith("data.preprocessing.") for name in config.given)
+    specification = Specification(
+        architecture=model.architecture,
+        d_model=model.d_model,
+        n_layers=model.n_layers,
+        n_heads=model.n_heads,
+        dropout=model.dropout,
+        genes=[str(gene) for gene in vocab.genes],
+        gene_ids=[int(number) for number in vocab.gene_ids],
+        values=kind_of_values(train),
+        label_key=label_key,
+        classes=classes,
+        normalize_to=done.target_sum if is_processed and done.normalize else None,
+        log_transform=bool(is_processed and done.log_transform),
+    )
+    require_counts(train, specification.transforms())
+    return specification
+
+
+def _loggers(config: Config, folder: RunFolder) -> Any:
+    if not config.training.tensorboard:
+        return False
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    try:
+        return TensorBoardLogger(folder.path, name="tensorboard", version="")
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"{config.path}: training.tensorboard needs TensorBoard: pip install tensorboard, or "
+            "leave it out; metrics.csv is written in any case"
+        ) from error
+
+
+def _trainer(config: Config, devices: Devices, callbacks: list[Any], loggers: Any) -> Trainer:
+    training = config.training
+    return Trainer(
+        devices=devices.num_devices,
+        num_nodes=devices.num_nodes,
+        strategy=strategy_of(config, devices),
+        max_epochs=training.num_epochs,
+        precision=training.precision,
+        accumulate_grad_batches=training.accumulate_grad_batches,
+        gradient_clip_val=training.gradient_clip_val or None,
+        log_every_n_steps=training.log_every_n_steps,
+        callbacks=callbacks,
+        logger=loggers,
+        enable_checkpointing=True,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+    )
+
+
+class _quiet_warnings(warnings.catch_warnings):  # noqa: N801
+    """Without what Lightning says of matters that are settled here."""
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        for text in ("GPU available but not used", ".*does not have many workers",
+                     ".*isinstance\\(treespec", ".*val_dataloader.* does not"):  # fmt: skip
+            warnings.filterwarnings("ignore", text)
+        return entered
+
+
+def _leave_group(trainer: Trainer) -> None:
+    """End the process group while its threads still have an interpreter to end in."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return
+    trainer.strategy.barrier()
+    trainer.strategy.model = None
+    gc.collect()
+    distributed.destroy_process_group()
