@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import warnings
 
 import anndata
 import h5py
@@ -278,6 +279,37 @@ def test_obs_columns_that_are_not_there_or_broken(tmp_path, kind):
             file["obs/type/codes"][1] = 7
         with pytest.raises(OSError, match="type"):
             cf.open(path).obs_values("type")
+
+
+@pytest.mark.parametrize("where", ["index", "text", "label", "gene", "column"])
+def test_texts_that_are_not_utf8_are_named_and_those_of_other_columns_still_read(tmp_path, where):
+    path = tmp_path / "a.h5ad"
+    obs = pd.DataFrame(
+        {
+            "label": pd.Categorical(["a", "b", "a"]),
+            "text": ["p", "q", "r"],
+            "depth": [1.0, 2.0, 3.0],
+        },
+        index=list("xyz"),
+    )
+    var = pd.DataFrame(index=["g0", "g1", "g2"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        anndata.AnnData(scipy.sparse.eye(3, format="csr"), obs, var).write_h5ad(path)
+    named = {"index": "obs/_index", "text": "obs/text", "label": "obs/label/categories",
+             "gene": "var/_index", "column": "obs/column-order"}[where]  # fmt: skip
+    with h5py.File(path, "r+") as file:
+        if where == "column":
+            order = np.array([b"label", b"text", b"dep\xffh"], h5py.string_dtype())
+            file["obs"].attrs["column-order"] = order
+        else:
+            file[named][1] = b"caf\xe9"
+    with pytest.raises(UnicodeError):
+        anndata.read_h5ad(path).obs["label"].astype(str)
+    if where in ("gene", "column"):
+        return assert_refused(path, "UTF-8", look=cf.open)
+    assert_refused(path, "UTF-8", named, look=lambda path: cf.open(path).obs_table())
+    np.testing.assert_array_equal(cf.open(path).obs_values("depth"), [1, 2, 3])
 
 
 def stored_bytes(path) -> list[tuple[int, int]]:

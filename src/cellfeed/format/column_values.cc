@@ -2,6 +2,7 @@
 #include "cellfeed/format/column_values.h"
 
 #include <arrow/api.h>
+#include <arrow/util/utf8.h>
 
 #include <algorithm>
 #include <cstring>
@@ -162,7 +163,13 @@ std::shared_ptr<arrow::Array> read_strings(const Column& column, std::int64_t be
     hdf5::Texts texts;
     hdf5::append_texts(column.stored.dataset.bytes(), column.stored.type,
                        read_bytes(column, from, stop), texts);
-    for (std::int64_t i = 0; i < texts.size(); ++i) check_arrow(builder.Append(texts[i]));
+    for (std::int64_t i = 0; i < texts.size(); ++i) {
+      if (!is_utf8(texts[i]))
+        throw_error(ErrorKind::kCorruptData, column.path(),
+                    "damaged texts, which are not UTF-8: '{}', row {}", column.stored.name,
+                    from + i);
+      check_arrow(builder.Append(texts[i]));
+    }
   });
   std::shared_ptr<arrow::Array> array;
   check_arrow(builder.Finish(&array));
@@ -189,6 +196,11 @@ std::shared_ptr<arrow::Array> read_typed(const Column& column, std::int64_t begi
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  [[maybe_unused]] static const bool is_ready = (arrow::util::InitializeUTF8(), true);
+  return arrow::util::ValidateUTF8(text);
+}
 
 void check_arrow(const arrow::Status& status) {
   if (!status.ok()) throw Error(ErrorKind::kInternal, status.ToString());

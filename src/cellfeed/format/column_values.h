@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cellfeed/hdf5/file.h"
 
@@ -29,11 +30,13 @@ StoredColumn column_of(const hdf5::Dataset& dataset);
 StoredColumn column_of(const hdf5::Dataset& table, std::size_t member);
 
 // Values [begin, end). float16 widens to float32. Throws kUnsupported naming the column when its
-// type has no Arrow counterpart.
+// type has no Arrow counterpart, and kCorruptData for texts that are not UTF-8.
 std::shared_ptr<arrow::Array> read_values(const StoredColumn& column, std::int64_t begin,
                                           std::int64_t end);
 // All values, of a dataset without a dimension too, which has one.
 std::shared_ptr<arrow::Array> read_all_values(const StoredColumn& column);
+
+bool is_utf8(std::string_view text);
 
 // Throws kInternal with Arrow's account when status is an error.
 void check_arrow(const arrow::Status& status);

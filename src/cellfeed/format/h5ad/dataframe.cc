@@ -56,6 +56,8 @@ Dataframe::Dataframe(hdf5::File file, std::string name, std::optional<std::int64
     open_group(object->group());
   else
     open_table(object->dataset());
+  for (const std::string& column : columns_) require_name(column);
+  require_name(index_name_);
   n_rows_ = n_rows ? *n_rows : own_length();
   if (has_index_) check_length();
 }
@@ -93,6 +95,12 @@ void Dataframe::open_table(const hdf5::Dataset& table) {
   has_index_ = true;
   index_name_ = type.members.front().name;
   for (std::size_t i = 1; i < type.members.size(); ++i) columns_.push_back(type.members[i].name);
+}
+
+void Dataframe::require_name(const std::string& column) const {
+  if (!is_utf8(column))
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "a column of '{}' has a damaged name, which is not UTF-8", name_);
 }
 
 std::vector<std::string> Dataframe::groups_beside() const {

@@ -51,10 +51,6 @@ std::vector<std::string> Features::read_texts(const std::string& name) const {
   if (array->type_id() != arrow::Type::STRING)
     throw_error(ErrorKind::kCorruptData, file_.path(), "must hold texts: '{}' holds {}",
                 path_of(name), array->type()->ToString());
-  // They are shown and compared, as other texts are not.
-  if (!array->ValidateFull().ok())
-    throw_error(ErrorKind::kCorruptData, file_.path(), "damaged texts, which are not UTF-8: '{}'",
-                path_of(name));
   const auto& strings = static_cast<const arrow::StringArray&>(*array);
   std::vector<std::string> texts;
   for (std::int64_t i = 0; i < strings.length(); ++i) texts.emplace_back(strings.GetView(i));

@@ -1,7 +1,6 @@
 #include "cellfeed/format/tenx/mtx_lists.h"
 
 #include <arrow/api.h>
-#include <arrow/util/utf8.h>
 
 #include <algorithm>
 #include <functional>
@@ -63,7 +62,7 @@ void visit_lines(const Source& source, const Wanted& wanted, const Visit& visit)
     if (n == 0) first = excerpt(*line);
     if (++n > most) throw_wrong_length(source->path(), wanted, n, true, first);
     if (n > wanted.n) continue;
-    if (!arrow::util::ValidateUTF8(*line))
+    if (!is_utf8(*line))
       throw_error(ErrorKind::kCorruptData, source->path(),
                   "damaged text, which is not UTF-8, in line {} ({})", lines.number(), wanted.what);
     visit(lines.number(), *line);
@@ -102,7 +101,6 @@ Wanted cells_wanted(const MtxShape& shape) {
 }  // namespace
 
 FeatureList read_features(Source source, const MtxShape& shape, bool has_types) {
-  arrow::util::InitializeUTF8();
   FeatureList list;
   std::size_t n_columns = 0;
   std::int64_t bytes = 0;
@@ -129,12 +127,10 @@ FeatureList read_features(Source source, const MtxShape& shape, bool has_types) 
 }
 
 void check_barcodes(Source source, const MtxShape& shape) {
-  arrow::util::InitializeUTF8();
   visit_lines(source, cells_wanted(shape), [](std::int64_t, std::string_view) {});
 }
 
 std::shared_ptr<arrow::Array> read_barcodes(Source source, const MtxShape& shape) {
-  arrow::util::InitializeUTF8();
   arrow::StringBuilder builder;
   visit_lines(source, cells_wanted(shape), [&](std::int64_t line, std::string_view text) {
     if (builder.value_data_length() + std::ssize(text) > kMaxBarcodeBytes)
