@@ -2,10 +2,7 @@
 // error of the right kind, and gives the same through a map and through pages. An input is a list
 // of changes to one of the files that libhdf5 makes here.
 #include <hdf5.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -15,11 +12,11 @@
 #include <string>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/hdf5/checksum.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/temp_dir.h"
+#include "fuzz/hdf5_changes.h"
 #include "fuzz/target.h"
 
 namespace {
@@ -27,50 +24,13 @@ namespace {
 namespace hdf5 = cellfeed::hdf5;
 namespace io = cellfeed::io;
 using cellfeed::Error;
+using cellfeed::fuzz::changed;
+using cellfeed::fuzz::random_changes;
+using cellfeed::fuzz::SoundFile;
 using Bytes = std::vector<std::byte>;
 
-// A reading that takes longer never ends.
-constexpr unsigned kMaxSeconds = 60;
 constexpr std::uint64_t kMaxDatasetBytes = 1 << 20;
 constexpr int kMaxObjects = 500;
-
-struct Region {  // [begin, end) has its checksum behind it
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-struct SoundFile {
-  Bytes bytes;
-  std::vector<Region> checked;
-};
-
-std::uint32_t stored_checksum(const Bytes& bytes, std::size_t at) {
-  std::uint32_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
-// Found by trying all lengths, so that nothing here depends on the parser under test.
-std::vector<Region> checked_regions(const Bytes& bytes) {
-  constexpr std::size_t kMaxRegion = 3000;
-  constexpr const char* kSignatures[] = {"OHDR", "OCHK", "BTHD", "BTIN", "BTLF",   "FRHP",
-                                         "FHDB", "FHIB", "FAHD", "FADB", "EAHD",   "EAIB",
-                                         "EASB", "EADB", "SMTB", "SMLI", "\x89HDF"};
-  std::vector<Region> regions;
-  for (std::size_t at = 0; at + 8 < bytes.size(); ++at) {
-    const bool is_signature = std::any_of(
-        std::begin(kSignatures), std::end(kSignatures),
-        [&](const char* signature) { return std::memcmp(bytes.data() + at, signature, 4) == 0; });
-    if (!is_signature) continue;
-    const std::size_t last = std::min(bytes.size() - 4, at + kMaxRegion);
-    for (std::size_t end = at + 8; end <= last; ++end)
-      if (hdf5::metadata_checksum({bytes.data() + at, end - at}) == stored_checksum(bytes, end)) {
-        regions.push_back({at, end});
-        break;
-      }
-  }
-  return regions;
-}
 
 enum class Members {
   kOfEveryKind,
@@ -219,10 +179,9 @@ SoundFile make_file(const Recipe& recipe) {
   H5Pclose(creation);
   std::ifstream stream(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  SoundFile sound{.bytes = Bytes(text.size()), .checked = {}};
-  std::memcpy(sound.bytes.data(), text.data(), text.size());
-  sound.checked = checked_regions(sound.bytes);
-  return sound;
+  Bytes bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return cellfeed::fuzz::sound_file(std::move(bytes));
 }
 
 const std::vector<SoundFile>& sound_files() {
@@ -300,41 +259,16 @@ class Reading {
   std::set<hdf5::Address> visited_;
 };
 
-// The changes of an input: a length below 9, an offset, and that many bytes.
-Bytes changed(const SoundFile& sound, std::span<const std::uint8_t> input, bool mends) {
-  Bytes bytes = sound.bytes;
-  while (input.size() > 5) {
-    const std::size_t length = std::min<std::size_t>(input[0] % 9, input.size() - 5);
-    std::uint32_t offset;
-    std::memcpy(&offset, input.data() + 1, sizeof offset);
-    for (std::size_t i = 0; i < length; ++i)
-      bytes[(offset + i) % bytes.size()] = static_cast<std::byte>(input[5 + i]);
-    input = input.subspan(5 + length);
-  }
-  // From the last to the first: those that lie within others are mended before.
-  for (std::size_t i = mends ? sound.checked.size() : 0; i-- > 0;) {
-    const Region& region = sound.checked[i];
-    const std::uint32_t sum =
-        hdf5::metadata_checksum({bytes.data() + region.begin, region.end - region.begin});
-    std::memcpy(bytes.data() + region.end, &sum, sizeof sum);
-  }
-  return bytes;
-}
-
-extern "C" void end_of_time(int) { std::abort(); }
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const SoundFile& sound = sound_files()[data[0] % sound_files().size()];
-  std::signal(SIGALRM, end_of_time);
-  alarm(kMaxSeconds);
+  const cellfeed::fuzz::TimeLimit limit;
   const std::shared_ptr<const io::ByteSource> source =
       io::make_memory_source("fuzz.h5", changed(sound, {data + 2, size - 2}, data[1] % 4 != 0));
   const std::string mapped = Reading().read(source);
   const std::string paged = Reading().read(std::make_shared<PagedSource>(source));
-  alarm(0);
   if (mapped != paged) std::abort();
   if (size == 2 && mapped.find("error corrupt") != std::string::npos) std::abort();
   return 0;
@@ -346,26 +280,7 @@ std::vector<std::vector<std::uint8_t>> cellfeed::fuzz::seed_inputs() {
   for (std::size_t file = 0; file < std::size(kRecipes); ++file) {
     const SoundFile& sound = sound_files()[file];
     seeds.push_back({static_cast<std::uint8_t>(file), 1});
-    // Half of the changes lie in checked structures, which are a small part of the bytes.
-    for (int i = 0; i < 200; ++i) {
-      std::vector<std::uint8_t> seed{static_cast<std::uint8_t>(file), 1};
-      for (auto changes = 1 + random() % 3; changes > 0; --changes) {
-        std::uint32_t offset = static_cast<std::uint32_t>(random() % sound.bytes.size());
-        if (!sound.checked.empty() && random() % 2 == 0) {
-          const Region& region = sound.checked[random() % sound.checked.size()];
-          offset =
-              static_cast<std::uint32_t>(region.begin + random() % (region.end - region.begin));
-        }
-        seed.push_back(static_cast<std::uint8_t>(1 + random() % 8));
-        for (int b = 0; b < 4; ++b) seed.push_back(static_cast<std::uint8_t>(offset >> (8 * b)));
-        constexpr std::uint8_t kBytes[] = {0, 1, 2, 0x7f, 0x80, 0xff};
-        const bool is_special = random() % 2 == 0;
-        for (int b = seed[seed.size() - 5]; b > 0; --b)
-          seed.push_back(is_special ? kBytes[random() % std::size(kBytes)]
-                                    : static_cast<std::uint8_t>(random()));
-      }
-      seeds.push_back(std::move(seed));
-    }
+    for (int n = 0; n < 200; ++n) seeds.push_back(random_changes(sound, file, random));
   }
   return seeds;
 }
