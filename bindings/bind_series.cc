@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/fork_safe_mutex.h"
+#include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/verify.h"
@@ -92,6 +93,44 @@ nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::st
                std::move(target), scaler, scale, std::move(given_scaler), std::move(fit_until),
                duplicates, sort, dtype, std::move(windows), memory_budget, threads, resume,
                progress);
+}
+
+nb::dict append_series(std::vector<FilePath> inputs, FilePath dir, std::int64_t memory_budget,
+                       int threads, const nb::object& progress) {
+  series::AppendOptions options;
+  options.inputs = path_bytes(std::move(inputs));
+  options.dir = std::move(dir.bytes);
+  options.memory_budget = memory_budget;
+  options.threads = threads;
+  const series::AppendResult r = run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return series::append_series(options);
+  });
+  nb::dict out, drift;
+  for (const series::FeatureDrift& d : r.drift) {
+    nb::dict of;
+    of["mean_shift"] = d.mean_shift;
+    of["spread_ratio"] = d.spread_ratio;
+    of["low"] = d.low;
+    of["high"] = d.high;
+    drift[nb::str(d.feature.c_str(), d.feature.size())] = of;
+  }
+  out["n_rows"] = r.n_rows;
+  out["n_entities"] = r.n_entities;
+  out["n_rows_added"] = r.n_rows_added;
+  out["n_entities_added"] = r.n_entities_added;
+  out["n_entities_extended"] = r.n_entities_extended;
+  out["n_files"] = r.n_files;
+  out["n_rows_read"] = r.n_rows_read;
+  out["n_dropped"] = r.n_dropped;
+  out["n_merged"] = r.n_merged;
+  out["bytes"] = r.bytes;
+  out["drift"] = drift;
+  out["warnings"] = r.warnings;
+  out["seconds"] = r.seconds;
+  out["rows_per_second"] = r.rows_per_second;
+  return out;
 }
 
 nb::list verify_series(const FilePath& path, int threads, const nb::object& progress) {
@@ -186,7 +225,7 @@ nb::tuple copy_windows(const Windows& w, const Int64Array& indices, int threads)
                         window_array(w, n, o.horizon, o.targets.size(), std::move(y)));
 }
 
-// Entities and first rows.
+// Entities, and first rows counted in them.
 nb::tuple locate_windows(const Windows& w, const Int64Array& indices) {
   std::vector<std::int64_t> entities, rows;
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -197,13 +236,13 @@ nb::tuple locate_windows(const Windows& w, const Int64Array& indices) {
   return nb::make_tuple(vector_as_array(std::move(entities)), vector_as_array(std::move(rows)));
 }
 
-NumpyArray times_of_rows(const series::SeriesRows& rows, const Int64Array& numbers) {
+// Of the last rows of X.
+NumpyArray times_of_windows(const Windows& w, const Int64Array& indices) {
   std::vector<std::int64_t> times;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::int64_t row = numbers.data()[i];
-    if (row < 0 || row >= rows.metadata().n_rows)
-      throw_error(ErrorKind::kOutOfRange, "", "row {} of {}", row, rows.metadata().n_rows);
-    times.push_back(rows.times()[row]);
+  const series::SeriesRows& rows = w.windows.rows();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto place = w.windows.place(indices.data()[i]);
+    times.push_back(rows.time(place.entity, place.row + w.windows.options().window - 1));
   }
   rows.require_all_pages();
   return vector_as_array(std::move(times));
@@ -267,9 +306,6 @@ void bind_windows(nb::module_& module) {
             return r.entities().names[static_cast<std::size_t>(entity)];
           },
           "entity"_a)
-      .def("entity_ends",
-           [](const series::SeriesRows& r) { return vector_as_array(r.entities().ends); })
-      .def("times", &times_of_rows, "rows"_a)
       .def(
           "rows_before",
           [](const series::SeriesRows& r, const Int64Array& entities, std::int64_t time) {
@@ -286,7 +322,8 @@ void bind_windows(nb::module_& module) {
       .def_prop_ro("size", [](const Windows& w) { return w.windows.size(); })
       .def_prop_ro("n_short", [](const Windows& w) { return w.windows.n_short(); })
       .def("copy", &copy_windows, "indices"_a, "threads"_a)
-      .def("locate", &locate_windows, "indices"_a);
+      .def("locate", &locate_windows, "indices"_a)
+      .def("times", &times_of_windows, "indices"_a);
   module.def(
       "open_series_rows",
       [](const FilePath& dir) {
@@ -308,6 +345,15 @@ void bind_series(nb::module_& module) {
              "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "duplicates"_a, "sort"_a,
              "dtype"_a, "windows"_a, "memory_budget"_a, "threads"_a, "resume"_a,
              "progress"_a.none());
+  module.def("append_series", &append_series, "inputs"_a, "path"_a, "memory_budget"_a, "threads"_a,
+             "progress"_a.none());
+  module.def(
+      "series_scaler_path",
+      [](const FilePath& dir) {
+        return as_path(dir.bytes + "/" +
+                       series::read_metadata(dir.bytes).file(series::kScalerName).name);
+      },
+      "path"_a);
   module.def("verify_series", &verify_series, "path"_a, "threads"_a, "progress"_a.none());
 }
 

@@ -43,9 +43,18 @@ def stored(path):
     times = np.fromfile(path / "time.mmap", np.int64)
     names = np.repeat(
         [entity["name"] for entity in about["entities"]],
-        [entity["end"] - entity["start"] for entity in about["entities"]],
+        [sum(end - begin for begin, end in entity["rows"]) for entity in about["entities"]],
     )
-    return about, names, times, values
+    rows = [np.arange(*extent) for entity in about["entities"] for extent in entity["rows"]]
+    rows = np.concatenate(rows)
+    np.testing.assert_array_equal(np.sort(rows), np.arange(about["n_rows"]))
+    if (rows == np.arange(len(rows))).all():
+        return about, names, times, values
+    return about, names, times[rows], values[rows]
+
+
+def n_rows_of(entity):
+    return sum(end - begin for begin, end in entity["rows"])
 
 
 def by_policy(frame, features, duplicates="error", missing="error"):
@@ -107,7 +116,7 @@ def test_prices_of_stocks_that_were_listed_late(real, tmp_path, scaler):
     result = build_series(real / "stocknet_prices", tmp_path / "out", time="Date", scaler=scaler)
     assert (result.n_rows, result.n_entities) == (len(frame), 44)
     assert_same(result, frame, features, scaler)
-    lengths = {e["name"]: e["end"] - e["start"] for e in stored(result)[0]["entities"]}
+    lengths = {e["name"]: n_rows_of(e) for e in stored(result)[0]["entities"]}
     assert [lengths[n] for n in ("GMRE", "AGFS", "BABA", "ABBV")] == [297, 701, 745, 1177]
     assert verify_series(result)
 
@@ -306,7 +315,7 @@ def test_any_rows_come_out_as_pandas_has_them(tmp_path_factory, data):
     )
     present = [name for name in pd.unique(frame.entity) if (expected.entity == name).any()]
     about, *_ = stored(result)
-    assert [e["name"] for e in about["entities"] if e["end"] > e["start"]] == present
+    assert [e["name"] for e in about["entities"] if e["rows"]] == present
     assert_same_rows(result, expected, scaler)
 
 

@@ -5,17 +5,25 @@
 >>> x, y = SeriesDataset("series", window=60)[0]             # doctest: +SKIP
 """
 
-from ._build import SeriesResult, build_series, verify_series
+from ._build import (
+    AppendResult,
+    SeriesResult,
+    append_series,
+    build_series,
+    verify_series,
+)
 from ._dataset import SeriesDataset
 from ._loader import SeriesBatch, SeriesLoader
 from ._scaler import Scaler
 
 __all__ = [
+    "AppendResult",
     "Scaler",
     "SeriesBatch",
     "SeriesDataset",
     "SeriesLoader",
     "SeriesResult",
+    "append_series",
     "build_series",
     "verify_series",
 ]

@@ -314,6 +314,10 @@ class SeriesDataset(MapStyle):
         entities, rows = self._windows.locate(numbers)
         return entities, rows
 
+    def _times(self, indices: Any) -> np.ndarray:
+        numbers = as_row_numbers(indices, len(self), ("window", "window"))
+        return self._as_times(self._windows.times(numbers))
+
     def _as_times(self, times: np.ndarray) -> np.ndarray:
         return times.view("datetime64[ns]") if self._has_clock else times
 
@@ -348,8 +352,7 @@ class SeriesDataset(MapStyle):
         """
         n = len(self)
         number = as_int("index", index, -n, n - 1) if _is_in(index, n) else _refuse(index, n)
-        rows = self._located([number])[1] + (self.window - 1)
-        return self._as_times(self._rows.times(rows))[0]
+        return self._times([number])[0]
 
     def obs_of(self, indices: Any) -> dict[str, np.ndarray]:
         """Entity and time of windows.
@@ -364,11 +367,7 @@ class SeriesDataset(MapStyle):
         dict of numpy.ndarray
             ``"entity"``: numbers in the directory, int64; ``"time"``: as :meth:`time_of`.
         """
-        entities, rows = self._located(indices)
-        return {
-            "entity": entities,
-            "time": self._as_times(self._rows.times(rows + (self.window - 1))),
-        }
+        return {"entity": self._located(indices)[0], "time": self._times(indices)}
 
     @property
     def obs(self) -> dict[str, np.ndarray]:

@@ -76,7 +76,7 @@ class Scaler:
         """
         name = as_path("path", path)
         if os.path.isdir(name):
-            name = os.path.join(name, "scaler.json")
+            name = str(_core.series_scaler_path(name))
         return cls(read_json(name, "scaler"))
 
     @classmethod

@@ -1,5 +1,6 @@
 // cellfeed series: files of time series -> scaled rows to cut windows from; and what is in those.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/verify.h"
@@ -29,16 +31,6 @@ struct BuildArguments {
   std::string dtype = "float32";
   bool keep_order = false;
 };
-
-template <typename T>
-T nth(const std::string& name, std::initializer_list<const char*> names) {
-  int i = 0;
-  for (const char* other : names) {
-    if (name == other) break;
-    ++i;
-  }
-  return static_cast<T>(i);
-}
 
 std::string result_text(const series::BuildOptions& options, const series::BuildResult& r) {
   std::string text = fmt::format("{} rows x {} features of {} entities, {}: {}\n",
@@ -60,10 +52,8 @@ int run_build(Session& session, BuildArguments& arguments) {
   series::BuildOptions& options = arguments.build;
   options.scaler = series::scaler_kind_from_name(arguments.scaler);
   options.scale = series::scale_of_from_name(arguments.scale);
-  options.columns.missing =
-      nth<series::Missing>(arguments.missing, {"error", "drop", "ffill", "nan"});
-  options.duplicates =
-      nth<series::Duplicates>(arguments.duplicates, {"error", "first", "last", "mean"});
+  options.columns.missing = series::missing_from_name(arguments.missing);
+  options.duplicates = series::duplicates_from_name(arguments.duplicates);
   options.dtype = dtype_from_name(arguments.dtype);
   options.sort = !arguments.keep_order;
   options.stop = session.stop.get_token();
@@ -182,14 +172,84 @@ void add_build(CLI::App& series, Session& session) {
   });
 }
 
+// JSON has no NaN.
+Json number_or_null(double value) { return std::isnan(value) ? Json() : Json(value); }
+
+Json append_json(const std::string& dir, const series::AppendResult& r) {
+  Json json = {{"path", dir},
+               {"n_rows", r.n_rows},
+               {"n_entities", r.n_entities},
+               {"n_rows_added", r.n_rows_added},
+               {"n_entities_added", r.n_entities_added},
+               {"n_entities_extended", r.n_entities_extended},
+               {"n_files", r.n_files},
+               {"n_rows_read", r.n_rows_read},
+               {"n_dropped", r.n_dropped},
+               {"n_merged", r.n_merged},
+               {"bytes", r.bytes},
+               {"drift", Json::object()},
+               {"warnings", r.warnings},
+               {"seconds", r.seconds},
+               {"rows_per_second", r.rows_per_second}};
+  for (const series::FeatureDrift& d : r.drift)
+    json["drift"][d.feature] = {{"mean_shift", number_or_null(d.mean_shift)},
+                                {"spread_ratio", number_or_null(d.spread_ratio)},
+                                {"low", number_or_null(d.low)},
+                                {"high", number_or_null(d.high)}};
+  return json;
+}
+
+std::string append_text(const std::string& dir, const series::AppendResult& r) {
+  std::string text = fmt::format(
+      "{} rows appended to {} entities, {} of them new: {}\n", grouped(r.n_rows_added),
+      grouped(r.n_entities_added + r.n_entities_extended), grouped(r.n_entities_added), dir);
+  if (r.n_dropped > 0)
+    text += fmt::format("{} rows with missing values were left out\n", grouped(r.n_dropped));
+  if (r.n_merged > 0)
+    text += fmt::format("{} rows of repeated times were merged or left out\n", grouped(r.n_merged));
+  text += "drift       mean (in deviations)   spread (ratio)   range (old: 0 to 1)\n";
+  for (const series::FeatureDrift& d : r.drift)
+    text += fmt::format("  {:<16} {:>12.3f} {:>16.3f} {:>12.3f} to {:.3f}\n", d.feature,
+                        d.mean_shift, d.spread_ratio, d.low, d.high);
+  for (const std::string& warning : r.warnings) text += "warning: " + warning + "\n";
+  return text + fmt::format("{} ({} rows/s)\n", duration_text(r.seconds),
+                            grouped(static_cast<std::int64_t>(r.rows_per_second)));
+}
+
+int run_append(Session& session, series::AppendOptions& options) {
+  options.stop = session.stop.get_token();
+  series::AppendResult r;
+  {
+    ProgressLine line(session.quiet, "bytes");
+    options.progress = line.callback();
+    r = series::append_series(options);
+  }
+  print(session.json ? json_line(append_json(options.dir, r)) : append_text(options.dir, r));
+  return 0;
+}
+
+void add_series_append(CLI::App& series, Session& session) {
+  auto options = std::make_shared<series::AppendOptions>();
+  CLI::App& verb = *series.add_subcommand(
+      "append", "Add the rows of more files to a series, scaled as those that are there");
+  verb.add_option("dir", options->dir, "A series directory")->required()->type_name("DIR");
+  verb.add_option("inputs", options->inputs, "Files, globs or folders")
+      ->required()
+      ->type_name("INPUT");
+  add_resource_options(verb, options->threads, options->memory_budget);
+  add_output_options(verb, session);
+  verb.callback([&session, options] {
+    session.run = [&session, options] { return run_append(session, *options); };
+  });
+}
+
 int run_info(Session& session, const std::string& dir) {
-  const series::SeriesMetadata m = series::read_metadata(dir);
-  const series::EntityTable entities = series::read_entities(dir, m);
+  const auto [m, entities] = series::read_series(dir);
   std::int64_t shortest = m.n_rows, longest = 0;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = series::kNoTime;
   for (std::int64_t e = 0; e < entities.size(); ++e) {
     const auto i = static_cast<std::size_t>(e);
-    const std::int64_t n = entities.ends[i] - entities.begin_of(e);
+    const std::int64_t n = entities.n_rows(e);
     shortest = std::min(shortest, n);
     longest = std::max(longest, n);
     if (n == 0) continue;
@@ -305,6 +365,7 @@ void add_series(CLI::App& program, Session& session) {
       "series", "Time series: build rows to cut windows from, and look at what was built");
   verb.require_subcommand(1);
   add_build(verb, session);
+  add_series_append(verb, session);
   add_series_info(verb, session);
   add_series_verify(verb, session);
 }

@@ -54,7 +54,4 @@ struct BuildResult {
 // kCancelled.
 BuildResult build_series(const BuildOptions& options);
 
-// The data files that `inputs` name: globs are expanded, folders looked through.
-std::vector<std::string> input_files(const std::vector<std::string>& inputs);
-
 }  // namespace cellfeed::series

@@ -31,10 +31,7 @@ std::string difference(const std::string& before, const std::string& now) {
 }
 
 bool is_of_series(const std::string& name) {
-  for (const char* known :
-       {kMetadataName, kFeaturesName, kTimesName, kEntitiesName, kChecksumsName, kScalerName})
-    if (name == known) return true;
-  return name.starts_with(".") || io::is_temp_name(name);
+  return is_series_file(name) || name.starts_with(".") || io::is_temp_name(name);
 }
 
 }  // namespace
@@ -63,7 +60,7 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds a finished series; choose another directory, or remove this one", dir);
-  if (is_finished_ && read_metadata(dir).plan != plan_fingerprint(plan))
+  if (is_finished_ && read_metadata(dir).built != plan_fingerprint(plan))
     throw Error(ErrorKind::kInvalidArgument,
                 "holds a finished series of other inputs or options; choose another directory",
                 dir);
@@ -90,17 +87,9 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
 void BuildDirectory::begin(const std::string& plan) {
   io::remove_leftovers_in(directory_);
   // Without a manifest these are of a build whose parts were removed: nothing knows them.
-  for (const char* name : {kFeaturesName, kTimesName, kEntitiesName, kChecksumsName, kScalerName})
-    directory_.remove(name);
+  for (const std::string& name : directory_.names())
+    if (is_series_file(name)) directory_.remove(name);
   io::write_small_file(parts_->path_of(kPlanName), plan);
-}
-
-std::string BuildDirectory::part_path(std::size_t part) const {
-  return parts_->path_of(fmt::format("rows_{:06}.bin", part));
-}
-
-io::FileTarget BuildDirectory::part_target(std::size_t part) const {
-  return {*parts_, fmt::format("rows_{:06}.bin", part)};
 }
 
 void BuildDirectory::remove_parts() {

@@ -25,8 +25,8 @@ class BuildDirectory {
   const io::Directory& directory() const { return directory_; }
   // A finished series of this plan lies there, and resume was asked for.
   bool is_finished() const { return is_finished_; }
-  std::string part_path(std::size_t part) const;
-  io::FileTarget part_target(std::size_t part) const;
+  // For what is kept until the build is finished. REQUIRES: !is_finished().
+  const io::Directory& parts() const { return *parts_; }
   // Removes what was kept for a build that resumes.
   void remove_parts();
 

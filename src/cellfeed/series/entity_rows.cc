@@ -1,9 +1,11 @@
 #include "cellfeed/series/entity_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -13,24 +15,31 @@
 namespace cellfeed::series {
 namespace {
 
+constexpr std::array<std::string_view, 4> kDuplicatesNames{"error", "first", "last", "mean"};
 // Bytes read at a time where an entity is read from front to back.
 constexpr std::int64_t kStretchBytes = std::int64_t{1} << 20;
+
+// Rows handed out at a time where they are looked at one by one.
+constexpr std::size_t kRowsTogether = 512;
 
 // Rows in the order of time, one after another: what becomes of repeated times and missing values.
 class RowFilter {
  public:
   RowFilter(std::size_t n_features, const RowPolicy& policy, const std::string& entity,
-            const RowSink& sink)
+            const RowSink& sink, const RowsBefore& before)
       : policy_(policy),
         entity_(entity),
         sink_(sink),
+        n_before_(before.n_rows),
         pending_(n_features),
-        last_(n_features, NAN) {}
+        last_(n_features, NAN) {
+    std::ranges::copy(before.last, last_.begin());
+  }
 
   void add(std::int64_t time, const double* features) {
     if (policy_.kind == TimeKind::kRow) {
       std::copy_n(features, pending_.size(), pending_.data());
-      time_ = counts_.n_rows;
+      time_ = n_before_ + counts_.n_rows;
       return hand_out();
     }
     if (has_pending_ && time < time_)
@@ -38,22 +47,60 @@ class RowFilter {
                   "entity '{}': a row of {} follows one of {}; sort the rows, or build with sort",
                   entity_, text(time), text(time_));
     if (has_pending_ && time == time_) return merge(features);
-    finish();
+    end_pending();
     std::copy_n(features, pending_.size(), pending_.data());
     time_ = time;
     has_pending_ = true;
   }
-  RowCounts finish() {
-    if (has_pending_) {
-      if (!n_values_.empty()) take_means();
-      hand_out();
+  void add(const double* records, std::int64_t n) {
+    const std::size_t width = pending_.size() + 1;
+    if (n < 2 || !needs_no_look(records, n)) {
+      for (std::int64_t i = 0; i < n; ++i, records += width) add(record_time(records), records + 1);
+      return;
     }
-    has_pending_ = false;
+    // The last may have its time repeated by rows to come.
+    end_pending();
+    flush();
+    sink_(records, n - 1);
+    counts_.n_rows += n - 1;
+    const double* last = records + static_cast<std::size_t>(n - 1) * width;
+    add(record_time(last), last + 1);
+  }
+  RowCounts finish() {
+    end_pending();
+    flush();
     return counts_;
   }
 
  private:
   std::string text(std::int64_t time) const { return time_text(time, policy_.kind); }
+
+  // Times rise, and nothing is missing that matters.
+  bool needs_no_look(const double* records, std::int64_t n) const {
+    if (policy_.kind == TimeKind::kRow) return false;
+    const std::size_t width = pending_.size() + 1;
+    bool is_whole = true;
+    std::int64_t before = time_;
+    bool rises = !has_pending_ || record_time(records) > time_;
+    for (std::int64_t i = 0; i < n && rises; ++i, records += width) {
+      rises = (i == 0) || record_time(records) > before;
+      before = record_time(records);
+      for (std::size_t f = 1; f < width; ++f) is_whole &= !std::isnan(records[f]);
+    }
+    return rises && (is_whole || policy_.missing == Missing::kNan);
+  }
+
+  void end_pending() {
+    if (!has_pending_) return;
+    if (!n_values_.empty()) take_means();
+    hand_out();
+    has_pending_ = false;
+  }
+  void flush() {
+    const std::size_t width = pending_.size() + 1;
+    if (!ready_.empty()) sink_(ready_.data(), static_cast<std::int64_t>(ready_.size() / width));
+    ready_.clear();
+  }
 
   void merge(const double* features) {
     if (policy_.duplicates == Duplicates::kError)
@@ -100,21 +147,23 @@ class RowFilter {
       return;
     }
     ++counts_.n_rows;
-    sink_(time_, pending_.data());
+    ready_.push_back(std::bit_cast<double>(time_));
+    ready_.insert(ready_.end(), pending_.begin(), pending_.end());
+    if (ready_.size() >= kRowsTogether * (pending_.size() + 1)) flush();
   }
 
   const RowPolicy& policy_;
   const std::string& entity_;
   const RowSink& sink_;
+  const std::int64_t n_before_;
   std::vector<double> pending_;
   std::vector<double> last_;      // of each feature, the last value that was there
   std::vector<double> n_values_;  // summed up in pending_; empty where one row is pending
   std::int64_t time_ = 0;
   bool has_pending_ = false;
+  std::vector<double> ready_;  // records to hand out
   RowCounts counts_;
 };
-
-std::int64_t time_of(const double* record) { return std::bit_cast<std::int64_t>(*record); }
 
 RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
                       RowFilter& filter, std::int64_t bytes, std::int64_t memory) {
@@ -126,56 +175,82 @@ RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPol
     for (std::int64_t at = 0; at < piece.n_rows; at += stretch) {
       const std::int64_t n = std::min(stretch, piece.n_rows - at);
       rows.read(piece, at, n, records.data());
-      for (std::int64_t i = 0; i < n; ++i) {
-        const double* record = records.data() + static_cast<std::size_t>(i) * width;
-        if (policy.sort && policy.kind != TimeKind::kRow && time_of(record) < last)
+      for (std::int64_t i = 0; i < n && policy.sort && policy.kind != TimeKind::kRow; ++i) {
+        const std::int64_t time = record_time(&records[static_cast<std::size_t>(i) * width]);
+        if (time < last)
           throw_invalid(
               "the rows of entity '{}' are out of order, and sorting its {} takes more than the {} "
               "that the memory budget leaves: raise the budget, or sort the files",
               rows.entities()[static_cast<std::size_t>(entity)], format_byte_size(bytes),
               format_byte_size(memory));
-        last = time_of(record);
-        filter.add(last, record + 1);
+        last = time;
       }
+      filter.add(records.data(), n);
     }
   return filter.finish();
 }
 
 }  // namespace
 
+std::string_view duplicates_name(Duplicates duplicates) {
+  return kDuplicatesNames[static_cast<std::size_t>(duplicates)];
+}
+
+Duplicates duplicates_from_name(std::string_view name) {
+  const auto at = std::ranges::find(kDuplicatesNames, name);
+  if (at == kDuplicatesNames.end())
+    throw_invalid("duplicates must be error, first, last or mean, not '{}'", name);
+  return static_cast<Duplicates>(at - kDuplicatesNames.begin());
+}
+
+std::int64_t records_before(const double* records, std::int64_t n, std::size_t n_features,
+                            std::int64_t time) {
+  const std::size_t width = n_features + 1;
+  std::int64_t low = 0;
+  for (std::int64_t high = n; low < high;) {
+    const std::int64_t middle = (low + high) / 2;
+    if (record_time(records + static_cast<std::size_t>(middle) * width) < time)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
-                   std::int64_t memory, const RowSink& sink) {
+                   std::int64_t memory, const RowSink& sink, const RowsBefore& before) {
   const std::size_t width = rows.n_features() + 1;
   const std::int64_t n_rows = rows.n_rows(entity);
   // The order is a number a row.
   const std::int64_t bytes = n_rows * (record_bytes(width - 1) + 8);
   RowFilter filter(rows.n_features(), policy, rows.entities()[static_cast<std::size_t>(entity)],
-                   sink);
+                   sink, before);
   if (bytes > memory || n_rows > std::numeric_limits<std::uint32_t>::max())
     return stream_rows(rows, entity, policy, filter, bytes, memory);
-  std::vector<double> records(static_cast<std::size_t>(n_rows) * width);
+  const auto kept =
+      std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(n_rows) * width);
+  double* const records = kept.get();
   std::int64_t at = 0;
   for (const SpilledRows::Piece& piece : rows.pieces(entity)) {
-    rows.read(piece, 0, piece.n_rows, records.data() + static_cast<std::size_t>(at) * width);
+    rows.read(piece, 0, piece.n_rows, records + static_cast<std::size_t>(at) * width);
     at += piece.n_rows;
   }
-  const auto record = [&](std::size_t i) { return records.data() + i * width; };
+  const auto record = [&](std::size_t i) { return records + i * width; };
   bool is_sorted = true;
   for (std::size_t i = 1; i < static_cast<std::size_t>(n_rows) && is_sorted; ++i)
-    is_sorted = time_of(record(i - 1)) <= time_of(record(i));
+    is_sorted = record_time(record(i - 1)) <= record_time(record(i));
   if (is_sorted || !policy.sort || policy.kind == TimeKind::kRow) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(n_rows); ++i)
-      filter.add(time_of(record(i)), record(i) + 1);
+    filter.add(records, n_rows);
     return filter.finish();
   }
   std::vector<std::uint32_t> order(static_cast<std::size_t>(n_rows));
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
-    const std::int64_t at_a = time_of(record(a));
-    const std::int64_t at_b = time_of(record(b));
+    const std::int64_t at_a = record_time(record(a));
+    const std::int64_t at_b = record_time(record(b));
     return at_a != at_b ? at_a < at_b : a < b;
   });
-  for (const std::uint32_t i : order) filter.add(time_of(record(i)), record(i) + 1);
+  for (const std::uint32_t i : order) filter.add(record_time(record(i)), record(i) + 1);
   return filter.finish();
 }
 

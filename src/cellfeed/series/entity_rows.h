@@ -2,14 +2,19 @@
 // dealt with as was asked. Thread-safe: pure.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
+#include <string_view>
+#include <vector>
 
 #include "cellfeed/series/spilled_rows.h"
 
 namespace cellfeed::series {
 
 enum class Duplicates { kError, kFirst, kLast, kMean };
+std::string_view duplicates_name(Duplicates duplicates);  // "error", "first", "last", "mean"
+Duplicates duplicates_from_name(std::string_view name);   // throws kInvalidArgument
 
 struct RowPolicy {
   bool sort = true;
@@ -24,12 +29,26 @@ struct RowCounts {
   std::int64_t n_dropped = 0;  // left out for a missing value
 };
 
-using RowSink = std::function<void(std::int64_t time, const double* features)>;
+// Rows of the entity that are stored already: what kFfill goes on with, and kRow counts on from.
+struct RowsBefore {
+  std::int64_t n_rows = 0;
+  std::vector<double> last;  // of the features; empty where n_rows is 0
+};
+
+// The next rows: n records, each of a time (record_time) and the features.
+using RowSink = std::function<void(const double* records, std::int64_t n)>;
+
+inline std::int64_t record_time(const double* record) {
+  return std::bit_cast<std::int64_t>(*record);
+}
+// How many of these rows, whose times rise, are before `time`.
+std::int64_t records_before(const double* records, std::int64_t n, std::size_t n_features,
+                            std::int64_t time);
 
 // memory: bytes that sorting may take. Throws kCorruptData, naming entity and time, for repeated
 // times and, without sort, decreasing ones; kInvalidArgument where rows that are out of order do
 // not fit `memory`.
 RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
-                   std::int64_t memory, const RowSink& sink);
+                   std::int64_t memory, const RowSink& sink, const RowsBefore& before = {});
 
 }  // namespace cellfeed::series

@@ -4,7 +4,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
-#include "cellfeed/series/build.h"
+#include "cellfeed/series/inputs.h"
 
 namespace cellfeed::series {
 namespace {

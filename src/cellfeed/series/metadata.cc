@@ -1,10 +1,5 @@
 #include "cellfeed/series/metadata.h"
 
-#include <arrow/api.h>
-#include <arrow/io/memory.h>
-#include <arrow/ipc/reader.h>
-#include <arrow/ipc/writer.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -13,18 +8,14 @@
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/json_depth.h"
-#include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/local_file.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/placed_file.h"
 
 namespace cellfeed::series {
 namespace {
 
-using format::shard::arrow_value;
-using format::shard::check_arrow;
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
@@ -72,7 +63,15 @@ Json header_json(const SeriesMetadata& m) {
                {"n_rows_read", m.n_rows_read},
                {"n_dropped", m.n_dropped},
                {"n_merged", m.n_merged},
+               {"n_appends", m.n_appends},
+               {"built", hex(m.built)},
                {"plan", hex(m.plan)},
+               {"input",
+                {{"entity", m.columns.entity},
+                 {"entity_pattern", m.columns.entity_pattern},
+                 {"time", m.columns.time},
+                 {"time_unit", m.columns.time_unit},
+                 {"features", m.has_auto_features ? "numeric" : "named"}}},
                {"segment_bytes", kSegmentBytes}};
   json["files"] = Json::array();
   for (const SeriesFile& file : m.files)
@@ -85,11 +84,15 @@ std::string entities_text(const EntityTable& entities, TimeKind kind) {
   std::string text;
   for (std::int64_t e = 0; e < entities.size(); ++e) {
     const auto i = static_cast<std::size_t>(e);
+    Json rows = Json::array();
+    for (const Extent& extent : entities.extents(e)) rows.push_back({extent.begin, extent.end});
+    const auto time = [&](std::int64_t t) {
+      return rows.empty() ? Json() : Json(time_text(t, kind));
+    };
     const Json json = {{"name", entities.names[i]},
-                       {"start", entities.begin_of(e)},
-                       {"end", entities.ends[i]},
-                       {"first_time", time_text(entities.first_times[i], kind)},
-                       {"last_time", time_text(entities.last_times[i], kind)}};
+                       {"rows", rows},
+                       {"first_time", time(entities.first_times[i])},
+                       {"last_time", time(entities.last_times[i])}};
     text += (e == 0 ? "\n    " : ",\n    ") + json.dump();
   }
   return text;
@@ -134,7 +137,16 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   m.n_rows_read = count_of(json, "n_rows_read");
   m.n_dropped = count_of(json, "n_dropped");
   m.n_merged = count_of(json, "n_merged");
+  m.n_appends = count_of(json, "n_appends");
+  m.built = parse_hex(json.at("built").get<std::string>(), path);
   m.plan = parse_hex(json.at("plan").get<std::string>(), path);
+  const Json& input = json.at("input");
+  m.columns = {.features = m.features,
+               .time = input.at("time"),
+               .time_unit = input.at("time_unit"),
+               .entity = input.at("entity"),
+               .entity_pattern = input.at("entity_pattern")};
+  m.has_auto_features = input.at("features") == "numeric";
   if (json.at("segment_bytes") != kSegmentBytes)
     throw Error(ErrorKind::kUnsupported, "has segments of another size", path);
   for (const Json& file : json.at("files"))
@@ -143,34 +155,76 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   return m;
 }
 
+constexpr const char* kFileNames[] = {kFeaturesName, kTimesName, kChecksumsName, kEntitiesName,
+                                      kScalerName};
+
+// The number of appends in a name; empty where it is not that of this file.
+std::optional<std::int64_t> appends_in_name(std::string_view name, std::string_view of) {
+  const std::size_t dot = of.rfind('.');
+  if (name == of) return 0;
+  if (!name.starts_with(of.substr(0, dot + 1)) || !name.ends_with(of.substr(dot)) ||
+      name.size() <= of.size() + 1)
+    return std::nullopt;
+  const std::string_view digits = name.substr(dot + 1, name.size() - of.size() - 1);
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  if (error != std::errc() || end != digits.data() + digits.size() || n < 1) return std::nullopt;
+  return n;
+}
+
 // A file that the metadata do not know, or of another size, is not theirs.
 void check_files(const std::string& dir, const SeriesMetadata& m, const std::string& path) {
   const CheckedSize values = CheckedSize(m.n_rows) * static_cast<std::int64_t>(m.features.size()) *
                              static_cast<std::int64_t>(dtype_bytes(m.dtype));
   const CheckedSize times = CheckedSize(m.n_rows) * 8;
-  int n_found = 0;
   const io::Directory directory(dir);
-  for (const SeriesFile& file : m.files) {
-    if ((file.name == kFeaturesName && !(values == file.bytes)) ||
-        (file.name == kTimesName && !(times == file.bytes)))
+  if (m.files.size() != std::size(kFileNames))
+    throw Error(ErrorKind::kCorruptData, "does not list the five files of a series", path);
+  for (std::size_t i = 0; i < m.files.size(); ++i) {
+    const SeriesFile& file = m.files[i];
+    const auto n_appends = appends_in_name(file.name, kFileNames[i]);
+    const bool is_of_rows = i < 2;
+    if (!n_appends || *n_appends > m.n_appends || (is_of_rows && *n_appends > 0))
+      throw_error(ErrorKind::kCorruptData, path, "names '{}' where {} is expected", file.name,
+                  kFileNames[i]);
+    if ((i == 0 && !(values == file.bytes)) || (i == 1 && !(times == file.bytes)))
       throw_error(ErrorKind::kCorruptData, path, "{} rows do not take the {} bytes of {}", m.n_rows,
                   file.bytes, file.name);
-    for (const char* name : {kFeaturesName, kTimesName, kEntitiesName, kChecksumsName, kScalerName})
-      n_found += file.name == name ? 1 : 0;
     const auto bytes = directory.file_bytes(file.name);
     if (!bytes)
       throw_error(ErrorKind::kNotFound, dir, "{} is missing; restore it, or build again",
                   file.name);
+    if (is_of_rows && *bytes > file.bytes && is_appended_to(dir)) continue;
     if (*bytes != file.bytes)
       throw_error(ErrorKind::kCorruptData, directory.path_of(file.name),
                   "has {} bytes where the metadata say {}: it was cut off or replaced", *bytes,
                   file.bytes);
   }
-  if (n_found != 5 || m.files.size() != 5)
-    throw Error(ErrorKind::kCorruptData, "does not list the five files of a series", path);
 }
 
 }  // namespace
+
+bool is_appended_to(const std::string& dir) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::path(dir) / kAppendingFolder, error);
+}
+
+std::string name_after_appends(std::string_view name, std::int64_t n_appends) {
+  if (n_appends == 0) return std::string(name);
+  const std::size_t dot = name.rfind('.');
+  return fmt::format("{}.{}{}", name.substr(0, dot), n_appends, name.substr(dot));
+}
+
+bool is_series_file(std::string_view name) {
+  return name == kMetadataName || std::ranges::any_of(kFileNames, [&](std::string_view of) {
+           return appends_in_name(name, of).has_value();
+         });
+}
+
+const SeriesFile& SeriesMetadata::file(std::string_view name) const {
+  return files[static_cast<std::size_t>(std::ranges::find(kFileNames, name) -
+                                        std::begin(kFileNames))];
+}
 
 SeriesFile write_checked_file(const io::Directory& directory, const std::string& name,
                               std::string_view bytes) {
@@ -178,30 +232,6 @@ SeriesFile write_checked_file(const io::Directory& directory, const std::string&
   file.append(std::as_bytes(std::span(bytes)));
   file.commit();
   return {name, static_cast<std::int64_t>(bytes.size()), text_checksum(bytes)};
-}
-
-SeriesFile write_entities(const io::Directory& directory, const EntityTable& entities) {
-  const std::string path = directory.path_of(kEntitiesName);
-  const auto finished = [&](arrow::ArrayBuilder& builder) {
-    return arrow_value(builder.Finish(), path, ErrorKind::kInternal);
-  };
-  arrow::StringBuilder names;
-  arrow::Int64Builder ends, first, last;
-  check_arrow(names.AppendValues(entities.names), path, ErrorKind::kUnsupported);
-  check_arrow(ends.AppendValues(entities.ends), path, ErrorKind::kInternal);
-  check_arrow(first.AppendValues(entities.first_times), path, ErrorKind::kInternal);
-  check_arrow(last.AppendValues(entities.last_times), path, ErrorKind::kInternal);
-  const auto schema = arrow::schema(
-      {arrow::field("name", arrow::utf8()), arrow::field("end", arrow::int64()),
-       arrow::field("first_time", arrow::int64()), arrow::field("last_time", arrow::int64())});
-  const auto batch = arrow::RecordBatch::Make(
-      schema, entities.size(), {finished(names), finished(ends), finished(first), finished(last)});
-  format::shard::ChecksummedSink sink({directory, kEntitiesName});
-  const auto writer = arrow_value(arrow::ipc::MakeFileWriter(&sink, schema), path, ErrorKind::kIo);
-  sink.check(writer->WriteRecordBatch(*batch));
-  sink.check(writer->Close());
-  const auto entry = sink.commit();
-  return {entry.name, entry.bytes, entry.checksum};
 }
 
 void write_metadata(const io::Directory& directory, const SeriesMetadata& metadata,
@@ -215,14 +245,9 @@ void write_metadata(const io::Directory& directory, const SeriesMetadata& metada
   write_checked_file(directory, kMetadataName, text + rest);
 }
 
-SeriesMetadata read_metadata(const std::string& dir) {
-  const std::string path = (std::filesystem::path(dir) / kMetadataName).string();
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    throw Error(ErrorKind::kNotFound,
-                "is no series directory, or its build did not finish: it has no metadata.json",
-                dir);
-  const std::string text = io::read_small_file(path, kMaxMetadataBytes);
+namespace {
+
+SeriesMetadata parse_metadata(const std::string& text, const std::string& path) {
   const std::string_view rest = std::string_view(text).substr(std::min(kChecksumLine, text.size()));
   const std::size_t entities = rest.find(kEntitiesKey);
   const std::string first_line =
@@ -233,55 +258,50 @@ SeriesMetadata read_metadata(const std::string& dir) {
                 path);
   require_shallow_json(rest, path);
   try {
-    const SeriesMetadata metadata =
-        parse_header(Json::parse("{\n" + std::string(rest.substr(0, entities)) + "}"), path);
-    check_files(dir, metadata, path);
-    return metadata;
+    return parse_header(Json::parse("{\n" + std::string(rest.substr(0, entities)) + "}"), path);
   } catch (const nlohmann::json::exception& failure) {
     throw_error(ErrorKind::kCorruptData, path, "is not the metadata of a series: {}",
                 failure.what());
   }
 }
 
-EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata) {
-  const std::string path = (std::filesystem::path(dir) / kEntitiesName).string();
-  const auto buffer = std::make_shared<format::shard::MappedFile>(path);
-  const auto entry =
-      std::ranges::find(metadata.files, std::string(kEntitiesName), &SeriesFile::name);
-  if (format::shard::checksum_bytes(std::as_bytes(
-          std::span(buffer->data(), static_cast<std::size_t>(buffer->size())))) != entry->checksum)
-    throw Error(ErrorKind::kCorruptData, "is damaged: its checksum is another", path);
-  const auto bad = ErrorKind::kCorruptData;
-  const auto reader = arrow_value(
-      arrow::ipc::RecordBatchFileReader::Open(std::make_shared<arrow::io::BufferReader>(buffer)),
-      path, bad);
-  const auto batch = arrow_value(reader->ReadRecordBatch(0), path, bad);
-  check_arrow(batch->ValidateFull(), path, bad);
-  if (batch->num_columns() != 4 || batch->num_rows() != metadata.n_entities ||
-      batch->column(0)->type_id() != arrow::Type::STRING)
-    throw Error(bad, "does not hold the entities that the metadata say", path);
-  EntityTable table;
-  const auto& names = static_cast<const arrow::StringArray&>(*batch->column(0));
-  const auto numbers = [&](int column) {
-    if (batch->column(column)->type_id() != arrow::Type::INT64)
-      throw Error(bad, "a column is of another type", path);
-    const auto& array = static_cast<const arrow::Int64Array&>(*batch->column(column));
-    return std::vector<std::int64_t>(array.raw_values(), array.raw_values() + array.length());
-  };
-  table.names.reserve(static_cast<std::size_t>(names.length()));
-  for (std::int64_t i = 0; i < names.length(); ++i) table.names.push_back(names.GetString(i));
-  table.ends = numbers(1);
-  table.first_times = numbers(2);
-  table.last_times = numbers(3);
-  std::int64_t begin = 0;
-  for (const std::int64_t end : table.ends) {
-    if (end < begin) throw Error(bad, "rows of its entities overlap", path);
-    begin = end;
+std::string metadata_text(const std::string& dir) {
+  const std::string path = (std::filesystem::path(dir) / kMetadataName).string();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    throw Error(ErrorKind::kNotFound,
+                "is no series directory, or its build did not finish: it has no metadata.json",
+                dir);
+  return io::read_small_file(path, kMaxMetadataBytes);
+}
+
+// fn(metadata), again where an append replaced what it reads meanwhile.
+template <typename Fn>
+auto with_metadata(const std::string& dir, const Fn& fn) {
+  const std::string path = (std::filesystem::path(dir) / kMetadataName).string();
+  for (std::string text = metadata_text(dir);;) {
+    try {
+      const SeriesMetadata metadata = parse_metadata(text, path);
+      check_files(dir, metadata, path);
+      return fn(metadata);
+    } catch (const Error&) {
+      std::string now = metadata_text(dir);
+      if (now == text) throw;
+      text = std::move(now);
+    }
   }
-  if (begin != metadata.n_rows)
-    throw_error(bad, path, "its entities have {} rows where there are {}", begin, metadata.n_rows);
-  buffer->require_intact();
-  return table;
+}
+
+}  // namespace
+
+SeriesMetadata read_metadata(const std::string& dir) {
+  return with_metadata(dir, [](const SeriesMetadata& metadata) { return metadata; });
+}
+
+std::pair<SeriesMetadata, EntityTable> read_series(const std::string& dir) {
+  return with_metadata(dir, [&](const SeriesMetadata& metadata) {
+    return std::pair(metadata, read_entities(dir, metadata));
+  });
 }
 
 }  // namespace cellfeed::series

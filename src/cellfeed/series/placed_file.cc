@@ -1,6 +1,7 @@
 #include "cellfeed/series/placed_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,38 +13,81 @@
 
 namespace cellfeed::series {
 
-PlacedFile::PlacedFile(io::FileTarget target, std::int64_t bytes)
-    : file_(std::move(target), io::OnExisting::kRefuse), bytes_(bytes) {
-  if (bytes == 0) return;
-  const auto take_room = [&] { return ::fallocate(file_.fd(), 0, 0, bytes); };
-  const auto set_size = [&] { return ::ftruncate(file_.fd(), bytes); };
-  int result = io::retry_interrupted(take_room);
+void PlacedBytes::take_room(int fd, std::int64_t from) {
+  fd_ = fd;
+  if (bytes_ == from) return;
+  const auto allocate = [&] { return ::fallocate(fd, 0, from, bytes_ - from); };
+  const auto set_size = [&] { return ::ftruncate(fd, bytes_); };
+  int result = io::retry_interrupted(allocate);
   // File systems without fallocate say that there is no room when they are written to.
   if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
     result = io::retry_interrupted(set_size);
-  if (result != 0) throw_errno(errno, file_.path(), fmt::format("make room for {} bytes", bytes));
+  if (result != 0) throw_errno(errno, path_, fmt::format("make room for {} bytes", bytes_ - from));
 }
 
-void PlacedFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+PlacedFile::PlacedFile(io::FileTarget target, std::int64_t bytes)
+    : PlacedBytes(target.path(), bytes), file_(std::move(target), io::OnExisting::kRefuse) {
+  take_room(file_.fd(), 0);
+}
+
+LongerFile::LongerFile(const io::Directory& directory, const std::string& name, std::int64_t before,
+                       std::int64_t bytes)
+    : PlacedBytes(directory.path_of(name), bytes), before_(before) {
+  descriptor_ = io::retry_interrupted(
+      [&] { return ::openat(directory.fd(), name.c_str(), O_RDWR | O_CLOEXEC); });
+  if (descriptor_ < 0) throw_errno(errno, path_, "open this file to append to it");
+  try {
+    struct stat status;
+    if (::fstat(descriptor_, &status) != 0) throw_errno(errno, path_, "get the size of the file");
+    if (status.st_size < before)
+      throw_error(ErrorKind::kCorruptData, path_, "has {} bytes where the metadata say {}",
+                  status.st_size, before);
+    // What an append that was stopped left: what is made longer again reads as zeros.
+    if (status.st_size > before) cut_off();
+    take_room(descriptor_, before);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorruptData) (void)!::ftruncate(descriptor_, before);
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+LongerFile::~LongerFile() {
+  // Where this fails, the bytes past the end are of nobody: the metadata do not count them.
+  if (!is_kept_) (void)!::ftruncate(descriptor_, before_);
+  ::close(descriptor_);
+}
+
+void LongerFile::cut_off() {
+  if (io::retry_interrupted([&] { return ::ftruncate(descriptor_, before_); }) != 0)
+    throw_errno(errno, path_, "cut off what an append that was stopped left");
+}
+
+void LongerFile::sync() {
+  if (io::retry_interrupted([&] { return ::fsync(descriptor_); }) != 0)
+    throw_errno(errno, path_, "sync the file");
+}
+
+void PlacedBytes::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = io::retry_interrupted(
-        [&] { return ::pwrite(file_.fd(), bytes.data(), bytes.size(), offset); });
-    if (n < 0) throw_errno(errno, file_.path(), "write");
+    const ssize_t n =
+        io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
+    if (n < 0) throw_errno(errno, path_, "write");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += n;
   }
 }
 
-std::uint64_t PlacedFile::segment_checksum(std::int64_t segment) const {
+std::uint64_t PlacedBytes::segment_checksum(std::int64_t segment, std::int64_t end) const {
   const std::int64_t begin = segment * kSegmentBytes;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kSegmentBytes, bytes_ - begin)));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kSegmentBytes, end - begin)));
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t n = io::retry_interrupted([&] {
-      return ::pread(file_.fd(), bytes.data() + done, bytes.size() - done,
+      return ::pread(fd_, bytes.data() + done, bytes.size() - done,
                      begin + static_cast<std::int64_t>(done));
     });
-    if (n < 0) throw_errno(errno, file_.path(), "read back");
-    if (n == 0) throw Error(ErrorKind::kIo, "became shorter while it was written", file_.path());
+    if (n < 0) throw_errno(errno, path_, "read back");
+    if (n == 0) throw Error(ErrorKind::kIo, "became shorter while it was written", path_);
     done += static_cast<std::size_t>(n);
   }
   return format::shard::checksum_bytes(bytes);

@@ -13,6 +13,7 @@
 namespace cellfeed::series {
 namespace {
 
+constexpr std::array<std::string_view, 4> kMissingNames{"error", "drop", "ffill", "nan"};
 constexpr std::uint32_t kNoEntity = 0xFFFFFFFF;
 
 bool is_utf8(std::string_view text) {
@@ -43,6 +44,17 @@ std::vector<std::string> numeric_columns(const Table& table, const RowColumns& c
 }
 
 }  // namespace
+
+std::string_view missing_name(Missing missing) {
+  return kMissingNames[static_cast<std::size_t>(missing)];
+}
+
+Missing missing_from_name(std::string_view name) {
+  const auto at = std::ranges::find(kMissingNames, name);
+  if (at == kMissingNames.end())
+    throw_invalid("missing must be error, drop, ffill or nan, not '{}'", name);
+  return static_cast<Missing>(at - kMissingNames.begin());
+}
 
 void RowBlock::clear() {
   times.clear();

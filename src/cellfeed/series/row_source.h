@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -13,6 +14,8 @@
 namespace cellfeed::series {
 
 enum class Missing { kError, kDrop, kFfill, kNan };
+std::string_view missing_name(Missing missing);    // "error", "drop", "ffill", "nan"
+Missing missing_from_name(std::string_view name);  // throws kInvalidArgument
 
 // Which columns of a table are what.
 struct RowColumns {

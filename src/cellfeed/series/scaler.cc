@@ -111,6 +111,19 @@ std::vector<std::size_t> Scaler::add(std::span<const ColumnStatistics> columns,
   return constant;
 }
 
+void Scaler::copy_numbers(const Scaler& other, std::size_t i) {
+  center.push_back(other.center[i]);
+  scale.push_back(other.scale[i]);
+  n.push_back(other.n[i]);
+  mean.push_back(other.mean[i]);
+  variance.push_back(other.variance[i]);
+  min.push_back(other.min[i]);
+  max.push_back(other.max[i]);
+  if (kind != ScalerKind::kRobust) return;
+  lower.push_back(other.lower[i]);
+  upper.push_back(other.upper[i]);
+}
+
 std::string scaler_json(const Scaler& scaler) {
   Json json = {{"format", "cellfeed-scaler"},
                {"version", 1},

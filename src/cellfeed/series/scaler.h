@@ -43,6 +43,8 @@ struct Scaler {
   // but for kRobust. Returns the features whose values are all the same: their scale is 1.
   std::vector<std::size_t> add(std::span<const ColumnStatistics> columns,
                                std::span<const double> quartiles);
+  // Appends the numbers that another has at this place.
+  void copy_numbers(const Scaler& other, std::size_t i);
 };
 
 std::string scaler_json(const Scaler& scaler);

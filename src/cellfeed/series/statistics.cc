@@ -31,38 +31,72 @@ void ColumnStatistics::merge(const ColumnStatistics& other) {
   max = std::max(max, other.max);
 }
 
-void RowStatistics::add(const double* row) {
-  block_.insert(block_.end(), row, row + columns_.size());
-  if (block_.size() >= kBlockRows * columns_.size()) flush();
+RowStatistics::RowStatistics(std::size_t n_columns)
+    : columns_(n_columns),
+      n_(n_columns),
+      sum_(n_columns),
+      min_(n_columns),
+      max_(n_columns),
+      m2_(n_columns) {}
+
+void RowStatistics::add(const double* rows, std::int64_t n, std::size_t stride) {
+  const std::size_t n_columns = columns_.size();
+  auto left = static_cast<std::size_t>(n);
+  while (left > 0) {
+    if (kept_.empty() && left >= kBlockRows) {
+      add_block(rows, kBlockRows, stride);
+      rows += kBlockRows * stride;
+      left -= kBlockRows;
+      continue;
+    }
+    for (; left > 0 && kept_.size() < kBlockRows * n_columns; rows += stride, --left)
+      kept_.insert(kept_.end(), rows, rows + n_columns);
+    if (kept_.size() < kBlockRows * n_columns) return;
+    add_block(kept_.data(), kBlockRows, n_columns);
+    kept_.clear();
+  }
 }
 
 std::vector<ColumnStatistics> RowStatistics::finish() {
-  flush();
+  if (!kept_.empty()) add_block(kept_.data(), kept_.size() / columns_.size(), columns_.size());
+  kept_.clear();
   return std::move(columns_);
 }
 
-void RowStatistics::flush() {
+// Row by row, so that the columns of a row are summed up together.
+void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t stride) {
   const std::size_t n_columns = columns_.size();
-  for (std::size_t c = 0; c < n_columns; ++c) {
-    ColumnStatistics block;
-    double sum = 0;
-    for (std::size_t i = c; i < block_.size(); i += n_columns) {
-      const double value = block_[i];
-      if (std::isnan(value)) continue;
-      ++block.n;
-      sum += value;
-      block.min = std::min(block.min, value);
-      block.max = std::max(block.max, value);
+  std::ranges::fill(n_, 0);
+  std::ranges::fill(sum_, 0);
+  std::ranges::fill(m2_, 0);
+  std::ranges::fill(min_, std::numeric_limits<double>::infinity());
+  std::ranges::fill(max_, -std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < n; ++i) {
+    const double* row = rows + i * stride;
+    for (std::size_t c = 0; c < n_columns; ++c) {
+      const double value = row[c];
+      const bool is_there = !std::isnan(value);
+      n_[c] += is_there ? 1 : 0;
+      sum_[c] += is_there ? value : 0;
+      // A missing one compares as false.
+      min_[c] = value < min_[c] ? value : min_[c];
+      max_[c] = value > max_[c] ? value : max_[c];
     }
-    if (block.n == 0) continue;
-    block.mean = sum / static_cast<double>(block.n);
-    for (std::size_t i = c; i < block_.size(); i += n_columns) {
-      const double distance = block_[i] - block.mean;
-      if (!std::isnan(distance)) block.m2 += distance * distance;
-    }
-    columns_[c].merge(block);
   }
-  block_.clear();
+  for (std::size_t c = 0; c < n_columns; ++c) sum_[c] = n_[c] > 0 ? sum_[c] / n_[c] : 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double* row = rows + i * stride;
+    for (std::size_t c = 0; c < n_columns; ++c) {
+      const double distance = row[c] - sum_[c];
+      m2_[c] += std::isnan(distance) ? 0 : distance * distance;
+    }
+  }
+  for (std::size_t c = 0; c < n_columns; ++c)
+    columns_[c].merge({.n = static_cast<std::int64_t>(n_[c]),
+                       .mean = sum_[c],
+                       .m2 = m2_[c],
+                       .min = min_[c],
+                       .max = max_[c]});
 }
 
 QuantileSearch::QuantileSearch(std::span<const std::int64_t> n, std::span<const double> quantiles)

@@ -25,14 +25,16 @@ struct ColumnStatistics {
 // result depends on the rows and their order alone.
 class RowStatistics {
  public:
-  explicit RowStatistics(std::size_t n_columns) : columns_(n_columns) {}
-  void add(const double* row);
+  explicit RowStatistics(std::size_t n_columns);
+  // n rows, that many numbers apart.
+  void add(const double* rows, std::int64_t n, std::size_t stride);
   std::vector<ColumnStatistics> finish();
 
  private:
-  void flush();
+  void add_block(const double* rows, std::size_t n, std::size_t stride);
   std::vector<ColumnStatistics> columns_;
-  std::vector<double> block_;
+  std::vector<double> kept_;                      // rows that are no whole block yet
+  std::vector<double> n_, sum_, min_, max_, m2_;  // scratch, a number a column
 };
 
 // Values at given quantiles of many columns, exactly, however many values there are: passes over

@@ -88,15 +88,13 @@ std::vector<SeriesDamage> verify_series(
   std::int64_t total = 0;
   for (const SeriesFile& file : metadata.files) total += file.bytes;
   Verification verification(dir, total, progress);
-  const auto file = [&](const char* name) -> const SeriesFile& {
-    return *std::ranges::find(metadata.files, std::string(name), &SeriesFile::name);
-  };
+  const auto file = [&](const char* name) -> const SeriesFile& { return metadata.file(name); };
   for (const char* name : {kEntitiesName, kScalerName, kChecksumsName})
     verification.check_file(file(name));
   const SeriesFile& features = file(kFeaturesName);
   const SeriesFile& times = file(kTimesName);
   const std::string text =
-      io::read_small_file(path_of(dir, kChecksumsName), file(kChecksumsName).bytes);
+      io::read_small_file(path_of(dir, file(kChecksumsName).name), file(kChecksumsName).bytes);
   const std::int64_t n = n_segments(features.bytes);
   std::vector<std::uint64_t> checksums(static_cast<std::size_t>(n + n_segments(times.bytes)));
   if (text.size() != checksums.size() * 8) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <tuple>
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
@@ -35,49 +36,94 @@ void copy_values(const From* rows, std::size_t width, std::int64_t n,
 std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
   std::shared_ptr<SeriesRows> rows(new SeriesRows);
   rows->dir_ = dir;
-  rows->metadata_ = read_metadata(dir);
-  rows->entities_ = read_entities(dir, rows->metadata_);
+  std::tie(rows->metadata_, rows->entities_) = read_series(dir);
   const auto map = [&](const char* name) {
     const std::string path = (std::filesystem::path(dir) / name).string();
     auto source = io::open_local_file(path, {.random_access = true, .guarded = true});
-    // It may have been replaced since its size was looked at.
-    const auto file =
-        std::ranges::find(rows->metadata_.files, std::string(name), &SeriesFile::name);
-    if (source->size() != file->bytes)
+    // It may have been replaced since its size was looked at; rows may have been appended.
+    if (source->size() < rows->metadata_.file(name).bytes)
       throw_error(ErrorKind::kCorruptData, path, "has {} bytes where the metadata say {}",
-                  source->size(), file->bytes);
+                  source->size(), rows->metadata_.file(name).bytes);
     return source;
   };
   rows->values_ = map(kFeaturesName);
   rows->times_ = map(kTimesName);
+  const EntityTable& entities = rows->entities_;
+  rows->first_rows_.reserve(entities.all_extents.size());
+  for (std::int64_t e = 0; e < entities.size(); ++e) {
+    std::int64_t row = 0;
+    for (const Extent& extent : entities.extents(e)) {
+      rows->first_rows_.push_back(row);
+      row += extent.end - extent.begin;
+    }
+  }
   return rows;
 }
 
+bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) const {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file.path(), error);
+  if (error || static_cast<std::int64_t>(bytes) < file.size()) return false;
+  const std::int64_t changed =
+      std::filesystem::last_write_time(file.path(), error).time_since_epoch().count();
+  if (error) return false;
+  if (changed == known_changes_[which].load(std::memory_order_relaxed)) return true;
+  if (is_appended_to(dir_)) return true;
+  try {
+    const SeriesMetadata now = read_metadata(dir_);
+    if (now.built != metadata_.built || now.n_appends <= metadata_.n_appends) return false;
+  } catch (const Error&) {
+    return false;  // what is there now is no series, so not this one with more rows
+  }
+  known_changes_[which].store(changed, std::memory_order_relaxed);
+  return true;
+}
+
 void SeriesRows::require_all_pages() const {
-  for (const auto* file : {values_.get(), times_.get()}) {
-    io::require_all_pages(*file);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const io::ByteSource& file = i == 0 ? *values_ : *times_;
+    io::require_all_pages(file);
     // What is cut off within a page reads as zeros.
-    if (!file->is_unchanged())
+    if (!file.is_unchanged() && !is_longer_only(file, i))
       throw Error(ErrorKind::kIo,
                   "was written to while it was open, so that its rows are no longer known; open it "
                   "again",
-                  file->path());
+                  file.path());
   }
 }
 
+SeriesRows::Stretch SeriesRows::stretch(std::int64_t entity, std::int64_t row) const {
+  const auto extents = entities_.extents(entity);
+  if (extents.size() == 1) return {extents[0].begin + row, extents[0].end - extents[0].begin - row};
+  const auto first = static_cast<std::size_t>(extents.data() - entities_.all_extents.data());
+  const auto firsts = std::span(first_rows_).subspan(first, extents.size());
+  const auto i = static_cast<std::size_t>(std::ranges::upper_bound(firsts, row) - firsts.begin());
+  const Extent& extent = extents[i - 1];
+  const std::int64_t begin = extent.begin + row - firsts[i - 1];
+  return {begin, extent.end - begin};
+}
+
 std::int64_t SeriesRows::first_row_at(std::int64_t entity, std::int64_t time) const {
-  const std::int64_t begin = entities_.begin_of(entity);
-  const std::int64_t end = entities_.ends[static_cast<std::size_t>(entity)];
-  if (begin == end || time <= entities_.first_times[static_cast<std::size_t>(entity)]) return begin;
-  if (time > entities_.last_times[static_cast<std::size_t>(entity)]) return end;
-  return std::lower_bound(times() + begin, times() + end, time) - times();
+  const auto extents = entities_.extents(entity);
+  // Before any page of times is looked at.
+  if (extents.empty() || time <= entities_.first_times[static_cast<std::size_t>(entity)]) return 0;
+  if (time > entities_.last_times[static_cast<std::size_t>(entity)])
+    return entities_.n_rows(entity);
+  const std::int64_t* const times = this->times();
+  // The first extent that ends at this time or later.
+  const auto extent = std::ranges::partition_point(
+      extents, [&](const Extent& e) { return times[e.end - 1] < time; });
+  const auto before = static_cast<std::size_t>(extents.data() - entities_.all_extents.data()) +
+                      static_cast<std::size_t>(extent - extents.begin());
+  if (extent == extents.end()) return entities_.n_rows(entity);
+  return first_rows_[before] + (std::lower_bound(times + extent->begin, times + extent->end, time) -
+                                (times + extent->begin));
 }
 
 std::int64_t SeriesRows::rows_before(std::span<const std::int64_t> entities,
                                      std::int64_t time) const {
   std::int64_t n = 0;
-  for (const std::int64_t entity : entities)
-    n += first_row_at(entity, time) - entities_.begin_of(entity);
+  for (const std::int64_t entity : entities) n += first_row_at(entity, time);
   require_all_pages();
   return n;
 }
@@ -107,13 +153,12 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
   for (const std::int64_t entity : options_.entities) {
     if (entity < 0 || entity >= rows_->entities().size())
       throw_error(ErrorKind::kOutOfRange, "", "entity {} of {}", entity, rows_->entities().size());
-    const std::int64_t first = rows_->entities().begin_of(entity);
-    std::int64_t begin = first;
-    std::int64_t end = rows_->entities().ends[static_cast<std::size_t>(entity)];
+    std::int64_t begin = 0;
+    std::int64_t end = rows_->entities().n_rows(entity);
     if (options_.until) end = rows_->first_row_at(entity, *options_.until);
     if (options_.from) {
       begin = rows_->first_row_at(entity, *options_.from);
-      if (begin > first) begin = std::min(begin + options_.purge, end);
+      if (begin > 0) begin = std::min(begin + options_.purge, end);
     }
     const std::int64_t n_rows = std::max<std::int64_t>(0, end - begin);
     const std::int64_t n =
@@ -167,15 +212,29 @@ void SeriesWindows::copy_rows(std::int64_t row, std::int64_t n,
     copy_from(reinterpret_cast<const double*>(from));
 }
 
-void SeriesWindows::copy_one(std::int64_t row, std::byte* x, std::byte* y) const {
-  copy_rows(row, options_.window, options_.features, has_all_features_, x);
-  copy_rows(row + options_.window, options_.horizon, options_.targets, has_all_targets_, y);
+void SeriesWindows::copy_part(Place place, std::int64_t n, std::span<const std::int32_t> columns,
+                              bool is_whole, std::byte* out) const {
+  const auto width = columns.size() * dtype_bytes(options_.dtype);
+  while (n > 0) {
+    const SeriesRows::Stretch stretch = rows_->stretch(place.entity, place.row);
+    const std::int64_t some = std::min(n, stretch.n);
+    copy_rows(stretch.row, some, columns, is_whole, out);
+    out += static_cast<std::size_t>(some) * width;
+    place.row += some;
+    n -= some;
+  }
+}
+
+void SeriesWindows::copy_one(const Place& place, std::byte* x, std::byte* y) const {
+  copy_part(place, options_.window, options_.features, has_all_features_, x);
+  copy_part({place.entity, place.row + options_.window}, options_.horizon, options_.targets,
+            has_all_targets_, y);
 }
 
 void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y,
                          int threads) const {
-  std::vector<std::int64_t> rows(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) rows[i] = place(indices[i]).row;
+  std::vector<Place> places(indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
   const std::int64_t bytes = (x_bytes() + y_bytes()) * std::ssize(indices);
   const std::int64_t n_pieces = std::clamp<std::int64_t>(
       std::min<std::int64_t>(bytes / kBytesWorthAThread, 4 * std::int64_t{threads}), 1,
@@ -183,7 +242,7 @@ void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, st
   const auto copy_piece = [&](std::int64_t piece) {
     const auto n = std::ssize(indices);
     for (std::int64_t i = piece * n / n_pieces; i < (piece + 1) * n / n_pieces; ++i)
-      copy_one(rows[static_cast<std::size_t>(i)], x + i * x_bytes(), y + i * y_bytes());
+      copy_one(places[static_cast<std::size_t>(i)], x + i * x_bytes(), y + i * y_bytes());
   };
   if (threads <= 1 || n_pieces == 1)
     for (std::int64_t piece = 0; piece < n_pieces; ++piece) copy_piece(piece);

@@ -3,6 +3,8 @@
 // entity.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,19 +31,35 @@ class SeriesRows {
     return reinterpret_cast<const std::int64_t*>(times_->map().data());
   }
   // Throws kIo where the files were written to or shortened, or the disk failed, after they were
-  // opened.
+  // opened. Rows that are appended leave those that were opened as they are, and do not count.
   void require_all_pages() const;
-  // The first row of an entity at `time` or later, in [first, end].
+  // ---- Rows of an entity are counted from 0, in the order of time.
+
+  // Where a row lies in the directory, and how many of the entity's rows lie there in one piece,
+  // this one counted. REQUIRES: row < the entity's rows.
+  struct Stretch {
+    std::int64_t row = 0, n = 0;
+  };
+  Stretch stretch(std::int64_t entity, std::int64_t row) const;
+  // Of a row. REQUIRES: as for stretch.
+  std::int64_t time(std::int64_t entity, std::int64_t row) const {
+    return times()[stretch(entity, row).row];
+  }
+  // The first row at `time` or later; the number of rows where there is none.
   std::int64_t first_row_at(std::int64_t entity, std::int64_t time) const;
   // Rows of the entities given that are before a time.
   std::int64_t rows_before(std::span<const std::int64_t> entities, std::int64_t time) const;
 
  private:
   SeriesRows() = default;
+  bool is_longer_only(const io::ByteSource& file, std::size_t which) const;
   std::string dir_;
   SeriesMetadata metadata_;
   EntityTable entities_;
+  std::vector<std::int64_t> first_rows_;  // of each extent, counted in its entity
   std::unique_ptr<io::ByteSource> values_, times_;
+  // When the files were seen to have changed by appending alone: the time of change of each.
+  mutable std::array<std::atomic<std::int64_t>, 2> known_changes_{};
 };
 
 struct WindowOptions {
@@ -68,7 +86,7 @@ class SeriesWindows {
 
   struct Place {
     std::int64_t entity = 0;  // its number in the directory
-    std::int64_t row = 0;     // the first of the window, in the directory
+    std::int64_t row = 0;     // the first of the window, counted in the entity
   };
   // O(log entities). Throws kOutOfRange.
   Place place(std::int64_t index) const;
@@ -81,14 +99,16 @@ class SeriesWindows {
   void copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y, int threads) const;
 
  private:
-  void copy_one(std::int64_t row, std::byte* x, std::byte* y) const;
+  void copy_one(const Place& place, std::byte* x, std::byte* y) const;
+  void copy_part(Place place, std::int64_t n, std::span<const std::int32_t> columns, bool is_whole,
+                 std::byte* out) const;
   void copy_rows(std::int64_t row, std::int64_t n, std::span<const std::int32_t> columns,
                  bool is_whole, std::byte* out) const;
 
   std::shared_ptr<const SeriesRows> rows_;
   WindowOptions options_;
   bool has_all_features_ = false, has_all_targets_ = false;
-  // Of each entity: the end of its windows, and its first row.
+  // Of each entity: the end of its windows, and the first row of the first one.
   std::vector<std::int64_t> ends_, first_rows_;
   std::int64_t n_short_ = 0;
 };

@@ -1,0 +1,186 @@
+#include "cellfeed/series/fit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+
+namespace cellfeed::series {
+namespace {
+
+constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
+// Entities whose statistics are merged at a time.
+constexpr std::int64_t kEntitiesTogether = 4096;
+
+std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
+                                 const std::vector<ColumnStatistics>& columns,
+                                 const RowsBefore& before, std::int64_t memory) {
+  const std::size_t width = columns.size() + 1;
+  const std::int64_t n_rows = fit.rows.n_rows(entity);
+  if (n_rows * 8 > memory)
+    throw_invalid(
+        "the quartiles of entity '{}' take {}, more than the memory budget leaves: raise it",
+        fit.rows.entities()[static_cast<std::size_t>(entity)], format_byte_size(n_rows * 8));
+  std::vector<double> quartiles(columns.size() * 3, NAN), values;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].n == 0) continue;
+    values.clear();
+    const auto add = [&](const double* records, std::int64_t n) {
+      n = records_before(records, n, columns.size(), fit.until);
+      for (std::int64_t i = 0; i < n; ++i, records += width)
+        if (!std::isnan(records[c + 1])) values.push_back(records[c + 1]);
+    };
+    each_row(fit.rows, entity, fit.policy, memory, add, before);
+    std::ranges::sort(values);
+    for (std::size_t q = 0; q < 3; ++q) {
+      const double at = kQuartiles[q] * static_cast<double>(values.size() - 1);
+      const auto below = static_cast<std::size_t>(at);
+      const double above = values[std::min(below + 1, values.size() - 1)];
+      quartiles[3 * c + q] = values[below] + (above - values[below]) * (at - std::floor(at));
+    }
+  }
+  return quartiles;
+}
+
+EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
+                         std::int64_t memory) {
+  const std::size_t n_features = fit.rows.n_features();
+  EntitySummary summary;
+  RowStatistics statistics(n_features);
+  bool is_first = true;
+  const auto add = [&](const double* records, std::int64_t n) {
+    const std::int64_t n_fit = records_before(records, n, n_features, fit.until);
+    statistics.add(records + 1, n_fit, n_features + 1);
+    if (is_first) summary.first_time = record_time(records);
+    is_first = false;
+    summary.last_time = record_time(records + static_cast<std::size_t>(n - 1) * (n_features + 1));
+  };
+  summary.counts = each_row(fit.rows, entity, fit.policy, memory, add, before);
+  summary.columns = statistics.finish();
+  return summary;
+}
+
+}  // namespace
+
+void each_summary(const FitRows& fit, const SummaryRules& rules, SeriesWork& work,
+                  const std::function<void(std::int64_t, const EntitySummary&)>& fn) {
+  const auto n_entities = static_cast<std::int64_t>(fit.rows.entities().size());
+  const std::int64_t width = record_bytes(fit.rows.n_features());
+  std::int64_t total = 0;
+  for (std::int64_t e = 0; e < n_entities; ++e) total += fit.rows.n_rows(e);
+  work.begin_phase("finding statistics", total * width);
+  for (std::int64_t begin = 0; begin < n_entities; begin += kEntitiesTogether) {
+    const std::int64_t n = std::min(kEntitiesTogether, n_entities - begin);
+    std::vector<EntitySummary> found(static_cast<std::size_t>(n));
+    work.pool().parallel_for(n, [&](std::int64_t i) {
+      EntitySummary& summary = found[static_cast<std::size_t>(i)];
+      const RowsBefore stored = rules.before ? rules.before(begin + i) : RowsBefore();
+      FitRows seen = fit;
+      if (rules.sees_all_rows && rules.sees_all_rows(begin + i)) seen.until = FitRows::kAll;
+      summary = summary_of(seen, begin + i, stored, work.share());
+      if (rules.has_quartiles && rules.has_quartiles(begin + i))
+        summary.quartiles = quartiles_of(seen, begin + i, summary.columns, stored, work.share());
+      work.advance(fit.rows.n_rows(begin + i) * width);
+    });
+    for (std::int64_t i = 0; i < n; ++i) fn(begin + i, found[static_cast<std::size_t>(i)]);
+  }
+}
+
+namespace {
+
+// Calls fn(thread, entity, records, n) for all rows that are looked at; threads end with
+// finish(thread's own), one at a time.
+template <typename Own, typename Add, typename Finish>
+void each_fit_row(const FitRows& fit, SeriesWork& work, const Own& own, const Add& add,
+                  const Finish& finish) {
+  const auto n_entities = static_cast<std::int64_t>(fit.rows.entities().size());
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  work.pool().parallel_for(work.n_threads(), [&](std::int64_t) {
+    Own mine = own;
+    for (std::int64_t e = next++; e < n_entities; e = next++) {
+      each_row(fit.rows, e, fit.policy, work.share(), [&](const double* records, std::int64_t n) {
+        n = records_before(records, n, fit.rows.n_features(), fit.until);
+        for (std::int64_t i = 0; i < n; ++i, records += fit.rows.n_features() + 1)
+          add(mine, records + 1);
+      });
+      work.check_stop();
+    }
+    const std::lock_guard lock(mutex);
+    finish(mine);
+  });
+}
+
+}  // namespace
+
+std::vector<double> global_quartiles(const FitRows& fit, SeriesWork& work) {
+  const std::size_t n_features = fit.rows.n_features();
+  // So many columns at a time that each thread's counts fit its share.
+  const std::size_t together = static_cast<std::size_t>(std::clamp<std::int64_t>(
+      work.share() / QuantileSearch::bytes_of(1, 3), 1, static_cast<std::int64_t>(n_features)));
+  std::vector<double> quartiles(3 * n_features);
+  for (std::size_t first = 0; first < n_features; first += together) {
+    const std::size_t n = std::min(together, n_features - first);
+    std::vector<std::int64_t> counts(n);
+    each_fit_row(
+        fit, work, std::vector<std::int64_t>(n),
+        [&](std::vector<std::int64_t>& mine, const double* row) {
+          for (std::size_t c = 0; c < n; ++c) mine[c] += std::isnan(row[first + c]) ? 0 : 1;
+        },
+        [&](const std::vector<std::int64_t>& mine) {
+          for (std::size_t c = 0; c < n; ++c) counts[c] += mine[c];
+        });
+    QuantileSearch search(counts, kQuartiles);
+    for (int pass = 0; pass < QuantileSearch::kPasses; ++pass) {
+      const QuantileSearch empty = search;
+      each_fit_row(
+          fit, work, empty,
+          [&](QuantileSearch& mine, const double* row) {
+            for (std::size_t c = 0; c < n; ++c) mine.add(c, row[first + c]);
+          },
+          [&](const QuantileSearch& mine) { search.merge(mine); });
+      search.end_pass();
+    }
+    for (std::size_t c = 0; c < n; ++c)
+      for (std::size_t q = 0; q < 3; ++q) quartiles[3 * (first + c) + q] = search.quantile(c, q);
+  }
+  return quartiles;
+}
+
+Scaler scaler_for(const Scaler& given, std::span<const std::string> features,
+                  std::span<const std::string> entities) {
+  std::vector<std::size_t> columns;
+  for (const std::string& name : features) {
+    const auto at = std::ranges::find(given.features, name);
+    if (at == given.features.end())
+      throw_invalid("the scaler that was given does not know the feature '{}'{}", name,
+                    suggestion(name, given.features));
+    columns.push_back(static_cast<std::size_t>(at - given.features.begin()));
+  }
+  std::vector<std::size_t> sets(given.of == ScaleOf::kEntity ? entities.size() : 1);
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  for (std::size_t e = 0; e < given.entities.size(); ++e) numbers.emplace(given.entities[e], e);
+  for (std::size_t e = 0; e < sets.size() && given.of == ScaleOf::kEntity; ++e) {
+    const auto at = numbers.find(entities[e]);
+    if (at == numbers.end())
+      throw_invalid("the scaler that was given does not know the entity '{}'", entities[e]);
+    sets[e] = at->second;
+  }
+  Scaler scaler;
+  scaler.kind = given.kind;
+  scaler.of = given.of;
+  scaler.features.assign(features.begin(), features.end());
+  scaler.fit_until = given.fit_until;
+  if (given.of == ScaleOf::kEntity) scaler.entities.assign(entities.begin(), entities.end());
+  for (const std::size_t set : sets)
+    for (const std::size_t column : columns)
+      scaler.copy_numbers(given, set * given.features.size() + column);
+  return scaler;
+}
+
+}  // namespace cellfeed::series

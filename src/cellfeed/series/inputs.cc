@@ -1,0 +1,135 @@
+#include "cellfeed/series/inputs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <optional>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::series {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
+// Of a block of rows being read, to begin with; and the rows of a run that is long enough.
+constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
+constexpr std::int64_t kLongRun = 64;
+
+std::string part_name(std::size_t part) { return fmt::format("rows_{:06}.bin", part); }
+
+}  // namespace
+
+std::int64_t decode_bytes(const SeriesWork& work) { return std::max(work.share(), kDecodeBytes); }
+
+Inputs::Inputs(std::vector<std::string> files) : files_(std::move(files)) {
+  for (const std::string& path : files_) {
+    std::error_code error;
+    const auto size = fs::file_size(path, error);
+    if (error) throw_errno(error.value(), path, "look at this file");
+    sizes_.push_back(static_cast<std::int64_t>(size));
+    bytes_ += sizes_.back();
+  }
+  // Groups do not depend on the threads: an interrupted build may go on with another number.
+  const std::int64_t enough =
+      std::clamp(bytes_ / 64, std::int64_t{1} << 18, std::int64_t{64} << 20);
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (groups_.empty() || groups_.back().bytes >= enough) groups_.emplace_back();
+    groups_.back().files.push_back(i);
+    groups_.back().bytes += sizes_[i];
+  }
+}
+
+std::string Inputs::plan() const {
+  std::string text;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    std::error_code error;
+    const auto changed = fs::last_write_time(files_[i], error).time_since_epoch().count();
+    text += fmt::format("{} {} {}\n", fs::absolute(files_[i]).string(), sizes_[i], changed);
+  }
+  return text;
+}
+
+SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bool was_auto,
+                               io::FileTarget target, SeriesWork& work) const {
+  SpillWriter writer(std::move(target), columns.features.size());
+  const std::int64_t width = record_bytes(columns.features.size());
+  // A block is there as it is read, in the order of entities, and in columns.
+  const std::int64_t most_rows =
+      std::clamp<std::int64_t>(work.share() / (4 * width), 1024, std::int64_t{1} << 20);
+  // Small ones stay in caches; where entities alternate, large ones make fewer and longer runs.
+  std::int64_t block_rows = std::min(most_rows, std::max<std::int64_t>(1024, kBlockBytes / width));
+  RowBlock block;
+  for (const std::size_t file : group.files) {
+    RowSource source(files_[file], columns, was_auto, decode_bytes(work));
+    bool is_at_end = false;
+    while (!is_at_end) {
+      block.clear();
+      while (block.n_rows() < block_rows && !is_at_end)
+        is_at_end = !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), 16384), block);
+      writer.add(block, source.entities());
+      if (std::ssize(source.entities()) * kLongRun > block_rows)
+        block_rows = std::min(most_rows, 2 * block_rows);
+      work.check_stop();
+    }
+    writer.end_file(source);
+    work.advance(sizes_[file]);
+  }
+  return writer.commit();
+}
+
+TimeKind Inputs::common_kind(const std::vector<SpilledPart>& parts) const {
+  std::optional<TimeKind> kind;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (!parts[p].kind) continue;
+    if (kind && *kind != *parts[p].kind)
+      throw_error(ErrorKind::kCorruptData, files_[groups_[p].files[0]],
+                  "its times, or those of a file after it, are {} where those of the files before "
+                  "it are {}",
+                  time_kind_name(*parts[p].kind), time_kind_name(*kind));
+    kind = parts[p].kind;
+  }
+  if (!kind) throw Error(ErrorKind::kCorruptData, "the inputs hold no rows", files_[0]);
+  return *kind;
+}
+
+Inputs::Rows Inputs::read(const RowColumns& columns, bool was_auto, const io::Directory& folder,
+                          bool resume, SeriesWork& work) const {
+  work.begin_phase("reading", bytes_);
+  std::vector<SpilledPart> parts(groups_.size());
+  std::vector<std::string> paths;
+  std::atomic<std::int64_t> n_resumed{0};
+  for (std::size_t p = 0; p < groups_.size(); ++p) paths.push_back(folder.path_of(part_name(p)));
+  work.pool().parallel_for(n_parts(), [&](std::int64_t i) {
+    const auto p = static_cast<std::size_t>(i);
+    if (resume) {
+      if (auto part = read_spilled_part(paths[p], columns.features.size())) {
+        parts[p] = std::move(*part);
+        ++n_resumed;
+        return work.advance(groups_[p].bytes);
+      }
+    }
+    parts[p] = read_group(groups_[p], columns, was_auto, {folder, part_name(p)}, work);
+  });
+  Rows read;
+  read.n_parts_resumed = n_resumed;
+  std::int64_t n_runs = 0;
+  for (const SpilledPart& part : parts) {
+    read.n_read += part.n_read;
+    read.n_dropped += part.n_dropped;
+    n_runs += static_cast<std::int64_t>(part.runs.size());
+  }
+  const std::int64_t places = n_runs * static_cast<std::int64_t>(sizeof(SpilledRows::Piece));
+  if (places > work.memory_budget() / 2)
+    throw_invalid(
+        "rows of many entities alternate so often that to list their places takes {}, "
+        "more than half of the memory budget: raise it, or sort the files by entity",
+        format_byte_size(places));
+  read.kind = common_kind(parts);
+  read.rows = std::make_unique<SpilledRows>(std::move(parts), paths, columns.features.size());
+  return read;
+}
+
+}  // namespace cellfeed::series

@@ -1,0 +1,63 @@
+// The files that a build reads, and reading them: in parallel, once, into parts kept on disk.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cellfeed/io/directory.h"
+#include "cellfeed/io/temp_file.h"
+#include "cellfeed/series/spilled_rows.h"
+#include "cellfeed/series/work.h"
+
+namespace cellfeed::series {
+
+// The data files that `inputs` name: globs are expanded, folders looked through.
+std::vector<std::string> input_files(const std::vector<std::string>& inputs);
+
+// What decoding a file may take, though a thread's share of the budget be less: a page of every
+// column.
+std::int64_t decode_bytes(const SeriesWork& work);
+
+// Not thread-safe.
+class Inputs {
+ public:
+  // Throws kNotFound and kIo.
+  explicit Inputs(std::vector<std::string> files);
+
+  const std::vector<std::string>& files() const { return files_; }
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t n_parts() const { return static_cast<std::int64_t>(groups_.size()); }
+  // Paths, sizes and times of change: what an interrupted build compares.
+  std::string plan() const;
+
+  struct Rows {
+    std::unique_ptr<SpilledRows> rows;
+    TimeKind kind = TimeKind::kRow;
+    std::int64_t n_read = 0, n_dropped = 0;
+    std::int64_t n_parts_resumed = 0;
+  };
+  // parts: a folder for what is kept. resume: parts that are whole there are not read again.
+  // was_auto: the features are those that the first file has. Throws kCorruptData, kUnsupported,
+  // kNoSuchKey, kInvalidArgument, kNoSpace, kIo, kCancelled.
+  Rows read(const RowColumns& columns, bool was_auto, const io::Directory& parts, bool resume,
+            SeriesWork& work) const;
+
+ private:
+  // Files that one thread reads one after another, and that share a part.
+  struct Group {
+    std::vector<std::size_t> files;
+    std::int64_t bytes = 0;
+  };
+  SpilledPart read_group(const Group& group, const RowColumns& columns, bool was_auto,
+                         io::FileTarget target, SeriesWork& work) const;
+  TimeKind common_kind(const std::vector<SpilledPart>& parts) const;
+
+  std::vector<std::string> files_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<Group> groups_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace cellfeed::series

@@ -1,0 +1,89 @@
+#include "cellfeed/series/row_writer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "cellfeed/base/error.h"
+
+namespace cellfeed::series {
+namespace {
+
+// Bytes of values gathered before they are written.
+constexpr std::int64_t kWriteBytes = std::int64_t{1} << 20;
+
+// Values of n records as they are stored; false where one is beyond T.
+template <typename T>
+bool scale_rows(const double* records, std::int64_t n, std::size_t n_features, const double* center,
+                const double* scale, T* out) {
+  bool is_held = true;
+  for (std::int64_t i = 0; i < n; ++i, records += n_features + 1, out += n_features)
+    for (std::size_t f = 0; f < n_features; ++f) {
+      out[f] = static_cast<T>((records[f + 1] - center[f]) / scale[f]);
+      is_held &= !(std::abs(out[f]) > std::numeric_limits<T>::max());
+    }
+  return is_held;
+}
+
+}  // namespace
+
+void RowWriter::throw_beyond(std::int64_t entity, const double* record, const double* center,
+                             const double* scale) const {
+  const double most = dtype_ == DType::kF32 ? std::numeric_limits<float>::max()
+                                            : std::numeric_limits<double>::max();
+  std::size_t f = 0;
+  while (f + 1 < rows_.n_features() && !(std::abs((record[f + 1] - center[f]) / scale[f]) > most))
+    ++f;
+  throw_error(ErrorKind::kPrecision, "",
+              "entity '{}', {}, feature '{}': {} is beyond what {} holds; take float64",
+              rows_.entities()[static_cast<std::size_t>(entity)],
+              time_text(record_time(record), policy_.kind), scaler_.features[f],
+              (record[f + 1] - center[f]) / scale[f], dtype_name(dtype_));
+}
+
+template <typename T>
+void RowWriter::write_as(std::int64_t entity, std::int64_t first_row, std::int64_t scaler_entity,
+                         const RowsBefore& before, std::int64_t memory) const {
+  const std::size_t n_features = rows_.n_features();
+  const auto width = static_cast<std::int64_t>(n_features * sizeof(T));
+  const double* center = scaler_.center.data() + scaler_.first_of(scaler_entity);
+  const double* scale = scaler_.scale.data() + scaler_.first_of(scaler_entity);
+  const std::int64_t together = std::max<std::int64_t>(1, kWriteBytes / width);
+  std::vector<T> values;
+  std::vector<std::int64_t> stamps;
+  const auto flush = [&] {
+    features_.write_at(first_row * width, std::as_bytes(std::span(values)));
+    times_.write_at(first_row * 8, std::as_bytes(std::span(stamps)));
+    first_row += std::ssize(stamps);
+    values.clear();
+    stamps.clear();
+  };
+  const auto add = [&](const double* records, std::int64_t n) {
+    while (n > 0) {
+      const std::int64_t some = std::min(n, together - std::ssize(stamps));
+      const std::size_t at = values.size();
+      values.resize(at + static_cast<std::size_t>(some) * n_features);
+      if (!scale_rows(records, some, n_features, center, scale, values.data() + at))
+        for (std::int64_t i = 0; i < some; ++i) {
+          const double* record = records + static_cast<std::size_t>(i) * (n_features + 1);
+          if (!scale_rows(record, 1, n_features, center, scale, values.data() + at))
+            throw_beyond(entity, record, center, scale);
+        }
+      for (std::int64_t i = 0; i < some; ++i, records += n_features + 1)
+        stamps.push_back(record_time(records));
+      n -= some;
+      if (std::ssize(stamps) == together) flush();
+    }
+  };
+  each_row(rows_, entity, policy_, memory, add, before);
+  flush();
+}
+
+void RowWriter::write(std::int64_t entity, std::int64_t first_row, std::int64_t scaler_entity,
+                      const RowsBefore& before, std::int64_t memory) const {
+  if (dtype_ == DType::kF32)
+    write_as<float>(entity, first_row, scaler_entity, before, memory);
+  else
+    write_as<double>(entity, first_row, scaler_entity, before, memory);
+}
+
+}  // namespace cellfeed::series
