@@ -1,5 +1,6 @@
 // Any bytes as each text of a Matrix Market folder: an error of the right kind, or entries that lie
 // inside the matrix, the same in whatever order pieces are asked for.
+#include <arrow/api.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/tenx/mtx_barcodes.h"
 #include "cellfeed/format/tenx/mtx_entries.h"
 #include "cellfeed/format/tenx/mtx_lists.h"
 #include "cellfeed/format/tenx/mtx_text.h"
@@ -79,8 +81,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     expect_read_or_refused(
         [&] { require(tenx::read_features(source, kShape, has_types).names.size() == 3); });
   expect_read_or_refused([&] {
-    tenx::check_barcodes(source, kShape);
-    tenx::read_barcodes(source, kShape);
+    const tenx::MtxBarcodes barcodes(source, kShape);
+    require(barcodes.read(0, 2)->Equals(barcodes.read(0, 2)) && barcodes.read(1, 1)->length() == 0);
   });
   return 0;
 }

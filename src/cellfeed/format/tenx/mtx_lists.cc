@@ -1,10 +1,7 @@
 #include "cellfeed/format/tenx/mtx_lists.h"
 
-#include <arrow/api.h>
-
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -16,10 +13,7 @@
 namespace cellfeed::format::tenx {
 namespace {
 
-constexpr std::size_t kMaxLineBytes = 64 << 10;
 constexpr std::int64_t kMaxFeatureBytes = std::int64_t{1} << 30;
-// Arrow's strings have offsets of 32 bits.
-constexpr std::int64_t kMaxBarcodeBytes = std::numeric_limits<std::int32_t>::max() - 1;
 
 using Source = std::shared_ptr<const io::ByteSource>;
 using Visit = std::function<void(std::int64_t line, std::string_view text)>;
@@ -94,10 +88,6 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
-Wanted cells_wanted(const MtxShape& shape) {
-  return {"barcodes", "columns", shape.n_cells, shape.n_features};
-}
-
 }  // namespace
 
 FeatureList read_features(Source source, const MtxShape& shape, bool has_types) {
@@ -127,20 +117,12 @@ FeatureList read_features(Source source, const MtxShape& shape, bool has_types) 
 }
 
 void check_barcodes(Source source, const MtxShape& shape) {
-  visit_lines(source, cells_wanted(shape), [](std::int64_t, std::string_view) {});
+  visit_lines(source, {"barcodes", "columns", shape.n_cells, shape.n_features},
+              [](std::int64_t, std::string_view) {});
 }
 
-std::shared_ptr<arrow::Array> read_barcodes(Source source, const MtxShape& shape) {
-  arrow::StringBuilder builder;
-  visit_lines(source, cells_wanted(shape), [&](std::int64_t line, std::string_view text) {
-    if (builder.value_data_length() + std::ssize(text) > kMaxBarcodeBytes)
-      throw_error(ErrorKind::kUnsupported, source->path(),
-                  "holds more than 2 GiB of names, in line {}", line);
-    check_arrow(builder.Append(unquoted(source->path(), line, text.substr(0, text.find('\t')))));
-  });
-  std::shared_ptr<arrow::Array> names;
-  check_arrow(builder.Finish(&names));
-  return names;
+std::string barcode_of(const std::string& path, std::int64_t line, std::string_view text) {
+  return unquoted(path, line, text.substr(0, text.find('\t')));
 }
 
 }  // namespace cellfeed::format::tenx

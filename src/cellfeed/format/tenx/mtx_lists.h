@@ -2,16 +2,17 @@
 // between tabs. Pure functions.
 #pragma once
 
-#include <arrow/type_fwd.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/io/byte_source.h"
 
 namespace cellfeed::format::tenx {
+
+inline constexpr std::size_t kMaxLineBytes = 64 << 10;
 
 struct FeatureList {
   std::vector<std::string> names;  // symbols; ids where there is one column only
@@ -32,9 +33,7 @@ FeatureList read_features(std::shared_ptr<const io::ByteSource> source, const Mt
 
 // Throws kCorruptData where there are not as many lines as cells. Reads all, keeps nothing.
 void check_barcodes(std::shared_ptr<const io::ByteSource> source, const MtxShape& shape);
-// The first column, as strings. Throws kCorruptData naming the line, and kUnsupported for more than
-// 2 GiB of them.
-std::shared_ptr<arrow::Array> read_barcodes(std::shared_ptr<const io::ByteSource> source,
-                                            const MtxShape& shape);
+// The first column of a line, without quotes. Throws kCorruptData naming the line.
+std::string barcode_of(const std::string& path, std::int64_t line, std::string_view text);
 
 }  // namespace cellfeed::format::tenx

@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/content_fingerprint.h"
 #include "cellfeed/format/tenx/chosen_features.h"
+#include "cellfeed/format/tenx/mtx_barcodes.h"
 #include "cellfeed/format/tenx/mtx_entries.h"
 #include "cellfeed/format/tenx/mtx_files.h"
 #include "cellfeed/format/tenx/mtx_lists.h"
@@ -58,31 +57,28 @@ class MtxStore final : public EntryStore {
  private:
   void read_features(const std::string& path, const std::string& feature_type);
   void describe(const std::string& path);
-  std::shared_ptr<arrow::Array> barcodes() const;
 
   const MtxFiles files_;
   const MtxText text_;
   const MtxShape shape_;
-  const Source barcodes_source_;
   OpenOptions choice_;
-  std::optional<ChosenFeatures> features_;  // set once the list is as long as the header says
+  // Set once the lists are as long as the header says.
+  std::optional<ChosenFeatures> features_;
+  std::optional<MtxBarcodes> barcodes_;
   StoreInfo info_;
   matrix::GeneAxis genes_;
   std::shared_ptr<arrow::Table> var_;
-  mutable ForkSafeMutex mutex_;                        // guards what follows
-  mutable std::shared_ptr<arrow::Array> barcodes_;     // null until they are asked for
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 
 MtxStore::MtxStore(const std::string& path, const OpenOptions& options)
     : files_(find_mtx_files(path)),
       text_(open_source(files_.matrix)),
-      shape_{text_.header().n_rows, text_.header().n_cols},
-      barcodes_source_(open_source(files_.barcodes)) {
+      shape_{text_.header().n_rows, text_.header().n_cols} {
   choice_.layer = options.layer;
   choice_.feature_type = options.feature_type;
   read_features(path, options.feature_type);
-  check_barcodes(barcodes_source_, shape_);
+  barcodes_.emplace(open_source(files_.barcodes), shape_);
   describe(path);
 }
 
@@ -132,20 +128,11 @@ std::int64_t MtxStore::piece_bytes() const {
          (MtxText::kMaxEntryBytes + entry_bytes + value_bytes);
 }
 
-std::shared_ptr<arrow::Array> MtxStore::barcodes() const {
-  const std::lock_guard lock(mutex_);
-  if (!barcodes_source_->is_unchanged())
-    throw_error(ErrorKind::kCorruptData, files_.barcodes,
-                "the file was written to since it was opened; open it again once it is whole");
-  if (!barcodes_) barcodes_ = read_barcodes(barcodes_source_, shape_);
-  return barcodes_;
-}
-
 matrix::FixedColumn MtxStore::obs_column(const std::string& name) const {
   if (name != "_index")
     throw_error(ErrorKind::kNoSuchKey, info_.path,
                 "no obs column '{}': a Matrix Market folder has barcodes only", name);
-  return matrix::make_fixed_column(name, arrow::ChunkedArray(barcodes()));
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(barcodes_->read(0, info_.n_rows)));
 }
 
 std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_t end) const {
@@ -153,7 +140,7 @@ std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_
     throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}",
                 begin, end, info_.n_rows);
   return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}),
-                            {barcodes()->Slice(begin, end - begin)}, end - begin);
+                            {barcodes_->read(begin, end)}, end - begin);
 }
 
 // Threads that ask at once find the same number.
