@@ -20,6 +20,7 @@
 #include "cellfeed/sampling/plan.h"
 #include "cellfeed/sampling/streaming.h"
 #include "cellfeed/sampling/weighted_cell_sampler.h"
+#include "cellfeed/sampling/whole_shards.h"
 #include "gil.h"
 
 namespace nb = nanobind;
@@ -52,6 +53,11 @@ std::shared_ptr<Strategy> make_block_shuffling(std::int64_t n_rows, std::int64_t
                                                bool drop_last) {
   return std::make_shared<sampling::BlockShuffling>(n_rows, block_size, to_indices(indices),
                                                     drop_last);
+}
+
+std::shared_ptr<Strategy> make_whole_shards(const Int64Array& offsets, std::int64_t n_ranks) {
+  return std::make_shared<sampling::WholeShards>(
+      std::vector<std::int64_t>(offsets.data(), offsets.data() + offsets.size()), n_ranks);
 }
 
 std::shared_ptr<Strategy> make_block_weighted(std::int64_t n_rows,
@@ -185,6 +191,7 @@ void bind_sampling(nb::module_& module) {
            "step_samples"_a = 1, "fetch_samples"_a = 1);
   module.def("make_streaming", &make_streaming, "n_rows"_a, "indices"_a.none(), "shuffle"_a,
              "shuffle_buffer"_a);
+  module.def("make_whole_shards", &make_whole_shards, "offsets"_a, "n_ranks"_a);
   module.def("make_block_shuffling", &make_block_shuffling, "n_rows"_a, "block_size"_a,
              "indices"_a.none(), "drop_last"_a);
   nb::class_<LabelIndex>(module, "LabelIndex")

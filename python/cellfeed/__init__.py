@@ -39,6 +39,7 @@ _LAZY = {
     "SelectGenes": "transforms",
     "Streaming": "strategies",
     "WeightedCellSampler": "samplers",
+    "WholeShards": "strategies",
     "convert_to_shards": "conversion",
     "export_h5ad": "conversion",
     "info": "conversion",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from .strategies import GroupSampling as GroupSampling
     from .strategies import SamplingStrategy as SamplingStrategy
     from .strategies import Streaming as Streaming
+    from .strategies import WholeShards as WholeShards
     from .transforms import Log1p as Log1p
     from .transforms import NormalizeTotal as NormalizeTotal
     from .transforms import SelectGenes as SelectGenes

@@ -21,6 +21,7 @@ __all__ = [
     "GroupSampling",
     "SamplingStrategy",
     "Streaming",
+    "WholeShards",
 ]
 
 # What a loader takes: those of this file, and one that is a sampler too.
@@ -169,6 +170,61 @@ class BlockShuffling(SamplingStrategy):
         return _core.make_block_shuffling(
             length_of(cells), self.block_size, as_indices(self.indices), self.drop_last
         )
+
+
+class WholeShards(SamplingStrategy):
+    """Each rank reads shards of its own, in true random order; all ranks equally many cells.
+
+    Rank r gets shards r, r + R, r + 2R, ...; where that leaves ranks unequal, cells off the end of
+    the longer ranks' lists go to the shorter ones. An epoch holds every cell once. A rank's page
+    cache then holds its shards alone. Batches of a rank are of its shards: where shards differ,
+    shuffle them (``cellfeed shard --shuffle``).
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks that share an epoch, with ``partition="interleave"``.
+    shard_offsets
+        First cell of each shard, and the number of cells; those of the files by default.
+    """
+
+    def __init__(self, num_ranks: int, shard_offsets: Any = None) -> None:
+        self.num_ranks = as_int("num_ranks", num_ranks, 1, 2**20)
+        self.shard_offsets = as_indices(shard_offsets)
+
+    def __repr__(self) -> str:
+        return f"WholeShards(num_ranks={self.num_ranks})"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples."""
+        offsets = self.shard_offsets
+        if offsets is None:
+            offsets = _offsets_of(cells)
+        if not len(offsets) or offsets[-1] != length_of(cells):
+            raise InvalidArgumentError(
+                f"shard_offsets must end with the number of cells, {length_of(cells):,}"
+            )
+        return _core.make_whole_shards(offsets, self.num_ranks)
+
+
+def _offsets_of(cells: Any) -> np.ndarray:
+    if not isinstance(cells, CellCollection):
+        raise InvalidTypeError(
+            "WholeShards knows where shards begin of a collection of cellfeed.open only: give "
+            "shard_offsets"
+        )
+    n, at_once = len(cells), 1 << 20
+    counts = np.zeros(cells._core.n_stores, dtype=np.int64)
+    last = 0
+    for begin in range(0, n, at_once):
+        stores = cells._core.locate(np.arange(begin, min(n, begin + at_once)))[0]
+        if stores[0] < last or (np.diff(stores) < 0).any():
+            raise InvalidArgumentError(
+                "WholeShards needs cells in the order of their shards; these were put in another"
+            )
+        counts += np.bincount(stores, minlength=len(counts))
+        last = stores[-1]
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 class BlockWeightedSampling(SamplingStrategy):

@@ -176,6 +176,34 @@ class BlockShuffling(Order):
         return self.rows[sample]
 
 
+class WholeShards(Order):
+    def __init__(self, sizes, n_ranks, **key):
+        super().__init__(**key)
+        begins = [sum(sizes[:k]) for k in range(len(sizes))]
+        rows = [range(b, b + n) for b, n in zip(begins, sizes, strict=True)]
+        self.shares = [[row for shard in rows[r::n_ranks] for row in shard] for r in range(n_ranks)]
+        due = [len(range(r, sum(sizes), n_ranks)) for r in range(n_ranks)]
+        pieces = []  # of one shard each
+        for share, n in zip(self.shares, due, strict=True):
+            while len(share) > n:
+                shard = next(shard for shard in rows if share[-1] in shard)
+                piece = [row for row in share[n:] if row in shard]
+                del share[-len(piece) :]
+                pieces.append(piece)
+        for share, n in zip(self.shares, due, strict=True):
+            while len(share) < n:
+                given = pieces[-1][: n - len(share)]
+                share += given
+                del pieces[-1][: len(given)]
+                if not pieces[-1]:
+                    pieces.pop()
+
+    def __getitem__(self, position: int) -> int:
+        place, rank = divmod(position, len(self.shares))
+        share = self.shares[rank]
+        return share[self.permutation(BLOCK_ORDER, rank, len(share))[place]]
+
+
 class Alias:
     def __init__(self, weights: list[float]):
         n = len(weights)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from training_atlas import write_atlas
 
 import cellfeed as cf
 from cellfeed.data import CellDataModule
@@ -315,3 +316,36 @@ def test_a_configuration_that_streams(path, tmp_path):
 def test_configurations_that_cannot_be_followed(tmp_path, text, message):
     with pytest.raises(cf.errors.CellfeedError, match=message):
         from_yaml(tmp_path, text).setup()
+
+
+def test_ranks_read_whole_shards_of_their_own(tmp_path):
+    write_atlas(tmp_path / "a.h5ad", n_cells=230)
+    shards = tmp_path / "shards"
+    cf.convert_to_shards(tmp_path / "a.h5ad", shards, shard_size=40, progress=False)
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"data: {{shards: {{enabled: true, shard_dir: {shards}}}, split: {{val: 0.1}}}}\n"
+        "training: {batch_size: 8}\n"
+    )
+    seen = []
+    for rank in range(2):
+        data = CellDataModule.from_config(config, rank=rank, world_size=2)
+        data.setup()
+        train = data.parts["train"]
+        batches = list(data.train_dataloader())
+        rows = np.concatenate([batch.index[~batch.is_padding] for batch in batches])
+        files = train._core.locate(rows)[0]
+        # All but the few that level the ranks.
+        assert (files % 2 == rank).mean() > 0.8
+        seen += rows.tolist()
+        n_batches = len(batches)
+    assert sorted(seen) == list(range(len(train))) and n_batches == -(-len(train) // 16)
+    alone = CellDataModule.from_config(config)
+    alone.setup()
+    assert "BlockShuffling" in repr(alone.train_dataloader())
+    with pytest.raises(cf.errors.InvalidArgumentError, match="order of their shards"):
+        cf.Loader(cf.open(shards).filter([100, 3]), cf.WholeShards(2))
+    with pytest.raises(
+        cf.errors.InvalidArgumentError, match="must end with the number of cells, 230"
+    ):
+        cf.Loader(cf.open(shards), cf.WholeShards(2, [0, 10]))

@@ -35,6 +35,10 @@ CASES = [
         lambda **k: reference.BlockShuffling(range(50), 8, True, **k),
     ),
     (
+        cf.WholeShards(3, [0, 4, 24, 24, 31, 50]),
+        lambda **k: reference.WholeShards([4, 20, 0, 7, 19], 3, **k),
+    ),
+    (
         cf.BlockWeightedSampling(8, weights=WEIGHTS),
         lambda **k: reference.BlockWeightedSampling(WEIGHTS, 8, **k),
     ),

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from .._arguments import as_choice, as_int, as_names, as_text, check_options, one_of, shown
+from .._arguments import as_bool, as_choice, as_int, as_names, as_text, check_options, one_of, shown
 from .._cells.filtering import rows_where
+from .._iteration.rank import Ranks
 from .._options import LoaderOptions, Output, Path
 from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..loader import Loader
 from ..opening import open
-from ..strategies import BlockShuffling, SamplingStrategy, Streaming, as_strategy
+from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShards, as_strategy
 from ._from_config import arguments_of
 
 if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
@@ -59,6 +60,9 @@ class CellDataModule(LightningDataModule):
     strategy
         The order of training. By default true random, and blocks of 64 where the files are
         compressed in chunks. A strategy that goes by labels looks at the training cells alone.
+    whole_shards
+        Where several ranks share an epoch and there is no strategy: deal whole shards to them
+        (:class:`~cellfeed.WholeShards`).
     genes
         The gene axis: a vocabulary or a list, as for :func:`cellfeed.open`. Only with files.
     output
@@ -85,6 +89,7 @@ class CellDataModule(LightningDataModule):
         stratify: str | None = None,
         split_seed: int = 0,
         strategy: SamplingStrategy | None = None,
+        whole_shards: bool = False,
         genes: Any = None,
         output: Output = "csr",
         **options: Unpack[LoaderOptions],
@@ -97,6 +102,7 @@ class CellDataModule(LightningDataModule):
             raise InvalidArgumentError("by and stratify are for shares of the cells")
         self._dealing: dict[str, Any] = {"by": by, "stratify": stratify, "seed": split_seed}
         self._strategy = None if strategy is None else as_strategy(strategy)
+        self._whole_shards = as_bool("whole_shards", whole_shards)
         if genes is not None and isinstance(data, CellCollection):
             raise InvalidArgumentError("genes is for files; this collection has its genes")
         self._genes = genes
@@ -192,10 +198,15 @@ class CellDataModule(LightningDataModule):
 
     def train_dataloader(self) -> Loader[Any]:
         """Shuffled batches of the training cells, another order each epoch."""
-        strategy = self._strategy
+        strategy, options = self._strategy, self._options
         if strategy is None:
             strategy = BlockShuffling(_CHUNKED_BLOCK if self.cells._core.is_chunked else 1)
-        return self._loader(self._part("train"), strategy, self._options)
+            # The process group is there by now.
+            world_size = Ranks(options.get("rank"), options.get("world_size")).now()[1]
+            if self._whole_shards and world_size > 1:
+                strategy = WholeShards(world_size)
+                options = {**options, "partition": "interleave"}
+        return self._loader(self._part("train"), strategy, options)
 
     def val_dataloader(self) -> Loader[Any] | list[Any]:
         """The validation cells in the order of the files; nothing where there are none."""

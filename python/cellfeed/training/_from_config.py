@@ -35,6 +35,7 @@ def arguments_of(config: Config) -> dict[str, Any]:
         "genes": _genes(config, paths),
         "transforms": _transforms(config),
         "seed": config.training.seed,
+        "whole_shards": bool(data.shards.enabled),
         **_parts(config),
         **_order(config),
     }
