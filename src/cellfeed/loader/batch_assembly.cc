@@ -1,7 +1,5 @@
 #include "cellfeed/loader/batch_assembly.h"
 
-#include <limits>
-
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/loader/label_entropy.h"
@@ -14,45 +12,20 @@ namespace {
 // (measured at 0.5, 1, 2, 4 and 8 MB a batch).
 constexpr std::int64_t kCachedBytes = std::int64_t{16} << 20;
 
-matrix::Block make_block(const LoaderCore& core, Window& window, std::size_t m, std::size_t b,
-                         std::int64_t n) {
-  MatrixWindow& rows = window.matrices()[m];
-  const MatrixOutput& matrix = rows.matrix();
-  const std::int64_t n_cols = matrix.pipeline->genes().size();
-  if (matrix.output == Output::kDense)
-    return matrix::DenseBlock{
-        n, n_cols,
-        core.recycler->take_values(matrix.dtype, static_cast<std::size_t>(n * n_cols), m)};
-  const std::int64_t max_nnz = rows.max_nnz(b);
-  if (max_nnz > std::numeric_limits<std::int32_t>::max())
-    throw_invalid(
-        "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}", n,
-        max_nnz);
-  const auto nnz = static_cast<std::size_t>(max_nnz);
-  matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(n) + 1);
-  rows.place_rows(b, indptr.span());
-  return matrix::CsrBlock{n, n_cols, std::move(indptr), core.recycler->take_indices(nnz, m),
-                          core.recycler->take_values(matrix.dtype, nnz, m)};
+BatchSink::Rows rows_of(Window& window, std::size_t b, std::size_t m) {
+  return {.window = window.matrices()[m], .batch = b, .matrix = m, .plan = window.batch(b).plan};
 }
 
 }  // namespace
 
-std::int64_t plan_batch_bytes(const LoaderCore& core, const Window& window, std::size_t b) {
+std::int64_t plan_batch_bytes(const LoaderCore& core, Window& window, std::size_t b) {
   const auto n = static_cast<std::int64_t>(window.batch(b).plan.rows.size());
   const Recycler& recycler = *core.recycler;
   std::int64_t bytes = n * 9;  // rows and marks of padding
   for (const auto& column : core.obs)
     bytes += recycler.taken_bytes(n * static_cast<std::int64_t>(dtype_bytes(column->dtype())));
-  for (const MatrixWindow& rows : window.matrices()) {
-    const MatrixOutput& matrix = rows.matrix();
-    const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(matrix.dtype));
-    if (matrix.output == Output::kDense) {
-      bytes += recycler.taken_bytes(n * matrix.pipeline->genes().size() * value_bytes);
-      continue;
-    }
-    const std::int64_t nnz = rows.max_nnz(b);
-    bytes += recycler.taken_bytes(nnz * value_bytes) + recycler.taken_bytes(nnz * 4) + n * 8;
-  }
+  for (std::size_t m = 0; m < window.matrices().size(); ++m)
+    bytes += core.matrices[m].sink->plan_bytes(recycler, rows_of(window, b, m));
   return bytes;
 }
 
@@ -63,17 +36,15 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
   matrix::Batch batch;
   batch.others.resize(window.matrices().size() - 1);
   for (std::size_t m = 0; m < window.matrices().size(); ++m)
-    batch.block(m) = make_block(core, window, m, b, std::ssize(planned.plan.rows));
+    batch.block(m) = core.matrices[m].sink->begin(*core.recycler, rows_of(window, b, m));
   batch.rows = planned.plan.rows;
   batch.is_padding = planned.plan.is_padding;
   return batch;
 }
 
-void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
-                  matrix::Batch& batch) {
+void finish_batch(const LoaderCore& core, Window& window, std::size_t b, matrix::Batch& batch) {
   for (std::size_t m = 0; m < window.matrices().size(); ++m)
-    if (auto* csr = std::get_if<matrix::CsrBlock>(&batch.block(m)))
-      window.matrices()[m].compact(b, *csr);
+    core.matrices[m].sink->finish(*core.recycler, rows_of(window, b, m), batch.block(m));
   ++core.counters->assembled;
   const auto& places = window.batch(b).places;
   for (std::size_t c = 0; c < core.obs.size(); ++c) {

@@ -16,11 +16,10 @@ namespace cellfeed::loader {
 matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b);
 
 // Once all slices are decoded: gaps closed, obs values gathered.
-void finish_batch(const LoaderCore& core, const Window& window, std::size_t b,
-                  matrix::Batch& batch);
+void finish_batch(const LoaderCore& core, Window& window, std::size_t b, matrix::Batch& batch);
 
 // Upper bound of what make_batch allocates. REQUIRES: the window is fetched.
-std::int64_t plan_batch_bytes(const LoaderCore& core, const Window& window, std::size_t b);
+std::int64_t plan_batch_bytes(const LoaderCore& core, Window& window, std::size_t b);
 
 // The rows given, in that order, on the calling thread and the pool's. REQUIRES: rows in range;
 // throws kOutOfRange.

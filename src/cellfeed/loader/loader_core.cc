@@ -52,9 +52,11 @@ std::vector<MatrixOutput> make_outputs(const collection::Collection& cells,
       }
     }
     matrix::make_value_buffer(own.dtype, 0);  // throws for a dtype that batches cannot hold
+    auto pipeline = std::make_shared<const RowPipeline>(cells.matrix(m), own);
+    auto sink = make_sink(own, pipeline);
     outputs.push_back({.cells = &cells.matrix(m),
-                       .pipeline = std::make_shared<const RowPipeline>(cells.matrix(m), own),
-                       .output = own.output,
+                       .pipeline = std::move(pipeline),
+                       .sink = std::move(sink),
                        .dtype = own.dtype});
   }
   return outputs;

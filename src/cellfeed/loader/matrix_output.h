@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cellfeed/collection/collection.h"
-#include "cellfeed/loader/options.h"
+#include "cellfeed/loader/batch_sink.h"
 #include "cellfeed/loader/row_pipeline.h"
 
 namespace cellfeed::loader {
@@ -13,7 +13,7 @@ struct MatrixOutput {
   // Lifetime: the collection that this is a matrix of outlives it.
   const collection::Collection* cells = nullptr;
   std::shared_ptr<const RowPipeline> pipeline;
-  Output output = Output::kCsr;
+  std::shared_ptr<const BatchSink> sink;
   DType dtype = DType::kF32;
 };
 

@@ -34,7 +34,7 @@ void MatrixWindow::begin(const std::stop_token& stop) {
     fetched_.push_back(
         matrix_.cells->store(part.store)
             .begin(rows_->rows_of(part),
-                   {.stop = stop, .counts_entries = matrix_.output == Output::kCsr}));
+                   {.stop = stop, .counts_entries = matrix_.sink->counts_entries()}));
 }
 
 void MatrixWindow::wait() {
@@ -111,7 +111,7 @@ void MatrixWindow::decode_slice(const sampling::BatchPlan& plan, const Slice& sl
                        .place = place_.data(),
                        .counts = counts_.data(),
                        .past_caches = past_caches};
-  loader::decode_slice(rows, *matrix_.pipeline, casting, out, counters);
+  SliceDecoder(rows, *matrix_.pipeline, casting).run(*matrix_.sink, out, counters);
 }
 
 void MatrixWindow::compact(std::size_t batch, matrix::CsrBlock& block) const {

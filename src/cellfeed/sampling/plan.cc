@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -167,8 +168,12 @@ std::int64_t Plan::consumed_after(std::int64_t batches) const {
 void Plan::batch(std::int64_t batch, BatchPlan& out) const {
   const std::int64_t rows = batch_rows(batch);
   out.rows.resize(static_cast<std::size_t>(rows));
+  out.positions.resize(static_cast<std::size_t>(rows));
   out.is_padding.clear();
+  out.seed = key_.seed;
+  out.epoch = key_.epoch;
   const std::int64_t step = options_.consumed + batch * options_.batch_size * options_.world_size;
+  out.step_begin = step;
   if (options_.partition == Partition::kInterleave) {
     fill_interleaved(step + options_.rank, out);
     mark_padding(step + options_.rank, options_.world_size, out);
@@ -189,6 +194,9 @@ void Plan::fill_interleaved(std::int64_t first, BatchPlan& out) const {
   if (wraps) {
     strategy_->samples(key_, (first + (size - 1) * stride) % order_length_, 1, rows.last(1));
   }
+  for (std::int64_t i = 0; i < size; ++i)
+    out.positions[static_cast<std::size_t>(i)] = first + i * stride;
+  if (wraps) out.positions.back() %= order_length_;
 }
 
 void Plan::fill_runs(std::int64_t first, BatchPlan& out) const {
@@ -197,6 +205,8 @@ void Plan::fill_runs(std::int64_t first, BatchPlan& out) const {
     const Run run = run_at((first + static_cast<std::int64_t>(done)) % order_length_);
     const std::size_t size = std::min(rows.size() - done, static_cast<std::size_t>(run.size));
     strategy_->samples(key_, run.position, 1, rows.subspan(done, size));
+    std::iota(out.positions.begin() + static_cast<std::ptrdiff_t>(done),
+              out.positions.begin() + static_cast<std::ptrdiff_t>(done + size), run.position);
     done += size;
   }
 }

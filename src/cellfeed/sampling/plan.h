@@ -49,6 +49,12 @@ struct PlanOptions {
 struct BatchPlan {
   std::vector<std::int64_t> rows;
   std::vector<std::uint8_t> is_padding;  // empty when no row is padding
+  // What is drawn for a batch depends on: the order's seed and epoch, the place of each row in the
+  // order, and how many samples of the order, over all ranks, lie before the step of the batch.
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::vector<std::int64_t> positions{};
+  std::int64_t step_begin = 0;
 };
 
 class Plan {

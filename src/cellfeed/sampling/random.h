@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdint>
 
+#include "cellfeed/base/random_bits.h"
+
 namespace cellfeed::sampling {
 
 // What bits are for; streams of different purposes are independent. The numbers are part of the
@@ -22,6 +24,8 @@ enum class Purpose : std::uint32_t {
   kGroupBatch = 7,          // group sampling: order of the batches
   kGroupMember = 8,         // group sampling: order of one group's members (substream = group)
   kStatistics = 9,          // estimates about a plan; no order depends on it
+  kCellTokens = 10,         // loader: what is drawn for the tokens of one cell (index = position)
+  kGenesOfBatch = 11,       // loader: which genes a batch keeps (index = first sample of its step)
   kSimulatedCell = 64,      // convert: the real cell behind a simulated one
   kSimulatedThinning = 65,  // convert: which of its counts are lost (substream = cell)
   kShuffledCell = 66,       // convert: the cell at each position of shuffled shards
@@ -52,18 +56,5 @@ class RandomStream {
  private:
   std::uint64_t key_;
 };
-
-// Output number `index` of SplitMix64 seeded with `state`.
-inline std::uint64_t splitmix64(std::uint64_t state, std::uint64_t index) {
-  std::uint64_t z = state + (index + 1) * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-// floor(x * range / 2^64): x of 64 random bits scaled to [0, range).
-inline std::uint64_t scale_bits(std::uint64_t x, std::uint64_t range) {
-  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(x) * range) >> 64);
-}
 
 }  // namespace cellfeed::sampling

@@ -1,0 +1,59 @@
+#include "cellfeed/loader/csr_sink.h"
+
+#include <limits>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/loader/matrix_window.h"
+#include "cellfeed/loader/slice_decoder.h"
+
+namespace cellfeed::loader {
+
+std::int64_t CsrSink::plan_bytes(const Recycler& recycler, const Rows& rows) const {
+  const std::int64_t nnz = rows.window.max_nnz(rows.batch);
+  return recycler.taken_bytes(nnz * static_cast<std::int64_t>(dtype_bytes(dtype_))) +
+         recycler.taken_bytes(nnz * 4) + rows.size() * 8;
+}
+
+matrix::Block CsrSink::begin(Recycler& recycler, const Rows& rows) const {
+  return begin_csr(recycler, rows);
+}
+
+matrix::CsrBlock CsrSink::begin_csr(Recycler& recycler, const Rows& rows) const {
+  const std::int64_t max_nnz = rows.window.max_nnz(rows.batch);
+  if (max_nnz > std::numeric_limits<std::int32_t>::max())
+    throw_invalid(
+        "one batch would hold 2^31 or more non-zeros; make batch_size smaller: {} rows, {}",
+        rows.size(), max_nnz);
+  const auto nnz = static_cast<std::size_t>(max_nnz);
+  matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(rows.size()) + 1);
+  rows.window.place_rows(rows.batch, indptr.span());
+  return {rows.size(), n_columns_, std::move(indptr), recycler.take_indices(nnz, rows.matrix),
+          recycler.take_values(dtype_, nnz, rows.matrix)};
+}
+
+bool CsrSink::takes_whole(const SliceDecoder& decoder, const Piece& piece) const {
+  return decoder.is_identity(piece);
+}
+
+void CsrSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const {
+  take_csr(decoder, step, std::get<matrix::CsrBlock>(block));
+}
+
+void CsrSink::take_csr(SliceDecoder& decoder, const Piece& step, matrix::CsrBlock& block) const {
+  const bool is_identity = decoder.is_identity(step);
+  decoder.decode(step, block.indices.data(), matrix::value_buffer_data(block.values), dtype_,
+                 is_identity);
+  if (is_identity) return;
+  decoder.change_rows(step, block.indices.data(), matrix::value_buffer_data(block.values), dtype_,
+                      [](std::int64_t, const transform::Row&) {});
+}
+
+void CsrSink::finish(Recycler&, const Rows& rows, matrix::Block& block) const {
+  finish_csr(rows, std::get<matrix::CsrBlock>(block));
+}
+
+void CsrSink::finish_csr(const Rows& rows, matrix::CsrBlock& block) const {
+  rows.window.compact(rows.batch, block);
+}
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,45 @@
+#include "cellfeed/loader/dense_sink.h"
+
+#include "cellfeed/loader/slice_decoder.h"
+#include "cellfeed/transform/simd/row_kernels.h"
+
+namespace cellfeed::loader {
+
+std::int64_t DenseSink::plan_bytes(const Recycler& recycler, const Rows& rows) const {
+  return recycler.taken_bytes(rows.size() * n_columns_ *
+                              static_cast<std::int64_t>(dtype_bytes(dtype_)));
+}
+
+matrix::Block DenseSink::begin(Recycler& recycler, const Rows& rows) const {
+  const auto size = static_cast<std::size_t>(rows.size() * n_columns_);
+  return matrix::DenseBlock{rows.size(), n_columns_,
+                            recycler.take_values(dtype_, size, rows.matrix)};
+}
+
+bool DenseSink::takes_whole(const SliceDecoder& decoder, const Piece& piece) const {
+  return decoder.stays_dense(piece);
+}
+
+void DenseSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const {
+  auto& dense = std::get<matrix::DenseBlock>(block);
+  if (decoder.stays_dense(step))
+    decoder.move_dense(step, matrix::value_buffer_data(dense.values), dtype_, n_columns_);
+  else
+    scatter(decoder, step, dense);
+}
+
+// What is not stored dense, or transformed.
+void DenseSink::scatter(SliceDecoder& decoder, const Piece& step, matrix::DenseBlock& block) const {
+  const std::size_t width = dtype_bytes(dtype_);
+  const auto n_columns = static_cast<std::size_t>(n_columns_);
+  const auto stores =
+      transform::choose_row_stores(block.n_rows, n_columns_ * static_cast<std::int64_t>(width));
+  auto* values = static_cast<std::byte*>(matrix::value_buffer_data(block.values));
+  decoder.decode_apart(step, dtype_, [&](std::int64_t position, const transform::Row& row) {
+    transform::scatter_row(std::span(row.indices, static_cast<std::size_t>(row.size)), row.values,
+                           width, values + static_cast<std::size_t>(position) * n_columns * width,
+                           n_columns, stores);
+  });
+}
+
+}  // namespace cellfeed::loader

@@ -1,0 +1,25 @@
+// DenseSink: rows as a DenseBlock. Thread-safe: immutable.
+#pragma once
+
+#include "cellfeed/loader/batch_sink.h"
+
+namespace cellfeed::loader {
+
+class DenseSink final : public BatchSink {
+ public:
+  DenseSink(std::int64_t n_columns, DType dtype) : n_columns_(n_columns), dtype_(dtype) {}
+  bool counts_entries() const override { return false; }
+  std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const override;
+  matrix::Block begin(Recycler& recycler, const Rows& rows) const override;
+  bool takes_whole(const SliceDecoder& decoder, const Piece& piece) const override;
+  void take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const override;
+  void finish(Recycler&, const Rows&, matrix::Block&) const override {}
+
+ private:
+  void scatter(SliceDecoder& decoder, const Piece& step, matrix::DenseBlock& block) const;
+
+  std::int64_t n_columns_;
+  DType dtype_;
+};
+
+}  // namespace cellfeed::loader
