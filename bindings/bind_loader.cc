@@ -16,6 +16,7 @@
 #include "cellfeed/loader/batch_iterator.h"
 #include "cellfeed/loader/first_values.h"
 #include "gil.h"
+#include "tokens.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -57,6 +58,10 @@ struct PyBlock {
     if (const auto* csr = std::get_if<matrix::CsrBlock>(&block())) return *csr;
     throw Error(ErrorKind::kInvalidArgument, "this batch is dense: it has no indptr and indices");
   }
+  const matrix::ValueBuffer& values() const {
+    if (const auto* values = matrix::block_values(block())) return *values;
+    throw Error(ErrorKind::kInvalidArgument, "this batch holds tokens, and no matrix");
+  }
 };
 
 // A loaded batch, as the block that is its x.
@@ -65,9 +70,10 @@ struct PyBatch : PyBlock {
 };
 
 loader::Output output_from_name(const std::string& name) {
-  if (name != "csr" && name != "dense")
-    throw_invalid("output must be \"csr\" or \"dense\" in this version: '{}'", name);
-  return name == "csr" ? loader::Output::kCsr : loader::Output::kDense;
+  if (name == "csr") return loader::Output::kCsr;
+  if (name == "dense") return loader::Output::kDense;
+  if (name == "tokens") return loader::Output::kTokens;
+  throw_invalid("output must be \"csr\", \"dense\" or \"tokens\": '{}'", name);
 }
 
 // matrices: output and dtype of each further matrix of the collection; empty: as of the first.
@@ -76,12 +82,14 @@ std::shared_ptr<const LoaderCore> make_core(
     const std::string& dtype, const std::string& casting, std::vector<std::string> obs,
     std::vector<std::shared_ptr<transform::Transform>> transforms, std::int64_t memory_budget,
     int threads, int prefetch, const std::optional<std::string>& torch_library,
-    const std::vector<std::pair<std::string, std::string>>& matrices) {
+    const std::vector<std::pair<std::string, std::string>>& matrices,
+    std::shared_ptr<loader::TokenOutput> tokens) {
   loader::LoaderOptions options;
   options.output = output_from_name(output);
   options.dtype = dtype_from_name(dtype);
   for (const auto& [own_output, own_dtype] : matrices)
     options.matrices.push_back({output_from_name(own_output), dtype_from_name(own_dtype)});
+  options.tokens = std::move(tokens);
   options.casting = casting_from_name(casting);
   options.obs = std::move(obs);
   options.transforms.assign(transforms.begin(), transforms.end());
@@ -144,7 +152,7 @@ nb::dict stats_of(const LoaderCore& core) {
 }
 
 NumpyArray values_array(const PyBlock& self) {
-  const matrix::ValueBuffer& values = matrix::block_values(self.block());
+  const matrix::ValueBuffer& values = self.values();
   const DType dtype = matrix::value_buffer_dtype(values);
   const void* data = matrix::value_buffer_data(values);
   if (self.is_sparse())
@@ -165,7 +173,7 @@ nb::object pinned_tensor(const PyBlock& self, bool wants_indices) {
     return nb::capsule(pinned->make_tensor(buffer.handle(), buffer.size() * sizeof(buffer[0])));
   };
   if (wants_indices) return make(self.csr().indices);
-  return std::visit(make, matrix::block_values(self.block()));
+  return std::visit(make, self.values());
 }
 
 void bind_block(nb::module_& module) {
@@ -217,6 +225,7 @@ void bind_batch(nb::module_& module) {
                      return as_array(reinterpret_cast<const bool*>(padding.data()),
                                      {padding.size()}, self.loaded);
                    })
+      .def_prop_ro("tokens", [](const PyBatch& self) { return PyTokens{self.loaded}; })
       .def("obs", [](const PyBatch& self, std::size_t i) {
         const auto& column = self.batch().obs.at(i);
         return untyped_as_array(column.dtype, column.bytes.data(), {self.batch().rows.size()},
@@ -227,6 +236,7 @@ void bind_batch(nb::module_& module) {
 }  // namespace
 
 void bind_loader(nb::module_& module) {
+  bind_tokens(module);
   bind_block(module);
   bind_batch(module);
   nb::class_<PyIterator>(module, "BatchIterator")
@@ -239,7 +249,8 @@ void bind_loader(nb::module_& module) {
       .def_static("make", &make_core, "collection"_a, "output"_a, "dtype"_a, "casting"_a, "obs"_a,
                   "transforms"_a, "memory_budget"_a, "threads"_a, "prefetch"_a,
                   "torch_library"_a = nb::none(),
-                  "matrices"_a = std::vector<std::pair<std::string, std::string>>())
+                  "matrices"_a = std::vector<std::pair<std::string, std::string>>(),
+                  "tokens"_a = nb::none())
       .def_prop_ro("gene_names",
                    [](const LoaderCore& self) { return self.matrices[0].pipeline->genes().names; })
       .def_prop_ro("n_genes",

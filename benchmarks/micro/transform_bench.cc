@@ -14,10 +14,11 @@
 
 #include "cellfeed/matrix/buffer.h"
 #include "cellfeed/transform/normalize.h"
-#include "cellfeed/transform/rank_genes.h"
 #include "cellfeed/transform/select_genes.h"
 #include "cellfeed/transform/simd/row_kernels.h"
 #include "cellfeed/transform/simd/value_kernels.h"
+#include "cellfeed/transform/token_masking.h"
+#include "cellfeed/transform/tokenizer.h"
 #include "roofline.h"
 
 namespace {
@@ -149,16 +150,38 @@ void normalized_log1p(benchmark::State& state) {
               [&](Row& row) { fused.apply(row); });
 }
 
-// Counts, or values that are not whole.
-template <typename T>
-void rank(benchmark::State& state) {
-  auto cells = make_cells<T>(static_cast<std::size_t>(state.range(0)));
-  if (state.range(1) != 0)
-    for (auto& value : cells.values) value = static_cast<T>(0.3 * static_cast<double>(value) + 0.1);
-  std::vector<std::int32_t> genes(cells.nnz);
-  change_rows(state, cells, 8 + sizeof(T), [&](Row& row) {
-    transform::rank_genes(row, genes);
-    benchmark::DoNotOptimize(genes.data());
+enum class TokenCase { kRank, kRankByMedian, kRankMasked, kBins, kValues };
+
+// Rows of a batch as tokens; all of their genes are in the vocabulary, and none is cut off.
+void tokens(benchmark::State& state, TokenCase what) {
+  auto cells = make_cells<float>(static_cast<std::size_t>(state.range(0)));
+  matrix::GeneAxis genes;
+  transform::TokenOptions options{.max_length = 1 << 15};
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<float> median(0, 0.7f);
+  for (std::int32_t g = 0; g < static_cast<std::int32_t>(kGenes); ++g) {
+    genes.names.push_back(std::to_string(g));
+    options.ids.push_back(transform::kFirstGeneToken + g);
+    if (what == TokenCase::kRankByMedian || what == TokenCase::kRankMasked)
+      options.medians.push_back(median(random));
+  }
+  options.genes = genes.names;
+  if (what == TokenCase::kBins) options.order = transform::TokenOptions::Order::kBins;
+  if (what == TokenCase::kValues) options.order = transform::TokenOptions::Order::kValues;
+  const transform::Tokenizer tokenizer(options, genes);
+  const transform::TokenMasking masking({}, options.ids);
+  std::vector<std::int32_t> ids(cells.nnz + 1);
+  std::vector<float> values(cells.nnz + 1);
+  std::vector<std::int64_t> labels(cells.nnz + 1);
+  change_rows(state, cells, 16, [&](Row& row) {
+    const auto key = static_cast<std::uint64_t>(row.indices[0]);
+    const auto n = tokenizer.tokenize(row, {}, {key, key, key}, ids.data(), values.data());
+    if (what == TokenCase::kRankMasked) {
+      const transform::TokenRow out{ids.data(), values.data(), labels.data(), nullptr};
+      transform::predict_nothing(out, labels.size());
+      masking.hide(out, 1, n, key);
+    }
+    benchmark::DoNotOptimize(ids.data());
   });
 }
 
@@ -219,12 +242,12 @@ BENCHMARK(normalized_log1p<float>)->Arg(300)->Arg(1000)->Arg(6000)->UseManualTim
 BENCHMARK(normalized_log1p<double>)->Arg(1000)->UseManualTime();
 BENCHMARK(scatter_cached)->Apply(scatter_arguments);
 BENCHMARK(scatter_streaming)->Apply(scatter_arguments);
-BENCHMARK(rank<float>)
-    ->ArgNames({"nnz", "fractions"})
-    ->Args({300, 0})
-    ->Args({1000, 0})
-    ->Args({6000, 0})
-    ->Args({1000, 1})
+BENCHMARK_CAPTURE(tokens, rank, TokenCase::kRank)->Arg(300)->Arg(2047)->UseManualTime();
+BENCHMARK_CAPTURE(tokens, by_median, TokenCase::kRankByMedian)
+    ->Arg(300)
+    ->Arg(2047)
     ->UseManualTime();
-BENCHMARK(rank<std::int32_t>)->ArgNames({"nnz", "fractions"})->Args({1000, 0})->UseManualTime();
+BENCHMARK_CAPTURE(tokens, masked, TokenCase::kRankMasked)->Arg(300)->Arg(2047)->UseManualTime();
+BENCHMARK_CAPTURE(tokens, bins, TokenCase::kBins)->Arg(300)->Arg(2047)->UseManualTime();
+BENCHMARK_CAPTURE(tokens, values, TokenCase::kValues)->Arg(300)->Arg(2047)->UseManualTime();
 BENCHMARK_MAIN();

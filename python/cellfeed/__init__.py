@@ -21,6 +21,8 @@ __version__ = "0.1.0"
 # Name -> module that holds it: importing cellfeed loads none of them.
 _LAZY = {
     "Batch": "batch",
+    "Binned": "tokens",
+    "BinnedTokens": "tokens",
     "BlockShuffling": "strategies",
     "BlockWeightedSampling": "strategies",
     "CellCollection": "collection",
@@ -28,16 +30,20 @@ _LAZY = {
     "CellfeedError": "errors",
     "ClassBalancedSampling": "strategies",
     "Config": "config",
+    "ContinuousTokens": "tokens",
     "Encoders": "encoders",
     "GroupSampling": "strategies",
     "Loader": "loader",
     "Log1p": "transforms",
     "MappedCollection": "mapped_collection",
+    "Masking": "tokens",
     "MultiIndexable": "adapters",
     "NormalizeTotal": "transforms",
+    "RankTokens": "tokens",
     "SamplingStrategy": "strategies",
     "SelectGenes": "transforms",
     "Streaming": "strategies",
+    "TokenBatch": "token_batch",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
     "convert_to_shards": "conversion",
@@ -83,6 +89,12 @@ if TYPE_CHECKING:
     from .strategies import SamplingStrategy as SamplingStrategy
     from .strategies import Streaming as Streaming
     from .strategies import WholeShards as WholeShards
+    from .token_batch import TokenBatch as TokenBatch
+    from .tokens import Binned as Binned
+    from .tokens import BinnedTokens as BinnedTokens
+    from .tokens import ContinuousTokens as ContinuousTokens
+    from .tokens import Masking as Masking
+    from .tokens import RankTokens as RankTokens
     from .transforms import Log1p as Log1p
     from .transforms import NormalizeTotal as NormalizeTotal
     from .transforms import SelectGenes as SelectGenes

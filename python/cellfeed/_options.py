@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
+    from .tokens import CellTokens, Masking
     from .transforms import Transform
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
@@ -25,6 +26,7 @@ Join: TypeAlias = Literal["inner", "outer"]
 Layout: TypeAlias = Literal["packed", "dense"]
 MissingGenes: TypeAlias = Literal["warn", "zero", "error"]
 Output: TypeAlias = Literal["csr", "dense"]
+LoaderOutput: TypeAlias = Literal["csr", "dense", "tokens"]
 Path: TypeAlias = "str | os.PathLike[str]"
 Partition: TypeAlias = Literal["auto", "interleave", "group"]
 Remainder: TypeAlias = Literal["pad", "drop", "error"]
@@ -35,6 +37,7 @@ DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(
 GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
     get_args(GeneSelection), get_args(Layout), get_args(MissingGenes),
 )  # fmt: skip
+LOADER_OUTPUTS = get_args(LoaderOutput)
 OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
 VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
 
@@ -68,6 +71,8 @@ class LoaderOptions(ReaderKeywords, total=False):
     fetch_factor: int | None
     drop_last: bool
     tune: bool | str
+    tokens: CellTokens | None
+    masking: Masking | None
 
 
 class CellOptions(ReaderKeywords, total=False):

@@ -21,9 +21,11 @@ from ._arguments import (
 from ._batch_source import BatchSource
 from ._cells.closed import Closed
 from ._iteration.worker import this_worker
-from ._options import CASTINGS, OUTPUTS, Casting, DType, Output
+from ._options import CASTINGS, LOADER_OUTPUTS, Casting, DType, LoaderOutput
 from .batch import Batch
 from .errors import InvalidArgumentError
+from .token_batch import TokenBatch
+from .tokens import CellTokens, Masking, as_token_output
 from .transforms import Transform, core_transforms
 
 if TYPE_CHECKING:
@@ -47,9 +49,11 @@ class ReaderOptions:
         Those of the collection where it is None.
     matrix_dtypes
         Of each further matrix of the collection. Where it is None: that of x, and floats of obsm.
+    tokens, masking
+        Of output ``"tokens"``.
     """
 
-    output: Output = "csr"
+    output: LoaderOutput = "csr"
     dtype: DType = "float32"
     casting: Casting = "round"
     obs: Sequence[str] | str | None = None
@@ -58,6 +62,8 @@ class ReaderOptions:
     threads: int | None = None
     pin_memory: bool = False
     matrix_dtypes: Sequence[str] | None = None
+    tokens: CellTokens | None = None
+    masking: Masking | None = None
 
     def __post_init__(self) -> None:
         if self.obs is not None:
@@ -74,7 +80,8 @@ class ReaderOptions:
     def for_core(self) -> dict[str, Any]:
         """Arguments of the core."""
         return {
-            "output": as_choice("output", self.output, OUTPUTS),
+            "output": as_choice("output", self.output, LOADER_OUTPUTS),
+            "tokens": as_token_output(self.output, self.tokens, self.masking),
             "dtype": as_dtype("dtype", self.dtype),
             "casting": as_choice("casting", self.casting, CASTINGS),
             "transforms": core_transforms(self.transforms),
@@ -115,7 +122,8 @@ class Reader:
         # Arrays of obsm are no counts: dense, and floats.
         of_obsm = ("dense", dtype if dtype.startswith("float") else "float32")
         paths = self.cells._matrices.paths
-        kinds = [of_obsm if path.startswith("obsm/") else (output, dtype) for path in paths]
+        of_layers = ("csr" if output == "tokens" else output, dtype)
+        kinds = [of_obsm if path.startswith("obsm/") else of_layers for path in paths]
         if self.options.matrix_dtypes is not None:
             kinds = [
                 (own, kind)
@@ -143,6 +151,12 @@ class Reader:
         """
         if self.core.values_are_in_question:
             self.core.check_values(some_rows(_ROWS_TO_CHECK))
+
+    def make_batch(self, core: _core.Batch) -> Batch[Any] | TokenBatch:
+        """What users get of a batch of the core."""
+        if self.options.output == "tokens":
+            return TokenBatch(core, self.source)
+        return Batch(core, self.source)
 
     def read(self, rows: Any) -> Batch[Any]:
         """One batch of the rows asked for, in that order."""

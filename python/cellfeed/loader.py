@@ -20,7 +20,7 @@ from ._iteration.schedule import Schedule
 from ._iteration.settings import Settings
 from ._iteration.shared_iterator import SharedIterator
 from ._iteration.states import as_epoch
-from ._options import Casting, DType, LoaderOptions, Output, Partition, Remainder
+from ._options import Casting, DType, LoaderOptions, LoaderOutput, Partition, Remainder
 from ._reader import Reader, ReaderOptions
 from ._tuning import tuned, with_block_size
 from .batch import Batch
@@ -28,6 +28,8 @@ from .collection import CellCollection
 from .errors import InvalidTypeError
 from .series import SeriesBatch, SeriesDataset, SeriesLoader
 from .strategies import SamplingStrategy, as_strategy
+from .token_batch import TokenBatch
+from .tokens import CellTokens, Masking
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -50,7 +52,12 @@ class Loader(BatchDataset[Yielded]):
     batch_size
         Cells of a batch on one rank.
     output
-        ``"csr"`` or ``"dense"``.
+        ``"csr"``, ``"dense"``, or ``"tokens"``: batches are :class:`~cellfeed.TokenBatch`.
+    tokens
+        How cells become tokens: :class:`~cellfeed.RankTokens`, :class:`~cellfeed.BinnedTokens` or
+        :class:`~cellfeed.ContinuousTokens`.
+    masking
+        Which tokens are hidden, to be predicted: :class:`~cellfeed.Masking`; none by default.
     dtype
         ``"float32"``, ``"float64"``, ``"int32"`` or ``"int64"``.
     obs
@@ -144,6 +151,30 @@ class Loader(BatchDataset[Yielded]):
 
     @overload
     def __init__(
+        self: Loader[TokenBatch],
+        cells: CellCollection,
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        output: Literal["tokens"],
+        collate_fn: None = ...,
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Loader[Yielded],
+        cells: CellCollection,
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        output: Literal["tokens"],
+        collate_fn: Callable[[TokenBatch], Yielded],
+        **options: Unpack[LoaderOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
         self: Loader[SeriesBatch],
         cells: SeriesDataset,
         strategy: SamplingStrategy,
@@ -171,7 +202,7 @@ class Loader(BatchDataset[Yielded]):
         strategy: SamplingStrategy,
         batch_size: int = ...,
         *,
-        output: Output = ...,
+        output: Literal["csr", "dense"] = ...,
         collate_fn: Callable[[Batch[Any]], Yielded],
         **options: Unpack[LoaderOptions],
     ) -> None: ...
@@ -182,7 +213,9 @@ class Loader(BatchDataset[Yielded]):
         strategy: SamplingStrategy,
         batch_size: int = 1024,
         *,
-        output: Output = "csr",
+        output: LoaderOutput = "csr",
+        tokens: CellTokens | None = None,
+        masking: Masking | None = None,
         dtype: DType = "float32",
         obs: Sequence[str] | str | None = None,
         transforms: Sequence[Transform] = (),
@@ -212,8 +245,9 @@ class Loader(BatchDataset[Yielded]):
         self._collate_seconds = 0.0
         self._running: list[_core.BatchIterator] = []
         options = ReaderOptions(
-            output, dtype, casting, obs, transforms, memory_budget, threads, pin_memory
-        )
+            output, dtype, casting, obs, transforms, memory_budget, threads, pin_memory,
+            tokens=tokens, masking=masking,
+        )  # fmt: skip
         settings = Settings(
             batch_size, 16 if fetch_factor is None else fetch_factor, partition, remainder,
             drop_last, cells._core.is_chunked, bool(_as_tune(tune)),
@@ -228,6 +262,8 @@ class Loader(BatchDataset[Yielded]):
             options = replace(options, threads=best["threads"], memory_budget=best["memory_budget"])
         self.strategy = strategy
         self._reader = Reader(cells, options)
+        if tokens is not None:
+            tokens.report_missing(self.var_names, stacklevel=2)
         order = strategy.bind(cells)
         self._schedule = Schedule(order, f"{cells.fingerprint:016x}", settings, ranks, seed, epoch)
         length = order.length(epoch)
@@ -251,6 +287,12 @@ class Loader(BatchDataset[Yielded]):
         """Names of the columns of each batch, after the gene join and the transforms."""
         return self._reader.source.var_names
 
+    @property
+    def genes_left_out(self) -> np.ndarray:
+        """Genes of the data that are never tokens, as the vocabulary does not have them."""
+        tokens = self._reader.options.tokens
+        return self.var_names[:0] if tokens is None else tokens.left_out(self.var_names)
+
     def __iter__(self) -> SharedIterator[Yielded]:
         """An iteration; threads may share it, and each batch goes to one of them."""
         refuse_batching_again()
@@ -259,7 +301,7 @@ class Loader(BatchDataset[Yielded]):
             batches = self._collated(batches, self.collate_fn)
         return SharedIterator(batches)
 
-    def _batches(self, run: Run) -> Generator[Batch[Any], None, None]:
+    def _batches(self, run: Run) -> Generator[Any, None, None]:
         reader = self._reader
         reader.require_no_worker_pins()
         # A DataLoader takes batches from its workers in turn, so each yields every n-th.
@@ -272,7 +314,7 @@ class Loader(BatchDataset[Yielded]):
         try:
             for batch in iterator:
                 run.advance()
-                yield Batch(batch, reader.source)
+                yield reader.make_batch(batch)
                 del batch
                 reader.core.threads  # noqa: B018  # an error where the loader was closed
             reader.core.threads  # noqa: B018  # closing also ends the iterator, as if all were read

@@ -12,12 +12,14 @@ from ._mapped import register_rows
 from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
 from ._tensors import as_tensor, batch_to_tensor
+from ._tokens import TokenTensors, tokens_to_tensors
 from ._windows import as_tensors, register_windows
 
 __all__ = [
     "DistributedSampler",
     "GeneSelectionCollator",
     "TensorBatch",
+    "TokenTensors",
     "as_tensor",
     "as_tensors",
     "batch_to_tensor",
@@ -29,4 +31,5 @@ __all__ = [
     "register_iterable_dataset",
     "register_rows",
     "register_windows",
+    "tokens_to_tensors",
 ]

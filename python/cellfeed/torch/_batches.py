@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._batch_cells import BatchObs
 from .._batch_matrices import BatchMatrices
-from ..batch import Batch, BatchObs
+from ..batch import Batch
 from ._tensors import as_tensor, batch_to_tensor, block_to_tensor
 
 
-class _Columns:
+class Columns:
     """obs columns by place, as :class:`BatchObs` asks for them."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
@@ -111,7 +112,7 @@ class TensorBatch:
     @property
     def obs(self) -> BatchObs:
         """Obs columns by name, as tensors."""
-        columns: Any = _Columns(self._columns)
+        columns: Any = Columns(self._columns)
         return BatchObs(columns, self._batch._source.columns)
 
     @property

@@ -1,5 +1,7 @@
 #include "cellfeed/loader/batch_assembly.h"
 
+#include <numeric>
+
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/loader/label_entropy.h"
@@ -67,6 +69,8 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
                               core.collection->n_rows()));
   std::vector<sampling::BatchPlan> plans(1);
   plans[0].rows.assign(rows.begin(), rows.end());
+  plans[0].positions.resize(rows.size());
+  std::iota(plans[0].positions.begin(), plans[0].positions.end(), std::int64_t{0});
   Window window(core.matrices, locate_batches(*core.collection, std::move(plans)));
   const auto pool = exec::shared_pool(core.options.threads);
   window.begin({}, *core.counters);

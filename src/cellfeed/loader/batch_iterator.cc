@@ -200,8 +200,7 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms,
   counters.peak_bytes =
       state.core->cache_bytes + state.core->thread_bytes + state.core->account->budget().peak();
   counters.cells += loaded.n_rows();
-  if (const auto* csr = std::get_if<matrix::CsrBlock>(&loaded.x))
-    counters.nonzeros += csr->indptr[csr->n_rows];
+  counters.nonzeros += matrix::block_nonzeros(loaded.x);
   try {
     *batch = std::make_shared<LoadedBatch>(std::move(popped.pending->batch), state.core->recycler);
   } catch (...) {

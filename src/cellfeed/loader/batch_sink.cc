@@ -1,9 +1,11 @@
 #include "cellfeed/loader/batch_sink.h"
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/loader/csr_sink.h"
 #include "cellfeed/loader/dense_sink.h"
 #include "cellfeed/loader/options.h"
 #include "cellfeed/loader/row_pipeline.h"
+#include "cellfeed/loader/token_sink.h"
 
 namespace cellfeed::loader {
 
@@ -12,6 +14,12 @@ std::shared_ptr<const BatchSink> make_sink(const LoaderOptions& options,
   const std::int64_t n_columns = pipeline->genes().size();
   if (options.output == Output::kDense)
     return std::make_shared<DenseSink>(n_columns, options.dtype);
+  if (options.output == Output::kTokens) {
+    if (options.tokens == nullptr) throw_invalid("output \"tokens\" needs a tokenizer");
+    if (options.dtype != DType::kF32)
+      throw_invalid("tokens are made of float32 values, not of '{}'", dtype_name(options.dtype));
+    return std::make_shared<TokenSink>(*options.tokens, pipeline->genes());
+  }
   return std::make_shared<CsrSink>(n_columns, options.dtype);
 }
 

@@ -89,6 +89,13 @@ std::int64_t MatrixWindow::max_nnz(std::size_t batch) const {
   return nnz;
 }
 
+std::int64_t MatrixWindow::max_row_size(std::size_t batch) const {
+  std::int64_t largest = 0;
+  for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))
+    for (std::int64_t i = piece.begin; i < piece.end; ++i) largest = std::max(largest, sizes_[i]);
+  return largest;
+}
+
 void MatrixWindow::place_rows(std::size_t batch, std::span<std::int64_t> indptr) {
   indptr[0] = 0;
   for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))

@@ -43,6 +43,8 @@ class MatrixWindow {
 
   // The sum of the sizes of a batch.
   std::int64_t max_nnz(std::size_t batch) const;
+  // The largest size of a row of a batch.
+  std::int64_t max_row_size(std::size_t batch) const;
   // Sets where each row of a batch goes; indptr gets the upper bounds.
   void place_rows(std::size_t batch, std::span<std::int64_t> indptr);
   // Decodes one slice of a batch, rows run through the pipeline.

@@ -8,11 +8,12 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/loader/pinned_memory.h"
+#include "cellfeed/loader/token_output.h"
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::loader {
 
-enum class Output { kCsr, kDense };
+enum class Output { kCsr, kDense, kTokens };
 
 // How one matrix reaches batches.
 struct MatrixOptions {
@@ -30,6 +31,8 @@ struct LoaderOptions {
   // Applied in this order, to the first matrix. Of the others those with its axis follow it in
   // which columns are chosen.
   std::vector<std::shared_ptr<const transform::Transform>> transforms{};
+  // Of kTokens, which is for the first matrix alone, of floats; null of any other.
+  std::shared_ptr<const TokenOutput> tokens{};
   // Bytes of read-ahead, chunks being inflated and kept inflated, and finished batches together, at
   // least exec::kMinMemoryBudget. More lets compressed files inflate each chunk less often. One
   // batch larger than this is still loaded, alone. What the consumer has taken is its own.

@@ -27,35 +27,35 @@ Recycler::State& Recycler::state() {
 }
 
 // A buffer that was kept is paid for by the batch that takes it: its lease ends here.
+template <typename Buffer>
+Buffer Recycler::take(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix) {
+  State& own = state();
+  const std::lock_guard lock(own.mutex);
+  auto& kept = kept_of(own.matrices, matrix).*of_kind;
+  if (kept.empty()) return {};
+  Buffer buffer = std::move(kept.back().buffer);
+  kept.pop_back();
+  return buffer;
+}
+
 matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size, std::size_t matrix) {
   if (pinned_) return matrix::Buffer<std::int32_t>(size, pinned_);
-  matrix::Buffer<std::int32_t> buffer;
-  {
-    State& own = state();
-    const std::lock_guard lock(own.mutex);
-    auto& kept = kept_of(own.matrices, matrix).indices;
-    if (!kept.empty()) {
-      buffer = std::move(kept.back().buffer);
-      kept.pop_back();
-    }
-  }
+  auto buffer = take(&KeptOfMatrix::indices, matrix);
   resize(buffer, size);
+  return buffer;
+}
+
+matrix::Buffer<std::byte> Recycler::take_bytes(std::size_t bytes, std::size_t matrix) {
+  if (pinned_) return matrix::Buffer<std::byte>(bytes, pinned_);
+  auto buffer = take(&KeptOfMatrix::bytes, matrix);
+  resize(buffer, bytes);
   return buffer;
 }
 
 matrix::ValueBuffer Recycler::take_values(DType dtype, std::size_t size, std::size_t matrix) {
   if (pinned_) return matrix::make_value_buffer(dtype, size, pinned_);
-  matrix::ValueBuffer values = matrix::make_value_buffer(dtype, 0);
-  {
-    State& own = state();
-    const std::lock_guard lock(own.mutex);
-    auto& kept = kept_of(own.matrices, matrix).values;
-    if (!kept.empty()) {
-      if (matrix::value_buffer_dtype(kept.back().buffer) == dtype)
-        values = std::move(kept.back().buffer);
-      kept.pop_back();
-    }
-  }
+  matrix::ValueBuffer values = take(&KeptOfMatrix::values, matrix);
+  if (matrix::value_buffer_dtype(values) != dtype) values = matrix::make_value_buffer(dtype, 0);
   std::visit([size](auto& buffer) { resize(buffer, size); }, values);
   return values;
 }
@@ -79,20 +79,23 @@ void Recycler::keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t
 }
 
 void Recycler::give_back(matrix::Batch& batch) noexcept {
+  for (std::size_t m = 0; m <= batch.others.size(); ++m) give_back(batch.block(m), m);
+}
+
+void Recycler::give_back(matrix::Block& block, std::size_t matrix) noexcept {
   if (pinned_) return;
   const auto bytes_of = [](const auto& buffer) { return buffer.capacity_bytes(); };
   // What is not kept, for want of room or of memory for the list, goes with the batch.
   try {
     State& own = state();
     const std::lock_guard lock(own.mutex);
-    for (std::size_t m = 0; m <= batch.others.size(); ++m) {
-      matrix::Block& block = batch.block(m);
-      KeptOfMatrix& kept = kept_of(own.matrices, m);
-      if (auto* csr = std::get_if<matrix::CsrBlock>(&block))
-        keep(kept.indices, csr->indices, bytes_of(csr->indices));
-      matrix::ValueBuffer& values = matrix::block_values(block);
-      keep(kept.values, values, std::visit(bytes_of, values));
-    }
+    KeptOfMatrix& kept = kept_of(own.matrices, matrix);
+    if (auto* csr = std::get_if<matrix::CsrBlock>(&block))
+      keep(kept.indices, csr->indices, bytes_of(csr->indices));
+    if (matrix::ValueBuffer* values = matrix::block_values(block))
+      keep(kept.values, *values, std::visit(bytes_of, *values));
+    if (auto* tokens = std::get_if<matrix::TokenBlock>(&block))
+      keep(kept.bytes, tokens->memory, bytes_of(tokens->memory));
   } catch (const std::bad_alloc&) {
     return;
   }

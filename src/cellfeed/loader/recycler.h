@@ -29,8 +29,11 @@ class Recycler {
   // batch needs fresh pages.
   matrix::Buffer<std::int32_t> take_indices(std::size_t size, std::size_t matrix = 0);
   matrix::ValueBuffer take_values(DType dtype, std::size_t size, std::size_t matrix = 0);
+  matrix::Buffer<std::byte> take_bytes(std::size_t bytes, std::size_t matrix = 0);
   matrix::Buffer<std::byte> take_obs(std::size_t bytes);
   void give_back(matrix::Batch& batch) noexcept;
+  // The same of one matrix.
+  void give_back(matrix::Block& block, std::size_t matrix) noexcept;
   // Frees what is kept: others need the memory more.
   void drop_kept();
   // What a buffer of so many bytes takes of the memory budget.
@@ -46,12 +49,15 @@ class Recycler {
   struct KeptOfMatrix {
     std::vector<Kept<matrix::Buffer<std::int32_t>>> indices;
     std::vector<Kept<matrix::ValueBuffer>> values;
+    std::vector<Kept<matrix::Buffer<std::byte>>> bytes;
   };
   struct State {
     std::mutex mutex;
     std::vector<KeptOfMatrix> matrices;
   };
   State& state();
+  template <typename Buffer>
+  Buffer take(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix);
   template <typename Buffer>
   void keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes);
 

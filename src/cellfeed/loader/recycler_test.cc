@@ -65,7 +65,7 @@ TEST(Recycler, LargeAndSmallMatricesKeepTheirBuffers) {
   const auto addresses = [](matrix::Batch& batch) {
     std::vector<const void*> found;
     for (std::size_t m = 0; m < 3; ++m)
-      found.push_back(matrix::value_buffer_data(matrix::block_values(batch.block(m))));
+      found.push_back(matrix::value_buffer_data(*matrix::block_values(batch.block(m))));
     return found;
   };
   matrix::Batch first = make();
@@ -90,7 +90,7 @@ TEST(Recycler, BuffersGrowToTheLargestBatchAndStay) {
     std::set<const void*> taken;
     for (auto& batch : batches) {
       batch.x = matrix::DenseBlock{1, 1, recycler.take_values(DType::kF32, size)};
-      taken.insert(matrix::value_buffer_data(matrix::block_values(batch.x)));
+      taken.insert(matrix::value_buffer_data(*matrix::block_values(batch.x)));
     }
     EXPECT_TRUE(known.empty() || taken == known);
     known = taken;

@@ -9,6 +9,7 @@
 
 #include "cellfeed/matrix/buffer.h"
 #include "cellfeed/matrix/csr.h"
+#include "cellfeed/matrix/token_block.h"
 
 namespace cellfeed::matrix {
 
@@ -19,17 +20,22 @@ struct DenseBlock {
   ValueBuffer values;
 };
 
-using Block = std::variant<CsrBlock, DenseBlock>;
+using Block = std::variant<CsrBlock, DenseBlock, TokenBlock>;
 inline std::int64_t block_columns(const Block& block) {
   return std::visit([](const auto& any) { return any.n_cols; }, block);
 }
-// Of the non-zeros, or of the whole matrix.
-inline ValueBuffer& block_values(Block& block) {
-  return std::visit([](auto& any) -> ValueBuffer& { return any.values; }, block);
+// Of the non-zeros, or of the whole matrix; null for tokens.
+inline ValueBuffer* block_values(Block& block) {
+  if (auto* csr = std::get_if<CsrBlock>(&block)) return &csr->values;
+  if (auto* dense = std::get_if<DenseBlock>(&block)) return &dense->values;
+  return nullptr;
 }
-inline const ValueBuffer& block_values(const Block& block) {
-  return std::visit([](const auto& any) -> const ValueBuffer& { return any.values; }, block);
+inline const ValueBuffer* block_values(const Block& block) {
+  return block_values(const_cast<Block&>(block));
 }
+
+// Entries of a sparse block; tokens that are not padding; 0 of a dense one.
+std::int64_t block_nonzeros(const Block& block);
 
 // One obs column of a batch: codes of a categorical (-1 = missing), or values of dtype (NaN =
 // missing).
