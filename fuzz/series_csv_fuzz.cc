@@ -33,9 +33,10 @@ void read(const series::RowColumns& columns) {
   series::RowBlock block;
   while (source.next(7, block)) {
   }
-  require(block.times.size() == block.entities.size());
-  require(block.values.size() == block.times.size() * columns.features.size());
-  for (const double value : block.values) require(!std::isinf(value));
+  const std::size_t width = columns.features.size() + 1;
+  require(block.records.size() == block.entities.size() * width);
+  for (std::size_t i = 0; i < block.records.size(); ++i)
+    require(i % width == 0 || !std::isinf(block.records.data()[i]));
   for (const std::uint32_t entity : block.entities) require(entity < source.entities().size());
 }
 

@@ -165,6 +165,22 @@ class RowFilter {
   RowCounts counts_;
 };
 
+// In memory, and times do not decrease, or that is for the filter to find.
+bool is_in_order(std::span<const SpilledRows::Piece> pieces, const RowPolicy& policy,
+                 std::size_t width) {
+  const bool is_sorted_here = policy.sort && policy.kind != TimeKind::kRow;
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
+  for (const SpilledRows::Piece& piece : pieces) {
+    if (piece.records == nullptr) return false;
+    const double* record = piece.records;
+    for (std::int64_t i = 0; i < piece.n_rows && is_sorted_here; ++i, record += width) {
+      if (record_time(record) < last) return false;
+      last = record_time(record);
+    }
+  }
+  return true;
+}
+
 RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
                       RowFilter& filter, std::int64_t bytes, std::int64_t memory) {
   const std::size_t width = rows.n_features() + 1;
@@ -221,10 +237,15 @@ RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy
                    std::int64_t memory, const RowSink& sink, const RowsBefore& before) {
   const std::size_t width = rows.n_features() + 1;
   const std::int64_t n_rows = rows.n_rows(entity);
+  const auto pieces = rows.pieces(entity);
   // The order is a number a row.
   const std::int64_t bytes = n_rows * (record_bytes(width - 1) + 8);
   RowFilter filter(rows.n_features(), policy, rows.entities()[static_cast<std::size_t>(entity)],
                    sink, before);
+  if (is_in_order(pieces, policy, width)) {
+    for (const SpilledRows::Piece& piece : pieces) filter.add(piece.records, piece.n_rows);
+    return filter.finish();
+  }
   if (bytes > memory || n_rows > std::numeric_limits<std::uint32_t>::max())
     return stream_rows(rows, entity, policy, filter, bytes, memory);
   const auto kept =

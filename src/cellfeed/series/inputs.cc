@@ -54,7 +54,8 @@ std::string Inputs::plan() const {
 
 SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bool was_auto,
                                io::FileTarget target, SeriesWork& work) const {
-  SpillWriter writer(std::move(target), columns.features.size());
+  SpillWriter writer(std::move(target), columns.features.size(),
+                     [&](std::int64_t bytes) { return work.take_memory(bytes); });
   const std::int64_t width = record_bytes(columns.features.size());
   // A block is there as it is read, in the order of entities, and in columns.
   const std::int64_t most_rows =
@@ -62,11 +63,13 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
   // Small ones stay in caches; where entities alternate, large ones make fewer and longer runs.
   std::int64_t block_rows = std::min(most_rows, std::max<std::int64_t>(1024, kBlockBytes / width));
   RowBlock block;
+  const auto width_numbers = static_cast<std::size_t>(width / 8);
   for (const std::size_t file : group.files) {
     RowSource source(files_[file], columns, was_auto, decode_bytes(work));
     bool is_at_end = false;
     while (!is_at_end) {
       block.clear();
+      block.records.reserve(static_cast<std::size_t>(block_rows) * width_numbers);
       while (block.n_rows() < block_rows && !is_at_end)
         is_at_end = !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), 16384), block);
       writer.add(block, source.entities());

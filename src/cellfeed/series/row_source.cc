@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <regex>
@@ -57,8 +58,7 @@ Missing missing_from_name(std::string_view name) {
 }
 
 void RowBlock::clear() {
-  times.clear();
-  values.clear();
+  records.clear();
   entities.clear();
 }
 
@@ -136,10 +136,10 @@ bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
   const std::int64_t n = table_->next(max_rows);
   if (n == 0) return false;
   const auto n_features = static_cast<std::int64_t>(columns_.features.size());
-  values_.resize(static_cast<std::size_t>(n * n_features));
+  double* const records = block.records.extend(static_cast<std::size_t>(n * (n_features + 1)));
   times_.assign(static_cast<std::size_t>(n), 0);
   for (std::int64_t f = 0; f < n_features; ++f)
-    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], values_.data() + f, n_features);
+    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], records + 1 + f, n_features + 1);
   read_times(n);
   read_entities(n);
   keep_complete_rows(n, block);
@@ -221,11 +221,13 @@ void RowSource::throw_missing(std::int64_t row, const std::string& column) const
 }
 
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
-  const std::size_t n_features = columns_.features.size();
+  const std::size_t width = columns_.features.size() + 1;
   const bool is_strict = columns_.missing == Missing::kError;
+  const std::size_t first = block.records.size() - static_cast<std::size_t>(n) * width;
+  double* kept = block.records.data() + first;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto row = static_cast<std::size_t>(i);
-    const double* values = values_.data() + row * n_features;
+    double* const record = block.records.data() + first + row * width;
     const std::uint32_t entity = entity_column_ < 0 ? 0 : entity_number(names_[row]);
     if (times_[row] == kNoTime || entity == kNoEntity) {
       if (columns_.missing != Missing::kDrop)
@@ -234,12 +236,14 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
       continue;
     }
     if (is_strict)
-      for (std::size_t f = 0; f < n_features; ++f)
-        if (std::isnan(values[f])) throw_missing(i, columns_.features[f]);
-    block.times.push_back(times_[row]);
+      for (std::size_t f = 1; f < width; ++f)
+        if (std::isnan(record[f])) throw_missing(i, columns_.features[f - 1]);
+    *record = std::bit_cast<double>(times_[row]);
+    if (kept != record) std::copy_n(record, width, kept);
+    kept += width;
     block.entities.push_back(entity);
-    block.values.insert(block.values.end(), values, values + n_features);
   }
+  block.records.truncate(static_cast<std::size_t>(kept - block.records.data()));
 }
 
 }  // namespace cellfeed::series

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cellfeed/series/records.h"
 #include "cellfeed/series/table.h"
 
 namespace cellfeed::series {
@@ -29,9 +30,8 @@ struct RowColumns {
 
 // Rows in the order of the file.
 struct RowBlock {
-  std::vector<std::int64_t> times;
-  std::vector<double> values;  // n x features
-  std::vector<std::uint32_t> entities;
+  Records records;
+  std::vector<std::uint32_t> entities;  // of each row
   std::int64_t n_rows() const { return static_cast<std::int64_t>(entities.size()); }
   void clear();
 };
@@ -68,6 +68,7 @@ class RowSource {
   void read_split_times(std::int64_t n);
   void read_entities(std::int64_t n);
   std::uint32_t entity_number(std::string_view name);
+  // Of the n rows at the end of the block.
   void keep_complete_rows(std::int64_t n, RowBlock& block);
   [[noreturn]] void throw_missing(std::int64_t row, const std::string& column) const;
 
@@ -81,7 +82,6 @@ class RowSource {
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::int64_t n_dropped_ = 0, n_read_ = 0;
   // Of the rows being read.
-  std::vector<double> values_;
   std::vector<std::int64_t> times_, field_;
   std::vector<std::string_view> names_;
 };

@@ -61,14 +61,24 @@ struct SpillWriter::Names {
   Names& operator=(const Names&) = delete;
 };
 
-SpillWriter::SpillWriter(io::FileTarget target, std::size_t n_features)
-    : path_(target.path()), n_features_(n_features), names_(std::make_unique<Names>()) {
+SpillWriter::SpillWriter(io::FileTarget target, std::size_t n_features,
+                         std::function<bool(std::int64_t)> take_memory)
+    : target_(std::move(target)),
+      path_(target_.path()),
+      take_memory_(std::move(take_memory)),
+      n_features_(n_features),
+      names_(std::make_unique<Names>()) {}
+
+void SpillWriter::open_file() {
   fd_ = io::retry_interrupted([&] {
-    return ::openat(target.directory().fd(), target.name().c_str(),
+    return ::openat(target_.directory().fd(), target_.name().c_str(),
                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   });
   if (fd_ < 0) throw_errno(errno, path_, "make this file");
+  for (const Records& records : part_.kept) append(std::as_bytes(records.span()));
+  part_.kept.clear();
 }
+
 SpillWriter::~SpillWriter() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -88,7 +98,30 @@ void SpillWriter::append(std::span<const std::byte> bytes) {
   write(bytes);
 }
 
-void SpillWriter::add(const RowBlock& block, std::span<const std::string> names) {
+void SpillWriter::add_runs(const RowBlock& block) {
+  // Those in memory are in one piece.
+  bool is_first = fd_ < 0;
+  for (const std::uint32_t i : order_) {
+    const std::uint32_t entity = numbers_[block.entities[i]];
+    if (is_first || part_.runs.empty() || part_.runs.back().entity != entity ||
+        part_.runs.back().n_rows == std::numeric_limits<std::uint32_t>::max())
+      part_.runs.push_back({entity, 0});
+    ++part_.runs.back().n_rows;
+    is_first = false;
+  }
+}
+
+void SpillWriter::keep(Records records) {
+  records.trim();
+  if (fd_ < 0 && !take_memory_(static_cast<std::int64_t>(records.size() * sizeof(double))))
+    open_file();
+  if (fd_ < 0)
+    part_.kept.push_back(std::move(records));
+  else
+    append(std::as_bytes(records.span()));
+}
+
+void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
   for (std::size_t i = numbers_.size(); i < names.size(); ++i) {
     const auto [at, is_new] =
         names_->numbers.try_emplace(names[i], static_cast<std::uint32_t>(part_.entities.size()));
@@ -97,21 +130,20 @@ void SpillWriter::add(const RowBlock& block, std::span<const std::string> names)
   }
   order_.resize(block.entities.size());
   std::iota(order_.begin(), order_.end(), 0U);
-  if (!std::ranges::is_sorted(block.entities))
-    std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return block.entities[i]; });
   const std::size_t width = n_features_ + 1;
-  records_.resize(order_.size() * width);
-  for (std::size_t k = 0; k < order_.size(); ++k) {
-    const std::size_t i = order_[k];
-    records_[k * width] = std::bit_cast<double>(block.times[i]);
-    std::copy_n(block.values.data() + i * n_features_, n_features_, &records_[k * width + 1]);
-    const std::uint32_t entity = numbers_[block.entities[i]];
-    if (part_.runs.empty() || part_.runs.back().entity != entity ||
-        part_.runs.back().n_rows == std::numeric_limits<std::uint32_t>::max())
-      part_.runs.push_back({entity, 0});
-    ++part_.runs.back().n_rows;
+  if (std::ranges::is_sorted(block.entities)) {
+    add_runs(block);
+    keep(std::exchange(block.records, {}));
+  } else {
+    std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return block.entities[i]; });
+    Records sorted;
+    double* out = sorted.extend(order_.size() * width);
+    for (const std::uint32_t i : order_)
+      out = std::copy_n(block.records.data() + i * width, width, out);
+    add_runs(block);
+    keep(std::move(sorted));
   }
-  append(std::as_bytes(std::span(records_)));
+  block.clear();
 }
 
 void SpillWriter::end_file(const RowSource& source) {
@@ -142,6 +174,7 @@ void SpillWriter::append_footer() {
 }
 
 SpilledPart SpillWriter::commit() {
+  if (fd_ < 0) return std::move(part_);
   const std::int64_t footer_offset = size_;
   append_footer();
   std::string trailer;
@@ -206,8 +239,11 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
     }
     n_pieces.resize(entities_.size());
     for (const Run& run : parts[p].runs) ++n_pieces[of_part[p][run.entity]];
+    const bool is_file = parts[p].kept.empty() && !parts[p].runs.empty();
     files_.push_back(
-        io::open_local_file(paths[p], {.access = io::FileAccess::kPread, .threads = 1}));
+        is_file ? io::open_local_file(paths[p], {.access = io::FileAccess::kPread, .threads = 1})
+                : nullptr);
+    kept_.push_back(std::move(parts[p].kept));
   }
   first_piece_.resize(entities_.size() + 1);
   std::inclusive_scan(n_pieces.begin(), n_pieces.end(), first_piece_.begin() + 1);
@@ -215,8 +251,16 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
   std::vector<std::size_t> at(first_piece_.begin(), first_piece_.end() - 1);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     std::int64_t record = 0;
+    std::size_t chunk = 0, place = 0;  // where memory has the run
     for (const Run& run : parts[p].runs) {
-      pieces_[at[of_part[p][run.entity]]++] = {static_cast<std::int32_t>(p), record, run.n_rows};
+      const double* records = nullptr;
+      if (!kept_[p].empty()) {
+        while (place == kept_[p][chunk].size()) ++chunk, place = 0;
+        records = kept_[p][chunk].data() + place;
+        place += run.n_rows * (n_features_ + 1);
+      }
+      pieces_[at[of_part[p][run.entity]]++] = {static_cast<std::int32_t>(p), record, run.n_rows,
+                                               records};
       record += run.n_rows;
     }
     parts[p] = {};
@@ -236,6 +280,10 @@ std::int64_t SpilledRows::n_rows(std::int64_t entity) const {
 
 void SpilledRows::read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const {
   const std::int64_t width = record_bytes(n_features_);
+  if (piece.records != nullptr) {
+    std::copy_n(piece.records + first * width / 8, n * width / 8, out);
+    return;
+  }
   files_[static_cast<std::size_t>(piece.part)]->read(
       (piece.first_record + first) * width,
       {reinterpret_cast<std::byte*>(out), static_cast<std::size_t>(n * width)});

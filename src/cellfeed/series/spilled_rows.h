@@ -1,9 +1,10 @@
-// Rows read from input files and kept on disk until their final order is known: a file for each
-// part of the inputs, of records (time, then features as doubles), runs of one entity after
-// another. A part that is whole is used again by a build that resumes.
+// Rows read from input files and kept until their final order is known: for each part of the inputs
+// records, runs of one entity after another; in memory as long as there is some, else in a file. A
+// file that is whole is used again by a build that resumes.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,41 +27,45 @@ struct Run {
 struct SpilledPart {
   std::vector<std::string> entities;
   std::vector<Run> runs;
+  std::vector<Records> kept;  // all of its records, in their order; empty where a file has them
   std::optional<TimeKind> kind;
   std::int64_t n_read = 0, n_dropped = 0;
 };
-
-inline std::int64_t record_bytes(std::size_t n_features) {
-  return static_cast<std::int64_t>(8 * (n_features + 1));
-}
 
 // Writes under the final name and waits for no disk: a part that is not whole is told by its
 // checksum. Not thread-safe.
 class SpillWriter {
  public:
-  SpillWriter(io::FileTarget target, std::size_t n_features);
+  // take_memory(bytes): whether so much may be kept in memory; once it may not, the part is a file.
+  SpillWriter(io::FileTarget target, std::size_t n_features,
+              std::function<bool(std::int64_t)> take_memory);
   ~SpillWriter();
-  // Rows of one file; names: of the entities that blocks of this file number.
-  void add(const RowBlock& block, std::span<const std::string> names);
+  // Rows of one file; names: of the entities that blocks of this file number. Leaves the block
+  // empty.
+  void add(RowBlock& block, std::span<const std::string> names);
   // Entities of the next file are numbered anew.
   void end_file(const RowSource& source);
   SpilledPart commit();
 
  private:
   struct Names;
+  void open_file();
+  void keep(Records records);
+  void add_runs(const RowBlock& block);
   void append(std::span<const std::byte> bytes);
   void write(std::span<const std::byte> bytes);
   void append_footer();
 
+  io::FileTarget target_;
   std::string path_;
-  int fd_ = -1;
+  std::function<bool(std::int64_t)> take_memory_;
+  int fd_ = -1;  // none as long as all is kept in memory
   std::int64_t size_ = 0;
   std::size_t n_features_;
   SpilledPart part_;
   std::unique_ptr<Names> names_;
   std::vector<std::uint32_t> numbers_;  // of the file's entities, in the part
   std::vector<std::uint32_t> order_;    // scratch
-  std::vector<double> records_;         // scratch
 };
 
 // The part in this file, every byte looked at. Empty where there is none, or it is not whole.
@@ -73,6 +78,7 @@ class SpilledRows {
     std::int32_t part = 0;
     std::int64_t first_record = 0;
     std::int64_t n_rows = 0;
+    const double* records = nullptr;  // in memory; null where they are in a file
   };
 
   SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
@@ -89,7 +95,8 @@ class SpilledRows {
 
  private:
   std::size_t n_features_;
-  std::vector<std::unique_ptr<io::ByteSource>> files_;
+  std::vector<std::unique_ptr<io::ByteSource>> files_;  // none for a part in memory
+  std::vector<std::vector<Records>> kept_;
   std::vector<std::string> entities_;
   std::vector<Piece> pieces_;             // entity by entity
   std::vector<std::size_t> first_piece_;  // of each entity, and their number

@@ -2,6 +2,7 @@
 // asked for. Thread-safe: advance, check_stop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,14 @@ class SeriesWork {
   // Of one thread.
   std::int64_t share() const { return memory_budget_ / (2 * n_threads_); }
 
+  // Half of the budget is for rows that are kept until they are written: whether so many bytes of
+  // it are left, which are then taken.
+  bool take_memory(std::int64_t bytes) {
+    if (kept_bytes_.fetch_add(bytes) + bytes <= memory_budget_ / 2) return true;
+    kept_bytes_.fetch_sub(bytes);
+    return false;
+  }
+
   void begin_phase(std::string_view phase, std::int64_t total) {
     meter_.emplace(progress_, phase, total);
   }
@@ -57,6 +66,7 @@ class SeriesWork {
   const std::stop_token stop_;
   const std::string output_dir_;
   exec::ThreadPool pool_;
+  std::atomic<std::int64_t> kept_bytes_{0};
   std::mutex meter_mutex_;
   std::optional<exec::ProgressMeter> meter_;  // guarded by meter_mutex_
 };
