@@ -1,21 +1,19 @@
 #include "cellfeed/collection/paths.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::collection {
 namespace {
@@ -24,33 +22,19 @@ bool has_pattern(std::string_view text) {
   return text.find_first_of("*?[") != std::string_view::npos;
 }
 
-bool is_absent(int error_number) { return error_number == ENOENT || error_number == ENOTDIR; }
-
-// glob() passes over folders that it cannot read, and orders names by the locale.
+// In the order of bytes; glob() passes over folders that it cannot read, and orders by the locale.
 std::vector<std::string> names_like(const std::string& folder, const std::string& pattern) {
   const std::string place = folder.empty() ? "." : folder;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(place.c_str()), ::closedir);
-  std::vector<std::string> names;
-  if (!stream) {
-    if (is_absent(errno)) return names;
-    throw_errno(errno, place, "list this folder");
-  }
-  errno = 0;
-  while (const dirent* entry = ::readdir(stream.get())) {
-    if (::fnmatch(pattern.c_str(), entry->d_name, FNM_PERIOD) == 0)
-      names.emplace_back(entry->d_name);
-    errno = 0;
-  }
-  if (errno != 0) throw_errno(errno, place, "list this folder");
-  std::ranges::sort(names);
+  if (!io::is_directory(place)) return {};
+  std::vector<std::string> names = io::Directory(place).names();
+  std::erase_if(names, [&](const std::string& name) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0;
+  });
   return names;
 }
 
 bool is_there(const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) == 0) return true;
-  if (is_absent(errno)) return false;
-  throw_errno(errno, path, "look at this path");
+  return io::file_system_of(path).name_kind(path) != io::NameKind::kFree;
 }
 
 // Adds what matches `pattern` under `folder`, which is empty or ends in a slash.
@@ -84,11 +68,16 @@ std::vector<std::string> matches(const std::string& path) {
 // A file that is there twice, as a list and a glob that overlap give it, would give each of its
 // cells twice. What cannot be looked at is for the reader to name.
 void check_each_once(const std::vector<std::string>& paths) {
-  std::map<std::pair<dev_t, ino_t>, const std::string*> seen;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, const std::string*> seen;
   for (const std::string& path : paths) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) continue;
-    const auto [other, is_new] = seen.try_emplace({status.st_dev, status.st_ino}, &path);
+    io::PathStatus status;
+    try {
+      status = io::status_of(path);
+    } catch (const Error&) {
+      continue;
+    }
+    if (!status.is_there()) continue;
+    const auto [other, is_new] = seen.try_emplace({status.device, status.inode}, &path);
     if (!is_new)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("given twice, so that each of its cells would count twice: give it "
@@ -104,8 +93,7 @@ std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
   std::vector<std::string> expanded;
   for (const std::string& path : paths) {
     require_path(path);
-    struct stat status {};
-    if (!has_pattern(path) || ::stat(path.c_str(), &status) == 0) {
+    if (!has_pattern(path) || io::exists(path)) {
       expanded.push_back(path);
       continue;
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::convert {
@@ -18,11 +19,9 @@ constexpr std::int64_t kLargestBlock = 256 << 10;
 
 }  // namespace
 
-BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes,
-                         std::string purpose)
-    : dir_(std::move(dir)),
-      purpose_(std::move(purpose)),
-      buckets_(static_cast<std::size_t>(n_buckets)) {
+BucketStore::BucketStore(const io::Directory& dir, std::int64_t n_buckets,
+                         std::int64_t memory_bytes, std::string purpose)
+    : dir_(dir), purpose_(std::move(purpose)), buckets_(static_cast<std::size_t>(n_buckets)) {
   // Half of the memory for open blocks, the other half for those that are full.
   block_bytes_ = std::clamp(memory_bytes / 2 / n_buckets, kSmallestBlock, kLargestBlock) /
                  kSmallestBlock * kSmallestBlock;
@@ -30,6 +29,7 @@ BucketStore::BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t
 }
 
 void BucketStore::open_file() {
+  dir_ = io::scratch_directory(dir_);
   file_.emplace(io::FileTarget(dir_, "scattered_cells"), io::OnExisting::kReplace);
   file_->remove_name();
 }

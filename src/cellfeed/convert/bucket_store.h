@@ -22,7 +22,7 @@ class BucketStore {
  public:
   // purpose: "shuffling", for errors. dir: where the file is made, the first time memory does not
   // suffice. Blocks of at least 4 KiB a bucket are held in any case. REQUIRES: n_buckets > 0.
-  BucketStore(io::Directory dir, std::int64_t n_buckets, std::int64_t memory_bytes,
+  BucketStore(const io::Directory& dir, std::int64_t n_buckets, std::int64_t memory_bytes,
               std::string purpose = "shuffling");
   BucketStore(const BucketStore&) = delete;
   BucketStore& operator=(const BucketStore&) = delete;

@@ -1,7 +1,6 @@
 #include "cellfeed/convert/h5ad_output.h"
 
-#include <filesystem>
-
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/write_target.h"
 
 namespace cellfeed::convert {
@@ -12,7 +11,7 @@ io::OnExisting on_existing(const std::string& path, bool overwrite) {
     refuse_existing_file(path);
     return io::OnExisting::kRefuse;
   }
-  if (std::filesystem::is_directory(path))
+  if (io::is_directory(path))
     throw Error(ErrorKind::kAlreadyExists, "is a directory, and is not overwritten", path);
   return io::OnExisting::kReplace;
 }
@@ -21,8 +20,7 @@ io::OnExisting on_existing(const std::string& path, bool overwrite) {
 
 void refuse_existing_file(const std::string& path) {
   io::require_writable_folder(path);
-  std::error_code error;
-  if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::not_found)
+  if (io::file_system_of(path).name_kind(path) != io::NameKind::kFree)
     throw Error(ErrorKind::kAlreadyExists,
                 "exists already; choose another name, or replace it with --overwrite", path);
 }
@@ -47,7 +45,7 @@ void H5adOutput::append(const RowPiece& rows, std::size_t matrix) {
 
 std::int64_t H5adOutput::finish(const arrow::Table& var) {
   writer_->finish(&var);
-  return static_cast<std::int64_t>(std::filesystem::file_size(path_));
+  return io::status_of(path_).size;
 }
 
 }  // namespace cellfeed::convert

@@ -9,7 +9,7 @@
 #include "cellfeed/convert/highly_variable_genes.h"
 #include "cellfeed/convert/processed_store.h"
 #include "cellfeed/exec/memory_budget.h"
-#include "cellfeed/io/temp_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -45,9 +45,8 @@ void check_output(const ConvertOptions& convert) {
     if (convert.existing == ExistingTarget::kRefuse) refuse_existing_file(output);
     return;
   }
-  std::error_code error;
-  if (convert.existing == ExistingTarget::kRefuse && std::filesystem::exists(output, error) &&
-      !std::filesystem::is_empty(output, error))
+  if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&
+      (!io::is_directory(output) || !io::Directory(output).names().empty()))
     throw Error(ErrorKind::kAlreadyExists,
                 "exists already; choose another name, or replace it with --overwrite", output);
 }

@@ -21,6 +21,7 @@
 #include "cellfeed/format/shard/shard_store.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::convert {
@@ -60,7 +61,7 @@ std::string key_of(const std::string& layer) {
 
 // A folder in `dir` of its own for each place that a file may lie in.
 CachePlace place_of(const EntryStore& store, std::string dir) {
-  fs::path path = fs::weakly_canonical(store.info().path);
+  fs::path path = io::canonical(store.info().path);
   if (path.filename().empty()) path = path.parent_path();
   if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
     dir = std::string(named);
@@ -78,10 +79,13 @@ CachePlace place_of(const EntryStore& store, std::string dir) {
   return place;
 }
 
+bool can_write(const std::string& folder) {
+  return !io::is_local(folder) || ::access(folder.c_str(), W_OK) == 0;
+}
+
 // What stands there is of these files, and can be read by this version.
 bool is_fitting(const EntryStore& store, const CachePlace& place) {
-  std::error_code ignored;
-  if (!fs::exists(place.note(), ignored)) return false;
+  if (!io::exists(place.note())) return false;
   auto note = note_from_json(io::read_small_file(place.note(), kMaxNoteBytes));
   if (!note) return false;
   const Sameness sameness = compare_source(*note, store.files());
@@ -97,7 +101,7 @@ bool is_fitting(const EntryStore& store, const CachePlace& place) {
     return false;
   }
   // So that the next one need not read the files. Where the folder cannot be written to it has to.
-  if (sameness == Sameness::kSameByContent && ::access(place.folder.c_str(), W_OK) == 0)
+  if (sameness == Sameness::kSameByContent && can_write(place.folder.string()))
     io::write_small_file(place.note(), note_to_json(*note));
   return true;
 }
@@ -123,11 +127,10 @@ class LockWait {
 
   // error: why the lock was not had. Throws where its holder was silent for too long.
   void go_on(const Error& error) {
-    std::error_code absent;
-    const auto life = fs::last_write_time(held_, absent);
+    const io::PathStatus held = io::status_of(held_.string());
     const auto now = std::chrono::steady_clock::now();
-    if (absent || life != last_life_ || !seen_) {
-      last_life_ = life;
+    if (!held.is_there() || held.modified_ns != last_life_ || !seen_) {
+      last_life_ = held.modified_ns;
       seen_ = now;
     } else if (now - *seen_ > silence_) {
       throw_error(ErrorKind::kIo, held_.string(),
@@ -140,7 +143,7 @@ class LockWait {
  private:
   const fs::path held_;  // there is none where the system frees locks of killed processes
   const std::chrono::milliseconds silence_;
-  fs::file_time_type last_life_{};
+  std::int64_t last_life_ = 0;
   std::optional<std::chrono::steady_clock::time_point> seen_;
 };
 
@@ -168,9 +171,12 @@ std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const Cach
 
 // Of this matrix; and the folder, where nothing else is in it.
 void remove_rows(const CachePlace& place) {
-  std::error_code ignored;
-  fs::remove(place.note(), ignored);
-  fs::remove_all(place.rows(), ignored);
+  io::remove(place.note());
+  io::remove_all(place.rows());
+}
+
+void remove_if_empty(const std::string& folder) {
+  if (io::is_directory(folder) && io::Directory(folder).names().empty()) io::remove(folder);
 }
 
 // The rows of one shard; all else is the file's own.
@@ -269,8 +275,7 @@ void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progre
       throw;
     }
   } catch (const Error& error) {
-    std::error_code ignored;
-    fs::remove(place.folder, ignored);  // where it is empty
+    remove_if_empty(place.folder.string());
     throw_not_made(store, place, error);
   }
 }

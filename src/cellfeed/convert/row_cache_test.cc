@@ -13,6 +13,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::convert {

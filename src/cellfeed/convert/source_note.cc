@@ -1,10 +1,8 @@
 #include "cellfeed/convert/source_note.h"
 
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -12,7 +10,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -21,10 +19,6 @@ using Json = nlohmann::json;
 
 // Of the note, and of how rows are cached.
 constexpr int kVersion = 1;
-
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -38,7 +32,7 @@ std::uint64_t content_of(const std::vector<std::string>& paths) {
   XXH3_64bits_reset(state.get());
   std::vector<std::byte> part(std::size_t{4} << 20);
   for (const std::string& path : paths) {
-    const auto file = io::open_local_file(path, {.access = io::FileAccess::kPread});
+    const auto file = io::open_file(path, {.access = io::FileAccess::kPread});
     const std::int64_t size = file->size();
     XXH3_64bits_update(state.get(), &size, sizeof size);
     for (std::int64_t at = 0; at < size; at += std::ssize(part)) {
@@ -62,10 +56,11 @@ bool is_settled(const SourceNote& note) {
 std::vector<FileNote> note_files(const std::vector<std::string>& paths) {
   std::vector<FileNote> files;
   for (const std::string& path : paths) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) throw_errno(errno, path, "look at this file");
-    files.push_back({std::filesystem::path(path).filename().string(), status.st_size,
-                     nanoseconds(status.st_mtim), nanoseconds(status.st_ctim), status.st_ino});
+    const io::PathStatus status = io::status_of(path);
+    if (!status.is_there())
+      throw_error(ErrorKind::kNotFound, path, "is gone since it was opened; open it again");
+    files.push_back({std::filesystem::path(path).filename().string(), status.size,
+                     status.modified_ns, status.changed_ns, status.inode});
   }
   return files;
 }

@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -24,9 +25,9 @@ void remove_unfinished(const io::Directory& directory) {
 }
 
 void refuse_source_inside(const std::string& dir, const Sources& sources) {
-  const fs::path target = fs::weakly_canonical(dir);
+  const fs::path target = io::canonical(dir);
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const fs::path source = fs::weakly_canonical(sources.store(s).info().path);
+    const fs::path source = io::canonical(sources.store(s).info().path);
     if (std::mismatch(target.begin(), target.end(), source.begin(), source.end()).first ==
         target.end())
       throw_error(ErrorKind::kInvalidArgument, dir,
@@ -43,8 +44,8 @@ std::string first_foreign_name(const io::Directory& directory) {
 }
 
 void make_directory(const std::string& dir) {
-  std::error_code error;
-  if (fs::exists(dir, error) && !fs::is_directory(dir, error))
+  const io::PathStatus status = io::status_of(dir);
+  if (status.is_there() && !status.is_directory())
     throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write shards to", dir);
   io::make_directories(dir);
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cellfeed/hdf5/dataset_bytes.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format {
 namespace {
@@ -161,7 +161,7 @@ std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> gr
 std::uint64_t fingerprint_of(std::span<const std::string> paths) {
   Hash hash({});
   for (const std::string& path : paths) {
-    const auto source = io::open_local_file(path, {.map_only = true});
+    const auto source = io::open_file(path, {.map_only = true});
     hash.add(sampled_digest(*source));
     if (source->size() <= static_cast<std::int64_t>(kWholeFileBytes)) continue;
     Hash ends(source->map());

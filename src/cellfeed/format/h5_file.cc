@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format {
 
@@ -20,11 +20,11 @@ H5File::H5File(std::string path, bool reads_ahead, const std::string& allow_exte
   if (!allow_external.empty())
     external_ = std::make_shared<const hdf5::ExternalFiles>(allow_external);
   // What is asked for ahead lies in this file.
-  if (reads_ahead && !external_) {
+  if (reads_ahead && !external_ && io::is_local(path_)) {
     std::tie(source_, row_source_) = io::map_local_file_twice(path_);
     ahead_.emplace(*row_source_);
   } else {
-    source_ = io::open_local_file(path_, {.guarded = true});
+    source_ = io::open_file(path_, {.guarded = true});
   }
   hdf5_ = hdf5::File::open(source_, external_);
   require_unchanged();

@@ -1,12 +1,8 @@
 // open_stores: which format a path holds, told by its content.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <span>
 #include <string_view>
 
 #include "cellfeed/base/error.h"
@@ -24,6 +20,7 @@
 #include "cellfeed/format/tenx/mtx_store.h"
 #include "cellfeed/format/tenx/tenx_file.h"
 #include "cellfeed/format/tenx/tenx_store.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format {
 namespace {
@@ -69,16 +66,16 @@ Stores open_matrix_market(const std::string& path, const OpenOptions& options) {
 
 Stores open_directory(const std::string& path, const OpenOptions& options) {
   const fs::path directory(path);
-  std::error_code ignored;
+  const auto has = [&](const char* name) { return io::exists((directory / name).string()); };
   // An unfinished conversion too: opening says how to continue it.
   for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
-    if (fs::exists(directory / marker, ignored)) {
+    if (has(marker)) {
       refuse_tenx_options(path, options);
       auto stores = shard::open_shards(path, of_any_matrix(options));
       return options.layer == kNoLayer ? leave_out_matrices(std::move(stores)) : std::move(stores);
     }
   for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
-    if (fs::exists(directory / marker, ignored))
+    if (has(marker))
       throw Error(ErrorKind::kUnsupported,
                   "zarr stores are not supported yet; write the data as .h5ad with "
                   "anndata (adata.write_h5ad)",
@@ -91,22 +88,11 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
               path);
 }
 
-// "s3://bucket/a.h5ad" and the like.
-bool is_url(const std::string& path) {
-  const auto colon = path.find("://");
-  return colon != std::string::npos && colon > 1 &&
-         std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(colon),
-                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
-}
-
 [[noreturn]] void throw_missing(const std::string& path) {
   const fs::path wanted(path);
   std::vector<std::string> names, stems;  // an extension in common makes no two names alike
-  std::error_code ignored;
-  const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
-  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end;
-       it.increment(ignored))
-    names.push_back(it->path().filename().string());
+  const std::string folder = wanted.has_parent_path() ? wanted.parent_path().string() : ".";
+  if (io::is_directory(folder)) names = io::Directory(folder).names();
   for (const std::string& name : names) stems.push_back(fs::path(name).stem().string());
   const std::string stem = nearest_name(wanted.stem().string(), stems);
   const auto place = std::find(stems.begin(), stems.end(), stem) - stems.begin();
@@ -118,9 +104,11 @@ bool is_url(const std::string& path) {
 }
 
 void refuse_parquet(const std::string& path) {
+  const auto file = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   std::array<char, 4> start{};
-  if (std::ifstream(path, std::ios::binary).read(start.data(), start.size()) &&
-      std::string_view(start.data(), start.size()) == "PAR1")
+  if (file->size() < std::ssize(start)) return;
+  file->read(0, std::as_writable_bytes(std::span(start)));
+  if (std::string_view(start.data(), start.size()) == "PAR1")
     throw Error(ErrorKind::kUnsupported,
                 "Parquet files are not supported yet; write the data as .h5ad with anndata "
                 "(adata.write_h5ad)",
@@ -136,17 +124,11 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
                   options.access);
   if (options.verify != "always" && options.verify != "never")
     throw_invalid("verify must be \"always\" or \"never\": '{}'", options.verify);
-  if (is_url(path))
-    throw Error(ErrorKind::kUnsupported,
-                "remote files are not supported yet; copy the file to a local disk and give its "
-                "path",
-                path);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) throw_missing(path);
-  if (::stat(path.c_str(), &status) != 0) throw_errno(errno, path, "open");
-  if (S_ISDIR(status.st_mode)) return open_directory(path, options);
+  const io::PathStatus status = io::status_of(path);
+  if (!status.is_there()) throw_missing(path);
+  if (status.is_directory()) return open_directory(path, options);
   // Looking into a pipe would wait for a writer.
-  if (!S_ISREG(status.st_mode))
+  if (!status.is_file())
     throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
   if (tenx::is_mtx(path)) return open_matrix_market(path, options);
   refuse_parquet(path);

@@ -6,7 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::hdf5 {
 namespace {
@@ -61,7 +61,7 @@ std::shared_ptr<const io::ByteSource> ExternalFiles::open(const std::string& fro
                   "(adata.write_h5ad)",
                   kMaxFiles);
   }
-  std::shared_ptr<const io::ByteSource> source = io::open_local_file(path);
+  std::shared_ptr<const io::ByteSource> source = io::open_file(path);
   const std::scoped_lock lock(mutex_);
   return opened_.try_emplace(path, std::move(source)).first->second;
 }

@@ -1,41 +1,27 @@
 #include "cellfeed/io/atomic_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/system_call.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::io {
 
-AtomicFile::AtomicFile(FileTarget target, OnExisting on_existing, std::size_t buffer_bytes)
-    : file_(std::move(target), on_existing),
+AtomicFile::AtomicFile(const FileTarget& target, OnExisting on_existing, std::size_t buffer_bytes)
+    : file_((*target.directory()).create(target.name(), on_existing)),
       capacity_(std::max<std::size_t>(buffer_bytes, 1)),
       buffer_(std::make_unique_for_overwrite<std::byte[]>(capacity_)) {}
 
 void AtomicFile::require_open(std::string_view operation) const {
-  if (file_.is_open()) return;
+  if (file_->is_open()) return;
   throw_error(ErrorKind::kInternal, path(),
               "cannot {}: the file is committed, or belongs to the parent process", operation);
 }
 
-void AtomicFile::write_fully(std::int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        retry_interrupted([&] { return ::pwrite(file_.fd(), bytes.data(), bytes.size(), offset); });
-    if (written < 0)
-      throw_errno(errno, path(), fmt::format("write {} bytes at offset {}", bytes.size(), offset));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
-}
-
 void AtomicFile::flush() {
-  write_fully(flushed_, {buffer_.get(), buffered_});
+  file_->write(flushed_, {buffer_.get(), buffered_});
   flushed_ += static_cast<std::int64_t>(buffered_);
   buffered_ = 0;
 }
@@ -44,7 +30,7 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
   require_open("append");
   if (buffered_ + bytes.size() > capacity_) flush();
   if (bytes.size() >= capacity_) {
-    write_fully(flushed_, bytes);
+    file_->write(flushed_, bytes);
     flushed_ += std::ssize(bytes);
   } else if (!bytes.empty()) {
     std::memcpy(buffer_.get() + buffered_, bytes.data(), bytes.size());
@@ -60,13 +46,13 @@ void AtomicFile::overwrite(std::int64_t offset, std::span<const std::byte> bytes
                   bytes.size(), offset, size_);
   }
   flush();
-  write_fully(offset, bytes);
+  file_->write(offset, bytes);
 }
 
 void AtomicFile::commit() {
   require_open("commit");
   flush();
-  file_.publish();
+  file_->publish();
 }
 
 void write_small_file(const std::string& path, std::string_view text) {
@@ -77,5 +63,8 @@ void write_small_file(const std::string& path, std::string_view text) {
   file.append(std::as_bytes(std::span<const char>(text)));
   file.commit();
 }
+
+DirectoryLock::DirectoryLock(const Directory& directory, const std::string& lock_name)
+    : held_((*directory).lock(lock_name)) {}
 
 }  // namespace cellfeed::io

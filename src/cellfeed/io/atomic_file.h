@@ -18,11 +18,11 @@ class AtomicFile {
  public:
   // Throws kAlreadyExists now when the target exists and is not to be replaced, rather than after
   // hours of writing. buffer_bytes: gathered before each write(2).
-  explicit AtomicFile(FileTarget target, OnExisting on_existing = OnExisting::kRefuse,
+  explicit AtomicFile(const FileTarget& target, OnExisting on_existing = OnExisting::kRefuse,
                       std::size_t buffer_bytes = std::size_t{1} << 20);
 
-  const std::string& path() const { return file_.path(); }
-  const std::string& temp_path() const { return file_.temp_path(); }
+  const std::string& path() const { return file_->path(); }
+  const std::string& temp_path() const { return file_->temp_path(); }
   // Bytes appended so far.
   std::int64_t size() const { return size_; }
 
@@ -35,10 +35,9 @@ class AtomicFile {
 
  private:
   void flush();
-  void write_fully(std::int64_t offset, std::span<const std::byte> bytes);
   void require_open(std::string_view operation) const;
 
-  TempFile file_;
+  std::unique_ptr<NewFile> file_;
   std::int64_t size_ = 0;     // appended, buffered bytes included
   std::int64_t flushed_ = 0;  // handed to the kernel
   std::size_t capacity_;
@@ -57,22 +56,16 @@ class DirectoryLock {
  public:
   // Throws kAlreadyExists naming the process that holds it; kIo where that one has ended, and
   // without flock nothing frees what it held.
-  explicit DirectoryLock(Directory directory, std::string lock_name = ".lock");
-  ~DirectoryLock();
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  explicit DirectoryLock(const Directory& directory, const std::string& lock_name = ".lock");
 
   static constexpr const char* kHeldSuffix = ".held";
 
   // For those who wait where there is no flock; cheap.
-  void show_life() const;
-  std::string lock_path() const { return directory_.path_of(held_name_); }
+  void show_life() const { held_->show_life(); }
+  std::string lock_path() const { return held_->path(); }
 
  private:
-  Directory directory_;
-  std::string held_name_;
-  std::uint64_t fork_generation_;
-  int fd_ = -1;
+  std::unique_ptr<HeldLock> held_;
 };
 
 }  // namespace cellfeed::io

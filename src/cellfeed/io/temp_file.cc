@@ -13,6 +13,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/io/local_directory.h"
 #include "cellfeed/io/system_call.h"
 #include "cellfeed/io/write_target.h"
 
@@ -57,9 +58,6 @@ void rename_into_place(const Directory& directory, const std::string& temp_name,
   throw_errno(error_number, directory.path_of(name), "give the finished file its name");
 }
 
-// Of the temporary names that begin so.
-void remove_dead(const Directory& directory, std::string_view prefix);
-
 std::string folder_of(const std::string& path) {
   require_path(path);
   return std::filesystem::path(path).parent_path().string();
@@ -88,32 +86,10 @@ bool is_temp_name(std::string_view file_name) {
 }
 
 void remove_leftovers(const FileTarget& target) {
-  remove_dead(target.directory(), target.name() + std::string(kTempMark));
+  (*target.directory()).remove_leftovers(target.name() + std::string(kTempMark));
 }
 
-void remove_leftovers_in(const Directory& directory) { remove_dead(directory, ""); }
-
-namespace {
-
-void remove_dead(const Directory& directory, std::string_view prefix) {
-  for (const std::string& name : directory.names()) {
-    if (!name.starts_with(prefix) || !is_temp_name(name) || !directory.file_bytes(name)) continue;
-    const int fd = retry_interrupted([&] {
-      return ::openat(directory.fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    });
-    if (fd < 0) continue;  // gone meanwhile, or somebody else's
-    const bool is_dead = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
-    try {
-      if (is_dead) directory.remove(name);
-    } catch (...) {
-      ::close(fd);
-      throw;
-    }
-    ::close(fd);
-  }
-}
-
-}  // namespace
+void remove_leftovers_in(const Directory& directory) { (*directory).remove_leftovers(""); }
 
 TempFile::TempFile(FileTarget target, OnExisting on_existing)
     : target_(std::move(target)),
@@ -149,7 +125,7 @@ void TempFile::create() {
         retry_interrupted([&] { return ::flock(fd_, LOCK_EX | LOCK_NB); }) != 0 &&
         errno == EWOULDBLOCK;  // by one who takes us for dead, and removes the name
     // Or has lost its name to one.
-    has_temp_name_ = !is_taken && directory.is_named(fd_, temp_name_);
+    has_temp_name_ = !is_taken && is_named(directory, fd_, temp_name_);
     if (has_temp_name_) return;
     ::close(std::exchange(fd_, -1));
     directory.require_in_place();
@@ -164,6 +140,17 @@ TempFile::~TempFile() {
   if (has_temp_name_ && fork_generation_ == exec::fork_generation())
     ::unlinkat(target_.directory().fd(), temp_name_.c_str(), 0);
   if (fd_ >= 0) ::close(fd_);
+}
+
+void TempFile::write(std::int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
+    if (written < 0)
+      throw_errno(errno, path_, fmt::format("write {} bytes at offset {}", bytes.size(), offset));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += written;
+  }
 }
 
 void TempFile::remove_name() {

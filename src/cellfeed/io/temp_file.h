@@ -1,6 +1,6 @@
-// TempFile: a file under a random name beside the one it will become; no reader ever sees it half
-// written. Its writer holds a lock on it for as long as it lives, so that what a dead one left is
-// told from what a living one writes.
+// TempFile: a local file under a random name beside the one it will become; no reader ever sees it
+// half written. Its writer holds a lock on it for as long as it lives, so that what a dead one left
+// is told from what a living one writes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,6 @@
 #include "cellfeed/io/directory.h"
 
 namespace cellfeed::io {
-
-enum class OnExisting { kRefuse, kReplace };
 
 // Where a file is to appear: a name in a directory that is held open.
 class FileTarget {
@@ -43,26 +41,22 @@ void remove_leftovers(const FileTarget& target);
 // The same for every target in a directory.
 void remove_leftovers_in(const Directory& directory);
 
-// Not thread-safe. In a forked child it is inert: only the process that made it removes or renames
-// the file.
-class TempFile {
+class TempFile final : public NewFile {
  public:
   // Throws kAlreadyExists now when the target exists and is not to be replaced, rather than after
-  // hours of writing.
+  // hours of writing; kUnsupported where it is not on a local disk.
   TempFile(FileTarget target, OnExisting on_existing);
   // Removes the file unless published.
-  ~TempFile();
+  ~TempFile() override;
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
 
   int fd() const { return fd_; }
-  const std::string& path() const { return path_; }
-  const std::string& temp_path() const { return temp_path_; }
-  // False once published, and in a forked child.
-  bool is_open() const;
-  // fsync, rename, fsync of the directory. Throws kNotFound where the path leads to another
-  // directory now, kAlreadyExists where the target appeared meanwhile and is not to be replaced.
-  void publish();
+  const std::string& path() const override { return path_; }
+  const std::string& temp_path() const override { return temp_path_; }
+  bool is_open() const override;
+  void write(std::int64_t offset, std::span<const std::byte> bytes) override;
+  void publish() override;  // fsync, rename, fsync of the directory
   // Takes the name away; what is read and written through fd() stays until that is closed.
   void remove_name();
 

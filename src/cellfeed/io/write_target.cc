@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::io {
 namespace {
@@ -20,6 +21,10 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 void require_writable_folder(const std::string& path) {
+  file_system_of(path).require_writable_folder(path);
+}
+
+void require_writable_local_folder(const std::string& path) {
   const std::string folder = folder_of(path);
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) throw_cannot_write(errno, path);

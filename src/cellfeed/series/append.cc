@@ -14,6 +14,7 @@
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/build_directory.h"
 #include "cellfeed/series/drift.h"

@@ -8,6 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/format/shard/checksum.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/io/temp_file.h"
 #include "cellfeed/series/metadata.h"

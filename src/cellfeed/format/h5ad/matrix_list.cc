@@ -1,10 +1,8 @@
 // list_matrices: what headers and attributes say, without opening what they describe.
 #include "cellfeed/format/matrix_list.h"
 
-#include <sys/stat.h>
-
 #include <array>
-#include <fstream>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -13,6 +11,7 @@
 #include "cellfeed/format/h5ad/layers.h"
 #include "cellfeed/format/stored_number.h"
 #include "cellfeed/hdf5/filter_pipeline.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format {
 namespace {
@@ -81,16 +80,15 @@ MatrixDescription describe(const H5File& file, const std::string& stored) {
 }
 
 bool is_hdf5(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  std::ifstream file(path, std::ios::binary);
+  if (!io::status_of(path).is_file()) return false;
+  const auto file = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
   std::array<char, 8> start{};
   // A user block may come first, of 512 bytes or a power of two more.
-  for (std::int64_t at = 0; at < status.st_size; at = at == 0 ? 512 : 2 * at)
-    if (file.seekg(at) && file.read(start.data(), start.size()) &&
-        std::string_view(start.data(), start.size()) == kSignature)
-      return true;
+  for (std::int64_t at = 0; at + std::ssize(start) <= file->size(); at = at == 0 ? 512 : 2 * at) {
+    file->read(at, std::as_writable_bytes(std::span(start)));
+    if (std::string_view(start.data(), start.size()) == kSignature) return true;
+  }
   return false;
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::shard {
 
@@ -17,7 +17,7 @@ void check_arrow(const arrow::Status& status, const std::string& path, ErrorKind
 }
 
 MappedFile::MappedFile(const std::string& path)
-    : MappedFile(io::open_local_file(path, {.access = io::FileAccess::kMap, .guarded = true})) {}
+    : MappedFile(io::open_file(path, {.access = io::FileAccess::kMap, .guarded = true})) {}
 
 MappedFile::MappedFile(std::unique_ptr<io::ByteSource> source)
     : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),

@@ -16,7 +16,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/verify.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::shard {
 
@@ -118,7 +118,7 @@ class CheckedFile {
 
  private:
   std::unique_ptr<io::ByteSource> open() const {
-    return io::open_local_file(path_, {.access = io::FileAccess::kPread, .threads = 1});
+    return io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1});
   }
 
   std::string name_;

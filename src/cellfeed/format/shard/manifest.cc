@@ -14,6 +14,7 @@
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::format::shard {
@@ -281,9 +282,7 @@ Manifest read_manifest(const std::string& dir) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
   }
-  std::error_code ignored;
-  if (!std::filesystem::exists(dir, ignored))
-    throw_error(ErrorKind::kNotFound, dir, "there is no such directory");
+  if (!io::exists(dir)) throw_error(ErrorKind::kNotFound, dir, "there is no such directory");
   if (shard_directory_state(dir) == DirectoryState::kUnfinished)
     throw_error(ErrorKind::kNotFound, dir,
                 "an unfinished conversion, without {}: continue it with --resume", kManifestName);

@@ -1,10 +1,6 @@
 #include "cellfeed/format/shard/partial_manifest.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <mutex>
 #include <numeric>
@@ -18,17 +14,13 @@
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
-#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string journal_path(const std::string& dir) {
-  return (fs::path(dir) / kPartialManifestName).string();
-}
 
 std::uint64_t hash_text(const std::string& text) {
   return checksum_bytes(std::as_bytes(std::span(text)));
@@ -167,11 +159,12 @@ std::string first_difference(const std::string& before, const std::string& now) 
 std::uint64_t plan_fingerprint(const std::string& plan) { return hash_text(plan); }
 
 DirectoryState shard_directory_state(const std::string& dir) {
-  std::error_code error;
-  if (fs::exists(fs::path(dir) / kManifestName, error)) return DirectoryState::kFinished;
-  if (fs::exists(journal_path(dir), error)) return DirectoryState::kUnfinished;
-  if (!fs::exists(dir, error)) return DirectoryState::kEmpty;
-  if (!fs::is_directory(dir, error)) return DirectoryState::kOther;
+  const io::PathStatus status = io::status_of(dir);
+  if (!status.is_there()) return DirectoryState::kEmpty;
+  if (!status.is_directory()) return DirectoryState::kOther;
+  if (io::exists((fs::path(dir) / kManifestName).string())) return DirectoryState::kFinished;
+  if (io::exists((fs::path(dir) / kPartialManifestName).string()))
+    return DirectoryState::kUnfinished;
   for (const std::string& name : io::Directory(dir).names())
     if (!name.starts_with(".") && !io::is_temp_name(name)) return DirectoryState::kOther;
   return DirectoryState::kEmpty;
@@ -200,33 +193,10 @@ void remove_leftovers_of_writers(const io::Directory& dir, Rewriting rewriting) 
 }
 
 struct PartialManifest::State {
-  ~State() {
-    if (fd >= 0) ::close(fd);
-  }
-
-  void open_for_append() {
-    fd = io::retry_interrupted(
-        [&] { return ::openat(dir.fd(), kPartialManifestName, O_WRONLY | O_APPEND | O_CLOEXEC); });
-    if (fd < 0) throw_errno(errno, dir.path_of(kPartialManifestName), "open");
-  }
-
-  void append(const std::string& line) {
-    const std::string path = dir.path_of(kPartialManifestName);
-    std::size_t written = 0;
-    while (written < line.size()) {
-      const auto n = io::retry_interrupted(
-          [&] { return ::write(fd, line.data() + written, line.size() - written); });
-      if (n < 0) throw_errno(errno, path, "write");
-      written += static_cast<std::size_t>(n);
-    }
-    if (io::retry_interrupted([&] { return ::fdatasync(fd); }) != 0)
-      throw_errno(errno, path, "sync");
-  }
-
   io::Directory dir;
   std::string plan;
   Generation generation = 0;
-  int fd = -1;
+  std::unique_ptr<io::Journal> journal;
   mutable std::mutex mutex;
   std::map<std::int64_t, ShardEntry> finished;
 };
@@ -250,7 +220,7 @@ PartialManifest PartialManifest::start(const io::Directory& dir, const std::stri
   state->plan = plan;
   state->generation = generation;
   write_lines(dir, to_line(plan_line(plan, generation)));
-  state->open_for_append();
+  state->journal = dir.append_to(kPartialManifestName);
   return PartialManifest(std::move(state));
 }
 
@@ -290,7 +260,7 @@ PartialManifest PartialManifest::resume(const io::Directory& dir, const std::str
   }
   io::remove_leftovers_in(dir);
   write_lines(dir, kept);
-  state->open_for_append();
+  state->journal = dir.append_to(kPartialManifestName);
   return PartialManifest(std::move(state));
 }
 
@@ -305,7 +275,7 @@ void PartialManifest::add(const ShardEntry& shard) {
   const std::string line = to_line(shard_to_json(shard));
   const std::lock_guard lock(state_->mutex);
   state_->dir.require_in_place();
-  state_->append(line);
+  state_->journal->append(line);
   state_->finished[shard.shard] = shard;
 }
 

@@ -7,16 +7,15 @@
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/genes_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool leads_outside(const fs::path& path, const fs::path& dir) {
-  std::error_code error;
-  const fs::path target = fs::canonical(path, error);
-  return error || target.parent_path() != fs::canonical(dir, error) || error;
+bool leads_outside(const std::string& path, const std::string& dir) {
+  return fs::path(io::canonical(path)).parent_path() != fs::path(io::canonical(dir));
 }
 
 [[noreturn]] void throw_written_again(const std::string& path) {
@@ -47,18 +46,17 @@ std::string ShardDirectory::name_path(const FileEntry& file) const {
 }
 
 std::string ShardDirectory::path_of(const FileEntry& file) const {
-  const fs::path path = fs::path(dir_) / file.name;
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (!fs::exists(status) && was_written_again()) throw_written_again(path.string());
-  if (!fs::exists(status))
+  const std::string path = name_path(file);
+  const io::NameKind kind = io::file_system_of(path).name_kind(path);
+  if (kind == io::NameKind::kFree && was_written_again()) throw_written_again(path);
+  if (kind == io::NameKind::kFree)
     throw_error(
-        ErrorKind::kNotFound, path.string(),
+        ErrorKind::kNotFound, path,
         "missing: the manifest lists it; restore it from a copy, or convert the sources again");
-  if (fs::is_symlink(status) && leads_outside(path, dir_))
-    throw_error(ErrorKind::kCorruptData, path.string(),
+  if (kind == io::NameKind::kLink && leads_outside(path, dir_))
+    throw_error(ErrorKind::kCorruptData, path,
                 "a link that leads out of the shard directory: replace it by the file itself");
-  return path.string();
+  return path;
 }
 
 std::shared_ptr<const MappedFile> ShardDirectory::map(const FileEntry& file) const {

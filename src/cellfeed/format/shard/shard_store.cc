@@ -14,7 +14,7 @@
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/format/shard/shard_obs.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -202,11 +202,11 @@ void check_is_matrix(const ShardDirectory& directory, const MatrixOfShard& matri
 std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::string& access) {
   if (access == "auto" || access == "map") return nullptr;
   io::LocalFileOptions options{.access = io::FileAccess::kPread, .random_access = true};
-  if (access == "pread") return io::open_local_file(path, options);
+  if (access == "pread") return io::open_file(path, options);
   options.access = io::FileAccess::kUring;
   options.queue_depth = kQueueDepth;
   options.direct = access == "direct";
-  if (access == "uring" || access == "direct") return io::open_local_file(path, options);
+  if (access == "uring" || access == "direct") return io::open_file(path, options);
   throw_invalid("access must be auto, map, pread, uring or direct, not '{}'", access);
 }
 
@@ -260,7 +260,7 @@ std::unique_ptr<RowStore> ShardOpener::open(const ShardEntry& shard) const {
   const std::string path = directory_->path_of(matrix.file);
   // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
   const bool reads_ahead = options_.access != "map";
-  auto mapped = io::open_local_file(path, {.random_access = reads_ahead, .guarded = true});
+  auto mapped = io::open_file(path, {.random_access = reads_ahead, .guarded = true});
   if (matrix.layout == Layout::kDense)
     return std::make_unique<DenseShard>(directory_, shard, matrix, columns_,
                                         open_dense(matrix, std::move(mapped), reads_ahead));

@@ -13,6 +13,7 @@
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -197,8 +198,7 @@ class Verification {
   // temporary files, the journal, and files of another generation.
   void report_unlisted_files() {
     const auto own = generation_of(directory_.manifest().genes.name);
-    for (const auto& entry : fs::directory_iterator(dir_)) {
-      const std::string name = entry.path().filename().string();
+    for (const std::string& name : io::Directory(dir_).names()) {
       if (generation_of(name) != own || !name.starts_with("shard_") || names_.contains(name))
         continue;
       findings_.add({.file = name,

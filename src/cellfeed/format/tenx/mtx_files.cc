@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::tenx {
 namespace {
@@ -19,21 +20,17 @@ bool is_matrix_name(std::string_view name) {
 
 std::vector<fs::path> matrices_in(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code ignored;
-  for (fs::directory_iterator it(folder, ignored), end; !ignored && it != end;
-       it.increment(ignored))
-    if (is_matrix_name(it->path().filename().string())) found.push_back(it->path());
-  std::sort(found.begin(), found.end());
+  for (const std::string& name : io::Directory(folder.string()).names())
+    if (is_matrix_name(name)) found.push_back(folder / name);
   return found;
 }
 
 // The one of these names, or of them with .gz, that is there; empty where none is.
 std::string find_one(const fs::path& folder, const std::vector<std::string>& names) {
   std::vector<std::string> found;
-  std::error_code ignored;
   for (const std::string& name : names)
     for (const char* suffix : {"", ".gz"})
-      if (fs::exists(folder / (name + suffix), ignored)) found.push_back(name + suffix);
+      if (io::exists((folder / (name + suffix)).string())) found.push_back(name + suffix);
   if (found.size() > 1)
     throw_error(ErrorKind::kInvalidArgument, folder.string(),
                 "holds '{}' and '{}', which need not be the same: move one of them away", found[0],
@@ -75,14 +72,13 @@ MtxFiles files_of(const std::string& matrix) {
 }  // namespace
 
 bool is_mtx(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return is_matrix_name(path);
+  if (!io::is_directory(path)) return is_matrix_name(path);
   return !matrices_in(path).empty();
 }
 
 MtxFiles find_mtx_files(const std::string& path) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return files_of(path);
+  if (!io::is_directory(path)) return files_of(path);
   const std::string matrix = find_one(path, {std::string(kMatrix)});
   if (!matrix.empty()) return files_of(matrix);
   std::vector<std::string> names;

@@ -18,7 +18,7 @@
 #include "cellfeed/format/tenx/mtx_files.h"
 #include "cellfeed/format/tenx/mtx_lists.h"
 #include "cellfeed/format/tenx/mtx_text.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::tenx {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 using Source = std::shared_ptr<const io::ByteSource>;
 
 Source open_source(const std::string& path) {
-  return io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1});
+  return io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
 }
 
 class MtxStore final : public EntryStore {

@@ -1,5 +1,5 @@
-// DirectoryLock: flock on a file that is removed while it is still locked, so that none is left
-// behind; an exclusive file where there is no flock.
+// The lock of a local directory: flock on a file that is removed while it is still locked, so that
+// none is left behind; an exclusive file where there is no flock.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -14,6 +14,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/local_directory.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
@@ -87,7 +88,7 @@ int try_lock(const Directory& directory, const std::string& name) {
                   read_holder(fd).text());
     }
     // The holder before us may have removed the file that we locked.
-    if (directory.is_named(fd, name)) {
+    if (is_named(directory, fd, name)) {
       write_holder(fd, directory.path_of(name));
       return fd;
     }
@@ -125,24 +126,38 @@ int take_exclusive_file(const Directory& directory, const std::string& name) {
               holder.text());
 }
 
+class LocalLock final : public HeldLock {
+ public:
+  LocalLock(Directory directory, std::string name)
+      : directory_(std::move(directory)),
+        name_(std::move(name)),
+        fork_generation_(exec::fork_generation()) {
+    while (fd_ == -1) fd_ = try_lock(directory_, name_);
+    if (fd_ != kNoLocks) return;
+    name_ += DirectoryLock::kHeldSuffix;
+    fd_ = take_exclusive_file(directory_, name_);
+  }
+  ~LocalLock() override {
+    if (fork_generation_ == exec::fork_generation()) ::unlinkat(directory_.fd(), name_.c_str(), 0);
+    ::close(fd_);
+  }
+  LocalLock(const LocalLock&) = delete;
+  LocalLock& operator=(const LocalLock&) = delete;
+
+  std::string path() const override { return directory_.path_of(name_); }
+  void show_life() const override { ::futimens(fd_, nullptr); }
+
+ private:
+  const Directory directory_;
+  std::string name_;
+  const std::uint64_t fork_generation_;
+  int fd_ = -1;
+};
+
 }  // namespace
 
-DirectoryLock::DirectoryLock(Directory directory, std::string lock_name)
-    : directory_(std::move(directory)),
-      held_name_(std::move(lock_name)),
-      fork_generation_(exec::fork_generation()) {
-  while (fd_ == -1) fd_ = try_lock(directory_, held_name_);
-  if (fd_ != kNoLocks) return;
-  held_name_ += kHeldSuffix;
-  fd_ = take_exclusive_file(directory_, held_name_);
-}
-
-void DirectoryLock::show_life() const { ::futimens(fd_, nullptr); }
-
-DirectoryLock::~DirectoryLock() {
-  if (fork_generation_ == exec::fork_generation())
-    ::unlinkat(directory_.fd(), held_name_.c_str(), 0);
-  ::close(fd_);
+std::unique_ptr<HeldLock> lock_local_directory(Directory directory, const std::string& name) {
+  return std::make_unique<LocalLock>(std::move(directory), name);
 }
 
 }  // namespace cellfeed::io

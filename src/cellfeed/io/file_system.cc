@@ -1,0 +1,103 @@
+#include "cellfeed/io/file_system.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/fork_safe_mutex.h"
+#include "cellfeed/io/local_file_system.h"
+
+namespace cellfeed::io {
+namespace {
+
+constexpr std::string_view kSchemeEnd = "://";
+
+bool is_scheme_text(std::string_view text) {
+  return text.size() > 1 && std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0;
+         });
+}
+
+// Empty for a local path.
+std::string_view scheme_of(std::string_view path) {
+  const auto end = path.find(kSchemeEnd);
+  if (end == std::string_view::npos || !is_scheme_text(path.substr(0, end))) return {};
+  return path.substr(0, end);
+}
+
+struct Schemes {
+  ForkSafeMutex mutex;
+  std::map<std::string, std::shared_ptr<const FileSystem>, std::less<>> known;
+};
+
+// Files may be closed while the process ends.
+Schemes& schemes() {
+  static auto* all = new Schemes;
+  return *all;
+}
+
+std::string known_schemes() {
+  std::string text = "local paths";
+  for (const auto& [scheme, file_system] : schemes().known)
+    text += fmt::format(", {}{}", scheme, kSchemeEnd);
+  return text;
+}
+
+}  // namespace
+
+bool is_local(std::string_view path) { return scheme_of(path).empty(); }
+
+const FileSystem& file_system_of(const std::string& path) {
+  const std::string_view scheme = scheme_of(path);
+  if (scheme.empty()) return local_file_system();
+  const std::scoped_lock lock(schemes().mutex);
+  const auto found = schemes().known.find(scheme);
+  if (found != schemes().known.end()) return *found->second;
+  throw_error(ErrorKind::kUnsupported, path,
+              "remote files are not supported yet; copy the file to a local disk and give its path "
+              "(supported: {})",
+              known_schemes());
+}
+
+FileSystemRegistration::FileSystemRegistration(std::string scheme,
+                                               std::shared_ptr<const FileSystem> file_system)
+    : scheme_(std::move(scheme)) {
+  if (!is_scheme_text(scheme_)) throw_invalid("no scheme of paths: '{}'", scheme_);
+  const std::scoped_lock lock(schemes().mutex);
+  if (!schemes().known.try_emplace(scheme_, std::move(file_system)).second)
+    throw_invalid("the scheme has a file system already: '{}'", scheme_);
+}
+
+FileSystemRegistration::~FileSystemRegistration() {
+  const std::scoped_lock lock(schemes().mutex);
+  schemes().known.erase(scheme_);
+}
+
+PathStatus status_of(const std::string& path) { return file_system_of(path).status(path); }
+
+bool exists(const std::string& path) { return status_of(path).is_there(); }
+
+bool is_directory(const std::string& path) { return status_of(path).is_directory(); }
+
+std::unique_ptr<ByteSource> open_file(const std::string& path, const LocalFileOptions& options) {
+  return file_system_of(path).open(path, options);
+}
+
+void make_directories(const std::string& path) { file_system_of(path).make_directories(path); }
+
+void remove(const std::string& path) { file_system_of(path).remove(path); }
+
+void remove_all(const std::string& path) { file_system_of(path).remove_all(path); }
+
+std::string canonical(const std::string& path) { return file_system_of(path).canonical(path); }
+
+Directory scratch_directory(const Directory& directory) {
+  if (directory.is_local()) return directory;
+  return Directory(std::filesystem::temp_directory_path().string());
+}
+
+}  // namespace cellfeed::io
