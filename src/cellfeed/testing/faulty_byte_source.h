@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +16,8 @@
 namespace cellfeed::testing {
 
 struct Faults {
-  std::optional<std::int64_t> fail_at_read{};  // the nth read (from 0) and all later ones throw kIo
+  std::optional<std::int64_t> fail_at_read{};  // the nth read (from 0) throws kIo,
+  std::int64_t n_failing = std::numeric_limits<std::int64_t>::max() / 2;  // and so many with it
   std::optional<std::int64_t> fail_at_offset{};  // a read that covers this byte throws kIo
   std::optional<std::int64_t> flip_at_offset{};  // this byte comes back inverted
   std::optional<std::int64_t> truncate_to{};     // the source ends here
@@ -36,7 +38,8 @@ class FaultyByteSource final : public io::ByteSource {
   void read(std::int64_t offset, std::span<std::byte> out) const override {
     io::check_range(*this, offset, std::ssize(out));
     const std::int64_t number = n_reads_++;
-    if (faults_.fail_at_read && number >= *faults_.fail_at_read) {
+    if (faults_.fail_at_read && number >= *faults_.fail_at_read &&
+        number < *faults_.fail_at_read + faults_.n_failing) {
       throw_error(ErrorKind::kIo, path(), "planted fault at read: {}", number);
     }
     const auto covers = [&](const std::optional<std::int64_t>& at) {
