@@ -243,6 +243,9 @@ BAD = {
     "genes of batches": (
         {"data": {"gene_selection": {"strategy": "most_expressed", "n_genes": 5}}}, None,
         UnsupportedError, "gene_selection"),
+    "length of a class token": (
+        {"model": {"architecture": "transformer_encoder"}, "tokenizer": {"max_length": 1}}, None,
+        InvalidArgumentError, "max_length"),
 }  # fmt: skip
 
 
@@ -351,3 +354,69 @@ def test_tensorboard_is_optional_and_its_lack_is_named(atlas, monkeypatch):
         assert "pip install tensorboard" in str(error)
     else:
         pytest.fail("no error")
+
+
+TRANSFORMER = {
+    "architecture": "transformer_encoder", "d_model": 16, "n_layers": 1, "n_heads": 2,
+}  # fmt: skip
+STRATEGIES = ("rank_value", "binned", "continuous")
+
+
+def transformer(strategy, objective="auto", **training):
+    label = {"label_key": "kind"} if objective != "masked_genes" else {"label_key": None}
+    selection = {"strategy": "most_expressed", "n_genes": 30}
+    return write_config(
+        model=TRANSFORMER,
+        tokenizer={"strategy": strategy, "max_length": 32},
+        data={"gene_selection": selection},
+        training={"objective": objective, **label, **training},
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_transformer_learns_labels_from_tokens(atlas, strategy):
+    report = quietly(transformer(strategy, "classification", num_epochs=6))
+    assert report["scores"]["val"]["macro_f1"] > 0.8 and "hidden" not in report["scores"]["val"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_transformer_learns_what_is_hidden(atlas, strategy):
+    report = quietly(transformer(strategy, "masked_genes", num_epochs=4))
+    first, *_, last = [row["val_loss"] for row in report["history"] if "val_loss" in row]
+    assert last < first and "confusion" not in report["scores"]["val"]
+    model = load(CHECKPOINT)
+    vectors = model.embed("atlas.h5ad", batch_size=50).obsm["X_cellfeed"]
+    assert vectors.shape == (240, 16) and np.isfinite(vectors).all()
+    with pytest.raises(InvalidArgumentError, match="without labels"):
+        model.predict("atlas.h5ad")
+
+
+def test_hidden_tokens_and_labels_are_learned_together_and_resumed_bit_for_bit(atlas, monkeypatch):
+    config = transformer("rank_value", "both")
+    save = Checkpoints._save
+
+    def save_and_keep(self, trainer, path):
+        save(self, trainer, path)
+        shutil.copy(path, f"{trainer.global_step}.{path.name}")
+
+    monkeypatch.setattr(Checkpoints, "_save", save_and_keep)
+    whole = quietly(config, name="whole")
+    assert {"label_loss", "hidden_loss", "macro_f1"} <= whole["scores"]["val"].keys()
+    resumed = quietly(config, name="resumed", resume="15.last.ckpt")
+    expected, found = (
+        weights_of(f"runs/{name}/checkpoints/last.ckpt") for name in ("whole", "resumed")
+    )
+    assert all(torch.equal(value, found[name]) for name, value in expected.items())
+    assert resumed["scores"] == whole["scores"]
+
+
+def test_vectors_of_a_transformer_do_not_depend_on_the_batch(atlas):
+    config = transformer("rank_value", "classification")
+    text = json.loads(Path(config).read_text())
+    del text["data"]["gene_selection"]  # which is of a batch
+    Path(config).write_text(json.dumps(text))
+    quietly(config)
+    model = load(CHECKPOINT)
+    together = model.embed("atlas.h5ad", batch_size=240).obsm["X_cellfeed"]
+    alone = model.embed(cf.open("atlas.h5ad").filter([7, 3]), batch_size=1).obsm["X_cellfeed"]
+    np.testing.assert_allclose(alone, together[[7, 3]], rtol=1e-4, atol=1e-5)

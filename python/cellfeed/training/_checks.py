@@ -65,7 +65,7 @@ def classes_of(train: CellCollection, label_key: str) -> list[Any]:
     return classes
 
 
-def require_same_species(cells: CellCollection, vocab: GeneVocab | None) -> None:
+def require_same_species(cells: CellCollection, vocab: GeneVocab) -> None:
     """Most of a vocabulary should be in the files.
 
     Raises
@@ -73,15 +73,13 @@ def require_same_species(cells: CellCollection, vocab: GeneVocab | None) -> None
     InvalidArgumentError
         Hardly any of its genes is.
     """
-    if vocab is None:
-        return
-    n_genes, n_missing = len(vocab.genes), len(cells.missing_genes)
-    if n_genes - n_missing < _LEAST_SHARE_OF_GENES * n_genes:
+    absent = set(cells.missing_genes) | (set(vocab.genes) - set(cells.var_names))
+    n_genes, missing = len(vocab.genes), [gene for gene in vocab.genes if gene in absent]
+    if n_genes - len(missing) < _LEAST_SHARE_OF_GENES * n_genes:
         raise InvalidArgumentError(
-            f"data.vocab: of its {n_genes:,} genes only {n_genes - n_missing:,} are in the files "
-            f"({', '.join(map(str, list(vocab.genes)[:3]))}, ... and "
-            f"{', '.join(map(str, list(cells.missing_genes)[:3]))}, ... missing): is it of another "
-            "species, or of other names for genes?"
+            f"of the {n_genes:,} genes of the vocabulary only {n_genes - len(missing):,} are in "
+            f"the files; missing are {', '.join(missing[:3])}, ...: is it of another species, or "
+            "of other names for genes?"
         )
 
 

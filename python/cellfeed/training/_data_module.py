@@ -11,14 +11,16 @@ import numpy as np
 from .._arguments import as_bool, as_choice, as_int, as_names, as_text, check_options, one_of, shown
 from .._cells.filtering import rows_where
 from .._iteration.rank import Ranks
-from .._options import LoaderOptions, Output, Path
+from .._options import LoaderOptions, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShards, as_strategy
+from ..tokens import Masking
 from ._from_config import arguments_of
+from ._specification import Specification
 
 if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch import LightningDataModule
@@ -106,7 +108,7 @@ class CellDataModule(LightningDataModule):
         if genes is not None and isinstance(data, CellCollection):
             raise InvalidArgumentError("genes is for files; this collection has its genes")
         self._genes = genes
-        self._output = output
+        self._output: LoaderOutput = output
         self._options: dict[str, Any] = {**options}
         check_options("CellDataModule", self._options, list(LoaderOptions.__annotations__))
         self._cells: CellCollection | None = None
@@ -182,6 +184,23 @@ class CellDataModule(LightningDataModule):
         self._require_setup()
         return dict(self._parts)
 
+    def feed(self, specification: Specification, mask_fraction: float) -> None:
+        """Make batches that a model takes: dense values, or tokens of which some are hidden.
+
+        Parameters
+        ----------
+        specification
+            Of the model.
+        mask_fraction
+            Share of the tokens that are hidden.
+        """
+        tokens = specification.token_output()
+        self._output = "dense" if tokens is None else "tokens"
+        if tokens is not None:
+            self._options["tokens"] = tokens
+        if specification.predicts is not None:
+            self._options["masking"] = Masking(mask_fraction, specification.predicts)
+
     def _require_setup(self) -> None:
         if not self._parts:
             raise InvalidArgumentError("call setup() first; Trainer.fit does")
@@ -194,7 +213,9 @@ class CellDataModule(LightningDataModule):
         return self._parts[name]
 
     def _loader(self, cells: CellCollection, strategy: Any, options: Any) -> Loader[Any]:
-        return Loader(cells, strategy, self.batch_size, output=self._output, **options)
+        made: Any = Loader(cells, strategy, self.batch_size, output=self._output, **options)
+        loader: Loader[Any] = made
+        return loader
 
     def train_dataloader(self) -> Loader[Any]:
         """Shuffled batches of the training cells, another order each epoch."""

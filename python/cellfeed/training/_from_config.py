@@ -13,8 +13,15 @@ from ..transforms import Log1p, NormalizeTotal
 from ..vocab import GeneVocab
 
 
-def arguments_of(config: Config) -> dict[str, Any]:
+def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, Any]:
     """``data``, ``batch_size``, ``genes``, ``transforms``, ``strategy`` and the like.
+
+    Parameters
+    ----------
+    config
+        What is read.
+    selects_genes
+        Tokens follow, which select genes of each batch.
 
     Raises
     ------
@@ -23,7 +30,7 @@ def arguments_of(config: Config) -> dict[str, Any]:
     UnsupportedError
         It asks for what batches of whole cells cannot do.
     """
-    _refuse_what_is_not_done(config)
+    _refuse_what_is_not_done(config, selects_genes)
     data = config.data
     paths = data.shards.shard_dir if data.shards.enabled else data.paths
     if paths is None:
@@ -57,11 +64,12 @@ def _parts(config: Config) -> dict[str, Any]:
     }
 
 
-def _refuse_what_is_not_done(config: Config) -> None:
-    if config.data.gene_selection.strategy != "all":
+def _refuse_what_is_not_done(config: Config, selects_genes: bool) -> None:
+    if config.data.gene_selection.strategy != "all" and not selects_genes:
         raise UnsupportedError(
-            f"{config.path}: data.gene_selection chooses genes of each batch of single cells: use "
-            "ShardedCellDataset or StreamingCellDataset with a GeneSelectionCollator"
+            f"{config.path}: data.gene_selection chooses genes of each batch, which is for tokens: "
+            "model.architecture transformer_encoder, or ShardedCellDataset with a "
+            "GeneSelectionCollator"
         )
     if config.data.preprocessing.n_top_genes is not None:
         raise UnsupportedError(

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from ._confusion import confusion_of, scores_of
-from ._networks import CellNetwork
+from ._networks import CellNetwork, hidden_of
 from ._specification import Specification
 
 
@@ -31,10 +31,11 @@ ShareOut = Callable[[list[nn.Module], nn.Module, Any], None]
 
 
 class CellModule(LightningModule):
-    """A network with a head for labels, trained on batches of a :class:`~cellfeed.Loader`.
+    """A network with its heads, trained on batches of a :class:`~cellfeed.Loader`.
 
-    The loss is the mean over the cells of **all** ranks that have a label, so that it does not
-    depend on how many ranks share a batch. Dropout depends on (seed, epoch, batch, rank) alone.
+    The loss of labels is the mean over the cells of **all** ranks that have one, and that of hidden
+    tokens the mean over these, so that it does not depend on how many ranks share a batch. Dropout
+    depends on (seed, epoch, batch, rank) alone.
 
     Parameters
     ----------
@@ -81,12 +82,28 @@ class CellModule(LightningModule):
         codes: torch.Tensor = batch[self.specification.label_key]
         return codes.masked_fill(batch.is_padding, -1).long()
 
-    def _label_loss(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Summed loss, cells that it is of, and the confusion matrix."""
-        logits, labels = self(batch)["logits"], self._labels(batch)
-        loss = functional.cross_entropy(logits.float(), labels, ignore_index=-1, reduction="sum")
-        confusion = confusion_of(labels, logits.argmax(dim=1), len(self.specification.classes))
-        return loss, (labels >= 0).sum(), confusion
+    def _losses(self, batch: Any) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+        """Of each objective the summed loss and what it is of; and the confusion matrix."""
+        out = self(batch)
+        losses, confusion = {}, None
+        if "logits" in out:
+            logits, labels = out["logits"].float(), self._labels(batch)
+            loss = functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
+            losses["label"] = torch.stack([loss, (labels >= 0).sum().to(loss.dtype)])
+            n_classes = len(self.specification.classes)
+            confusion = confusion_of(labels, logits.argmax(dim=1), n_classes)
+        if "hidden" in out:
+            losses["hidden"] = self._hidden_loss(out["hidden"].float(), batch)
+        return losses, confusion
+
+    def _hidden_loss(self, predicted: torch.Tensor, batch: Any) -> torch.Tensor:
+        is_hidden = hidden_of(batch)
+        if self.specification.predicts == "genes":
+            loss = functional.cross_entropy(predicted, batch.labels[is_hidden], reduction="sum")
+        else:
+            wanted = batch.value_labels[is_hidden] * self.network.encoder.value_scale
+            loss = functional.mse_loss(predicted.squeeze(1), wanted, reduction="sum")
+        return torch.stack([loss, torch.full_like(loss, len(predicted))])
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Lightning's hook: dropout and rate are functions of the step, so a checkpoint keeps none.
@@ -111,11 +128,13 @@ class CellModule(LightningModule):
 
     def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, such that the mean over ranks is that of all their cells."""
-        loss, n_cells, _ = self._label_loss(batch)
-        total = self._summed(torch.stack([loss.detach().double(), n_cells.double()]))
-        n_all = total[1].clamp(min=1)
-        self.log("train_loss", total[0] / n_all, batch_size=len(batch))
-        return loss * (self.trainer.world_size / n_all.to(loss.dtype))
+        losses, _ = self._losses(batch)
+        names = list(losses)
+        mine = torch.stack([losses[name] for name in names])
+        total = self._summed(mine.detach().double())
+        n_all = total[:, 1].clamp(min=1)
+        self.log("train_loss", (total[:, 0] / n_all).sum(), batch_size=len(batch))
+        return (mine[:, 0] / n_all.to(mine.dtype)).sum() * self.trainer.world_size
 
     def _summed(self, values: torch.Tensor) -> torch.Tensor:
         summed: torch.Tensor = self.trainer.strategy.reduce(values, reduce_op="sum")
@@ -131,9 +150,11 @@ class CellModule(LightningModule):
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Add a batch to the sums."""
-        loss, n_cells, confusion = self._label_loss(batch)
-        self._add("loss", torch.stack([loss.double(), n_cells.double()]))
-        self._add("confusion", confusion)
+        losses, confusion = self._losses(batch)
+        for name, loss in losses.items():
+            self._add(f"{name}_loss", loss.double())
+        if confusion is not None:
+            self._add("confusion", confusion)
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """As in validation."""
@@ -151,12 +172,19 @@ class CellModule(LightningModule):
         self._score("test")
 
     def _score(self, part: str) -> None:
-        loss, n_cells = self._summed(self._sums["loss"]).tolist()
-        confusion = self._summed(self._sums["confusion"]).cpu().numpy()
-        scores = {"loss": loss / max(1.0, n_cells), **scores_of(confusion)}
-        self.scores[part] = {**scores, "confusion": confusion}
-        for name in ("loss", "accuracy", "macro_f1"):
-            self.log(f"{part}_{name}", scores[name])
+        scores: dict[str, Any] = {}
+        for name, sums in self._sums.items():
+            if name != "confusion":
+                loss, count = self._summed(sums).tolist()
+                scores[name] = loss / max(1.0, count)
+        scores["loss"] = sum(scores.values())
+        if "confusion" in self._sums:
+            confusion = self._summed(self._sums["confusion"]).cpu().numpy()
+            scores |= {**scores_of(confusion), "confusion": confusion}
+        self.scores[part] = scores
+        for name in ("loss", "label_loss", "hidden_loss", "accuracy", "macro_f1"):
+            if name in scores:
+                self.log(f"{part}_{name}", scores[name])
 
     def configure_optimizers(self) -> Any:
         """AdamW; vectors, such as biases, do not decay."""

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ._specification import Specification
+from ._transformer import GeneTransformer
 
 
 class MLP(nn.Module):
@@ -58,19 +59,52 @@ class CellNetwork(nn.Module):
     def __init__(self, specification: Specification) -> None:
         super().__init__()
         chosen = specification
-        self.encoder = MLP(len(chosen.genes), chosen.d_model, chosen.n_layers, chosen.dropout)
+        self.encoder: MLP | GeneTransformer
+        if chosen.architecture == "mlp":
+            self.encoder = MLP(len(chosen.genes), chosen.d_model, chosen.n_layers, chosen.dropout)
+        else:
+            self.encoder = GeneTransformer(chosen)
         n_classes = len(chosen.classes)
         self.label_head = nn.Linear(chosen.d_model, n_classes) if n_classes else None
+        n_hidden = {None: 0, "genes": chosen.n_token_ids, "values": 1}[chosen.predicts]
+        self.hidden_head = nn.Sequential(
+            nn.Linear(chosen.d_model, chosen.d_model), nn.GELU(),
+            nn.Linear(chosen.d_model, n_hidden),
+        ) if n_hidden else None  # fmt: skip
 
     def forward(self, batch: Any) -> dict[str, torch.Tensor]:
-        """``encoded``, (cells, d_model); of a classifier ``logits``, (cells, classes).
+        """What is made of a batch, by name.
+
+        ``encoded``, (cells, d_model); of a classifier ``logits``, (cells, classes); where tokens
+        are hidden ``hidden``, of these in their order: (hidden, numbers of the vocabulary), or
+        (hidden, 1) of values.
 
         Parameters
         ----------
         batch
-            A :class:`~cellfeed.torch.TensorBatch`.
+            A :class:`~cellfeed.torch.TensorBatch`, or for a transformer one of tokens.
         """
-        out = {"encoded": self.encoder(batch["X"])}
+        if isinstance(self.encoder, MLP):
+            out = {"encoded": self.encoder(batch["X"])}
+        else:
+            tokens = self.encoder(batch)
+            out = {"encoded": tokens[:, 0]}
+            is_hidden = hidden_of(batch)
+            if self.hidden_head is not None and is_hidden is not None:
+                out["hidden"] = self.hidden_head(tokens[is_hidden])
         if self.label_head is not None:
             out["logits"] = self.label_head(out["encoded"])
         return out
+
+
+def hidden_of(batch: Any) -> torch.Tensor | None:
+    """Which tokens are to be predicted, bool (cells, tokens); None without masking.
+
+    Parameters
+    ----------
+    batch
+        Of tokens.
+    """
+    if batch.value_labels is not None:
+        return ~torch.isnan(batch.value_labels)
+    return None if batch.labels is None else batch.labels >= 0

@@ -6,11 +6,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import CorruptDataError
+from ..tokens import BinnedTokens, CellTokens, ContinuousTokens, Predicted, RankTokens
 from ..transforms import Log1p, NormalizeTotal, Transform
+from ..vocab import GeneVocab
 
 # Of what is kept in a checkpoint under KEY.
 VERSION = 1
 KEY = "cellfeed"
+# As scGPT has it.
+N_BINS = 51
+_TOKENS = {"rank_value": RankTokens, "binned": BinnedTokens, "continuous": ContinuousTokens}
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,12 @@ class Specification:
         none where nothing is.
     values
         ``"counts"`` or ``"fractions"``: what the files held, as a look at some of them said.
+    tokens, max_length
+        Of a transformer: ``tokenizer.strategy`` and how many a cell has at most.
+    gene_selection, n_selected
+        Genes that a batch keeps, and how many; see :class:`cellfeed.RankTokens`.
+    predicts
+        ``"genes"`` or ``"values"`` of hidden tokens; ``None`` where none are hidden.
     normalize_to, log_transform
         What is done to these: ``None`` and ``False`` for nothing.
     """
@@ -42,6 +53,11 @@ class Specification:
     values: str
     label_key: str | None = None
     classes: list[Any] = field(default_factory=list)
+    tokens: str | None = None
+    max_length: int = 0
+    gene_selection: str = "all"
+    n_selected: int | None = None
+    predicts: Predicted | None = None
     normalize_to: float | None = None
     log_transform: bool = False
 
@@ -49,6 +65,31 @@ class Specification:
     def is_classifier(self) -> bool:
         """Whether labels are predicted."""
         return self.label_key is not None
+
+    @property
+    def n_token_ids(self) -> int:
+        """Rows of a table with one for each number of the vocabulary, special ones among them."""
+        return max(self.gene_ids) + 1
+
+    @property
+    def value_scale(self) -> float:
+        """What brings values of tokens to some ones."""
+        if self.tokens == "binned":
+            return 1 / N_BINS
+        # Logarithms of counts per ten thousand are below 10.
+        return 0.1 if self.log_transform else 1.0
+
+    def token_output(self) -> CellTokens | None:
+        """How a loader makes tokens of cells; None of an MLP."""
+        if self.tokens is None:
+            return None
+        vocab = GeneVocab(dict(zip(self.genes, self.gene_ids, strict=True)))
+        kind: Any = _TOKENS[self.tokens]
+        made: CellTokens = kind(
+            vocab, max_length=self.max_length, gene_selection=self.gene_selection,
+            n_genes=self.n_selected, **({"n_bins": N_BINS} if self.tokens == "binned" else {}),
+        )  # fmt: skip
+        return made
 
     def transforms(self) -> list[Transform]:
         """Of a loader that feeds the model."""

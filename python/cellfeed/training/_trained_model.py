@@ -193,6 +193,9 @@ class TrainedModel:
             opened = open(cells, genes=self.vocab)
             require_same_species(opened, self.vocab)
             return opened
+        if self.specification.tokens is not None:
+            require_same_species(cells, self.vocab)
+            return cells  # tokens are of the genes that there are
         there = set(cells.var_names)
         missing = [gene for gene in self.vocab.genes if gene not in there]
         if missing:
@@ -210,11 +213,15 @@ class TrainedModel:
         if not force:
             require_values_as_trained(cells, self.specification)
         transforms = self.specification.transforms()
-        if list(cells.var_names) != self.specification.genes:
+        options: dict[str, Any] = {"output": "dense"}
+        tokens = self.specification.token_output()
+        if tokens is not None:
+            options = {"output": "tokens", "tokens": tokens}
+        elif list(cells.var_names) != self.specification.genes:
             transforms.append(SelectGenes(self.specification.genes))
         loader: Loader[Any] = Loader(
-            cells, Streaming(), as_int("batch_size", batch_size, 1), output="dense", obs=(),
-            transforms=transforms, rank=0, world_size=1,
+            cells, Streaming(), as_int("batch_size", batch_size, 1), obs=(), transforms=transforms,
+            rank=0, world_size=1, **options,
         )  # fmt: skip
         shown, done = as_progress_callback(progress, "cells"), 0
         with loader:

@@ -17,20 +17,16 @@ from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..vocab import GeneVocab
 from ._checkpoints import Checkpoints, describe, require_same_run
-from ._checks import (
-    classes_of,
-    kind_of_values,
-    require_counts,
-    require_enough_cells,
-    require_same_species,
-)
+from ._checks import require_counts, require_enough_cells, require_same_species
 from ._data_module import CellDataModule
+from ._from_config import arguments_of
 from ._history import History, ProgressBar
 from ._module import CellModule, Optimization
 from ._ranks import Devices, devices_of, is_first_rank, share_out_of, strategy_of
 from ._report import make_report, write_report
 from ._run_folder import RunFolder
 from ._specification import Specification
+from ._specified import specification_of
 
 
 def train(
@@ -83,8 +79,10 @@ def train(
     )
     folder = RunFolder(runs_dir, Path(config.path).stem if name is None else name)
     checkpoint = folder.resolve(resume)
+    training = config.training
     data = _data_of(config)
     specification = _specified(config, data, devices)
+    data.feed(specification, training.mask_fraction)
     fingerprint = f"{data.cells.fingerprint:016x}"
     if checkpoint is not None:
         require_same_run(checkpoint, specification, fingerprint)
@@ -92,8 +90,7 @@ def train(
     if is_first_rank():
         folder.make(is_resumed=resume is not None)
 
-    seed_everything(config.training.seed % 2**32, verbose=False)
-    training = config.training
+    seed_everything(training.seed % 2**32, verbose=False)
     module = CellModule(
         specification,
         Optimization(training.learning_rate, training.weight_decay, training.warmup_ratio),
@@ -126,10 +123,10 @@ def train(
 
 
 def _data_of(config: Config) -> CellDataModule:
-    changes: dict[str, Any] = {"output": "dense"}
+    arguments = arguments_of(config, selects_genes=config.model.architecture != "mlp")
     if not torch.cuda.is_available():
-        changes["pin_memory"] = False  # there is no device to copy to
-    data = CellDataModule.from_config(config, **changes)
+        arguments["pin_memory"] = False  # there is no device to copy to
+    data = CellDataModule(**arguments)
     data.setup()
     if config.training.early_stopping_patience and "val" not in data.parts:
         raise InvalidArgumentError(
@@ -140,36 +137,11 @@ def _data_of(config: Config) -> CellDataModule:
 
 
 def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specification:
-    cells, train, model = data.cells, data.parts["train"], config.model
+    train = data.parts["train"]
     require_enough_cells(train, devices.world_size)
-    vocab = data.genes if isinstance(data.genes, GeneVocab) else None
-    require_same_species(cells, vocab)
-    label_key = config.training.label_key
-    if model.architecture != "mlp":
-        raise UnsupportedError("model.architecture transformer_encoder needs tokens")
-    if label_key is None:
-        raise InvalidArgumentError(
-            f"{config.path}: an mlp learns labels: give training.label_key, the obs column"
-        )
-    classes = classes_of(train, label_key)
-    if vocab is None:
-        vocab = GeneVocab.from_genes(cells.var_names)
-    done = config.data.preprocessing
-    is_processed = any(name.startswith("data.preprocessing.") for name in config.given)
-    specification = Specification(
-        architecture=model.architecture,
-        d_model=model.d_model,
-        n_layers=model.n_layers,
-        n_heads=model.n_heads,
-        dropout=model.dropout,
-        genes=[str(gene) for gene in vocab.genes],
-        gene_ids=[int(number) for number in vocab.gene_ids],
-        values=kind_of_values(train),
-        label_key=label_key,
-        classes=classes,
-        normalize_to=done.target_sum if is_processed and done.normalize else None,
-        log_transform=bool(is_processed and done.log_transform),
-    )
+    if isinstance(data.genes, GeneVocab):
+        require_same_species(data.cells, data.genes)
+    specification = specification_of(config, data)
     require_counts(train, specification.transforms())
     return specification
 

@@ -1,0 +1,83 @@
+"""What a configuration and its data come to: the specification of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..config import Config
+from ..errors import InvalidArgumentError
+from ..vocab import GeneVocab
+from ._checks import classes_of, kind_of_values
+from ._data_module import CellDataModule
+from ._specification import Specification
+
+
+def specification_of(config: Config, data: CellDataModule) -> Specification:
+    """The specification of a new model.
+
+    Parameters
+    ----------
+    config
+        What to make.
+    data
+        Set up.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An MLP without labels; a label column with one label.
+    NoSuchKeyError, InvalidTypeError
+        There is no such label column, or it holds numbers.
+    """
+    model, train = config.model, data.parts["train"]
+    learns_labels, learns_hidden = _objectives(config)
+    label_key = config.training.label_key if learns_labels else None
+    vocab = data.genes
+    if not isinstance(vocab, GeneVocab):
+        vocab = GeneVocab.from_genes(data.cells.var_names)
+    done = config.data.preprocessing
+    is_processed = any(name.startswith("data.preprocessing.") for name in config.given)
+    return Specification(
+        architecture=model.architecture,
+        d_model=model.d_model,
+        n_layers=model.n_layers,
+        n_heads=model.n_heads,
+        dropout=model.dropout,
+        genes=[str(gene) for gene in vocab.genes],
+        gene_ids=[int(number) for number in vocab.gene_ids],
+        values=kind_of_values(train),
+        label_key=label_key,
+        classes=[] if label_key is None else classes_of(train, label_key),
+        normalize_to=done.target_sum if is_processed and done.normalize else None,
+        log_transform=bool(is_processed and done.log_transform),
+        **_of_tokens(config, learns_hidden),
+    )
+
+
+def _objectives(config: Config) -> tuple[bool, bool]:
+    """Whether labels are learned, and whether hidden tokens are."""
+    training, is_mlp = config.training, config.model.architecture == "mlp"
+    if is_mlp and training.label_key is None:
+        raise InvalidArgumentError(
+            f"{config.path}: an mlp learns labels: give training.label_key, the obs column"
+        )
+    if training.objective == "auto":
+        return training.label_key is not None, training.label_key is None
+    return (
+        training.objective in ("classification", "both"),
+        training.objective in ("masked_genes", "both"),
+    )
+
+
+def _of_tokens(config: Config, learns_hidden: bool) -> dict[str, Any]:
+    if config.model.architecture == "mlp":
+        return {}
+    strategy, selection = config.tokenizer.strategy, config.data.gene_selection
+    predicts = "genes" if strategy == "rank_value" else "values"
+    return {
+        "tokens": strategy,
+        "max_length": config.tokenizer.max_length,
+        "gene_selection": selection.strategy,
+        "n_selected": selection.n_genes,
+        "predicts": predicts if learns_hidden else None,
+    }
