@@ -2,6 +2,7 @@
 #include "cellfeed/chunked/chunked_array.h"
 
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace cellfeed::chunked {
@@ -89,11 +90,17 @@ const std::byte* ChunkedArray::fill_line() const {
   return fill_line_.get(make).data();
 }
 
-void ChunkedArray::inflate(std::int64_t chunk, std::span<std::byte> out) const {
-  if (is_written(chunk))
-    inflate_written(chunk, out);
-  else
-    fill(chunk_elements_, out.data());
+void ChunkedArray::inflate(std::int64_t chunk, std::span<std::byte> out,
+                           std::span<const std::byte> stored) const {
+  const io::ByteRange range = stored_range(chunk);
+  if (range.length == 0) return fill(chunk_elements_, out.data());
+  const auto n_bytes = static_cast<std::size_t>(range.length);
+  if (!stored.empty()) return inflate_written(chunk, stored, out);
+  const io::ByteSource* source = reads();
+  if (source == nullptr) return inflate_written(chunk, {mapped(chunk), n_bytes}, out);
+  const auto owned = std::make_unique_for_overwrite<std::byte[]>(n_bytes);
+  source->read(range.offset, {owned.get(), n_bytes});
+  inflate_written(chunk, {owned.get(), n_bytes}, out);
 }
 
 }  // namespace cellfeed::chunked

@@ -24,8 +24,10 @@ struct ArrayDescription {
   std::int64_t element_bytes = 0;
   std::vector<std::int64_t> shape = {};
   std::vector<std::int64_t> chunk_shape = {};  // of one piece: the shape, where it has elements
-  bool is_compressed = false;                  // whether chunks are inflated before they are read
-  std::vector<std::byte> fill = {};            // one element; empty for zeros
+  // Whether chunks are read where they lie in memory; else they are brought there, and inflated,
+  // first.
+  bool is_mapped = true;
+  std::vector<std::byte> fill = {};  // one element; empty for zeros
 };
 
 // Elements [first, first + length) of one chunk.
@@ -44,7 +46,7 @@ class ChunkedArray {
   const std::string& path() const { return description_.path; }
   const std::string& name() const { return description_.name; }
   std::int32_t key() const { return description_.key; }
-  bool is_compressed() const { return description_.is_compressed; }
+  bool is_mapped() const { return description_.is_mapped; }
   std::span<const std::int64_t> shape() const { return description_.shape; }
   std::span<const std::int64_t> chunk_shape() const { return description_.chunk_shape; }
   std::int64_t element_bytes() const { return description_.element_bytes; }
@@ -64,9 +66,12 @@ class ChunkedArray {
   // Where the chunk lies in the file; no bytes where it was never written.
   virtual io::ByteRange stored_range(std::int64_t chunk) const = 0;
   bool is_written(std::int64_t chunk) const { return stored_range(chunk).length > 0; }
-  // One whole chunk, inflated. What lies past the shape is what the file holds. REQUIRES:
-  // compressed, out.size() == chunk_bytes().
-  void inflate(std::int64_t chunk, std::span<std::byte> out) const;
+  // What stored ranges are to be read from; null where they are in memory.
+  virtual const io::ByteSource* reads() const { return nullptr; }
+  // One whole chunk, inflated. What lies past the shape is what the file holds. stored: its range,
+  // where that was read already. REQUIRES: not mapped, out.size() == chunk_bytes().
+  void inflate(std::int64_t chunk, std::span<std::byte> out,
+               std::span<const std::byte> stored = {}) const;
   // Writes n elements of the fill value.
   void fill(std::int64_t n, std::byte* out) const;
 
@@ -81,7 +86,7 @@ class ChunkedArray {
   };
   PartOfRange part_in(const EntryRange& range, std::int64_t chunk) const;
   std::int64_t first_chunk(const EntryRange& range) const;
-  // Where the elements of a range lie in memory. REQUIRES: not compressed.
+  // Where the elements of a range lie in memory. REQUIRES: mapped.
   void append_pieces(const EntryRange& range, std::vector<RowPiece>& pieces) const;
 
  protected:
@@ -90,8 +95,9 @@ class ChunkedArray {
   explicit ChunkedArray(ArrayDescription description);
   void set_contiguous(const std::byte* elements) { contiguous_ = elements; }
   // As inflate. REQUIRES: the chunk was written.
-  virtual void inflate_written(std::int64_t chunk, std::span<std::byte> out) const = 0;
-  // The elements of a chunk that is not compressed; null where it was never written.
+  virtual void inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
+                               std::span<std::byte> out) const = 0;
+  // The stored range of a chunk in memory; null where it was never written. REQUIRES: no reads().
   virtual const std::byte* mapped(std::int64_t chunk) const = 0;
 
  private:

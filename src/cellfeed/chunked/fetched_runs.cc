@@ -81,11 +81,11 @@ bool FetchedRuns::is_cached(std::size_t slot) const {
   return !whole_ && cache_.find({array_.key(), chunks_[slot]}) != nullptr;
 }
 
-std::int64_t FetchedRuns::fill(std::size_t slot) {
+std::int64_t FetchedRuns::fill(std::size_t slot, std::span<const std::byte> stored) {
   const std::int64_t chunk = chunks_[slot];
   if (whole_) {
     const bool is_read =
-        whole_->fill(chunk, [&](std::span<std::byte> out) { array_.inflate(chunk, out); });
+        whole_->fill(chunk, [&](std::span<std::byte> out) { array_.inflate(chunk, out, stored); });
     return is_read ? stored_range(slot).length : 0;
   }
   if (!array_.is_written(chunk)) {
@@ -97,7 +97,7 @@ std::int64_t FetchedRuns::fill(std::size_t slot) {
     return 0;
   }
   auto inflated = cache_.make_chunk(static_cast<std::size_t>(array_.chunk_bytes()));
-  array_.inflate(chunk, inflated->bytes.span());
+  array_.inflate(chunk, inflated->bytes.span(), stored);
   copy_elements(slot, *inflated);
   cache_.insert({array_.key(), chunk}, std::move(inflated));
   return stored_range(slot).length;
@@ -174,8 +174,13 @@ void FetchedRuns::list_users() {
 RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
                    std::span<const EntryRange> ranges) {
   RunsPlan plan;
-  if (!array.is_compressed()) return plan;
-  plan.bytes_inflated = std::ssize(chunks_of(array, ranges, kAll)) * array.chunk_bytes();
+  if (array.is_mapped()) return plan;
+  const std::int64_t n_chunks = std::ssize(chunks_of(array, ranges, kAll));
+  plan.bytes_inflated = n_chunks * array.chunk_bytes();
+  // Stored, a chunk takes no more than this, whatever its filters.
+  if (const io::ByteSource* source = array.reads())
+    plan.bytes_held = static_cast<std::int64_t>(io::ReadBuffer::planned_capacity(
+        static_cast<std::size_t>(n_chunks * (array.chunk_bytes() + source->costs().gap_bytes))));
   if (cache.keeps_whole()) return plan;
   for (const EntryRange& range : ranges)
     plan.bytes_held += (range.end - range.begin) * array.element_bytes();
@@ -184,17 +189,33 @@ RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
 
 InflatingTasks::InflatingTasks(std::span<FetchedRuns* const> runs, const io::ReadAhead* ahead) {
   for (FetchedRuns* array : runs)
-    for (const std::size_t slot : array->slots_to_fill()) tasks_.emplace_back(array, slot);
-  if (ahead == nullptr || tasks_.empty()) return;
-  ahead->ask(size(), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-    const auto& [array, slot] = tasks_[i];
-    if (!array->is_cached(slot)) ranges.push_back(array->stored_range(slot));
+    for (const std::size_t slot : array->slots_to_fill())
+      tasks_.push_back({.array = array, .slot = slot});
+  begin_reads();
+  if (ahead != nullptr && !tasks_.empty()) read_ahead(*ahead);
+}
+
+void InflatingTasks::begin_reads() {
+  for (Task& task : tasks_) {
+    const io::ByteSource* source = task.array->array().reads();
+    if (source == nullptr || task.array->is_cached(task.slot)) continue;
+    const io::ByteRange range = task.array->stored_range(task.slot);
+    if (range.length > 0) task.read = reads_.add(*source, range);
+  }
+  reads_.begin();
+}
+
+void InflatingTasks::read_ahead(const io::ReadAhead& ahead) const {
+  ahead.ask(size(), [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
+    const Task& task = tasks_[static_cast<std::size_t>(i)];
+    if (!task.array->is_cached(task.slot)) ranges.push_back(task.array->stored_range(task.slot));
   });
 }
 
-void InflatingTasks::run(std::int64_t task) {
-  const auto& [array, slot] = tasks_[task];
-  bytes_read_ += array->fill(slot);
+void InflatingTasks::run(std::int64_t number) {
+  const Task& task = tasks_[static_cast<std::size_t>(number)];
+  bytes_read_ += task.array->fill(
+      task.slot, task.read ? reads_.bytes(*task.read) : std::span<const std::byte>());
 }
 
 std::int64_t read_runs_ahead(std::span<FetchedRuns* const> runs, std::int64_t n_ranges,

@@ -6,19 +6,20 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "cellfeed/chunked/chunk_cache.h"
 #include "cellfeed/chunked/chunked_array.h"
+#include "cellfeed/chunked/stored_reads.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::chunked {
 
-// Of a compressed array that is not kept whole only the elements of the ranges are kept: each chunk
-// is inflated once, or found in the cache, what the ranges need is copied out, and the rest is let
-// go. So what is held was known before. Thread-safe, but for what says otherwise.
+// Of an array that is not mapped, and not kept whole, only the elements of the ranges are kept:
+// each chunk is inflated once, or found in the cache, what the ranges need is copied out, and the
+// rest is let go. So what is held was known before. Thread-safe, but for what says otherwise.
 class FetchedRuns {
  public:
   // Locates the chunks.
@@ -27,7 +28,7 @@ class FetchedRuns {
 
   const ChunkedArray& array() const { return array_; }
   // Whether ranges are read where they lie in the memory map.
-  bool is_mapped() const { return !array_.is_compressed(); }
+  bool is_mapped() const { return array_.is_mapped(); }
   // Memory of the elements kept; 0 before slots_to_fill.
   std::int64_t bytes_held() const { return static_cast<std::int64_t>(kept_.size()); }
 
@@ -36,8 +37,9 @@ class FetchedRuns {
   std::vector<std::size_t> slots_to_fill();
   bool is_cached(std::size_t slot) const;
   io::ByteRange stored_range(std::size_t slot) const { return array_.stored_range(chunks_[slot]); }
-  // Of different slots at once. Returns the bytes read.
-  std::int64_t fill(std::size_t slot);
+  // Of different slots at once. stored: the slot's stored range, where it was read already.
+  // Returns the bytes read.
+  std::int64_t fill(std::size_t slot, std::span<const std::byte> stored = {});
   // The ranges that need the slot's chunk. REQUIRES: the slot is one of slots_to_fill.
   std::span<const std::size_t> users(std::size_t slot) const {
     return std::span(users_).subspan(first_user_[slot], first_user_[slot + 1] - first_user_[slot]);
@@ -67,7 +69,7 @@ class FetchedRuns {
 
 // What the ranges of an array take; 0 where they are mapped.
 struct RunsPlan {
-  std::int64_t bytes_held = 0;      // by FetchedRuns
+  std::int64_t bytes_held = 0;      // by FetchedRuns, and by InflatingTasks as they are stored
   std::int64_t bytes_inflated = 0;  // each chunk once, whole
 };
 RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
@@ -77,21 +79,34 @@ RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
 // runs.
 class InflatingTasks {
  public:
-  // Has them read, where `ahead` is not null.
+  // Begins to read them where they are not in memory: by `ahead`, which may be null, into the map
+  // of the file, or into memory of its own.
   InflatingTasks(std::span<FetchedRuns* const> runs, const io::ReadAhead* ahead);
+  // Until all are read. REQUIRED before run.
+  void wait() { reads_.wait(); }
   std::int64_t size() const { return std::ssize(tasks_); }
   // Of different tasks at once.
   void run(std::int64_t task);
   // Calls visit(i) for each range i, of the task's runs, that needs its chunk.
   template <typename Visit>
   void for_each_user(std::int64_t task, Visit&& visit) const {
-    const auto& [array, slot] = tasks_[static_cast<std::size_t>(task)];
-    for (const std::size_t i : array->users(slot)) visit(i);
+    const Task& of = tasks_[static_cast<std::size_t>(task)];
+    for (const std::size_t i : of.array->users(of.slot)) visit(i);
   }
   std::int64_t bytes_read() const { return bytes_read_; }  // as stored
+  std::int64_t bytes_held() const { return reads_.bytes_held(); }
 
  private:
-  std::vector<std::pair<FetchedRuns*, std::size_t>> tasks_;
+  struct Task {
+    FetchedRuns* array = nullptr;
+    std::size_t slot = 0;
+    std::optional<std::size_t> read = {};  // of reads_
+  };
+  void begin_reads();
+  void read_ahead(const io::ReadAhead& ahead) const;
+
+  std::vector<Task> tasks_;
+  StoredReads reads_;
   std::atomic<std::int64_t> bytes_read_{0};
 };
 

@@ -47,7 +47,7 @@ class MemoryArray final : public ChunkedArray {
                       .element_bytes = sizeof(Element),
                       .shape = shape,
                       .chunk_shape = chunk,
-                      .is_compressed = is_compressed,
+                      .is_mapped = !is_compressed,
                       .fill = fill_bytes()}),
         chunks_(static_cast<std::size_t>(n_chunks()),
                 std::vector<Element>(static_cast<std::size_t>(chunk_elements()), 1)) {
@@ -61,12 +61,12 @@ class MemoryArray final : public ChunkedArray {
     std::memcpy(bytes.data(), &kFill, sizeof(kFill));
     return bytes;
   }
-  std::int64_t inflating_bytes() const override { return is_compressed() ? chunk_bytes() : 0; }
+  std::int64_t inflating_bytes() const override { return is_mapped() ? 0 : chunk_bytes(); }
   void locate_chunks(std::span<const std::int64_t> chunks) const override {
     for (const std::int64_t chunk : chunks) {
       ASSERT_LT(chunk, n_chunks());
       const bool is_new = located_.insert(chunk).second;
-      EXPECT_TRUE(is_new || is_compressed()) << "located again";
+      EXPECT_TRUE(is_new || !is_mapped()) << "located again";
     }
   }
   bool is_located(std::int64_t chunk) const override { return located_.contains(chunk); }
@@ -76,7 +76,8 @@ class MemoryArray final : public ChunkedArray {
   }
 
  private:
-  void inflate_written(std::int64_t chunk, std::span<std::byte> out) const override {
+  void inflate_written(std::int64_t chunk, std::span<const std::byte>,
+                       std::span<std::byte> out) const override {
     std::memcpy(out.data(), chunks_[chunk].data(), out.size());
   }
   const std::byte* mapped(std::int64_t chunk) const override {

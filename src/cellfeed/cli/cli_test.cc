@@ -13,11 +13,13 @@
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/testing/read_back.h"
+#include "cellfeed/testing/run_program.h"
 #include "cellfeed/testing/small_atlas.h"
 
 namespace cellfeed::cli {
 namespace {
 
+using cellfeed::testing::Outcome;
 using cellfeed::testing::SmallAtlas;
 using cellfeed::testing::TempDir;
 using ::testing::AllOf;
@@ -25,23 +27,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
 Outcome run(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "cellfeed");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.code = run_program(static_cast<int>(argv.size()) - 1, argv.data());
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+  return cellfeed::testing::run_program(std::move(arguments));
 }
 
 class Program : public ::testing::Test {

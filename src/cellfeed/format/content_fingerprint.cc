@@ -20,22 +20,24 @@ constexpr std::uint64_t kFileSamples = 256;
 constexpr std::uint64_t kDatasetSamples = 8;
 constexpr int kMaxDepth = 3;  // of groups: "obs" / a column / its values
 
+// Of values and of bytes of one file, which are read together when all are known.
 class Hash {
  public:
-  explicit Hash(std::span<const std::byte> file)
-      : file_(file), state_(XXH3_createState(), XXH3_freeState) {
-    XXH3_64bits_reset(state_.get());
+  explicit Hash(const io::ByteSource* file) : file_(file) {}
+  void add(std::uint64_t value) {
+    own_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
-  void add(std::uint64_t value) { XXH3_64bits_update(state_.get(), &value, sizeof value); }
   void add(const std::string& text) {
     add(text.size());
-    XXH3_64bits_update(state_.get(), text.data(), text.size());
+    own_.append(text);
   }
   // Bytes of the file from `offset` on, as far as it has them.
   void add_bytes(std::uint64_t offset, std::uint64_t size) {
-    if (offset >= file_.size()) return;
-    const auto part = file_.subspan(offset, std::min<std::uint64_t>(size, file_.size() - offset));
-    XXH3_64bits_update(state_.get(), part.data(), part.size());
+    const auto all = static_cast<std::uint64_t>(file_->size());
+    if (offset >= all) return;
+    parts_.push_back({own_.size(),
+                      {static_cast<std::int64_t>(offset),
+                       static_cast<std::int64_t>(std::min(size, all - offset))}});
   }
   // Some of [offset, offset + size), at places that follow from the size alone.
   void add_samples(std::uint64_t offset, std::uint64_t size, std::uint64_t n) {
@@ -43,12 +45,60 @@ class Hash {
     for (std::uint64_t i = 0; i < n; ++i)
       add_bytes(offset + (size - kSampleBytes) / (n - 1) * i, kSampleBytes);
   }
-  std::uint64_t digest() const { return XXH3_64bits_digest(state_.get()); }
+  std::uint64_t digest() const;
 
  private:
-  std::span<const std::byte> file_;
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+  // Behind so many of its own bytes, a range of the file.
+  struct Part {
+    std::size_t own_bytes = 0;
+    io::ByteRange range;
+  };
+  std::vector<std::span<const std::byte>> read_parts(std::vector<std::byte>& owned) const;
+
+  const io::ByteSource* file_;
+  std::string own_;
+  std::vector<Part> parts_;
 };
+
+std::vector<std::span<const std::byte>> Hash::read_parts(std::vector<std::byte>& owned) const {
+  std::vector<std::span<const std::byte>> read;
+  if (parts_.empty()) return read;
+  if (const auto map = file_->map(); !map.empty()) {
+    for (const Part& part : parts_)
+      read.push_back(map.subspan(static_cast<std::size_t>(part.range.offset),
+                                 static_cast<std::size_t>(part.range.length)));
+    return read;
+  }
+  std::int64_t total = 0;
+  for (const Part& part : parts_) total += part.range.length;
+  owned.resize(static_cast<std::size_t>(total));
+  std::vector<io::ReadRequest> requests;
+  std::span<std::byte> rest(owned);
+  for (const Part& part : parts_) {
+    const auto n = static_cast<std::size_t>(part.range.length);
+    requests.push_back({part.range.offset, rest.first(n)});
+    read.push_back(rest.first(n));
+    rest = rest.subspan(n);
+  }
+  file_->read_many(requests);
+  return read;
+}
+
+std::uint64_t Hash::digest() const {
+  std::vector<std::byte> owned;
+  const auto read = read_parts(owned);
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    XXH3_64bits_update(state.get(), own_.data() + done, parts_[i].own_bytes - done);
+    XXH3_64bits_update(state.get(), read[i].data(), read[i].size());
+    done = parts_[i].own_bytes;
+  }
+  XXH3_64bits_update(state.get(), own_.data() + done, own_.size() - done);
+  return XXH3_64bits_digest(state.get());
+}
 
 // First, middle and last chunk, as far as they were written.
 void add_chunks(const hdf5::ChunkIndex& index, Hash& hash) {
@@ -114,7 +164,7 @@ void open_other_files(const hdf5::Group& folder, const std::string& name, int de
 // Of a file as bytes, whatever they mean.
 std::uint64_t sampled_digest(const io::ByteSource& source) {
   const auto size = static_cast<std::uint64_t>(source.size());
-  Hash hash(source.map());
+  Hash hash(&source);
   hash.add(size);
   hash.add_samples(0, size,
                    size <= kWholeFileBytes ? kWholeFileBytes / kSampleBytes : kFileSamples);
@@ -134,22 +184,22 @@ void add_other_files(const H5File& file, std::span<const std::string> groups, Ha
 }
 
 std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> groups) {
-  const auto bytes = file.row_bytes();
-  Hash hash(bytes);
-  hash.add(bytes.size());
+  const auto n_bytes = static_cast<std::uint64_t>(file.size());
+  Hash hash(&file.row_source());
+  hash.add(n_bytes);
   if (!file.allow_external().empty()) add_other_files(file, groups, hash);
-  if (bytes.size() <= kWholeFileBytes) {
-    hash.add_bytes(0, bytes.size());
+  if (n_bytes <= kWholeFileBytes) {
+    hash.add_bytes(0, n_bytes);
     return hash.digest();
   }
-  const std::uint64_t step = (bytes.size() - kSampleBytes) / (kFileSamples - 1);
+  const std::uint64_t step = (n_bytes - kSampleBytes) / (kFileSamples - 1);
   if (const auto* ahead = file.ahead())
     ahead->ask(kFileSamples, [&](std::int64_t i, std::vector<io::ByteRange>& ranges) {
       ranges.push_back({i * static_cast<std::int64_t>(step), kSampleBytes});
     });
-  hash.add_samples(0, bytes.size(), kFileSamples);
+  hash.add_samples(0, n_bytes, kFileSamples);
   hash.add_bytes(0, kEndBytes);
-  hash.add_bytes(bytes.size() - kEndBytes, kEndBytes);
+  hash.add_bytes(n_bytes - kEndBytes, kEndBytes);
   for (const std::string& group : groups) {
     hash.add(group);
     const auto object = file.hdf5().find(group);
@@ -159,12 +209,12 @@ std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> gr
 }
 
 std::uint64_t fingerprint_of(std::span<const std::string> paths) {
-  Hash hash({});
+  Hash hash(nullptr);
   for (const std::string& path : paths) {
     const auto source = io::open_file(path, {.map_only = true});
     hash.add(sampled_digest(*source));
     if (source->size() <= static_cast<std::int64_t>(kWholeFileBytes)) continue;
-    Hash ends(source->map());
+    Hash ends(source.get());
     ends.add_bytes(0, kEndBytes);
     ends.add_bytes(static_cast<std::uint64_t>(source->size()) - kEndBytes, kEndBytes);
     hash.add(ends.digest());

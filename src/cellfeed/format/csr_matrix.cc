@@ -29,11 +29,11 @@ std::int64_t CsrMatrix::checked_entries() const {
 
 void CsrMatrix::describe(StoreInfo& info) const {
   info.nnz = nnz();
-  if (const StoredArray& indptr = offsets_.array(); indptr.is_compressed()) {
+  if (const StoredArray& indptr = offsets_.array(); !indptr.is_mapped()) {
     info.inflated_bytes += indptr.n_chunks() * indptr.chunk_bytes();
     info.scratch_bytes = std::max(info.scratch_bytes, indptr.inflating_bytes());
   }
-  if (!data_.is_compressed() || n_rows_ == 0) return;
+  if (data_.is_mapped() || n_rows_ == 0) return;
   const std::int64_t row_entries = std::max<std::int64_t>(1, nnz() / n_rows_);
   info.rows_per_chunk = std::max<std::int64_t>(1, data_.chunk_elements() / row_entries);
 }

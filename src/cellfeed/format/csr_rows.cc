@@ -32,6 +32,7 @@ class CsrRows final : public FetchedRows {
   }
 
   std::int64_t n_rows() const override { return std::ssize(rows_); }
+  void wait() override { tasks_.wait(); }
   std::int64_t n_tasks() const override { return tasks_.size(); }
   void run(std::int64_t task) override { tasks_.run(task); }
   void sizes(std::span<std::int64_t> nnz) const override {
@@ -47,7 +48,9 @@ class CsrRows final : public FetchedRows {
   std::int64_t bytes_used() const override {
     return bytes_of(matrix_.indices()) + bytes_of(matrix_.data());
   }
-  std::int64_t bytes_held() const override { return indices_.bytes_held() + values_.bytes_held(); }
+  std::int64_t bytes_held() const override {
+    return indices_.bytes_held() + values_.bytes_held() + tasks_.bytes_held();
+  }
 
  private:
   void find(std::int64_t i, RowPlaces& places) const;
@@ -129,7 +132,7 @@ ReadPlan plan_csr_rows(const CsrMatrix& matrix, const chunked::ChunkCache& cache
   constexpr auto kRowBytes =
       static_cast<std::int64_t>(3 * sizeof(std::int64_t) + sizeof(EntryRange));
   ReadPlan plan{.bytes_held = std::ssize(rows) * kRowBytes};
-  if (!matrix.indices().is_compressed() && !matrix.data().is_compressed()) return plan;
+  if (matrix.indices().is_mapped() && matrix.data().is_mapped()) return plan;
   const std::vector<EntryRange> ranges = matrix.offsets().entries_of(rows);
   for (const StoredArray* array : {&matrix.indices(), &matrix.data()}) {
     const chunked::RunsPlan part = chunked::plan_runs(*array, cache, ranges);

@@ -1,4 +1,5 @@
-// An open HDF5 file: what it holds through hdf5::File, its bytes through a memory map.
+// An open HDF5 file: what it holds through hdf5::File, its bytes through a memory map where its
+// source has one.
 // Thread-safe.
 #pragma once
 
@@ -35,9 +36,8 @@ class H5File {
   std::int64_t size() const { return source_->size(); }
   // The same bytes, for rows read here and there: page faults bring in a page and nothing around
   // it.
-  std::span<const std::byte> row_bytes() const {
-    return row_source_ ? row_source_->map() : source_->map();
-  }
+  std::span<const std::byte> row_bytes() const { return row_source().map(); }
+  const io::ByteSource& row_source() const { return row_source_ ? *row_source_ : *source_; }
   // For what will be read of row_bytes(). Null unless it reads ahead.
   const io::ReadAhead* ahead() const { return ahead_ ? &*ahead_ : nullptr; }
   void release_pages() const {

@@ -8,9 +8,9 @@ namespace cellfeed::format {
 std::vector<chunked::CachedArray> cached_arrays(const RowMatrix& matrix) {
   std::vector<chunked::CachedArray> cached;
   for (const StoredArray* array : matrix.arrays())
-    cached.push_back(array->is_compressed()
-                         ? chunked::CachedArray{array->n_chunks(), array->chunk_bytes()}
-                         : chunked::CachedArray{});
+    cached.push_back(array->is_mapped()
+                         ? chunked::CachedArray{}
+                         : chunked::CachedArray{array->n_chunks(), array->chunk_bytes()});
   return cached;
 }
 
@@ -22,7 +22,7 @@ void describe_matrix(const RowMatrix& matrix, StoreInfo& info) {
   info.compression = values.compression();
   matrix.describe(info);
   for (const StoredArray* array : matrix.arrays()) {
-    if (array->is_compressed()) info.inflated_bytes += array->n_chunks() * array->chunk_bytes();
+    if (!array->is_mapped()) info.inflated_bytes += array->n_chunks() * array->chunk_bytes();
     info.scratch_bytes = std::max(info.scratch_bytes, array->inflating_bytes());
   }
 }

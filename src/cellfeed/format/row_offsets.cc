@@ -20,7 +20,7 @@ using chunked::RowPiece;
 constexpr std::int64_t kCachePart = 4;
 
 std::vector<chunked::CachedArray> cached(const StoredArray& array) {
-  if (!array.is_compressed()) return {{}};
+  if (array.is_mapped()) return {{}};
   return {{array.n_chunks(), array.chunk_bytes()}};
 }
 
@@ -45,7 +45,7 @@ RowOffsets::RowOffsets(const H5File& file, std::string group, std::int64_t n_row
 }
 
 std::int64_t RowOffsets::take_cache_bytes(std::int64_t bytes) const {
-  if (!indptr_.is_compressed()) return bytes;
+  if (indptr_.is_mapped()) return bytes;
   const std::int64_t part = bytes / kCachePart;
   const bool fits = indptr_.n_chunks() <= part / indptr_.chunk_bytes();
   const std::int64_t taken = fits ? indptr_.n_chunks() * indptr_.chunk_bytes() : part;
@@ -89,6 +89,7 @@ std::vector<std::int64_t> RowOffsets::read(std::span<const EntryRange> ranges) c
   chunked::FetchedRuns runs(indptr_, cache_, ranges);
   const std::array<chunked::FetchedRuns*, 1> all{&runs};
   chunked::InflatingTasks tasks(all, file_.ahead());
+  tasks.wait();
   for (std::int64_t task = 0; task < tasks.size(); ++task) tasks.run(task);
   std::vector<std::byte> stored;
   std::vector<RowPiece> pieces;

@@ -42,6 +42,10 @@ hdf5::Dataset find_dataset(const H5File& file, const std::string& name, std::siz
               fmt::join(shape, " x "));
 }
 
+// Of what is read in chunks and stored in one piece. More costs bytes where rows are few, less
+// costs reads.
+constexpr std::int64_t kPieceBytes = 32 << 10;
+
 // Of a dataset in chunks, whose table of places must be worth its memory: pages of it that are not
 // looked at take none.
 std::vector<std::int64_t> read_chunk_shape(const H5File& file, const std::string& name,
@@ -64,6 +68,25 @@ std::span<const std::byte> bytes_of(const H5File& file, std::span<const std::byt
   return source == file.hdf5().bytes().source() ? own : source->map();
 }
 
+// Null where the dataset's bytes are in memory.
+const io::ByteSource* reads_of(const hdf5::Dataset& dataset) {
+  const auto& source = dataset.bytes().source();
+  return source->map().empty() && source->size() > 0 ? source.get() : nullptr;
+}
+
+bool is_in_one_piece(const hdf5::DatasetBytes& stored) {
+  const auto* contiguous = std::get_if<hdf5::ContiguousLayout>(&stored.dataset().layout());
+  return contiguous != nullptr && contiguous->address != hdf5::kUndefinedAddress &&
+         stored.n_bytes() > 0;
+}
+
+std::vector<std::int64_t> piece_shape(std::vector<std::int64_t> shape,
+                                      const hdf5::DatasetBytes& stored) {
+  const std::int64_t row_bytes = static_cast<std::int64_t>(stored.n_bytes()) / shape[0];
+  shape[0] = std::clamp<std::int64_t>(kPieceBytes / row_bytes, 1, shape[0]);
+  return shape;
+}
+
 // Never written and in one piece: lines of the fill value are made of it, one at most.
 void check_unwritten(const H5File& file, const std::string& name,
                      const hdf5::DatasetBytes& stored) {
@@ -75,14 +98,15 @@ void check_unwritten(const H5File& file, const std::string& name,
 }
 
 chunked::ArrayDescription describe(const H5File& file, const std::string& name, std::int32_t key,
-                                   std::span<const std::byte> bytes,
                                    const hdf5::DatasetBytes& stored) {
+  const bool is_read = reads_of(stored.dataset()) != nullptr;
   chunked::ArrayDescription array{
       .path = file.path(),
       .name = name,
       .key = key,
       .element_bytes = static_cast<std::int64_t>(stored.element_bytes()),
-      .is_compressed = !stored.filters().empty()};
+      .is_mapped = stored.filters().empty() &&
+                   !(is_read && (stored.chunk_index() != nullptr || is_in_one_piece(stored)))};
   for (const std::uint64_t extent : stored.shape()) {
     if (extent > kMaxExtent) throw_impossible_shape(file, name, stored.shape());
     array.shape.push_back(static_cast<std::int64_t>(extent));
@@ -90,8 +114,10 @@ chunked::ArrayDescription describe(const H5File& file, const std::string& name, 
   if (stored.n_bytes() > kMaxBytes) throw_impossible_shape(file, name, stored.shape());
   const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&stored.dataset().layout());
   if (chunked != nullptr) {
-    array.chunk_shape =
-        read_chunk_shape(file, name, bytes.size(), *chunked, stored.chunk_index()->grid());
+    array.chunk_shape = read_chunk_shape(file, name, stored.dataset().bytes().size(), *chunked,
+                                         stored.chunk_index()->grid());
+  } else if (is_read && is_in_one_piece(stored)) {
+    array.chunk_shape = piece_shape(array.shape, stored);
   } else {
     check_unwritten(file, name, stored);
     array.chunk_shape = array.shape;
@@ -110,9 +136,10 @@ StoredArray::StoredArray(const H5File& file, const std::string& name, std::size_
 
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
                          std::span<const std::byte> bytes, hdf5::DatasetBytes stored)
-    : ChunkedArray(describe(file, name, key, bytes_of(file, bytes, stored.dataset()), stored)),
+    : ChunkedArray(describe(file, name, key, stored)),
       file_(file),
       bytes_(bytes_of(file, bytes, stored.dataset())),
+      reads_(reads_of(stored.dataset())),
       stored_(std::move(stored)),
       number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
   if (stored_.chunk_index() != nullptr)
@@ -122,9 +149,9 @@ StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32
 }
 
 std::int64_t StoredArray::inflating_bytes() const {
-  if (!is_compressed()) return 0;
+  if (is_mapped()) return 0;
   return static_cast<std::int64_t>(matrix::block_bytes(static_cast<std::size_t>(chunk_bytes()))) *
-         stored_.filters().n_buffers();
+         std::max<std::int64_t>(stored_.filters().n_buffers(), 1);
 }
 
 void StoredArray::read_in_one_piece() {
@@ -144,10 +171,10 @@ void StoredArray::read_in_one_piece() {
   if (!file.holds(contiguous->address, stored_.n_bytes()))
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "data lies outside the file (truncated?): '{}': address {}, {} bytes, file has {}",
-                name(), contiguous->address, stored_.n_bytes(), bytes_.size());
-  set_contiguous(file_bytes(static_cast<std::uint64_t>(file.source_offset(contiguous->address)),
-                            stored_.n_bytes())
-                     .data());
+                name(), contiguous->address, stored_.n_bytes(), n_file_bytes());
+  piece_offset_ = file.source_offset(contiguous->address);
+  check_inside(static_cast<std::uint64_t>(piece_offset_), stored_.n_bytes());
+  if (is_mapped()) set_contiguous(bytes_.data() + piece_offset_);
 }
 
 void StoredArray::make_places() {
@@ -157,12 +184,16 @@ void StoredArray::make_places() {
 }
 
 // The parser has looked at the size of the source; this is the map of the same file.
-std::span<const std::byte> StoredArray::file_bytes(std::uint64_t offset, std::uint64_t size) const {
-  if (offset > bytes_.size() || size > bytes_.size() - offset)
+void StoredArray::check_inside(std::uint64_t offset, std::uint64_t size) const {
+  const std::uint64_t all = n_file_bytes();
+  if (offset > all || size > all - offset)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "the file changed while it was opened: '{}': offset {}, {} bytes, file has {}",
-                name(), offset, size, bytes_.size());
-  return bytes_.subspan(offset, size);
+                name(), offset, size, all);
+}
+
+std::uint64_t StoredArray::n_file_bytes() const {
+  return reads_ != nullptr ? static_cast<std::uint64_t>(reads_->size()) : bytes_.size();
 }
 
 std::uint64_t StoredArray::offset_of(std::int64_t chunk) const {
@@ -176,6 +207,7 @@ std::uint64_t StoredArray::size_and_mask_of(std::int64_t chunk) const {
 }
 
 void StoredArray::locate_chunks(std::span<const std::int64_t> chunks) const {
+  if (!places_) return;
   std::vector<std::uint64_t> numbers;
   for (const std::int64_t chunk : chunks)
     if (offset_of(chunk) == 0) numbers.push_back(static_cast<std::uint64_t>(chunk));
@@ -190,14 +222,14 @@ void StoredArray::locate_chunks(std::span<const std::int64_t> chunks) const {
 void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) const {
   Place& place = places_[static_cast<std::size_t>(chunk)];
   if (found.is_written) {
-    file_bytes(found.offset, found.n_bytes);
+    check_inside(found.offset, found.n_bytes);
     if (found.offset == 0 || found.n_bytes == 0 ||
         found.n_bytes > std::numeric_limits<std::uint32_t>::max())
       throw_error(ErrorKind::kCorruptData, file_.path(),
                   "impossible chunk: '{}', chunk {}: offset {}, {} bytes", name(), chunk,
                   found.offset, found.n_bytes);
     // Asked before there is memory for it.
-    if (is_compressed())
+    if (!stored_.filters().empty())
       stored_.filters().check_expansion(
           found.n_bytes, static_cast<std::uint64_t>(chunk_bytes()),
           {.path = file_.path(), .offset = static_cast<std::int64_t>(found.offset)});
@@ -209,6 +241,11 @@ void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) c
 }
 
 io::ByteRange StoredArray::stored_range(std::int64_t chunk) const {
+  if (!places_) {
+    const std::int64_t begin = chunk * chunk_bytes();
+    const auto all = static_cast<std::int64_t>(stored_.n_bytes());
+    return {piece_offset_ + begin, std::min(chunk_bytes(), all - begin)};
+  }
   const std::uint64_t offset = offset_of(chunk);
   if (offset == kNeverWritten) return {};
   return {static_cast<std::int64_t>(offset),
@@ -220,13 +257,17 @@ const std::byte* StoredArray::mapped(std::int64_t chunk) const {
   return offset == kNeverWritten ? nullptr : bytes_.data() + offset;
 }
 
-void StoredArray::inflate_written(std::int64_t chunk, std::span<std::byte> out) const {
-  const io::ByteRange range = stored_range(chunk);
+void StoredArray::inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
+                                  std::span<std::byte> out) const {
+  if (stored_.filters().empty()) {
+    const std::size_t n = std::min(stored.size(), out.size());
+    std::memcpy(out.data(), stored.data(), n);
+    std::memset(out.data() + n, 0, out.size() - n);
+    return;
+  }
   try {
-    stored_.filters().undo(bytes_.subspan(static_cast<std::size_t>(range.offset),
-                                          static_cast<std::size_t>(range.length)),
-                           static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
-                           {.path = file_.path(), .offset = range.offset});
+    stored_.filters().undo(stored, static_cast<std::uint32_t>(size_and_mask_of(chunk) >> 32), out,
+                           {.path = file_.path(), .offset = stored_range(chunk).offset});
   } catch (const Error&) {
     file_.require_unchanged();  // zeros of lost pages are no damage
     throw;
@@ -251,7 +292,7 @@ std::vector<std::int64_t> StoredArray::read_integers() const {
   std::vector<chunked::RowPiece> pieces;
   for (std::int64_t begin = 0; begin < length(); begin += chunk_elements()) {
     const std::int64_t end = std::min(begin + chunk_elements(), length());
-    if (is_compressed()) {
+    if (!is_mapped()) {
       inflated.resize(static_cast<std::size_t>(chunk_bytes()));
       inflate(begin / chunk_elements(), inflated);
       append({inflated.data(), end - begin});

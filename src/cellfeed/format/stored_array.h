@@ -1,6 +1,7 @@
 // StoredArray: an HDF5 dataset of numbers whose elements are decoded from the file's bytes. Chunks
-// are located when first needed and remembered in a table without locks. Thread-safe. Lifetime: the
-// H5File outlives it.
+// are located when first needed and remembered in a table without locks; what a source without
+// map() holds in one piece is read in chunks all the same. Thread-safe. Lifetime: the H5File
+// outlives it.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ class StoredArray final : public chunked::ChunkedArray {
   std::string compression() const { return stored_.filters().name(); }
   std::int64_t inflating_bytes() const override;
   void locate_chunks(std::span<const std::int64_t> chunks) const override;
-  bool is_located(std::int64_t chunk) const override { return offset_of(chunk) != 0; }
+  bool is_located(std::int64_t chunk) const override { return !places_ || offset_of(chunk) != 0; }
+  const io::ByteSource* reads() const override { return reads_; }
   io::ByteRange stored_range(std::int64_t chunk) const override;
   // All elements of one dimension as 64-bit integers (those above 2^63 turn negative). Throws
   // kCorruptData for other dtypes.
@@ -49,21 +51,25 @@ class StoredArray final : public chunked::ChunkedArray {
 
   StoredArray(const H5File& file, const std::string& name, std::int32_t key,
               std::span<const std::byte> bytes, hdf5::DatasetBytes stored);
-  void inflate_written(std::int64_t chunk, std::span<std::byte> out) const override;
+  void inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
+                       std::span<std::byte> out) const override;
   const std::byte* mapped(std::int64_t chunk) const override;
   void read_in_one_piece();
   void make_places();
   std::uint64_t offset_of(std::int64_t chunk) const;
   std::uint64_t size_and_mask_of(std::int64_t chunk) const;
   void set_place(std::int64_t chunk, const hdf5::ChunkPlace& place) const;
-  std::span<const std::byte> file_bytes(std::uint64_t offset, std::uint64_t size) const;
+  void check_inside(std::uint64_t offset, std::uint64_t size) const;
+  std::uint64_t n_file_bytes() const;
 
   const H5File& file_;
   const std::span<const std::byte> bytes_;
+  const io::ByteSource* const reads_;  // null where bytes_ are the file's
   const hdf5::DatasetBytes stored_;
   const StoredNumber number_;
   std::vector<std::byte>
       owned_;  // of datasets without pages of their own: compact, or in other files
+  std::int64_t piece_offset_ = 0;  // of the first, of those in one piece that are read in chunks
   // Of zeros that the system gives out when they are written to: memory grows with what is touched.
   std::unique_ptr<Place[], Free> places_;
 };

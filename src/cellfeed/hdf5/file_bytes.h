@@ -4,16 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/page_cache.h"
 
 namespace cellfeed::hdf5 {
 
@@ -26,37 +23,15 @@ struct AddressRange {
   std::uint64_t n_bytes = 0;
 };
 
-// Bytes that were read: a view of the source's map, or of memory that it owns.
-class Bytes {
- public:
-  Bytes() = default;
-  Bytes(std::span<const std::byte> view, std::shared_ptr<const void> owner)
-      : view_(view), owner_(std::move(owner)) {}
-
-  std::span<const std::byte> view() const { return view_; }
-  std::size_t size() const { return view_.size(); }
-  // A part of them that lives as long as they do. REQUIRES: [offset, offset + n) is inside.
-  Bytes part(std::size_t offset, std::size_t n) const { return {view_.subspan(offset, n), owner_}; }
-
- private:
-  std::span<const std::byte> view_;
-  std::shared_ptr<const void> owner_;
-};
-
-struct FileBytesOptions {
-  // Unit of reading and keeping where the source has no map(). More costs bytes on a slow store,
-  // less costs round trips.
-  std::int64_t page_bytes = 16 << 10;
-  // Pages kept at most; the least recently used one goes first.
-  std::int64_t kept_bytes = 8 << 20;
-};
+using io::Bytes;
 
 class FileBytes {
  public:
-  explicit FileBytes(std::shared_ptr<const io::ByteSource> source, FileBytesOptions options = {});
+  explicit FileBytes(std::shared_ptr<const io::ByteSource> source,
+                     io::PageCacheOptions options = {});
 
-  const std::string& path() const { return source_->path(); }
-  const std::shared_ptr<const io::ByteSource>& source() const { return source_; }
+  const std::string& path() const { return source()->path(); }
+  const std::shared_ptr<const io::ByteSource>& source() const { return pages_.source(); }
   // Of the whole source, the user block included.
   std::uint64_t size() const { return size_; }
 
@@ -85,32 +60,16 @@ class FileBytes {
   void fetch(std::span<const AddressRange> ranges) const;
 
  private:
-  using Page = std::shared_ptr<const std::vector<std::byte>>;
-  struct KeptPage {
-    Page page;
-    std::list<std::uint64_t>::iterator use;
-  };
-
   void check(Address address, std::uint64_t n_bytes) const;
-  bool is_kept(std::uint64_t offset, std::uint64_t n_bytes) const;
-  Page find_page(std::uint64_t number) const;
-  void keep_page(std::uint64_t number, Page page) const;
-  // Reads these pages, ascending, in one round trip; keeps and returns them.
-  std::vector<Page> read_pages(std::span<const std::uint64_t> numbers) const;
-  std::int64_t page_length(std::uint64_t number) const;
-  Bytes read_through_pages(std::uint64_t offset, std::uint64_t n_bytes) const;
+  io::ByteRange source_range(const AddressRange& range) const {
+    return {source_offset(range.address), static_cast<std::int64_t>(range.n_bytes)};
+  }
 
-  const std::shared_ptr<const io::ByteSource> source_;
+  const io::PageCache pages_;
   const std::uint64_t size_;
-  const std::uint64_t page_bytes_;
-  const std::size_t max_pages_;
   Address base_address_ = 0;
   int offset_size_ = 8;
   int length_size_ = 8;
-
-  mutable ForkSafeMutex mutex_;  // guards what follows; not held while reading
-  mutable std::unordered_map<std::uint64_t, KeptPage> pages_;
-  mutable std::list<std::uint64_t> uses_;  // page numbers, the last used one first
 };
 
 }  // namespace cellfeed::hdf5

@@ -33,6 +33,14 @@ class PendingReads {
   virtual void wait() = 0;
 };
 
+// What reads cost, for who plans them.
+struct ReadCosts {
+  // Reading this much unused costs less than another read.
+  std::int64_t gap_bytes = 8 << 10;
+  // A read of more gains nothing over several at once.
+  std::int64_t max_read_bytes = 1 << 20;
+};
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -60,6 +68,8 @@ class ByteSource {
   // way together. Null when all bytes are there already.
   virtual std::unique_ptr<PendingReads> begin_read_many(
       std::span<const ReadRequest> requests) const;
+
+  virtual ReadCosts costs() const { return {}; }
 
   // A power of two; read_many copies nothing where offset, length and address are multiples of it.
   virtual std::int64_t alignment() const { return 1; }

@@ -291,6 +291,38 @@ class MemoryFileSystem final : public io::FileSystem {
   const std::shared_ptr<Store> store_ = std::make_shared<Store>();
 };
 
+// A directory in memory, of a scheme of its own. double: of its sources, where there is to be one.
+class MemoryPlace {
+ public:
+  using Double =
+      std::function<std::unique_ptr<io::ByteSource>(std::unique_ptr<io::ByteSource> source)>;
+  explicit MemoryPlace(const Double& make_double = nullptr);
+
+  const std::string& path() const { return path_; }
+  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
+  const MemoryFileSystem& files() const { return *files_; }
+  // A copy of a local file under its own name. Returns its path.
+  std::string take(const std::string& local) const {
+    const auto source = io::open_file(local);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+    source->read(0, bytes);
+    const std::string target = file(local.substr(local.rfind('/') + 1));
+    files_->put(target, std::move(bytes));
+    return target;
+  }
+
+ private:
+  static std::string next_scheme() {
+    static std::atomic<int> last{0};
+    return "memory" + std::to_string(++last);
+  }
+
+  const std::string scheme_ = next_scheme();
+  const std::string path_ = scheme_ + "://store/place";
+  const std::shared_ptr<MemoryFileSystem> files_ = std::make_shared<MemoryFileSystem>();
+  const io::FileSystemRegistration registration_;
+};
+
 // Another file system whose sources are doubled, such as by SlowByteSource or FaultyByteSource.
 class DoubledFileSystem final : public io::FileSystem {
  public:
@@ -316,5 +348,13 @@ class DoubledFileSystem final : public io::FileSystem {
   const std::shared_ptr<const io::FileSystem> files_;
   const Double double_;
 };
+
+inline MemoryPlace::MemoryPlace(const Double& make_double)
+    : registration_(scheme_, make_double
+                                 ? std::shared_ptr<const io::FileSystem>(
+                                       std::make_shared<DoubledFileSystem>(files_, make_double))
+                                 : files_) {
+  files_->make_directories(path_);
+}
 
 }  // namespace cellfeed::testing

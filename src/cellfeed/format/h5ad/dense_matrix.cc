@@ -13,7 +13,7 @@ DenseMatrix::DenseMatrix(const H5File& file, const std::string& layer)
 void DenseMatrix::describe(StoreInfo& info) const {
   info.nnz = -1;
   info.is_dense = true;
-  if (values_.is_compressed()) info.rows_per_chunk = values_.chunk_shape()[0];
+  if (!values_.is_mapped()) info.rows_per_chunk = values_.chunk_shape()[0];
 }
 
 std::unique_ptr<FetchedRows> DenseMatrix::begin(const chunked::ChunkCache& cache,

@@ -45,6 +45,7 @@ class DenseRows final : public FetchedRows {
   }
 
   std::int64_t n_rows() const override { return std::ssize(rows_); }
+  void wait() override { inflating_.wait(); }
   std::int64_t n_tasks() const override {
     return inflating_.size() + (std::ssize(ready_) + kRowsPerTask - 1) / kRowsPerTask;
   }
@@ -63,7 +64,9 @@ class DenseRows final : public FetchedRows {
   std::int64_t bytes_used() const override {
     return n_rows() * matrix_.n_cols() * matrix_.values().element_bytes();
   }
-  std::int64_t bytes_held() const override { return values_.bytes_held(); }
+  std::int64_t bytes_held() const override {
+    return values_.bytes_held() + inflating_.bytes_held();
+  }
 
  private:
   void plan_counting();
@@ -163,7 +166,7 @@ ReadPlan plan_dense_rows(const DenseMatrix& matrix, const chunked::ChunkCache& c
   constexpr auto kRowBytes =
       static_cast<std::int64_t>(4 * sizeof(std::int64_t) + sizeof(EntryRange));
   ReadPlan plan{.bytes_held = std::ssize(rows) * kRowBytes};
-  if (!matrix.values().is_compressed()) return plan;
+  if (matrix.values().is_mapped()) return plan;
   const chunked::RunsPlan part =
       chunked::plan_runs(matrix.values(), cache, ranges_of(matrix, rows));
   plan.bytes_held += part.bytes_held;

@@ -12,6 +12,7 @@
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/testing/kept_store.h"
+#include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/row_store_conformance.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -92,7 +93,23 @@ testing::RowStoreFactory factory(DenseStorage storage, std::int64_t cache_bytes 
 
 const DenseStorage kGzip{.chunk = {16, 64}, .gzip = 4, .shuffle = true, .fletcher32 = true};
 
+testing::RowStoreFactory in_memory(DenseStorage storage, std::int64_t cache_bytes = 64 << 20) {
+  return [=](const matrix::CsrBlock& block, DType stored) {
+    const TempDir directory;
+    auto place = std::make_shared<testing::MemoryPlace>();
+    const std::string path =
+        place->take(write_dense(directory.file("a.h5ad"), block, stored, storage));
+    auto store = open_h5ad(path, {.cache_bytes = cache_bytes});
+    return std::make_unique<testing::KeptStore>(std::move(place), std::move(store));
+  };
+}
+
 const bool kConforms[] = {
+    testing::register_row_store_conformance("h5ad_dense_unmapped", in_memory({})),
+    testing::register_row_store_conformance("h5ad_dense_unmapped_no_cache", in_memory({}, 0)),
+    testing::register_row_store_conformance("h5ad_dense_unmapped_chunks",
+                                            in_memory({.chunk = {7, 40}}, 0)),
+    testing::register_row_store_conformance("h5ad_dense_unmapped_gzip", in_memory(kGzip, 0)),
     testing::register_row_store_conformance("h5ad_dense", factory({})),
     testing::register_row_store_conformance("h5ad_dense_chunks", factory({.chunk = {7, 40}})),
     // A row lies in as many chunks as it has columns.

@@ -10,6 +10,7 @@
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/testing/kept_store.h"
+#include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/random_csr.h"
 #include "cellfeed/testing/row_store_conformance.h"
 #include "cellfeed/testing/temp_dir.h"
@@ -29,7 +30,28 @@ testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_b
   };
 }
 
+// Written to a file system that is not local, and read where nothing is mapped.
+testing::RowStoreFactory in_memory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+  return [=](const matrix::CsrBlock& block, DType stored) mutable {
+    auto place = std::make_shared<testing::MemoryPlace>();
+    options.value_dtype = stored;
+    H5adWriter writer(place->file("a.h5ad"), block.n_cols, options);
+    writer.append(block);
+    writer.finish(nullptr);
+    auto store = open_h5ad(place->file("a.h5ad"), {.cache_bytes = cache_bytes});
+    return std::make_unique<testing::KeptStore>(std::move(place), std::move(store));
+  };
+}
+
+const H5adWriterOptions kGzip{.compression = Compression::kGzip, .chunk_elements = 64};
+
 const bool kConforms[] = {
+    testing::register_row_store_conformance("h5ad_unmapped", in_memory({})),
+    testing::register_row_store_conformance("h5ad_unmapped_no_cache", in_memory({}, 0)),
+    testing::register_row_store_conformance("h5ad_unmapped_tiny_chunks",
+                                            in_memory({.chunk_elements = 5})),
+    testing::register_row_store_conformance("h5ad_unmapped_gzip", in_memory(kGzip)),
+    testing::register_row_store_conformance("h5ad_unmapped_gzip_no_cache", in_memory(kGzip, 0)),
     testing::register_row_store_conformance("h5ad_plain", factory({})),
     // Chunks far smaller than rows: a row has many pieces.
     testing::register_row_store_conformance("h5ad_tiny_chunks", factory({.chunk_elements = 5})),
@@ -41,6 +63,32 @@ const bool kConforms[] = {
     testing::register_row_store_conformance("h5ad_wide_indices",
                                             factory({.index_dtype = DType::kI64})),
 };
+
+TEST(H5adStore, RowsThatAreNotMappedTakeTwoRoundTrips) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const testing::MemoryPlace place;
+    const auto block = testing::random_csr({.n_rows = 20'000, .n_cols = 10});
+    H5adWriter writer(place.file("a.h5ad"), block.n_cols,
+                      {.compression = compression, .chunk_elements = 1000});
+    writer.append(block);
+    writer.finish(nullptr);
+    const auto store = open_h5ad(place.file("a.h5ad"), {.cache_bytes = 0});
+    std::vector<std::int64_t> rows(100);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) * 200;
+    // Where chunks lie is looked up once.
+    for (int time = 0; time < 2; ++time) {
+      const std::int64_t before = place.files().round_trips();
+      const auto fetched = store->begin(rows, {});
+      fetched->wait();
+      for (std::int64_t task = 0; task < fetched->n_tasks(); ++task) fetched->run(task);
+      testing::decode_rows(*fetched);
+      // The offsets of rows, and what lies between them.
+      if (time > 0) {
+        EXPECT_EQ(place.files().round_trips() - before, 2);
+      }
+    }
+  }
+}
 
 // Between being asked for and being decoded.
 TEST(H5adStore, RowsOfAFileThatIsShortenedAreAnError) {

@@ -4,6 +4,8 @@
 #include <arrow/api.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,8 @@
 #include "cellfeed/format/h5ad/matrix_writers.h"
 #include "cellfeed/format/processing.h"
 #include "cellfeed/format/row_store.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -130,6 +134,37 @@ class FrameWriter {
   std::int64_t n_apart_ = 0;
 };
 
+// Where HDF5 writes: beside the target; as it writes to local disks alone, for another target to a
+// file of its own that is copied once it is whole.
+class Output {
+ public:
+  Output(const io::FileTarget& target, io::OnExisting on_existing)
+      : local_(target.directory().is_local()
+                   ? target
+                   : io::FileTarget(io::scratch_directory(target.directory()), "cellfeed.h5ad"),
+               target.directory().is_local() ? on_existing : io::OnExisting::kReplace) {
+    if (!target.directory().is_local()) remote_.emplace(target, on_existing);
+  }
+  const io::TempFile& local() const { return local_; }
+  void publish() {
+    if (!remote_) return local_.publish();
+    const auto written = io::open_file(local_.temp_path(), {.access = io::FileAccess::kPread});
+    std::vector<std::byte> part(kCopiedBytes);
+    for (std::int64_t at = 0; at < written->size(); at += std::ssize(part)) {
+      const auto n = std::min(std::ssize(part), written->size() - at);
+      const std::span<std::byte> piece(part.data(), static_cast<std::size_t>(n));
+      written->read(at, piece);
+      remote_->append(piece);
+    }
+    remote_->commit();
+  }
+
+ private:
+  static constexpr std::size_t kCopiedBytes = std::size_t{4} << 20;
+  io::TempFile local_;
+  std::optional<io::AtomicFile> remote_;
+};
+
 // HDF5 opens by path: what it opened has to be the file that was made.
 void require_same_file(const Handle& file, const io::TempFile& made) {
   void* opened = nullptr;
@@ -157,9 +192,9 @@ struct H5adWriter::State {
   State(std::string target_path, const H5adWriterOptions& chosen, io::OnExisting on_existing)
       : path(std::move(target_path)),
         processing_json(chosen.processing_json),
-        temp_file(io::FileTarget(path), on_existing) {
+        output(io::FileTarget(path), on_existing) {
     const Hdf5Session session;
-    file = create_file(temp_file);
+    file = create_file(output.local());
     const int level = chosen.compression == Compression::kGzip ? chosen.gzip_level : 0;
     matrix_target = {file.get(), path, level, chosen.chunk_elements};
     column_target = {file.get(), path, level, kColumnChunkElements};
@@ -204,7 +239,7 @@ struct H5adWriter::State {
 
   std::string path;
   std::string processing_json;
-  io::TempFile temp_file;
+  Output output;
   Handle file;
   WriteTarget matrix_target;
   WriteTarget column_target;
@@ -323,7 +358,7 @@ void H5adWriter::finish(const arrow::Table* var) {
     const Hdf5Session session;
     check_write(H5Fclose(s.file.release()), s.path, "closing the file");
   }
-  s.temp_file.publish();
+  s.output.publish();
 }
 
 std::int64_t H5adWriter::rows_written() const {

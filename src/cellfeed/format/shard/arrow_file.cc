@@ -5,9 +5,12 @@
 #include <exception>
 #include <filesystem>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/memory_source.h"
 
 namespace cellfeed::format::shard {
 
@@ -16,8 +19,21 @@ void check_arrow(const arrow::Status& status, const std::string& path, ErrorKind
   throw Error(status.IsOutOfMemory() ? ErrorKind::kInternal : kind, status.ToString(), path);
 }
 
+namespace {
+
+// The same, in memory where it has no map.
+std::unique_ptr<io::ByteSource> with_map(std::unique_ptr<io::ByteSource> source) {
+  if (!source->map().empty() || source->size() == 0) return source;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+  source->read(0, bytes);
+  return io::make_memory_source(source->path(), std::move(bytes));
+}
+
+}  // namespace
+
 MappedFile::MappedFile(const std::string& path)
-    : MappedFile(io::open_file(path, {.access = io::FileAccess::kMap, .guarded = true})) {}
+    : MappedFile(with_map(io::open_file(path, {.access = io::FileAccess::kMap, .guarded = true}))) {
+}
 
 MappedFile::MappedFile(std::unique_ptr<io::ByteSource> source)
     : arrow::Buffer(reinterpret_cast<const std::uint8_t*>(source->map().data()), source->size()),

@@ -26,7 +26,8 @@ T arrow_value(arrow::Result<T> result, const std::string& path, ErrorKind kind) 
   return *std::move(result);
 }
 
-// The bytes of a file, mapped, that Arrow slices without copying. What it makes of them keeps them.
+// The bytes of a file, mapped or read whole, that Arrow slices without copying. What it makes of
+// them keeps them.
 class MappedFile : public arrow::Buffer {
  public:
   explicit MappedFile(const std::string& path);

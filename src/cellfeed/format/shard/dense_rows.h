@@ -14,6 +14,7 @@
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/page_cache.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::format::shard {
@@ -26,32 +27,40 @@ struct DenseFileOptions {
   std::function<void(std::uint64_t)> check_identity = {};
 };
 
-// A .npy file that is mapped. Thread-safe.
+// A .npy file that is open. Thread-safe.
 class DenseFile {
  public:
-  DenseFile(std::unique_ptr<io::ByteSource> mapped, std::int64_t n_rows, std::int64_t n_cols,
+  DenseFile(std::shared_ptr<const io::ByteSource> source, std::int64_t n_rows, std::int64_t n_cols,
             DenseFileOptions options = {});
-  const std::string& path() const { return mapped_->path(); }
+  const std::string& path() const { return source_->path(); }
   std::int64_t n_rows() const { return layout_.n_rows; }
   std::int64_t n_cols() const { return layout_.n_cols; }
   const DenseRowDecoder& decoder() const { return decoder_; }
-  const float* row(std::int64_t row) const;  // throws kOutOfRange
-  // Compares the row's block with its checksum, the first time that one of its rows is asked for.
-  // REQUIRES: row in range. Throws kCorruptData.
-  void check(std::int64_t row) const;
+  // What rows are read from; null where they lie in memory.
+  const io::ByteSource* reads() const { return values_ == nullptr ? source_.get() : nullptr; }
+  // Of the row; where checksums are compared, of its block. Throws kOutOfRange.
+  io::ByteRange stored_range(std::int64_t row) const;
+  // Where the row begins in that range.
+  std::int64_t offset_in_range(std::int64_t row) const {
+    return kNpyHeaderBytes + row * layout_.row_bytes - stored_range(row).offset;
+  }
+  // Throws kOutOfRange. REQUIRES: no reads().
+  const float* row(std::int64_t row) const;
+  // Compares the row's block with its checksum, of what is mapped the first time that one of its
+  // rows is asked for. stored: its range, where it was read. REQUIRES: row in range. Throws
+  // kCorruptData.
+  void check(std::int64_t row, std::span<const std::byte> stored = {}) const;
   // REQUIRES: rows in range.
   void read_ahead(std::span<const std::int64_t> rows) const;
-  void release_pages() const { mapped_->release_pages(); }
+  void release_pages() const { source_->release_pages(); }
   // Throws where rows that were read may be wrong: blocks are compared with their checksums once.
-  void require_intact() const { io::require_unchanged(*mapped_); }
+  void require_intact() const { io::require_unchanged(*source_); }
 
  private:
-  std::span<const std::byte> bytes(std::int64_t begin, std::int64_t end) const {
-    return mapped_->map().subspan(static_cast<std::size_t>(begin),
-                                  static_cast<std::size_t>(end - begin));
-  }
+  void identify() const;
 
-  std::unique_ptr<io::ByteSource> mapped_;
+  std::shared_ptr<const io::ByteSource> source_;
+  io::PageCache tables_;
   DenseLayout layout_;
   DenseRowDecoder decoder_;
   DenseFileOptions options_;
@@ -66,5 +75,8 @@ class DenseFile {
 std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
                                          std::span<const std::int64_t> rows,
                                          const ReadContext& context = {});
+
+// Memory that begin_dense of these rows holds at most.
+std::int64_t plan_dense_bytes(const DenseFile& file, std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::format::shard

@@ -16,10 +16,8 @@
 namespace cellfeed::format::shard {
 namespace {
 
-// Reading this much unused costs less than another read; a read stays small enough to go beside
-// others.
-constexpr std::int64_t kMaxGapBytes = 8 << 10;
-constexpr std::int64_t kMaxReadBytes = 1 << 20;
+// Of the row table where it is not mapped: 8,192 rows a page, at most 8 million rows kept.
+constexpr io::PageCacheOptions kTablePages{.page_bytes = 64 << 10, .kept_bytes = 64 << 20};
 constexpr std::size_t kEntriesAhead = 16;
 
 // Entries of 4 bytes that a decoder with room may overwrite.
@@ -40,8 +38,8 @@ class PackedRows final : public FetchedRows {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i + kEntriesAhead < rows.size()) file_->prefetch_entry(rows[i + kEntriesAhead]);
       const CellsFile::Place place = file_->locate(rows[i]);
-      records_[i] = {file_->mapped_bytes() + place.offset, static_cast<std::size_t>(place.length),
-                     place.nnz};
+      records_[i] = {file_->reads() ? nullptr : file_->mapped_bytes() + place.offset,
+                     static_cast<std::size_t>(place.length), place.nnz};
       bytes_used_ += place.length + kChecksumBytes;
       if (file_->reads()) ranges[i] = {place.offset, place.length + kChecksumBytes};
     }
@@ -93,12 +91,14 @@ class PackedRows final : public FetchedRows {
 // Whole blocks of the source, so that they are read where they are decoded.
 void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
   const std::int64_t block = file_->reads()->alignment();
+  const std::vector<io::ByteRange> asked = ranges;
   for (io::ByteRange& range : ranges) {
     const std::int64_t end = round_up(range.offset + range.length, block);
     range.offset -= range.offset % block;
     range.length = std::min(end, file_->reads()->size()) - range.offset;
   }
-  const io::CoalescedReads plan = io::coalesce(ranges, kMaxGapBytes, kMaxReadBytes);
+  const io::ReadCosts costs = file_->reads()->costs();
+  const io::CoalescedReads plan = io::coalesce(ranges, costs.gap_bytes, costs.max_read_bytes);
   std::vector<std::int64_t> begins;
   std::int64_t total = 0;
   bytes_read_ = 0;
@@ -115,8 +115,7 @@ void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
          {buffer_.data() + begins[i], static_cast<std::size_t>(plan.reads[i].length)}});
   const auto* base = reinterpret_cast<const std::uint8_t*>(buffer_.data());
   for (std::size_t i = 0; i < records_.size(); ++i) {
-    const std::int64_t in_file = records_[i].bytes - file_->mapped_bytes();
-    const std::int64_t skipped = in_file - ranges[i].offset;
+    const std::int64_t skipped = asked[i].offset - ranges[i].offset;
     records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
   }
   reads_ = file_->reads()->begin_read_many(requests);
@@ -247,33 +246,46 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
 
 }  // namespace
 
-CellsFile::CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
-                     CellsFileOptions options)
-    : mapped_(std::move(mapped)), reads_(std::move(reads)), options_(options) {
-  const auto all = mapped_->map();
-  header_ = parse_header(all.first(std::min(all.size(), static_cast<std::size_t>(kHeaderBytes))),
-                         mapped_->size(), path());
-  bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
-  row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
+CellsFile::CellsFile(std::shared_ptr<const io::ByteSource> source,
+                     std::unique_ptr<io::ByteSource> reads, CellsFileOptions options)
+    : source_(std::move(source)),
+      reads_(std::move(reads)),
+      tables_(source_, kTablePages),
+      options_(options) {
+  const auto all = source_->map();
+  const io::Bytes head = tables_.read({0, std::min<std::int64_t>(source_->size(), kHeaderBytes)});
+  header_ = parse_header(head.view(), source_->size(), path());
+  if (!all.empty()) {
+    bytes_ = reinterpret_cast<const std::uint8_t*>(all.data());
+    row_table_ = reinterpret_cast<const std::uint64_t*>(bytes_ + header_.row_table_offset());
+  }
   if (reads_) {
     // Opened by its name a second time, when another file may have had it.
     std::array<std::byte, kHeaderBytes> bytes;
     reads_->read(0, bytes);
-    if (std::memcmp(bytes.data(), all.data(), bytes.size()) != 0)
+    if (std::memcmp(bytes.data(), head.view().data(), bytes.size()) != 0)
       throw_error(ErrorKind::kCorruptData, path(),
                   "was replaced while it was opened; open it again");
   }
-  if (!options_.reads_ahead) return;
-  entries_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = 8 * header_.n_cells});
+  if (!options_.reads_ahead || !is_mapped()) return;
+  entries_ahead_.emplace(*source_, io::ReadAheadOptions{.bytes = 8 * header_.n_cells});
   if (!reads_)
-    records_ahead_.emplace(*mapped_, io::ReadAheadOptions{.bytes = header_.records_bytes});
+    records_ahead_.emplace(*source_, io::ReadAheadOptions{.bytes = header_.records_bytes});
 }
 
 void CellsFile::read_entries_ahead(std::span<const std::int64_t> rows) const {
+  if (!is_mapped()) {
+    std::vector<io::ByteRange> entries;
+    for (const std::int64_t row : rows)
+      if (row >= 0 && row < header_.n_cells)
+        entries.push_back({header_.row_table_offset() + 8 * row, 16});
+    tables_.fetch(entries);
+    return;
+  }
   if (!entries_ahead_ || has_entries_.load(std::memory_order_relaxed)) return;
   if (has_asked_for_entries_.exchange(true)) {
     const io::ByteRange table{header_.row_table_offset(), 8 * (header_.n_cells + 1)};
-    mapped_->will_read({&table, 1});
+    source_->will_read({&table, 1});
     has_entries_.store(true, std::memory_order_relaxed);
     return;
   }
@@ -285,13 +297,22 @@ void CellsFile::read_entries_ahead(std::span<const std::int64_t> rows) const {
   if (bytes == 0) has_entries_.store(true, std::memory_order_relaxed);
 }
 
+std::array<std::uint64_t, 2> CellsFile::entries_of(std::int64_t row) const {
+  if (is_mapped()) return {row_table_[row], row_table_[row + 1]};
+  const io::Bytes stored = tables_.read({header_.row_table_offset() + 8 * row, 16});
+  std::array<std::uint64_t, 2> entries;
+  std::memcpy(entries.data(), stored.view().data(), sizeof entries);
+  return entries;
+}
+
 CellsFile::Place CellsFile::locate(std::int64_t row) const {
   if (row < 0 || row >= header_.n_cells)
     throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row,
                 header_.n_cells);
-  const std::int64_t begin = row_offset(row_table_[row]);
-  const std::int64_t end = row_offset(row_table_[row + 1]);
-  const std::int64_t nnz = row_nnz(row_table_[row]);
+  const auto entries = entries_of(row);
+  const std::int64_t begin = row_offset(entries[0]);
+  const std::int64_t end = row_offset(entries[1]);
+  const std::int64_t nnz = row_nnz(entries[0]);
   if (begin + kChecksumBytes > end || end > header_.records_bytes || nnz > header_.n_genes) {
     require_intact();
     throw_error(ErrorKind::kCorruptData, path(),
@@ -311,9 +332,10 @@ std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64
   file.read_entries_ahead(rows);
   // Of each read the blocks at both ends, and the gap before it.
   const std::int64_t block = file.reads()->alignment();
+  const std::int64_t gap = file.reads()->costs().gap_bytes;
   std::int64_t bytes = 0;
   for (const std::int64_t row : rows)
-    bytes += file.locate(row).length + kChecksumBytes + kMaxGapBytes + 2 * block;
+    bytes += file.locate(row).length + kChecksumBytes + gap + 2 * block;
   // Reads never overlap.
   bytes = std::min(bytes, file.header().records_bytes + 4 * block);
   return static_cast<std::int64_t>(

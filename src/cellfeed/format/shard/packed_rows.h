@@ -1,6 +1,7 @@
 // Packed rows: where the records of asked-for rows lie, and their decoding into a batch.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/record.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/page_cache.h"
 #include "cellfeed/io/read_ahead.h"
 #include "cellfeed/matrix/buffer.h"
 
@@ -28,19 +30,24 @@ struct CellsFileOptions {
 // A .cells file that is open. Thread-safe.
 class CellsFile {
  public:
-  // mapped serves the tables and, unless reads is set, the records; reads serves records with
-  // begin_read_many. Throws kCorruptData unless both are the same file.
-  CellsFile(std::unique_ptr<io::ByteSource> mapped, std::unique_ptr<io::ByteSource> reads,
+  // source serves the tables and, unless reads is set, the records; reads serves records with
+  // begin_read_many, and so does a source without map(). Throws kCorruptData unless both are the
+  // same file.
+  CellsFile(std::shared_ptr<const io::ByteSource> source, std::unique_ptr<io::ByteSource> reads,
             CellsFileOptions options = {});
 
   const CellsHeader& header() const { return header_; }
   bool verifies() const { return options_.verifies; }
-  const std::string& path() const { return mapped_->path(); }
-  const io::ByteSource* reads() const { return reads_.get(); }
+  const std::string& path() const { return source_->path(); }
+  // What records are read from; null where they are decoded where they are mapped.
+  const io::ByteSource* reads() const {
+    if (reads_) return reads_.get();
+    return is_mapped() ? nullptr : source_.get();
+  }
   // Null unless it reads ahead.
   const io::ReadAhead* records_ahead() const { return records_ahead_ ? &*records_ahead_ : nullptr; }
-  // Has the entries read that locate will look at, unless they are in memory; the second time, all
-  // of them. Rows outside are left out.
+  // Has the entries read that locate will look at, unless they are in memory; of a mapped file the
+  // second time all of them. Rows outside are left out.
   void read_entries_ahead(std::span<const std::int64_t> rows) const;
 
   struct Place {
@@ -51,22 +58,26 @@ class CellsFile {
   // Throws kOutOfRange, or kCorruptData when the row table's entry cannot be.
   Place locate(std::int64_t row) const;
   void prefetch_entry(std::int64_t row) const {
-    if (row >= 0 && row < header_.n_cells) __builtin_prefetch(row_table_ + row);
+    if (is_mapped() && row >= 0 && row < header_.n_cells) __builtin_prefetch(row_table_ + row);
   }
   const std::uint8_t* mapped_bytes() const { return bytes_; }
-  void release_pages() const { mapped_->release_pages(); }
+  void release_pages() const { source_->release_pages(); }
   // Throws where rows that were read may be wrong. Where records are verified, bytes that the file
   // lost are no record.
   void require_intact() const {
     if (options_.verifies)
-      io::require_all_pages(*mapped_);
+      io::require_all_pages(*source_);
     else
-      io::require_unchanged(*mapped_);
+      io::require_unchanged(*source_);
   }
 
  private:
-  std::unique_ptr<io::ByteSource> mapped_;
+  bool is_mapped() const { return bytes_ != nullptr; }
+  std::array<std::uint64_t, 2> entries_of(std::int64_t row) const;
+
+  std::shared_ptr<const io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> reads_;
+  io::PageCache tables_;
   CellsFileOptions options_;
   std::optional<io::ReadAhead> entries_ahead_;
   std::optional<io::ReadAhead> records_ahead_;

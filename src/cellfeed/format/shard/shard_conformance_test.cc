@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/testing/kept_store.h"
+#include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/random_csr.h"
 #include "cellfeed/testing/row_store_conformance.h"
 #include "cellfeed/testing/shard_fixture.h"
@@ -49,6 +51,17 @@ cellfeed::testing::RowStoreFactory make_factory(const std::string& access) {
   };
 }
 
+cellfeed::testing::RowStoreFactory in_memory() {
+  return [](const matrix::CsrBlock& block, DType stored) {
+    auto place = std::make_shared<cellfeed::testing::MemoryPlace>();
+    write_block(place->path(), block, stored);
+    auto store = std::move(open_shards(place->path(), {})[0]);
+    return std::make_unique<cellfeed::testing::KeptStore>(std::move(place), std::move(store));
+  };
+}
+
+[[maybe_unused]] const bool kUnmapped =
+    cellfeed::testing::register_row_store_conformance("shard_unmapped", in_memory());
 [[maybe_unused]] const bool kMapped =
     cellfeed::testing::register_row_store_conformance("shard_map", make_factory("map"));
 [[maybe_unused]] const bool kRead =

@@ -177,7 +177,9 @@ class DenseShard final : public ShardStore {
                                      const ReadContext& context) const override {
     return begin_dense(file_, rows, context);
   }
-  ReadPlan plan(std::span<const std::int64_t>) const override { return {}; }
+  ReadPlan plan(std::span<const std::int64_t> rows) const override {
+    return {.bytes_held = plan_dense_bytes(*file_, rows)};
+  }
   void release_pages() const override { file_->release_pages(); }
 
  private:
@@ -198,9 +200,10 @@ void check_is_matrix(const ShardDirectory& directory, const MatrixOfShard& matri
         matrix.n_columns, matrix.nnz, dtype_name(matrix.value_dtype));
 }
 
-// Null for "auto" and "map": records are read where they are mapped.
+// Null for "auto" and "map", where records are read where they are mapped, and for files that are
+// read in one way only.
 std::unique_ptr<io::ByteSource> open_reads(const std::string& path, const std::string& access) {
-  if (access == "auto" || access == "map") return nullptr;
+  if (access == "auto" || access == "map" || !io::is_local(path)) return nullptr;
   io::LocalFileOptions options{.access = io::FileAccess::kPread, .random_access = true};
   if (access == "pread") return io::open_file(path, options);
   options.access = io::FileAccess::kUring;
@@ -234,7 +237,7 @@ class ShardOpener {
                                                 const std::string& layer);
   std::unique_ptr<RowStore> open(const ShardEntry& shard) const;
   std::shared_ptr<const DenseFile> open_dense(const MatrixOfShard& matrix,
-                                              std::unique_ptr<io::ByteSource> mapped,
+                                              std::shared_ptr<const io::ByteSource> source,
                                               bool reads_ahead) const;
 
   const OpenOptions& options_;
@@ -243,15 +246,15 @@ class ShardOpener {
   std::shared_ptr<const matrix::GeneAxis> columns_;
 };
 
-std::shared_ptr<const DenseFile> ShardOpener::open_dense(const MatrixOfShard& matrix,
-                                                         std::unique_ptr<io::ByteSource> mapped,
-                                                         bool reads_ahead) const {
+std::shared_ptr<const DenseFile> ShardOpener::open_dense(
+    const MatrixOfShard& matrix, std::shared_ptr<const io::ByteSource> source,
+    bool reads_ahead) const {
   DenseFileOptions options{.reads_ahead = reads_ahead};
   if (directory_->verifies())
     options.check_identity = [directory = directory_, file = matrix.file](std::uint64_t found) {
       directory->check_identity(file, found);
     };
-  return std::make_shared<DenseFile>(std::move(mapped), matrix.n_cells, matrix.n_columns,
+  return std::make_shared<DenseFile>(std::move(source), matrix.n_cells, matrix.n_columns,
                                      std::move(options));
 }
 
@@ -260,12 +263,13 @@ std::unique_ptr<RowStore> ShardOpener::open(const ShardEntry& shard) const {
   const std::string path = directory_->path_of(matrix.file);
   // Page faults read a page: what else is needed is asked for, by whoever knows the rows.
   const bool reads_ahead = options_.access != "map";
-  auto mapped = io::open_file(path, {.random_access = reads_ahead, .guarded = true});
+  std::shared_ptr<const io::ByteSource> source =
+      io::open_file(path, {.random_access = reads_ahead, .guarded = true});
   if (matrix.layout == Layout::kDense)
     return std::make_unique<DenseShard>(directory_, shard, matrix, columns_,
-                                        open_dense(matrix, std::move(mapped), reads_ahead));
+                                        open_dense(matrix, std::move(source), reads_ahead));
   auto file = std::make_shared<CellsFile>(
-      std::move(mapped), open_reads(path, options_.access),
+      std::move(source), open_reads(path, options_.access),
       CellsFileOptions{.reads_ahead = reads_ahead, .verifies = directory_->verifies()});
   check_is_matrix(*directory_, matrix, file->header(), path);
   return std::make_unique<PackedShard>(directory_, shard, matrix, columns_, std::move(file));

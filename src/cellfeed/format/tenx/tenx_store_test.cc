@@ -8,6 +8,7 @@
 
 #include "cellfeed/testing/hdf5_oracle.h"
 #include "cellfeed/testing/kept_store.h"
+#include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/row_store_conformance.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -113,7 +114,20 @@ testing::RowStoreFactory factory(hsize_t chunk, std::int64_t cache_bytes) {
   };
 }
 
+testing::RowStoreFactory in_memory(hsize_t chunk, std::int64_t cache_bytes) {
+  return [=](const matrix::CsrBlock& block, DType stored) {
+    const testing::TempDir directory;
+    auto place = std::make_shared<testing::MemoryPlace>();
+    write_file(directory.file("a.h5"), block, stored, chunk);
+    const std::string path = place->take(directory.file("a.h5"));
+    auto store = open_tenx(std::make_unique<H5File>(path), {.cache_bytes = cache_bytes});
+    return std::make_unique<testing::KeptStore>(std::move(place), std::move(store));
+  };
+}
+
 const bool kConforms[] = {
+    testing::register_row_store_conformance("tenx_unmapped_gzip", in_memory(64, 0)),
+    testing::register_row_store_conformance("tenx_unmapped_plain", in_memory(0, 0)),
     testing::register_row_store_conformance("tenx_gzip", factory(64, 1 << 20)),
     testing::register_row_store_conformance("tenx_gzip_no_cache", factory(64, 0)),
     testing::register_row_store_conformance("tenx_plain", factory(0, 0)),

@@ -1,0 +1,145 @@
+// The whole program over a file system that is not the operating system's: nothing opens, lists or
+// makes a path by itself, and rows are read where nothing is mapped.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/testing/faulty_byte_source.h"
+#include "cellfeed/testing/memory_file_system.h"
+#include "cellfeed/testing/read_back.h"
+#include "cellfeed/testing/run_program.h"
+#include "cellfeed/testing/small_atlas.h"
+
+namespace cellfeed::cli {
+namespace {
+
+using cellfeed::testing::column_texts;
+using cellfeed::testing::MemoryPlace;
+using cellfeed::testing::Outcome;
+using cellfeed::testing::read_back;
+using cellfeed::testing::ReadBack;
+using cellfeed::testing::SmallAtlas;
+using cellfeed::testing::TempDir;
+using ::testing::HasSubstr;
+
+Outcome run(std::vector<std::string> arguments) {
+  return cellfeed::testing::run_program(std::move(arguments));
+}
+
+void expect_equal(const ReadBack& left, const ReadBack& right) {
+  EXPECT_EQ(left.rows, right.rows);
+  EXPECT_EQ(left.genes, right.genes);
+  for (const std::string& name : right.obs->ColumnNames())
+    EXPECT_EQ(column_texts(*left.obs, name), column_texts(*right.obs, name)) << name;
+}
+
+void expect_success(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.code, 0) << ::testing::PrintToString(arguments) << outcome.err;
+}
+
+class MemoryProgram : public ::testing::Test {
+ protected:
+  MemoryProgram() {
+    const SmallAtlas atlas({.n_cells = 200, .n_genes = 60});
+    input_ = place_.take(atlas.write(local_.file("a.h5ad")));
+  }
+
+  TempDir local_;
+  MemoryPlace place_;
+  std::string input_;
+};
+
+TEST_F(MemoryProgram, ShardsVerifiesReadsAndExports) {
+  const std::string shards = place_.file("shards");
+  expect_success({"shard", place_.file("*.h5ad"), "--output-dir", shards, "--shard-size", "80"});
+  expect_success({"verify", shards});
+  expect_success({"info", shards});
+  expect_success({"bench", shards, "--seconds", "0.1", "--batch-size", "16"});
+  expect_success({"bench", input_, "--seconds", "0.1", "--batch-size", "16"});
+  expect_success({"export", shards, "--output", place_.file("back.h5ad")});
+  expect_equal(read_back(place_.file("back.h5ad")), read_back(input_));
+  expect_equal(read_back(shards), read_back(input_));
+}
+
+TEST_F(MemoryProgram, WritesTheBytesThatItWritesToADisk) {
+  expect_success({"shard", local_.file("a.h5ad"), "--output-dir", local_.file("shards"),
+                  "--shard-size", "80", "--shuffle"});
+  expect_success({"shard", local_.file("a.h5ad"), "--output-dir", place_.file("shards"),
+                  "--shard-size", "80", "--shuffle"});
+  const io::Directory directory(local_.file("shards"));
+  EXPECT_EQ(io::Directory(place_.file("shards")).names(), directory.names());
+  for (const std::string& name : directory.names()) {
+    const auto ours = place_.files().content(place_.file("shards/" + name));
+    ASSERT_TRUE(ours) << name;
+    std::vector<std::byte> theirs(static_cast<std::size_t>(*directory.file_bytes(name)));
+    io::open_file(directory.path_of(name))->read(0, theirs);
+    EXPECT_EQ(*ours, theirs) << name;
+  }
+}
+
+TEST_F(MemoryProgram, WhatIsDamagedIsFound) {
+  const std::string shards = place_.file("shards");
+  expect_success({"shard", input_, "--output-dir", shards, "--shard-size", "80"});
+  for (const std::string& path : place_.files().paths()) {
+    if (!path.starts_with(shards + "/")) continue;
+    const auto whole = place_.files().content(path);
+    std::vector<std::byte> damaged = *whole;
+    damaged[damaged.size() / 2] ^= std::byte{4};
+    place_.files().put(path, damaged);
+    EXPECT_EQ(run({"verify", shards}).code, 1) << path;
+    place_.files().put(path, *whole);
+  }
+  expect_success({"verify", shards});
+  EXPECT_EQ(run({"shard", input_, "--output-dir", shards}).code, 1);
+  const Outcome absent = run({"info", place_.file("b.h5ad")});
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.err, HasSubstr("did you mean 'a.h5ad'?"));
+}
+
+TEST_F(MemoryProgram, AnUnknownSchemeIsRefusedWhereItIsWrittenToToo) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"info", "s3://bucket/a.h5ad"},
+           {"shard", "s3://bucket/a.h5ad", "--output-dir", local_.file("out")},
+           {"shard", input_, "--output-dir", "s3://bucket/out"},
+           {"export", input_, "--output", "s3://bucket/out.h5ad"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 1) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.err, HasSubstr("remote files are not supported yet")) << outcome.err;
+  }
+}
+
+// Reads that fail, at whichever: the right rows, or an error that names the file.
+TEST(MemoryFaults, ReadsThatFailAreNamed) {
+  const TempDir local;
+  const std::string written =
+      SmallAtlas({.n_cells = 60, .n_genes = 20}).write(local.file("a.h5ad"));
+  const auto expected = read_back(written);
+  int n_failed = 0;
+  for (int fault = 0; fault < 60; ++fault) {
+    const MemoryPlace place([fault](std::unique_ptr<io::ByteSource> source) {
+      return std::make_unique<cellfeed::testing::FaultyByteSource>(
+          std::shared_ptr<const io::ByteSource>(std::move(source)),
+          cellfeed::testing::Faults{.fail_at_read = fault});
+    });
+    const std::string path = place.file("a.h5ad");
+    const auto source = io::open_file(written);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+    source->read(0, bytes);
+    place.files().put(path, bytes);
+    try {
+      expect_equal(read_back(path), expected);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(path));
+      ++n_failed;
+    }
+  }
+  EXPECT_GT(n_failed, 5);
+}
+
+}  // namespace
+}  // namespace cellfeed::cli
