@@ -1,4 +1,4 @@
-"""Fails on an include or import that layers.toml does not allow, unknown layers and cycles."""
+"""Fails on includes, imports and paths that layers.toml does not allow, and on cycles."""
 
 import argparse
 import pathlib
@@ -12,6 +12,12 @@ from python_layers import check_python
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 SUFFIXES = {".h", ".cc", ".inc"}
+# What opens, lists or changes a path of the operating system, past io::FileSystem.
+ON_PATHS = re.compile(
+    r"\b(?:std::filesystem|fs)::(?:exists|is_\w+|(?:symlink_)?status|directory_iterator|remove\w*|rename|create_\w+|"
+    r"\w*canonical|last_write_time|file_size|copy\w*|resize_file)\(|\bstd::[io]?fstream\b|\bfopen\(|"
+    r"(?<!\w)::(?:open(?:at)?|l?stat|fstatat|rename|unlink(?:at)?|opendir|access|mkdir)\("
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Rules:
     layers: dict[str, list[str]]
     testing: str
     isolated: dict[str, dict]
+    paths: dict[str, list[str]]
     outside: dict[str, list[str]]
     python: dict
 
@@ -31,6 +38,7 @@ class Rules:
             layers=table["layers"],
             testing=table["testing"]["folder"],
             isolated=table["isolated"],
+            paths=table["paths"],
             outside=table["outside"],
             python=table["python"],
         )
@@ -58,6 +66,7 @@ class Source:
 
     name: str
     includes: tuple[str, ...]
+    on_paths: tuple[str, ...] = ()
 
     @property
     def layer(self) -> str:
@@ -83,7 +92,10 @@ def read_sources(root: pathlib.Path, rules: Rules) -> dict[str, Source]:
         for path in sorted(top.rglob("*")):
             if path.suffix in SUFFIXES and path.is_file():
                 name = path.relative_to(base).as_posix()
-                found[name] = Source(name, tuple(INCLUDE.findall(path.read_text())))
+                text = path.read_text()
+                found[name] = Source(
+                    name, tuple(INCLUDE.findall(text)), tuple(ON_PATHS.findall(text))
+                )
     return found
 
 
@@ -130,6 +142,16 @@ def check_arrows(source: Source, sources: dict[str, Source], rules: Rules) -> It
             yield f'{source.name}: "{name}": {source.layer} may not include {target}'
 
 
+def check_paths(source: Source, rules: Rules) -> Iterator[str]:
+    """Whether paths are left to io::FileSystem."""
+    if source.layer in {*rules.paths["layers"], rules.testing, *rules.outside} or source.is_test:
+        return
+    if source.name.split("/", 1)[1] in rules.paths["except"]:
+        return
+    for call in source.on_paths:
+        yield f"{source.name}: '{call.rstrip('(')}': paths are for io/file_system.h"
+
+
 def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
     """Whether sub-folders of an isolated layer keep to themselves."""
     rule = rules.isolated.get(source.layer)
@@ -171,6 +193,7 @@ def check(root: pathlib.Path, rules: Rules) -> list[str]:
     for source in sources.values():
         found += check_place(source, sources, rules)
         found += check_arrows(source, sources, rules)
+        found += check_paths(source, rules)
         found += check_isolation(source, sources, rules)
     found += find_cycles({name: list(one.includes) for name, one in sources.items()}, "include")
     problems, arrows = check_python(root, rules.python)

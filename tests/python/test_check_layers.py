@@ -134,6 +134,29 @@ def test_a_planted_fault_is_found(tmp_path, name, text, message):
     assert name.removeprefix("src/") in result.stderr
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "std::ifstream in(path);",
+        "if (fs::exists(path)) return;",
+        "std::filesystem::remove_all(path);",
+        "const int fd = ::open(path, 0);",
+        "::stat(path, &status);",
+    ],
+)
+def test_a_path_that_is_opened_past_the_file_system_is_found(tmp_path, call):
+    root = plant(tmp_path, {"src/cellfeed/format/x.cc": call, "src/cellfeed/io/x.cc": call})
+    result = run_check(root)
+    assert result.returncode == 1
+    assert "cellfeed/format/x.cc: '" in result.stderr
+    assert "io/x.cc: '" not in result.stderr
+
+
+def test_names_that_only_look_like_calls_on_paths_pass(tmp_path):
+    text = "auto c = Collection::open(p); stores.open(p); (fs::path(a) / b).string();"
+    assert run_check(plant(tmp_path, {"src/cellfeed/format/x.cc": text})).returncode == 0
+
+
 def test_bindings_may_not_include_the_command_line(tmp_path):
     faulty = {
         "src/cellfeed/cli/verb.h": "",
