@@ -180,7 +180,7 @@ class WindowBuffers : public std::enable_shared_from_this<WindowBuffers> {
   }
 
  private:
-  static constexpr std::size_t kKept = 8;
+  static constexpr std::size_t kKept = 32;  // x and y of two groups of batches
   void give_back(std::size_t bytes, std::unique_ptr<std::byte[]> data) {
     const std::lock_guard lock(mutex_);
     if (free_.size() == kKept) free_.erase(free_.begin());
@@ -277,7 +277,8 @@ std::shared_ptr<Windows> make_windows(std::shared_ptr<series::SeriesRows> rows, 
                                       std::vector<std::int32_t> targets, const Int64Array& entities,
                                       std::optional<std::int64_t> from,
                                       std::optional<std::int64_t> until, std::int64_t purge,
-                                      const std::string& dtype) {
+                                      const std::string& dtype, std::vector<std::string> steps,
+                                      std::vector<std::string> norms) {
   series::WindowOptions options{.window = window,
                                 .horizon = horizon,
                                 .stride = stride,
@@ -287,7 +288,11 @@ std::shared_ptr<Windows> make_windows(std::shared_ptr<series::SeriesRows> rows, 
                                 .from = from,
                                 .until = until,
                                 .purge = purge,
-                                .dtype = dtype_from_name(dtype)};
+                                .dtype = dtype_from_name(dtype),
+                                .transforms = {}};
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    options.transforms.push_back(
+        {series::window_step_from_name(steps[i]), series::window_norm_from_name(norms.at(i))});
   const ReleasedGil released;
   return std::make_shared<Windows>(
       Windows{.windows = series::SeriesWindows(std::move(rows), std::move(options))});
@@ -323,7 +328,18 @@ void bind_windows(nb::module_& module) {
       .def_prop_ro("n_short", [](const Windows& w) { return w.windows.n_short(); })
       .def("copy", &copy_windows, "indices"_a, "threads"_a)
       .def("locate", &locate_windows, "indices"_a)
-      .def("times", &times_of_windows, "indices"_a);
+      .def("times", &times_of_windows, "indices"_a)
+      .def(
+          "undo",
+          [](const Windows& w, const Int64Array& indices, std::vector<double> predictions) {
+            const series::WindowOptions& o = w.windows.options();
+            if (predictions.size() !=
+                indices.size() * static_cast<std::size_t>(o.horizon) * o.targets.size())
+              throw_invalid("predictions are horizon x targets of each window");
+            w.windows.undo({indices.data(), indices.size()}, predictions.data());
+            return vector_as_array(std::move(predictions));
+          },
+          "indices"_a, "predictions"_a);
   module.def(
       "open_series_rows",
       [](const FilePath& dir) {
@@ -332,7 +348,7 @@ void bind_windows(nb::module_& module) {
       "path"_a);
   module.def("make_series_windows", &make_windows, "rows"_a, "window"_a, "horizon"_a, "stride"_a,
              "features"_a, "targets"_a, "entities"_a, "since"_a.none(), "until"_a.none(), "purge"_a,
-             "dtype"_a);
+             "dtype"_a, "steps"_a, "norms"_a);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-"""Windows of a series beside memcpy, numpy.memmap in a Dataset, and files read when asked for.
+"""Windows of a series beside memcpy of the same windows, numpy.memmap and files opened each time.
 
-python benchmarks/series/windows.py [--entities N] [--rows N] [--batches N] [--rounds N] [--short]
+python benchmarks/series/windows.py [--entities N] [--rows N] [--batches N] [--rounds N]
+                                     [--threads N] [--short]
 
 Windows of 60 rows x 20 features, batches of 512, true random, warm; then the build beside pandas
 and scikit-learn in two passes over the same files. Rounds alternate; a ratio is that of one round,
@@ -8,6 +9,7 @@ and the median of the rounds is printed with the smallest and largest.
 """
 
 import argparse
+import ctypes
 import pathlib
 import shutil
 import statistics
@@ -105,15 +107,58 @@ class LazyDataset(MemmapDataset):
         return torch.from_numpy(values), torch.from_numpy(values[:1].copy())
 
 
-def memcpy_rate(path: pathlib.Path, n: int) -> float:
-    """Batches a second of the same bytes, copied in one piece each from random places."""
-    source = np.fromfile(path, np.float32)
+MEMCPY = r"""
+#include <pthread.h>
+#include <string.h>
+struct job { const char *from; char *out; const long *rows; long n, row_bytes, bytes; };
+static void *copy(void *p) {
+  struct job *j = p;
+  for (long i = 0; i < j->n; i++)
+    memcpy(j->out + i * j->bytes, j->from + j->rows[i] * j->row_bytes, j->bytes);
+  return 0;
+}
+void gather(const char *from, char *out, const long *rows, long n, long row_bytes, long bytes,
+            long threads) {
+  pthread_t thread[64];
+  struct job job[64];
+  for (long k = 0; k < threads; k++) {
+    long a = n * k / threads, b = n * (k + 1) / threads;
+    job[k] = (struct job){from, out + a * bytes, rows + a, b - a, row_bytes, bytes};
+    if (k) pthread_create(&thread[k], 0, copy, &job[k]);
+  }
+  copy(&job[0]);
+  for (long k = 1; k < threads; k++) pthread_join(thread[k], 0);
+}
+"""
+
+
+def compiled_gather(folder: pathlib.Path):
+    """memcpy of windows by threads, without anything else."""
+    source, library = folder / "gather.c", folder / "gather.so"
+    source.write_text(MEMCPY)
+    command = ["cc", "-O3", "-shared", "-fPIC", "-pthread", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library)).gather
+
+
+def memcpy_rate(gather, path: pathlib.Path, n_rows: int, n: int, threads: int) -> float:
+    """Batches a second of the same bytes from windows at random places of the mapped file."""
+    source = np.memmap(path, np.float32, "r")
+    source[::1024].sum()  # every page
     out = np.empty(BATCH * (WINDOW + 1) * N_FEATURES, np.float32)
-    source = np.resize(source, max(source.size, 2 * out.size))
-    places = np.random.default_rng(1).integers(0, max(1, len(source) - out.size), n)
+    total = len(source) // N_FEATURES
+    entity, row = np.divmod(
+        np.random.default_rng(1).integers(0, total // n_rows * (n_rows - WINDOW), (n, BATCH)),
+        n_rows - WINDOW,
+    )
     begin = time.perf_counter()
-    for place in places:
-        np.copyto(out, source[place : place + out.size])
+    for places in entity * n_rows + row:
+        gather(
+            ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(out.ctypes.data),
+            ctypes.c_void_p(places.ctypes.data), ctypes.c_long(BATCH),
+            ctypes.c_long(N_FEATURES * 4), ctypes.c_long((WINDOW + 1) * N_FEATURES * 4),
+            ctypes.c_long(threads),
+        )  # fmt: skip
     return n / (time.perf_counter() - begin)
 
 
@@ -163,12 +208,16 @@ def measure_windows(folder: pathlib.Path, files: pathlib.Path, options) -> None:
     ratios: dict[str, list[float]] = {}
     detail = {}
     few = max(2, options.batches // 20)
+    gather = compiled_gather(folder.parent)
+    ds.arrays(np.arange(0, len(ds), 10))  # every page
     for _ in range(options.rounds):
-        loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=BATCH)
+        loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=BATCH, threads=options.threads)
         ours = rate(loader, min(options.batches, len(loader) - 1))
         mapped = sampled(ds, options.batches // 4)
         others = {
-            "memcpy of the same bytes, one thread": memcpy_rate(values, options.batches),
+            "memcpy of the same windows, same threads": memcpy_rate(
+                gather, values, options.rows, options.batches, options.threads
+            ),
             "our data set in a DataLoader, 0 workers": rate(mapped, options.batches // 4),
             "numpy.memmap in a Dataset, 2 workers": rate(sampled(memmap, few, num_workers=2), few),
             "files opened when asked for, per window": rate(
@@ -206,6 +255,7 @@ parser.add_argument("--entities", type=int, default=2000)
 parser.add_argument("--rows", type=int, default=1000)
 parser.add_argument("--batches", type=int, default=1000)
 parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--threads", type=int, default=2, help="that copy, ours and memcpy's")
 parser.add_argument("--short", action="store_true", help="only long enough to see that it runs")
 options = parser.parse_args()
 if options.short:

@@ -15,14 +15,18 @@ from ._build import (
 from ._dataset import SeriesDataset
 from ._loader import SeriesBatch, SeriesLoader
 from ._scaler import Scaler
+from ._transforms import Differences, LogReturns, WindowNorm
 
 __all__ = [
     "AppendResult",
+    "Differences",
+    "LogReturns",
     "Scaler",
     "SeriesBatch",
     "SeriesDataset",
     "SeriesLoader",
     "SeriesResult",
+    "WindowNorm",
     "append_series",
     "build_series",
     "verify_series",

@@ -26,6 +26,7 @@ from .._arguments import (
 from ..errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from ._build import FLOATS, time_as_text
 from ._scaler import Scaler
+from ._transforms import WindowTransform, steps_and_norms
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
@@ -75,6 +76,9 @@ class SeriesDataset(MapStyle):
         ``"float32"`` or ``"float64"``.
     transform
         ``f(X, y)`` that returns the pair to use instead, called for each window.
+    transforms
+        What the core does to the values of each window, in this order: :class:`Differences` or
+        :class:`LogReturns`, then :class:`WindowNorm`. :meth:`inverse` undoes them.
 
     Attributes
     ----------
@@ -110,6 +114,7 @@ class SeriesDataset(MapStyle):
         between: tuple[Any, Any] | None = None,
         dtype: Any = "float32",
         transform: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        transforms: Sequence[WindowTransform] = (),
     ) -> None:
         self.path = os.path.abspath(as_path("path", path))
         self._rows = _core.open_series_rows(self.path)
@@ -130,6 +135,10 @@ class SeriesDataset(MapStyle):
             self.target = self._known("target", target)
         self.dtype = as_choice("dtype", as_dtype("dtype", dtype), FLOATS)
         self.transform = as_function("transform", transform)
+        self.transforms = transforms
+        self._steps, self._norms = steps_and_norms(transforms, list(about["features"]))
+        if not transforms:
+            self._steps, self._norms = [], []
         self._entities = self._entity_numbers(entities)
         self._between = self._bounds(between)
         self._purge = 0
@@ -189,6 +198,8 @@ class SeriesDataset(MapStyle):
             self._between[1],
             self._purge,
             self.dtype,
+            self._steps,
+            self._norms,
         )
         self.n_short = self._windows.n_short
 
@@ -385,7 +396,7 @@ class SeriesDataset(MapStyle):
         return (
             self._about["fingerprint"], self._about["n_rows"], self.window, self.horizon,
             self.stride, self.features, self.target, self._between, self._purge,
-            self._entities.tobytes(),
+            self._entities.tobytes(), self._steps, self._norms,
         )  # fmt: skip
 
     @property
@@ -393,7 +404,7 @@ class SeriesDataset(MapStyle):
         """The scaler of the directory."""
         return Scaler.load(self.path)
 
-    def inverse(self, y: Any, entity: Any = None) -> np.ndarray:
+    def inverse(self, y: Any, entity: Any = None, *, index: Any = None) -> np.ndarray:
         """Targets (or predictions of them) as the values that were read.
 
         Parameters
@@ -403,6 +414,9 @@ class SeriesDataset(MapStyle):
         entity
             Where each entity has a scale of its own: whose ``y`` it is, or the name for each of a
             batch.
+        index
+            With ``transforms``, instead: numbers of the windows that a batch is of
+            (``batch.index``), or of the one window.
 
         Returns
         -------
@@ -412,8 +426,28 @@ class SeriesDataset(MapStyle):
         values = np.asarray(y)
         if self._is_one_target:
             values = values[..., None]
+        if self._steps:
+            read = self._undone(values, index)
+            return read[..., 0] if self._is_one_target else read
+        if index is not None:
+            raise InvalidArgumentError("index is of windows with transforms: name the entity")
         read = self.scaler.inverse_transform(values, self.target, entity)
         return read[..., 0] if self._is_one_target else read
+
+    def _undone(self, values: np.ndarray, index: Any) -> np.ndarray:
+        if index is None:
+            raise InvalidArgumentError(
+                "transforms are undone by the numbers of each window: pass index=batch.index"
+            )
+        one = np.ndim(index) == 0
+        numbers = as_row_numbers([index] if one else index, len(self), ("window", "window"))
+        shape = (len(numbers), self.horizon, len(self.target))
+        if values.shape != (shape[1:] if one else shape):
+            raise InvalidArgumentError(
+                f"y of {len(numbers)} windows has the shape {values.shape}, not {shape}"
+            )
+        flat = self._windows.undo(numbers, values.astype(np.float64).ravel().tolist())
+        return np.asarray(flat).reshape(values.shape)
 
     def split(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -31,8 +32,10 @@ from ..errors import InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._dataset import SeriesDataset
 
-# Batches that are copied while the consumer has another.
-_AHEAD = 2
+# Groups of batches that are copied while the consumer has another.
+_AHEAD = 1
+# Batches that one task copies: handing over each by itself would take a third of the copy's time.
+_TOGETHER, _TOGETHER_BYTES = 8, 16 << 20
 _OPTIONS = (
     "batch_size", "seed", "epoch", "rank", "world_size", "partition", "remainder", "fetch_factor",
     "memory_budget", "threads", "drop_last", "collate_fn",
@@ -175,37 +178,60 @@ class SeriesLoader(BatchDataset[Yielded]):
         return SharedIterator(batches)
 
     def _copy(self, rows: np.ndarray, is_padding: Any) -> SeriesBatch:
-        begin = time.perf_counter()
         x, y = self.ds.arrays(rows, threads=self._threads)
-        self._seconds["copy_seconds"] += time.perf_counter() - begin
         return SeriesBatch(self.ds, x, y, rows, is_padding)
+
+    def _copy_group(self, plan: Any, numbers: list[int]) -> _Group:
+        """Batches up to the first that fails, and its error."""
+        begin = time.perf_counter()
+        batches: deque[SeriesBatch] = deque()
+        try:
+            for number in numbers:
+                batches.append(self._copy(*plan.batch(number)))
+        except BaseException as error:
+            return batches, error
+        finally:
+            self._seconds["copy_seconds"] += time.perf_counter() - begin
+        return batches, None
+
+    def _groups(self, numbers: Iterator[int]) -> Iterator[list[int]]:
+        """Numbers of batches to copy together: one at first, so that it is there soon."""
+        a_batch = max(1, self.batch_size * self.ds.window_bytes)
+        most = min(_TOGETHER, _TOGETHER_BYTES // a_batch, self._budget // (2 + _AHEAD) // a_batch)
+        n = 1
+        while group := list(islice(numbers, n)):
+            yield group
+            n = max(1, min(2 * n, most))
 
     def _batches(self, run: Run) -> Generator[SeriesBatch, None, None]:
         plan = run.start()
-        a_batch = self.batch_size * self.ds.window_bytes
-        ahead = min(_AHEAD, max(0, self._budget // max(1, a_batch) - 1))
-        under_way: deque[Future[SeriesBatch]] = deque()
+        under_way: deque[Future[_Group]] = deque()
         # One thread, which has those of the core copy; a worker process makes its own.
         pool = ThreadPoolExecutor(1, "cellfeed-windows")
         try:
-            numbers = run.numbers()
+            groups = self._groups(iter(run.numbers()))
+            ahead = 0 if 2 * self.batch_size * self.ds.window_bytes > self._budget else _AHEAD
             while True:
-                for number in numbers:
-                    under_way.append(pool.submit(self._copy, *plan.batch(number)))
+                for numbers in groups:
+                    under_way.append(pool.submit(self._copy_group, plan, numbers))
                     if len(under_way) > ahead:
                         break
                 if not under_way:
                     break
                 begin = time.perf_counter()
-                batch = under_way.popleft().result()
-                self._require_open()
+                batches, error = under_way.popleft().result()
                 self._seconds["wait_seconds"] += time.perf_counter() - begin
-                self._stats["windows"] += len(batch)
-                self._stats["batches"] += 1
-                self._stats["bytes"] += batch.x.nbytes + batch.y.nbytes
-                run.advance()
-                yield batch
-                del batch
+                while batches:
+                    self._require_open()
+                    batch = batches.popleft()
+                    self._stats["windows"] += len(batch)
+                    self._stats["batches"] += 1
+                    self._stats["bytes"] += batch.x.nbytes + batch.y.nbytes
+                    run.advance()
+                    yield batch
+                    del batch
+                if error is not None:
+                    raise error
             self._require_open()
             run.finish()
         finally:
@@ -245,6 +271,9 @@ class SeriesLoader(BatchDataset[Yielded]):
         took, ``collate_seconds`` what ``collate_fn`` did.
         """
         return {**self._stats, **self._seconds}
+
+
+_Group = tuple[deque[SeriesBatch], BaseException | None]
 
 
 def _fingerprint(ds: SeriesDataset) -> str:

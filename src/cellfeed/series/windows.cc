@@ -16,6 +16,7 @@ namespace {
 
 // Less is copied before another thread has woken up.
 constexpr std::int64_t kBytesWorthAThread = std::int64_t{1} << 18;
+constexpr std::int64_t kPrefetchedAhead = 2;
 
 bool is_identity(std::span<const std::int32_t> columns, std::size_t n) {
   if (columns.size() != n) return false;
@@ -141,7 +142,8 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
         throw_error(ErrorKind::kOutOfRange, "", "feature {} of {}", column, n_columns);
   }
   if (!is_float(options_.dtype)) throw_invalid("dtype must be float32 or float64");
-  const CheckedSize span = CheckedSize(options_.window) + options_.horizon;
+  if (!options_.transforms.empty()) begin_transforms();
+  const CheckedSize span = CheckedSize(options_.window) + options_.horizon + lead_;
   if (!(CheckedSize(options_.window) * std::ssize(options_.features) * 8).fits() ||
       !(CheckedSize(options_.horizon) * std::ssize(options_.targets) * 8).fits() || !span.fits())
     throw_invalid("a window of {} rows is too large", options_.window);
@@ -166,7 +168,7 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
     n_short_ += n == 0 ? 1 : 0;
     total += n;
     ends_.push_back(total);
-    first_rows_.push_back(begin);
+    first_rows_.push_back(begin + lead_);
   }
   rows_->require_all_pages();
 }
@@ -226,9 +228,25 @@ void SeriesWindows::copy_part(Place place, std::int64_t n, std::span<const std::
 }
 
 void SeriesWindows::copy_one(const Place& place, std::byte* x, std::byte* y) const {
+  if (scaler_) return copy_transformed(place, x, y);
   copy_part(place, options_.window, options_.features, has_all_features_, x);
   copy_part({place.entity, place.row + options_.window}, options_.horizon, options_.targets,
             has_all_targets_, y);
+}
+
+// What the processor does not foresee: where a window begins, and the pages after it.
+void SeriesWindows::prefetch(const Place& place) const {
+  constexpr std::uintptr_t kPage = 4096, kLine = 64, kLines = 4;
+  const SeriesMetadata& metadata = rows_->metadata();
+  const auto row_bytes =
+      static_cast<std::int64_t>(metadata.features.size() * dtype_bytes(metadata.dtype));
+  const SeriesRows::Stretch stretch = rows_->stretch(place.entity, place.row);
+  const auto begin = reinterpret_cast<std::uintptr_t>(rows_->values() + stretch.row * row_bytes);
+  const auto end = begin + static_cast<std::uintptr_t>(
+                               std::min(stretch.n, options_.window + options_.horizon) * row_bytes);
+  for (std::uintptr_t at = begin; at < end; at = (at / kPage + 1) * kPage)
+    for (std::uintptr_t line = at; line < std::min(end, at + kLines * kLine); line += kLine)
+      __builtin_prefetch(reinterpret_cast<const void*>(line));
 }
 
 void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y,
@@ -241,8 +259,12 @@ void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, st
       std::max<std::int64_t>(1, std::ssize(indices)));
   const auto copy_piece = [&](std::int64_t piece) {
     const auto n = std::ssize(indices);
-    for (std::int64_t i = piece * n / n_pieces; i < (piece + 1) * n / n_pieces; ++i)
+    const std::int64_t end = (piece + 1) * n / n_pieces;
+    for (std::int64_t i = piece * n / n_pieces; i < end; ++i) {
+      if (i + kPrefetchedAhead < end)
+        prefetch(places[static_cast<std::size_t>(i + kPrefetchedAhead)]);
       copy_one(places[static_cast<std::size_t>(i)], x + i * x_bytes(), y + i * y_bytes());
+    }
   };
   if (threads <= 1 || n_pieces == 1)
     for (std::int64_t piece = 0; piece < n_pieces; ++piece) copy_piece(piece);

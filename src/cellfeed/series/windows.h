@@ -14,6 +14,7 @@
 
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/series/metadata.h"
+#include "cellfeed/series/window_transform.h"
 
 namespace cellfeed::series {
 
@@ -70,6 +71,9 @@ struct WindowOptions {
   // Of an entity that has rows before `from`: rows left out after it.
   std::int64_t purge = 0;
   DType dtype = DType::kF32;
+  // Of each column of the directory; empty: nothing is done to values. A step takes one row more,
+  // before X.
+  std::vector<ColumnTransform> transforms;
 };
 
 // Thread-safe, fork-safe: immutable.
@@ -86,10 +90,16 @@ class SeriesWindows {
 
   struct Place {
     std::int64_t entity = 0;  // its number in the directory
-    std::int64_t row = 0;     // the first of the window, counted in the entity
+    std::int64_t row = 0;     // the first of X, counted in the entity
   };
   // O(log entities). Throws kOutOfRange.
   Place place(std::int64_t index) const;
+
+  // Rows before X that a window takes: 1 where values become differences, else 0.
+  std::int64_t lead() const { return lead_; }
+  // Predictions of y (horizon x targets of each window) as values that would have been read.
+  // Throws kOutOfRange, and kPrecision for log returns of what is not above 0.
+  void undo(std::span<const std::int64_t> indices, double* predictions) const;
 
   std::int64_t x_bytes() const;  // of one window
   std::int64_t y_bytes() const;
@@ -99,7 +109,13 @@ class SeriesWindows {
   void copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y, int threads) const;
 
  private:
+  void begin_transforms();
+  void prefetch(const Place& place) const;
   void copy_one(const Place& place, std::byte* x, std::byte* y) const;
+  void copy_transformed(const Place& place, std::byte* x, std::byte* y) const;
+  std::vector<double> column(const Place& place, std::int64_t n, std::int32_t column) const;
+  ColumnScale scale_of(std::int64_t entity, std::int32_t column) const;
+  [[noreturn]] void throw_not_positive(const Place& place, std::int32_t column) const;
   void copy_part(Place place, std::int64_t n, std::span<const std::int32_t> columns, bool is_whole,
                  std::byte* out) const;
   void copy_rows(std::int64_t row, std::int64_t n, std::span<const std::int32_t> columns,
@@ -107,6 +123,8 @@ class SeriesWindows {
 
   std::shared_ptr<const SeriesRows> rows_;
   WindowOptions options_;
+  std::int64_t lead_ = 0;
+  std::optional<Scaler> scaler_;  // where there are transforms
   bool has_all_features_ = false, has_all_targets_ = false;
   // Of each entity: the end of its windows, and the first row of the first one.
   std::vector<std::int64_t> ends_, first_rows_;

@@ -1,0 +1,147 @@
+"""Transforms of windows against numpy, and predictions undone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cellfeed as cf
+from cellfeed import errors
+from cellfeed.series import (
+    Differences,
+    LogReturns,
+    SeriesDataset,
+    WindowNorm,
+    build_series,
+)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Three entities of positive walks, with a scaler of each."""
+    folder = tmp_path_factory.mktemp("rows")
+    random = np.random.default_rng(0)
+    frame = pd.concat(
+        pd.DataFrame(
+            {
+                "e": f"e{e}",
+                "t": np.arange(40),
+                "a": 50 + random.normal(size=40).cumsum(),
+                "b": np.exp(random.normal(size=40)),
+                "flat": 3.0,
+            }
+        )
+        for e in range(3)
+    )
+    frame.to_parquet(folder / "rows.parquet", index=False)
+    for scale in ("global", "entity"):
+        with pytest.warns(UserWarning, match="all values are the same"):
+            build_series(folder / "rows.parquet", folder / scale, entity="e", time="t",
+                         dtype="float64", scale=scale)  # fmt: skip
+    return folder, frame
+
+
+def by_numpy(read, stored, kind, norm, lead, window):
+    """One column of a window and its y: what a model sees."""
+    v = read if kind == "log_returns" else stored
+    if kind == "differences":
+        v = np.diff(v)
+    elif kind == "log_returns":
+        v = np.diff(np.log(v))
+    else:
+        v = v[lead:]
+    x = v[:window]
+    if norm == "zscore":
+        v = (v - x.mean()) / (x.std() if np.ptp(x) > 0 else 1)
+    elif norm == "last":
+        v = v - x[-1]
+    elif norm == "minmax":
+        v = (v - x.min()) / (np.ptp(x) if np.ptp(x) > 0 else 1)
+    return v
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_windows_are_those_of_numpy_and_are_undone(rows, data):
+    folder, frame = rows
+    scale = data.draw(st.sampled_from(["global", "entity"]))
+    window, horizon = data.draw(st.integers(2, 8)), data.draw(st.integers(1, 4))
+    stride = data.draw(st.integers(1, 5))
+    steps = {n: data.draw(st.sampled_from([None, Differences, LogReturns])) for n in "ab"}
+    norms = {n: data.draw(st.sampled_from([None, "zscore", "last", "minmax"])) for n in "ab"}
+    transforms = [make(n) for n, make in steps.items() if make]
+    transforms += [WindowNorm(norm, n) for n, norm in norms.items() if norm]
+    ds = SeriesDataset(folder / scale, window, horizon, stride, target=["b", "a"],
+                       dtype="float64", transforms=transforms)  # fmt: skip
+    lead = 1 if any(steps.values()) else 0
+    x, y = ds.arrays(slice(None))
+    at = 0
+    read_y = []
+    for e, group in frame.groupby("e", sort=False):
+        read = group[["a", "b", "flat"]].to_numpy()
+        stored = ds.scaler.transform(read, entity=e if scale == "entity" else None)
+        for begin in range(0, 40 - lead - window - horizon + 1, stride):
+            rows_of = slice(begin, begin + lead + window + horizon)
+            seen = {
+                n: by_numpy(read[rows_of, i], stored[rows_of, i],
+                            steps[n]().kind if steps.get(n) else None, norms.get(n), lead, window)
+                for i, n in enumerate(["a", "b", "flat"])
+            }  # fmt: skip
+            np.testing.assert_allclose(
+                x[at], np.stack([seen[n][:window] for n in seen], 1), 1e-7, 1e-9
+            )
+            np.testing.assert_allclose(
+                y[at], np.stack([seen["b"][window:], seen["a"][window:]], 1), 1e-7, 1e-9
+            )
+            assert ds.entity_of(at) == e
+            assert ds.time_of(at) == begin + lead + window - 1
+            read_y.append(read[rows_of][lead + window :, [1, 0]])
+            at += 1
+    assert at == len(ds)
+    if transforms:
+        np.testing.assert_allclose(ds.inverse(y, index=np.arange(at)), read_y, 1e-7, 1e-7)
+        np.testing.assert_allclose(ds.inverse(y[-1], index=at - 1), read_y[-1], 1e-7, 1e-7)
+
+
+def test_in_the_loader_and_of_constant_windows(rows):
+    folder, frame = rows
+    ds = SeriesDataset(folder / "global", 6, 2, target="a",
+                       transforms=[LogReturns("a"), WindowNorm("zscore")])  # fmt: skip
+    batch = next(iter(cf.Loader(ds, cf.BlockShuffling(1), batch_size=16)))
+    x, _ = ds.arrays(batch.index)
+    np.testing.assert_array_equal(batch.x, x)
+    np.testing.assert_array_equal(batch.x[:, :, 2], 0)
+    np.testing.assert_allclose(batch.x[:, :, 0].std(axis=1), 1, 1e-5)
+    read = ds.inverse(batch.y, index=batch.index)
+    for at, (name, t) in enumerate(zip(batch.entities, batch.obs["time"], strict=True)):
+        rows_of = frame[(frame.e == name) & (frame.t > t)].a.to_numpy()[:2]
+        np.testing.assert_allclose(read[at], rows_of, 1e-4)
+
+
+def test_what_cannot_be_is_named(rows, tmp_path):
+    folder, _ = rows
+    series = folder / "global"
+    wrong = {
+        "must come before": [WindowNorm("last"), Differences("a")],
+        "take one": [Differences(), LogReturns("a")],
+        "no feature 'aa'": [Differences("aa")],
+        "WindowNorm, Differences and LogReturns": [lambda x, y: (x, y)],
+        "must be a list": WindowNorm("last"),
+    }
+    for message, transforms in wrong.items():
+        with pytest.raises(errors.CellfeedError, match=message):
+            SeriesDataset(series, 4, transforms=transforms)
+    with pytest.raises(errors.InvalidArgumentError, match="kind must be"):
+        WindowNorm("z")
+    ds = SeriesDataset(series, 4, transforms=[Differences()])
+    with pytest.raises(errors.InvalidArgumentError, match=r"index=batch\.index"):
+        ds.inverse(ds.arrays([0])[1])
+    with pytest.raises(errors.InvalidArgumentError, match="shape"):
+        ds.inverse(ds.arrays([0])[1], index=[0, 1])
+    pd.DataFrame({"t": range(9), "v": [5.0, 4, 3, 2, 1, 0, 1, 2, 3]}).to_csv(tmp_path / "x.csv")
+    build_series(tmp_path / "x.csv", tmp_path / "out", time="t", features="v")
+    ds = SeriesDataset(tmp_path / "out", 2, transforms=[LogReturns()])
+    ds.arrays([0, 1])
+    with pytest.raises(errors.PrecisionError, match=r"entity 'x' that begins at 3 .* not above 0"):
+        ds.arrays([2])
