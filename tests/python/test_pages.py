@@ -102,6 +102,15 @@ def test_training(atlas):
     assert abs(np.mean(labels) - 0.5) < 0.05
 
 
+def test_tokens(atlas):
+    names = run_page("tokens.md")
+    assert names["batch"].shape == names["tensors"]["input_ids"].shape
+    assert names["labels"].shape == (128,)
+    share = names["is_predicted"].sum() / (names["masked"].lengths - 1).sum()
+    assert 0.1 < share < 0.2
+    assert len(set(names["small"].input_ids.ravel()) - {0, 3}) == 20
+
+
 def test_configuration(atlas):
     names = run_page("configuration.md")
     assert names["cells"].n_vars == 30
