@@ -20,13 +20,14 @@ constexpr std::size_t kStepsBack = 4;
 
 using Places = std::array<std::array<std::uint32_t, kDigits>, kParts>;
 
-// Sorts what is nearly sorted. False where it is not, and then it is a permutation of what it was.
-bool insert_in_order(std::span<std::uint64_t> entries) {
-  std::size_t steps_left = kStepsBack * entries.size();
+std::uint32_t value_bits(std::uint64_t entry) { return static_cast<std::uint32_t>(entry >> 32); }
+
+// Sorts what is nearly sorted, stable; false where it took too many steps, and then some is not.
+bool insert_in_order(std::span<std::uint64_t> entries, std::size_t steps_left) {
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::uint64_t entry = entries[i];
     std::size_t at = i;
-    while (at > 0 && entries[at - 1] > entry) {
+    while (at > 0 && value_bits(entries[at - 1]) > value_bits(entry)) {
       entries[at] = entries[at - 1];
       --at;
     }
@@ -68,19 +69,22 @@ void sort_by_digit(std::span<const std::uint64_t> from, std::uint64_t* to, int s
 // anything.
 void sort_entries(std::span<std::uint64_t> entries) {
   if (entries.size() < kFewEntries) {
-    std::sort(entries.begin(), entries.end());
+    insert_in_order(entries, kFewEntries * kFewEntries);
     return;
   }
   std::uint64_t differing = 0;
   for (const std::uint64_t entry : entries) differing |= entry ^ entries[0];
   differing >>= 32;
-  if (differing == 0) return;  // one value, and indices ascend
+  if (differing == 0) return;  // one value
   const int low = 32 + std::max(0, static_cast<int>(std::bit_width(differing)) - 2 * kDigitBits);
   static thread_local std::vector<std::uint64_t> other;
   other.resize(entries.size());
   sort_by_digit(entries, other.data(), low);
   sort_by_digit(other, entries.data(), low + kDigitBits);
-  if (!insert_in_order(entries)) std::sort(entries.begin(), entries.end());
+  if (!insert_in_order(entries, kStepsBack * entries.size()))
+    std::stable_sort(entries.begin(), entries.end(), [](std::uint64_t a, std::uint64_t b) {
+      return value_bits(a) < value_bits(b);
+    });
 }
 
 }  // namespace cellfeed::transform

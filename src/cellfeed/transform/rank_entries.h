@@ -8,8 +8,8 @@
 
 namespace cellfeed::transform {
 
-// Smaller comes first: the larger value, of equal values the smaller index. REQUIRES: value is
-// not negative and finite, whose bits are ordered as it is.
+// Smaller comes first: the larger value. REQUIRES: value is finite and not negative, whose bits are
+// ordered as it is.
 inline std::uint64_t rank_entry(float value, std::uint32_t index) {
   return std::uint64_t{~std::bit_cast<std::uint32_t>(value)} << 32 | index;
 }
@@ -20,7 +20,7 @@ inline std::uint32_t index_of_entry(std::uint64_t entry) {
   return static_cast<std::uint32_t>(entry);
 }
 
-// Sorts them. REQUIRES: no two are equal, and indices ascend.
+// Largest values first; entries with equal values stay in their order, whatever their indices.
 void sort_entries(std::span<std::uint64_t> entries);
 
 }  // namespace cellfeed::transform

@@ -49,17 +49,65 @@ void check(const TokenOptions& options) {
       value, row.cell);
 }
 
-// Marks which of n are kept, so many of them, each as likely as any other.
-void keep_some(std::size_t n, std::size_t room, std::uint64_t key,
-               std::vector<std::uint8_t>* is_kept) {
-  static thread_local std::vector<std::uint32_t> numbers;
-  numbers.resize(n);
-  for (std::size_t i = 0; i < n; ++i) numbers[i] = static_cast<std::uint32_t>(i);
-  is_kept->assign(n, 0);
-  for (std::size_t i = 0; i < room; ++i) {
-    std::swap(numbers[i], numbers[i + scale_bits(splitmix64(key, i), n - i)]);
-    (*is_kept)[numbers[i]] = 1;
+// What a thread makes the tokens of a cell in: one place a gene that is a token.
+struct Work {
+  std::vector<std::int32_t> tokens;
+  std::vector<float> values;
+  std::vector<float> divisors;
+  Entries entries;
+  std::vector<std::uint32_t> numbers;
+  std::vector<std::uint8_t> is_kept;
+
+  void reset(std::size_t size) {
+    if (tokens.size() >= size) return;
+    tokens.resize(size);
+    values.resize(size);
+    divisors.resize(size);
+    entries.resize(size);
   }
+};
+
+Work& work_of_thread() {
+  static thread_local Work work;
+  return work;
+}
+
+bool are_expression(std::span<const float> values) {
+  unsigned n_bad = 0;
+  for (const float value : values)
+    n_bad += value >= 0 && value <= std::numeric_limits<float>::max() ? 0u : 1u;
+  return n_bad == 0;
+}
+
+void require_expression(const Row& row) {
+  const std::span values(static_cast<const float*>(row.values), static_cast<std::size_t>(row.size));
+  if (are_expression(values)) return;
+  for (const float value : values)
+    if (!are_expression({&value, 1})) refuse_value(row, value);
+}
+
+void divide(const Row& row, std::size_t n, Work& work) {
+  for (std::size_t i = 0; i < n; ++i) work.values[i] /= work.divisors[i];
+  if (are_expression(std::span(work.values).first(n))) return;
+  throw_invalid(
+      "a value divided by the median of its gene is no number that a float holds: cell {}",
+      row.cell);
+}
+
+// Marks which of n are kept, so many of them, each as likely as any other.
+void keep_some(std::size_t n, std::size_t room, std::uint64_t key, Work& work) {
+  work.numbers.resize(n);
+  for (std::size_t i = 0; i < n; ++i) work.numbers[i] = static_cast<std::uint32_t>(i);
+  work.is_kept.assign(n, 0);
+  for (std::size_t i = 0; i < room; ++i) {
+    std::swap(work.numbers[i], work.numbers[i + scale_bits(splitmix64(key, i), n - i)]);
+    work.is_kept[work.numbers[i]] = 1;
+  }
+}
+
+void keep_largest(std::size_t n, std::size_t room, Work& work) {
+  work.is_kept.assign(n, 0);
+  for (std::size_t i = 0; i < room; ++i) work.is_kept[index_of_entry(work.entries[i])] = 1;
 }
 
 }  // namespace
@@ -93,64 +141,84 @@ std::int64_t Tokenizer::max_tokens(std::int64_t entries) const {
   return std::min<std::int64_t>(entries + (options_.has_class_token ? 1 : 0), options_.max_length);
 }
 
-std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> keeps,
-                                 const TokenKeys& keys, std::int32_t* ids, float* values) const {
-  static thread_local Entries sorted;  // values, and places in tokens
-  static thread_local std::vector<std::int32_t> tokens;
-  static thread_local std::vector<float> raw;
-  const auto size = static_cast<std::size_t>(row.size);
-  sorted.resize(size);
-  tokens.resize(size);
-  raw.resize(size);
-  const auto* of_row = static_cast<const float*>(row.values);
+// Genes that are tokens, in the order of the row; how many there are.
+std::size_t Tokenizer::collect(const Row& row, std::span<const std::uint8_t> keeps,
+                               TokensOfRow* out) const {
+  const auto* values = static_cast<const float*>(row.values);
   std::size_t n = 0;
-  for (std::size_t i = 0; i < size; ++i) {
+  for (std::int32_t i = 0; i < row.size; ++i) {
     const std::int32_t c = row.indices[i];
     const Column column = columns_[c];
-    if (!(of_row[i] >= 0)) refuse_value(row, of_row[i]);
-    const float value = of_row[i] / column.divisor;
-    if (!(value <= std::numeric_limits<float>::max())) refuse_value(row, of_row[i]);
-    const bool is_token =
-        (of_row[i] > 0) & (column.id != kPadToken) & (keeps.empty() || keeps[c] != 0);
-    tokens[n] = column.id;
-    raw[n] = value;
-    sorted[n] = rank_entry(value, static_cast<std::uint32_t>(n));
-    n += is_token ? 1 : 0;
+    out->tokens[n] = column.id;
+    out->values[n] = values[i];
+    out->divisors[n] = column.divisor;
+    n += static_cast<std::size_t>((values[i] > 0) & (column.id != kPadToken) &
+                                  (keeps.empty() || keeps[c] != 0));
   }
-  sorted.resize(n);
-  std::int32_t written = 0;
+  return n;
+}
+
+std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> keeps,
+                                 const TokenKeys& keys, std::int32_t* ids, float* values) const {
+  Work& work = work_of_thread();
+  work.reset(static_cast<std::size_t>(row.size));
+  require_expression(row);
+  TokensOfRow found{work.tokens.data(), work.values.data(), work.divisors.data()};
+  const std::size_t n = collect(row, keeps, &found);
+  if (!options_.medians.empty()) divide(row, n, work);
+  const std::int32_t first = options_.has_class_token ? 1 : 0;
   if (options_.has_class_token) {
     ids[0] = kClassToken;
     values[0] = 0;
-    written = 1;
   }
+  const std::size_t written = options_.order == TokenOptions::Order::kRank
+                                  ? write_ranked(n, ids + first, values + first)
+                                  : write_in_order(n, keys, ids + first, values + first);
+  return first + static_cast<std::int32_t>(written);
+}
+
+std::size_t Tokenizer::write_ranked(std::size_t n, std::int32_t* ids, float* values) const {
+  Work& work = work_of_thread();
+  const std::span entries = std::span(work.entries).first(n);
+  for (std::size_t i = 0; i < n; ++i)
+    entries[i] = rank_entry(work.values[i], static_cast<std::uint32_t>(work.tokens[i]));
+  sort_entries(entries);
   const std::size_t kept = std::min(n, room());
-  if (options_.order == TokenOptions::Order::kRank) {
-    sort_entries(sorted);
-    for (std::size_t i = 0; i < kept; ++i, ++written) {
-      ids[written] = tokens[index_of_entry(sorted[i])];
-      values[written] = value_of_entry(sorted[i]);
-    }
-    return written;
+  for (std::size_t i = 0; i < kept; ++i) {
+    ids[i] = static_cast<std::int32_t>(index_of_entry(entries[i]));
+    values[i] = value_of_entry(entries[i]);
   }
+  return kept;
+}
+
+std::size_t Tokenizer::write_in_order(std::size_t n, const TokenKeys& keys, std::int32_t* ids,
+                                      float* values) const {
+  Work& work = work_of_thread();
+  const std::size_t kept = std::min(n, room());
   const bool is_cut = kept < n;
   const bool cuts_smallest = is_cut && options_.truncation == TokenOptions::Truncation::kSmallest;
   const bool has_bins = options_.order == TokenOptions::Order::kBins;
-  if (has_bins || cuts_smallest) sort_entries(sorted);
+  const std::span entries = std::span(work.entries).first(n);
+  if (has_bins || cuts_smallest) {
+    for (std::size_t i = 0; i < n; ++i)
+      entries[i] = rank_entry(work.values[i], static_cast<std::uint32_t>(i));
+    sort_entries(entries);
+  }
   if (has_bins)
-    to_quantile_bins(sorted, options_.n_bins, options_.spreads_ties ? &keys.ties : nullptr, raw);
-  static thread_local std::vector<std::uint8_t> is_kept;
-  if (cuts_smallest) {
-    is_kept.assign(n, 0);
-    for (std::size_t i = 0; i < kept; ++i) is_kept[index_of_entry(sorted[i])] = 1;
-  } else if (is_cut) {
-    keep_some(n, kept, keys.truncation, &is_kept);
+    to_quantile_bins(entries, options_.n_bins, options_.spreads_ties ? &keys.ties : nullptr,
+                     work.values);
+  if (!is_cut) {
+    std::copy_n(work.tokens.begin(), n, ids);
+    std::copy_n(work.values.begin(), n, values);
+    return n;
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    if (is_cut && is_kept[i] == 0) continue;
-    ids[written] = tokens[i];
-    values[written++] = raw[i];
-  }
+  cuts_smallest ? keep_largest(n, kept, work) : keep_some(n, kept, keys.truncation, work);
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    if (work.is_kept[i] != 0) {
+      ids[written] = work.tokens[i];
+      values[written++] = work.values[i];
+    }
   return written;
 }
 

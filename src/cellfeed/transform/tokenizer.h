@@ -70,6 +70,16 @@ class Tokenizer {
     std::int32_t id = kPadToken;
     float divisor = 1;
   };
+  struct TokensOfRow {
+    std::int32_t* tokens;
+    float* values;
+    float* divisors;
+  };
+  std::size_t collect(const Row& row, std::span<const std::uint8_t> keeps, TokensOfRow* out) const;
+  // Of the n genes that were collected; return how many are written.
+  std::size_t write_ranked(std::size_t n, std::int32_t* ids, float* values) const;
+  std::size_t write_in_order(std::size_t n, const TokenKeys& keys, std::int32_t* ids,
+                             float* values) const;
   std::size_t room() const {
     return static_cast<std::size_t>(options_.max_length - (options_.has_class_token ? 1 : 0));
   }
