@@ -115,6 +115,23 @@ std::shared_ptr<const Collection> collection_from_memory(
   return std::make_shared<Collection>(std::move(stores), options);
 }
 
+// The stores of several collections as one, joined anew.
+std::shared_ptr<const Collection> join_collections(
+    const std::vector<std::shared_ptr<const Collection>>& parts, const std::string& join,
+    std::optional<std::vector<std::string>> genes, bool make_unique,
+    std::vector<std::string> var_keys, std::int64_t cache_bytes) {
+  collection::CollectionOptions options;
+  options.make_unique = make_unique;
+  options.var_keys = std::move(var_keys);
+  options.open.cache_bytes = cache_bytes;
+  options.join = collection::join_from_name(join, genes.has_value());
+  if (genes) options.genes = std::move(*genes);
+  std::vector<std::shared_ptr<const format::RowStore>> stores;
+  for (const auto& part : parts)
+    for (std::int64_t s = 0; s < part->n_stores(); ++s) stores.push_back(part->shared_store(s));
+  return std::make_shared<Collection>(std::move(stores), options);
+}
+
 // Of rows that are cached. cache_dir: "" for the default; announce: f(text), before rows are
 // written. Lifetime: both objects outlive it. Called without the GIL.
 format::RowMaker row_maker(const std::string& cache_dir, const nb::object& announce,
@@ -256,6 +273,8 @@ void bind_collection(nb::module_& module) {
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
                   "cache_dir"_a.none(), "announce"_a, "progress"_a.none(), "genome"_a,
                   "feature_type"_a, "var_keys"_a)
+      .def_static("joined", &join_collections, "parts"_a, "join"_a, "genes"_a.none(),
+                  "make_unique"_a, "var_keys"_a, "cache_bytes"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
                   "genes"_a.none(), "var_keys"_a)

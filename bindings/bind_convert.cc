@@ -1,11 +1,14 @@
 // Shards, exports, simulations: whole files in, whole files out.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "bindings.h"
@@ -80,6 +83,16 @@ convert::ExistingTarget existing_target(const std::string& name) {
                                  {"overwrite", ExistingTarget::kOverwrite}});
 }
 
+// What is given instead of files: (collection, make_unique, steps, content) of ChosenCells; None.
+using GivenCells = std::optional<std::tuple<std::shared_ptr<const collection::Collection>, bool,
+                                            std::vector<std::string>, std::uint64_t>>;
+
+convert::ChosenCells chosen_cells(GivenCells given) {
+  if (!given) return {};
+  auto& [cells, make_unique, steps, content] = *given;
+  return {std::move(cells), make_unique, std::move(steps), content};
+}
+
 nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
@@ -88,11 +101,13 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            int threads, std::int64_t memory_budget, const std::string& existing,
                            std::string genome, std::string feature_type,
                            std::vector<std::string> layers, std::vector<std::string> obsm,
-                           std::vector<std::string> var_keys, const nb::object& progress) {
+                           std::vector<std::string> var_keys, GivenCells cells,
+                           const nb::object& progress) {
   using format::shard::GeneOrder;
   using format::shard::Layout;
   convert::ConvertOptions options;
-  options.inputs = path_bytes(std::move(inputs));
+  options.cells = chosen_cells(std::move(cells));
+  options.inputs = options.cells ? paths_of(options.cells) : path_bytes(std::move(inputs));
   options.output_dir = std::move(output_dir.bytes);
   options.shard_size = shard_size;
   options.layout =
@@ -181,14 +196,16 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
                      bool overwrite, std::string genome, std::string feature_type,
                      std::optional<std::vector<std::string>> layers,
                      std::optional<std::vector<std::string>> obsm,
-                     std::vector<std::string> var_keys, const nb::object& progress) {
+                     std::vector<std::string> var_keys, GivenCells cells,
+                     const nb::object& progress) {
   convert::ExportOptions options;
+  options.cells = chosen_cells(std::move(cells));
   options.gives_all = !layers && !obsm;
   if (layers) options.layers = std::move(*layers);
   if (obsm) options.obsm = std::move(*obsm);
   options.genome = std::move(genome);
   options.feature_type = std::move(feature_type);
-  options.inputs = path_bytes(std::move(inputs));
+  options.inputs = options.cells ? paths_of(options.cells) : path_bytes(std::move(inputs));
   options.output = std::move(output.bytes);
   options.layer = std::move(layer);
   options.join = std::move(join);
@@ -299,7 +316,7 @@ void bind_convert(nb::module_& module) {
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
              "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
-             "var_keys"_a, "progress"_a.none());
+             "var_keys"_a, "cells"_a.none(), "progress"_a.none());
   module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
              "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
              "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "force"_a, "shard_size"_a,
@@ -310,7 +327,7 @@ void bind_convert(nb::module_& module) {
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "layers"_a.none(), "obsm"_a.none(),
-             "var_keys"_a, "progress"_a.none());
+             "var_keys"_a, "cells"_a.none(), "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());

@@ -53,7 +53,7 @@ _LAZY = {
     "open": "opening",
     "preprocess": "preprocessing",
     "scDataset": "scdataset",
-    "simulate": "conversion",
+    "simulate": "simulation",
 }
 
 _SUBMODULES = ("census", "data", "errors", "series", "torch", "training", "transforms")
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from .conversion import convert_to_shards as convert_to_shards
     from .conversion import export_h5ad as export_h5ad
     from .conversion import info as info
-    from .conversion import simulate as simulate
     from .encoders import Encoders as Encoders
     from .encoders import load_encoders as load_encoders
     from .loader import Loader as Loader
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from .preprocessing import preprocess as preprocess
     from .samplers import WeightedCellSampler as WeightedCellSampler
     from .scdataset import scDataset as scDataset
+    from .simulation import simulate as simulate
     from .strategies import BlockShuffling as BlockShuffling
     from .strategies import BlockWeightedSampling as BlockWeightedSampling
     from .strategies import ClassBalancedSampling as ClassBalancedSampling

@@ -6,11 +6,16 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._arguments import as_choice, as_paths, as_text, parse_memory_budget, parse_threads
 from ._options import JOINS, Join
 from ._progress import Progress, as_progress_callback
+from .collection import CellCollection
+from .errors import InvalidArgumentError
+
+# What the core takes for a collection: its core, make_unique, the steps that chose it, its content.
+ChosenCells: TypeAlias = tuple[Any, bool, list[str], int]
 
 
 @contextmanager
@@ -22,6 +27,30 @@ def input_paths(source: Any, name: str = "adata_path") -> Iterator[list[str]]:
             yield [path]
     else:
         yield as_paths(name, source)
+
+
+def chosen_cells(source: Any, **fixed: tuple[Any, Any]) -> ChosenCells | None:
+    """The collection that is given instead of files, as the core takes it; None for anything else.
+
+    Parameters
+    ----------
+    source
+        What was given.
+    **fixed
+        What a collection was opened with: the value given now, and the one that means it was not.
+    """
+    if not isinstance(source, CellCollection):
+        return None
+    for name, (value, default) in fixed.items():
+        if value is not default and value != default:
+            raise InvalidArgumentError(
+                f"{name} is settled when files are opened: give it to cellfeed.open instead, and "
+                f"leave it out where a collection is written"
+            )
+    len(source)  # says so where it is closed
+    origin = source._origin
+    make_unique = bool(origin.options.get("make_unique", False))
+    return source._core, make_unique, origin.steps, origin.fingerprint(0)
 
 
 def resources(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._arguments import as_names, as_row_numbers, as_text, suggestion
-from ._cells.filter_expression import parse
-from ._cells.labels import encode_labels
+from ._cells.filtering import genes_where
 from ._options import DType
 from .collection import CellCollection
 from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
@@ -98,36 +96,7 @@ def _genes(cells: CellCollection, coords: Any, where: str | None) -> np.ndarray 
         frame = cells.var.iloc[genes]
         if "feature_name" not in frame.columns:
             frame = frame.assign(feature_name=cells.var_names[genes])
-        columns = {name: _VarColumn.of(str(name), frame[name]) for name in frame.columns}
-
-        def column(name: str) -> _VarColumn:
-            if name not in columns:
-                raise NoSuchKeyError(f"no var column {name!r}{suggestion(name, columns)}")
-            return columns[name]
-
-        test = parse(as_text("var_value_filter", where), column)
-        genes = genes[test(lambda name: columns[name].values)]
+        genes = genes[genes_where(frame, as_text("var_value_filter", where))]
     if genes.size == 0:
         raise InvalidArgumentError(f"none of the {n:,} genes is left")
     return genes
-
-
-@dataclass(frozen=True)
-class _VarColumn:
-    """A column of var as filters see one of obs."""
-
-    name: str
-    is_categorical: bool
-    ordered: bool
-    dtype: str
-    categories: list[Any]
-    values: np.ndarray
-
-    @staticmethod
-    def of(name: str, series: pd.Series[Any]) -> _VarColumn:
-        if series.dtype.kind in "biuf":
-            values = series.to_numpy()
-            return _VarColumn(name, False, False, values.dtype.name, [], values)
-        codes, labels = encode_labels(series)
-        ordered = bool(getattr(series.dtype, "ordered", False))
-        return _VarColumn(name, True, ordered, "int64", labels, codes)

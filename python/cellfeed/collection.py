@@ -10,7 +10,7 @@ import numpy as np
 
 from ._arguments import as_bool, as_int, as_row_numbers
 from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
-from ._cells.filtering import rows_where
+from ._cells.filtering import rows_where, step_of
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
 from ._cells.origins import GenesChosen, Selected, Viewed
@@ -71,12 +71,13 @@ class CellCollection(CellTable):
         InvalidTypeError
             A column is compared with a value of another kind.
         """
-        return self._select(rows_where(self, where))
+        rows = rows_where(self, where)
+        return self._select(rows, step_of(where, len(rows), len(self)))
 
-    def _select(self, rows: np.ndarray) -> CellCollection:
+    def _select(self, rows: np.ndarray, step: str) -> CellCollection:
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         core = self._core.with_rows(rows)
-        origin = Selected(self, Runs.of(rows))
+        origin = Selected(self, Runs.of(rows), step)
         return CellCollection(core, origin, list(self.default_obs), self._names)
 
     def _with_genes(self, genes: np.ndarray) -> CellCollection:
@@ -126,8 +127,10 @@ class CellCollection(CellTable):
             A part would have no cell; a cell has no label of ``by``.
         """
         parts = deal(self, shares, by, stratify, as_int("seed", seed, 0))
+        how = f"split {dict(shares)}, by={by!r}, stratify={stratify!r}, seed={seed}"
         return {
-            name: self._select(np.flatnonzero(parts == part)) for part, name in enumerate(shares)
+            name: self._select(np.flatnonzero(parts == part), f"{name!r} of {how}")
+            for part, name in enumerate(shares)
         }
 
     def folds(
@@ -145,8 +148,12 @@ class CellCollection(CellTable):
         k = as_int("k", k, 2, len(self))
         equal = {f"fold {number}": 1 / k for number in range(k)}
         parts = deal(self, equal, by, stratify, as_int("seed", seed, 0))
+        how = f"of {k} folds, by={by!r}, stratify={stratify!r}, seed={seed}"
         return [
-            (self._select(np.flatnonzero(parts != p)), self._select(np.flatnonzero(parts == p)))
+            (
+                self._select(np.flatnonzero(parts != p), f"all but fold {p} {how}"),
+                self._select(np.flatnonzero(parts == p), f"fold {p} {how}"),
+            )
             for p in range(k)
         ]
 

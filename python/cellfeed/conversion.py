@@ -1,4 +1,4 @@
-"""Whole files in, whole files out: shards, exports and simulated atlases."""
+"""Whole files in, whole files out: shards and exports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from ._arguments import (
     as_text,
 )
 from ._cells.genes import gene_list, report_left_out, report_missing_genes
-from ._conversion_arguments import input_paths, join_text, resources, tenx_choice
+from ._conversion_arguments import (
+    chosen_cells,
+    input_paths,
+    join_text,
+    resources,
+    tenx_choice,
+)
 from ._options import (
     COMPRESSIONS,
     GENE_ORDERS,
@@ -35,6 +41,7 @@ from ._options import (
     Path,
 )
 from ._progress import Progress
+from .collection import CellCollection
 from .errors import InvalidArgumentError
 
 _log = logging.getLogger(__name__)
@@ -120,8 +127,12 @@ def convert_to_shards(
     ----------
     adata_path
         An ``.h5ad`` file, a 10x ``.h5`` file or ``.mtx`` folder, a glob such as
-        ``"atlas/*.h5ad"``, a shard directory, a list of these in the order of the cells, or an
-        :class:`anndata.AnnData`.
+        ``"atlas/*.h5ad"``, a shard directory, a list of these in the order of the cells, an
+        :class:`anndata.AnnData`, or cells of :func:`cellfeed.open`: all of them, or what
+        ``cells.filter(...)``, ``cells.split(...)["train"]`` or ``cells[rows, genes]`` chose. Cells
+        are written with the genes, layers and obsm that they were opened with, and the options that
+        decide these belong to ``open``; obs is that of the files, with all of their categories. The
+        manifest says what was chosen, and ``_source_row`` which rows.
     output_dir
         Directory to write: new or empty, unless ``resume`` or ``overwrite`` say otherwise.
     gene_vocab
@@ -194,7 +205,13 @@ def convert_to_shards(
     as_choice("missing_genes", missing_genes, MISSING_GENES)
     shared = resources(threads, memory_budget, progress)
     directory = as_path("output_dir", output_dir)
-    with input_paths(adata_path) as inputs:
+    cells = chosen_cells(
+        adata_path, gene_vocab=(gene_vocab, None), layer=(layer, "X"), layers=(layers, None),
+        obsm=(obsm, None), genome=(genome, None), feature_type=(feature_type, None),
+        join=(join, None), var_key=(var_key, None), make_unique=(make_unique, False),
+        allow_external=(allow_external, None),
+    )  # fmt: skip
+    with input_paths([] if cells else adata_path) as inputs:
         result = _core.convert_to_shards(
             inputs,
             directory,
@@ -213,11 +230,14 @@ def convert_to_shards(
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             existing="resume" if resume else "overwrite" if overwrite else "refuse",
+            cells=cells,
             **tenx_choice(genome, feature_type),
             **shared,
         )
-    report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    absent, left_out = result.pop("absent_genes_text"), result.pop("left_out_text")
+    if cells is None:  # of a collection it was said when it was opened
+        report_missing_genes(absent, missing_genes, stacklevel=2)
+        report_left_out(left_out, stacklevel=2)
     if result["n_genes_left_out"]:
         _log.info(
             "up to %d genes of a file are left out of the shards, which keep each cell's total "
@@ -227,87 +247,8 @@ def convert_to_shards(
     return ShardingResult(path=directory, **result)
 
 
-def simulate(
-    like: Path,
-    n_cells: int,
-    output: Path,
-    *,
-    n_files: int = 1,
-    seed: int = 0,
-    order: str = "random",
-    thin: bool = True,
-    layer: str = "X",
-    genome: str | None = None,
-    feature_type: str | None = None,
-    compression: Compression = "none",
-    threads: int | None = None,
-    memory_budget: int | str | None = None,
-    overwrite: bool = False,
-    progress: Progress = None,
-) -> dict[str, Any]:
-    """Make a large ``.h5ad`` of real cells, drawn with replacement and thinned.
-
-    obs column ``source_cell`` says which row of ``like`` a cell comes from.
-
-    Parameters
-    ----------
-    like
-        The real cells: a file or a shard directory.
-    n_cells
-        Cells to make.
-    output
-        The file to write; with several files ``atlas_0.h5ad``, ``atlas_1.h5ad``, ...
-    n_files
-        Files to write.
-    seed
-        The same seed gives the same cells, whatever the threads.
-    order
-        ``"random"``, ``"source"`` (copies side by side), or an obs column (runs of one label).
-    thin
-        Keep each count with a probability of the cell's own, uniform on (0.7, 1).
-    layer
-        ``"X"``, ``"raw/X"``, or the name of a layer.
-    genome, feature_type
-        Of 10x files, as for :func:`cellfeed.open`.
-    compression
-        ``"none"`` or ``"gzip"``.
-    threads
-        All the machine allows by default.
-    memory_budget
-        Bytes, 32 MB at least; half of it may hold the real cells. Default: 512 MB, or a quarter of
-        what the machine or the control group has left where that is less.
-    overwrite
-        Replace files that are there.
-    progress
-        ``True``, ``False``, ``None`` (on a terminal), or a function
-        ``f(phase, done, total, rate)``.
-
-    Returns
-    -------
-    dict
-        ``n_cells``, ``n_genes``, ``nnz``, ``n_real_cells``, ``has_counts``, ``files``, ``bytes``,
-        ``seconds``, ``cells_per_second``.
-    """
-    result: dict[str, Any] = _core.simulate(
-        as_path("like", like),
-        layer=as_text("layer", layer),
-        n_cells=as_int("n_cells", n_cells, 1),
-        output=as_path("output", output),
-        n_files=as_int("n_files", n_files, 1),
-        seed=as_int("seed", seed, 0, 2**64 - 1),
-        order=as_text("order", order),
-        thin=as_bool("thin", thin),
-        compression=as_choice("compression", compression, COMPRESSIONS),
-        overwrite=as_bool("overwrite", overwrite),
-        **tenx_choice(genome, feature_type),
-        **resources(threads, memory_budget, progress),
-    )
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
-    return result
-
-
 def export_h5ad(
-    paths: Path | Iterable[Path],
+    paths: Path | Iterable[Path] | CellCollection,
     output: Path,
     *,
     layer: str = "X",
@@ -332,7 +273,9 @@ def export_h5ad(
     Parameters
     ----------
     paths
-        A shard directory, a file, a glob, or a list of these.
+        A shard directory, a file, a glob, a list of these, or cells of :func:`cellfeed.open`, as
+        for :func:`convert_to_shards`: they are written with the genes that they have, in their
+        order.
     output
         The file to write.
     layer, genome, feature_type, join, var_key, make_unique, allow_external
@@ -347,15 +290,21 @@ def export_h5ad(
     compression
         ``"none"`` or ``"gzip"``.
     threads, memory_budget, overwrite, progress
-        As for :func:`simulate`.
+        As for :func:`convert_to_shards`; there is no ``resume``, a file is written as a whole.
 
     Returns
     -------
     dict
         ``n_cells``, ``n_genes``, ``nnz``, ``bytes``, ``seconds``, ``cells_per_second``.
     """
+    cells = chosen_cells(
+        paths, layer=(layer, "X"), layers=(layers, None), obsm=(obsm, None), genome=(genome, None),
+        feature_type=(feature_type, None), join=(join, None), var_key=(var_key, None),
+        make_unique=(make_unique, False), allow_external=(allow_external, None),
+        keep_stored_gene_order=(keep_stored_gene_order, False),
+    )  # fmt: skip
     result: dict[str, Any] = _core.export_h5ad(
-        as_paths("paths", paths),
+        [] if cells else as_paths("paths", paths),
         as_path("output", output),
         layer=as_text("layer", layer),
         layers=_names_if_any("layers", layers, obsm),
@@ -366,12 +315,15 @@ def export_h5ad(
         allow_external=as_folder("allow_external", allow_external),
         keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
+        cells=cells,
         compression=as_choice("compression", compression, COMPRESSIONS),
         overwrite=as_bool("overwrite", overwrite),
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),
     )
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    left_out = result.pop("left_out_text")
+    if cells is None:
+        report_left_out(left_out, stacklevel=2)
     return result
 
 

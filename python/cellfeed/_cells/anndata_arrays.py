@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from .. import _core
 from .._arguments import suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
 
@@ -57,6 +58,19 @@ def csr_arrays(
         np.ascontiguousarray(values),
         arrow_table(var),
     )
+
+
+def rows_table(frame: pd.DataFrame) -> _core.Collection:
+    """A data frame as a collection of its rows, without genes."""
+    import pandas as pd
+
+    no_genes = arrow_table(pd.DataFrame(index=pd.Index([], dtype=object)))
+    indptr = np.zeros(len(frame) + 1, dtype=np.int64)
+    indices, values = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
+    return _core.Collection.from_memory(
+        indptr, indices, values, "float32", 0, arrow_table(frame), no_genes, "table in memory",
+        False, None, [],
+    )  # fmt: skip
 
 
 def content_of(table: pa.Table) -> int:

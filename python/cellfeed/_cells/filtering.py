@@ -1,21 +1,22 @@
-"""Rows of a collection chosen by their obs values, piece by piece."""
+"""Rows of a collection chosen by their obs values; the core evaluates it, in parallel."""
 
 from __future__ import annotations
 
-import os
+import math
+import warnings
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arguments import as_row_numbers, as_text
-from ..errors import InvalidArgumentError
-from .conditions import Condition
-from .filter_expression import Test, all_of, parse, test_of
+from .. import _core
+from .._arguments import as_row_numbers, as_text, shown
+from ..errors import InvalidArgumentError, InvalidTypeError
 
-_ROWS_AT_ONCE = 1 << 18
+if TYPE_CHECKING:
+    import pandas as pd
+
+_INT64 = range(-(2**63), 2**63)
 
 
 def rows_where(cells: Any, where: Any) -> np.ndarray:
@@ -34,9 +35,13 @@ def rows_where(cells: Any, where: Any) -> np.ndarray:
         Also where no row is left.
     """
     if isinstance(where, str):
-        rows = _rows_of(cells, parse(where, cells.obs_column))
+        rows = _said(_core.rows_where(cells._core, where, "obs"))
     elif isinstance(where, Mapping):
-        rows = _rows_of(cells, _one_of_each(cells, where))
+        wanted = [
+            (as_text("each key of the filter", name), [_label(value) for value in as_list(values)])
+            for name, values in where.items()
+        ]
+        rows = _said(_core.rows_with(cells._core, wanted))
     else:
         rows = as_row_numbers(where, len(cells))
     if rows.size == 0:
@@ -44,26 +49,44 @@ def rows_where(cells: Any, where: Any) -> np.ndarray:
     return rows
 
 
-def _one_of_each(cells: Any, where: Mapping[str, Any]) -> Test:
-    tests = []
-    for name, wanted in where.items():
-        is_list = isinstance(wanted, Iterable) and not isinstance(wanted, (str, bytes))
-        column = cells.obs_column(as_text("each key of the filter", name))
-        tests.append(test_of(Condition(column, "in", list(wanted) if is_list else [wanted])))
-    if not tests:
-        raise InvalidArgumentError("the filter names no obs column")
-    return all_of(tests)
+def genes_where(var: pd.DataFrame, where: str) -> np.ndarray:
+    """Rows of a table of genes that an expression is true of, int64, ascending."""
+    from .anndata_arrays import rows_table
+
+    return _said(_core.rows_where(rows_table(var), where, "var"))
 
 
-def _rows_of(cells: Any, test: Test) -> np.ndarray:
-    def rows_from(begin: int) -> np.ndarray:
-        rows = np.arange(begin, min(begin + _ROWS_AT_ONCE, len(cells)))
-        # A column that is named twice is read once.
-        values = cache(lambda name: cells.obs_values(name, rows))
-        return np.asarray(begin + np.flatnonzero(test(values)))
+def step_of(where: Any, n_chosen: int, n_cells: int) -> str:
+    """A filter in words, for the record of what was made of the cells."""
+    if isinstance(where, str):
+        return f"filter: {where}"
+    if isinstance(where, Mapping):
+        return f"filter: {shown({name: as_list(values) for name, values in where.items()})}"
+    return f"{n_chosen:,} of {n_cells:,} cells by number"
 
-    pieces = range(0, len(cells), _ROWS_AT_ONCE)
-    if len(pieces) <= 1:
-        return rows_from(0)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        return np.concatenate(list(threads.map(rows_from, pieces)))
+
+def _said(found: tuple[np.ndarray, list[str]]) -> np.ndarray:
+    """The rows that the core found; its warnings are given."""
+    rows, texts = found
+    for text in texts:
+        warnings.warn(text, stacklevel=2)
+    return rows
+
+
+def as_list(values: Any) -> list[Any]:
+    """A value, or the values of a list of them."""
+    is_list = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
+    return list(values) if is_list else [values]
+
+
+def _label(value: Any) -> Any:
+    """As the core takes it; None for what is missing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
+        return float(value)
+    if not isinstance(value, (str, bool, int, float)):
+        raise InvalidTypeError(f"labels are texts, numbers or booleans, not {shown(value)}")
+    return value

@@ -17,6 +17,10 @@ class Origin(Protocol):
     def options(self) -> dict[str, Any]:
         """Arguments that it was opened with."""
 
+    @property
+    def steps(self) -> list[str]:
+        """What was chosen of what was opened, in words; none where it is all of it."""
+
     def fingerprint(self, of_core: int) -> int:
         """What the collection's fingerprint is, where that of its core does not tell all."""
 
@@ -36,6 +40,15 @@ class Chosen:
         options: dict[str, Any] = self.cells._origin.options
         return options
 
+    @property
+    def steps(self) -> list[str]:
+        """Those of the other one, and this."""
+        before: list[str] = self.cells._origin.steps
+        return [*before, *self._own_steps()]
+
+    def _own_steps(self) -> list[str]:
+        raise NotImplementedError
+
     def fingerprint(self, of_core: int) -> int:
         """As of the other one: the core knows the rows and the genes."""
         fingerprint: int = self.cells._origin.fingerprint(of_core)
@@ -47,10 +60,14 @@ class Selected(Chosen):
     """Some cells of another collection."""
 
     runs: Runs
+    step: str
+
+    def _own_steps(self) -> list[str]:
+        return [self.step]
 
     def reduce(self, cells: Any) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""
-        return _select_again, (self.cells, self.runs, cells.default_obs)
+        return _select_again, (self.cells, self.runs, cells.default_obs, self.step)
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,9 @@ class GenesChosen(Chosen):
     """Some genes of another collection."""
 
     genes: np.ndarray
+
+    def _own_steps(self) -> list[str]:
+        return [f"{len(self.genes):,} of {self.cells.n_vars:,} genes"]
 
     def reduce(self, cells: Any) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""
@@ -70,13 +90,18 @@ class Viewed(Chosen):
 
     runs: Runs | None
 
+    def _own_steps(self) -> list[str]:
+        if self.runs is None:
+            return []
+        return [f"{int(self.runs.lengths.sum()):,} of {len(self.cells):,} cells by number"]
+
     def reduce(self, cells: Any) -> tuple[Any, ...]:
         """What pickle makes a copy of the view by: what it has read stays behind."""
         return _view_again, (self.cells, self.runs, cells.default_obs)
 
 
-def _select_again(cells: Any, runs: Runs, obs: list[str]) -> Any:
-    selected = cells._select(runs.rows())
+def _select_again(cells: Any, runs: Runs, obs: list[str], step: str) -> Any:
+    selected = cells._select(runs.rows(), step)
     selected.default_obs = obs
     return selected
 

@@ -15,7 +15,7 @@ namespace cellfeed::cli {
 namespace {
 
 struct BenchArguments {
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
   std::string layer = "X", genome, feature_type, join, plot;
   loader::TuningOptions tuning;
@@ -72,6 +72,7 @@ int run_bench(Session& session, BenchArguments& arguments) {
   options.open.feature_type = arguments.feature_type;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
+  options.var_keys = arguments.var_keys;
   arguments.tuning.stop = session.stop.get_token();
   const auto cells = collection::Collection::open(arguments.inputs, options);
   warn_left_out(session, *cells);
@@ -109,6 +110,7 @@ void add_bench(CLI::App& program, Session& session) {
   verb.add_option("--plot", arguments->plot, "Write rate against diversity as an SVG picture")
       ->type_name("FILE.svg");
   add_join_option(verb, arguments->join);
+  add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer);
   add_tenx_options(verb, arguments->genome, arguments->feature_type);
   add_cache_options(verb, arguments->cache);

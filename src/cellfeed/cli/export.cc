@@ -31,14 +31,20 @@ int run_export(Session& session, ExportArguments& arguments) {
     result = convert::export_h5ad(options);
   }
   if (session.json) {
-    const nlohmann::ordered_json json = {
-        {"output", options.output},         {"n_cells", result.n_cells},
-        {"n_genes", result.n_genes},        {"nnz", result.nnz},
-        {"left_out", result.left_out_text}, {"bytes", result.bytes},
-        {"seconds", result.seconds},        {"cells_per_second", result.cells_per_second}};
+    const nlohmann::ordered_json json = {{"output", options.output},
+                                         {"n_cells", result.n_cells},
+                                         {"n_genes", result.n_genes},
+                                         {"nnz", result.nnz},
+                                         {"left_out", result.left_out_text},
+                                         {"filter_warnings", result.filter_warnings},
+                                         {"bytes", result.bytes},
+                                         {"seconds", result.seconds},
+                                         {"cells_per_second", result.cells_per_second}};
     print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
-    const std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
+    std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
+    for (const std::string& warning : result.filter_warnings)
+      left_out += "--filter: " + warning + "\n";
     print(fmt::format("{} cells x {} genes, {}: {}\n{}{} ({} cells/s)\n", grouped(result.n_cells),
                       grouped(result.n_genes), format_byte_size(result.bytes), options.output,
                       left_out, duration_text(result.seconds),
@@ -66,6 +72,7 @@ void add_export(CLI::App& program, Session& session) {
       ->check(one_of({"source", "stored"}))
       ->type_name("ORDER");
   add_matrix_options(verb, options.layers, options.obsm);
+  add_filter_option(verb, options.filter);
   add_join_option(verb, options.join);
   add_var_key_option(verb, options.var_keys);
   verb.add_flag("--make-unique", options.make_unique,

@@ -11,14 +11,14 @@ namespace cellfeed::cli {
 namespace {
 
 struct InfoArguments {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, var_keys;
   format::OpenOptions open;
 };
 
 int run_info(Session& session, const InfoArguments& arguments) {
   std::vector<convert::PathDescription> descriptions;
   for (const std::string& path : arguments.paths)
-    descriptions.push_back(convert::describe_path(path, arguments.open));
+    descriptions.push_back(convert::describe_path(path, arguments.open, arguments.var_keys));
   if (session.json && descriptions.size() == 1) {
     print(convert::description_json(descriptions[0]) + "\n");
   } else if (session.json) {
@@ -46,6 +46,7 @@ void add_info(CLI::App& program, Session& session) {
       ->required()
       ->type_name("PATH");
   add_layer_option(verb, arguments->open.layer, true);
+  add_var_key_option(verb, arguments->var_keys);
   add_external_option(verb, arguments->open.allow_external);
   add_tenx_options(verb, arguments->open.genome, arguments->open.feature_type);
   add_output_options(verb, session);

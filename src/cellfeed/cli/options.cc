@@ -47,6 +47,17 @@ void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
       ->type_name("SIZE");
 }
 
+void add_filter_option(CLI::App& verb, std::string& filter) {
+  verb.add_option(
+          "--filter", filter,
+          "Only cells that this is true of, by their obs: \"tissue == 'lung' and n_counts > "
+          "500\" [default: all cells]")
+      ->check([](const std::string& given) {
+        return given.empty() ? "--filter must be an expression, not ''" : std::string();
+      })
+      ->type_name("EXPR");
+}
+
 void add_join_option(CLI::App& verb, std::string& join) {
   verb.add_option("--join", join,
                   "When inputs differ in genes: inner keeps those of all, outer those of any")

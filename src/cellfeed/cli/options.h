@@ -20,6 +20,8 @@ void add_threads_option(CLI::App& verb, int& threads, const std::string& what);
 void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget);
 // --memory-budget; the default named is the value given.
 void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
+// --filter, an expression over obs; empty where it is not given.
+void add_filter_option(CLI::App& verb, std::string& filter);
 // --join; empty where it is not given.
 void add_join_option(CLI::App& verb, std::string& join);
 // Where rows of matrices that are stored otherwise are kept.

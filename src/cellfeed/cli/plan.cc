@@ -13,7 +13,7 @@ namespace cellfeed::cli {
 namespace {
 
 struct PlanArguments {
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
   std::string layer = "X", genome, feature_type, join, partition = "auto", remainder = "pad";
   loader::RunSettings run;
@@ -72,6 +72,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
   options.open.feature_type = arguments.feature_type;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
+  options.var_keys = arguments.var_keys;
   const auto cells = collection::Collection::open(arguments.inputs, options);
   warn_left_out(session, *cells);
   auto& plan = arguments.run.plan;
@@ -114,6 +115,7 @@ void add_plan(CLI::App& program, Session& session) {
   verb.add_option("--label", run.label, "obs column whose entropy per batch is estimated")
       ->type_name("COLUMN");
   add_join_option(verb, arguments->join);
+  add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer, true);
   add_tenx_options(verb, arguments->genome, arguments->feature_type);
   add_cache_options(verb, arguments->cache);

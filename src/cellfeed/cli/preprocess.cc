@@ -48,6 +48,7 @@ std::string plain_text(const std::string& output, const convert::PreprocessResul
                   format_byte_size(r.bytes), output, r.processing_json);
   for (const std::string& said : {r.absent_genes_text, r.left_out_text})
     if (!said.empty()) text += said + "\n";
+  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));
 }
@@ -159,6 +160,7 @@ void add_preprocess(CLI::App& program, Session& session) {
       ->check(whole_number(1, std::int64_t{1} << 40))
       ->type_name("CELLS");
   add_compression_option(verb, arguments->options.compression);
+  add_filter_option(verb, convert.filter);
   add_join_option(verb, convert.join);
   verb.add_flag("--make-unique", convert.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");

@@ -35,6 +35,7 @@ std::string json_text(const convert::ConvertOptions& options, const convert::Con
                                        {"not_finite", r.not_finite},
                                        {"n_genes_left_out", r.n_genes_left_out},
                                        {"left_out", r.left_out_text},
+                                       {"filter_warnings", r.filter_warnings},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -58,6 +59,7 @@ std::string plain_text(const convert::ConvertOptions& options, const convert::Co
         "--join outer keeps all genes\n",
         grouped(r.n_genes_left_out));
   if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
+  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                         grouped(static_cast<std::int64_t>(r.cells_per_second)));
@@ -128,6 +130,7 @@ void add_shard(CLI::App& program, Session& session) {
           "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
       ->check(one_of({"packed", "dense"}))
       ->type_name("LAYOUT");
+  add_filter_option(verb, options.filter);
   add_join_option(verb, options.join);
   add_var_key_option(verb, options.var_keys);
   verb.add_flag("--shuffle", options.shuffle,

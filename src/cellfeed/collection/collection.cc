@@ -50,7 +50,14 @@ std::shared_ptr<const Collection> Collection::open(const std::vector<std::string
 
 Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
                        const CollectionOptions& options)
-    : stores_(std::make_move_iterator(stores.begin()), std::make_move_iterator(stores.end())),
+    : Collection(
+          std::vector<std::shared_ptr<const format::RowStore>>(
+              std::make_move_iterator(stores.begin()), std::make_move_iterator(stores.end())),
+          options) {}
+
+Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stores,
+                       const CollectionOptions& options)
+    : stores_(std::move(stores)),
       cache_(std::make_shared<CacheState>(options.open.cache_bytes)),
       obs_(std::make_shared<ObsColumns>()),
       var_keys_(options.var_keys) {

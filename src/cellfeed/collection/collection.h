@@ -57,6 +57,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
                                                 const CollectionOptions& options);
   Collection(std::vector<std::unique_ptr<format::RowStore>> stores,
              const CollectionOptions& options);
+  Collection(std::vector<std::shared_ptr<const format::RowStore>> stores,
+             const CollectionOptions& options);
   // The same stores, with the labels of these columns numbered as the maps say.
   std::shared_ptr<const Collection> with_labels(std::map<std::string, LabelMap> labels) const;
 
@@ -77,6 +79,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::int64_t n_rows() const { return selected_ ? selected_->size() : n_stored_rows(); }
   // Those of all stores, selected or not.
   std::int64_t n_stored_rows() const { return offsets_.back(); }
+  // Whether with_rows() gave it.
+  bool has_selected_rows() const { return selected_ != nullptr; }
   // Number 0 is this collection itself, the others are what with_matrices() was given, in order.
   std::size_t n_matrices() const { return 1 + matrices_.size(); }
   const Collection& matrix(std::size_t m) const { return m == 0 ? *this : *matrices_[m - 1].cells; }
@@ -87,6 +91,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
 
   std::int64_t n_stores() const { return static_cast<std::int64_t>(stores_.size()); }
   const format::RowStore& store(std::int64_t s) const { return *stores_[s]; }
+  std::shared_ptr<const format::RowStore> shared_store(std::int64_t s) const { return stores_[s]; }
   // Of each store the number of rows in those before it, and n_stored_rows() last.
   std::span<const std::int64_t> offsets() const { return offsets_; }
   const matrix::GeneAxis& genes() const { return genes_; }

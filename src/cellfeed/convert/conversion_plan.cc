@@ -1,11 +1,13 @@
 #include "cellfeed/convert/conversion_plan.h"
 
 #include <arrow/type.h>
+#include <arrow/util/utf8.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::convert {
@@ -20,6 +22,10 @@ std::string text_of(const Json& value) {
 }
 
 std::string source_difference(const Json& before, const Json& now) {
+  const auto is_selected = [](const Json& source) { return source.contains("selected"); };
+  const bool are_files =
+      std::ranges::none_of(before, is_selected) && std::ranges::none_of(now, is_selected);
+  if (before.size() != now.size() && !are_files) return "other cells were chosen";
   if (before.size() != now.size())
     return fmt::format("there were {} inputs, now there are {}", before.size(), now.size());
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -28,6 +34,8 @@ std::string source_difference(const Json& before, const Json& now) {
       if (before[i].value(key, "") != now[i].value(key, ""))
         return fmt::format("the {} of input {} was '{}', now '{}'", key, i + 1,
                            before[i].value(key, ""), now[i].value(key, ""));
+    if (before[i].value("selected", Json()) != now[i].value("selected", Json()))
+      return fmt::format("other cells of '{}' were chosen", path);
     if (before[i] != now[i])
       return fmt::format("what input {} holds has changed: '{}'", i + 1, path);
   }
@@ -42,6 +50,8 @@ Json sources_of(const Sources& sources) {
                     {"layer", store.info().layer},
                     {"fingerprint", store.fingerprint()},
                     {"n_cells", store.info().n_rows}});
+    if (const auto& selected = store.info().selected)
+      list.back()["selected"] = {selected->n_rows, selected->rows};
   }
   return list;
 }
@@ -62,7 +72,7 @@ std::string matrices_difference(const Json& before, const Json& now) {
 
 // obs names the files, so their paths are part of it too.
 std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
-                            const arrow::Schema& obs_schema) {
+                            const arrow::Schema& obs_schema, const std::string& selection_json) {
   const Sources& sources = matrices[0].sources;
   Json plan = {
       {"writer", 1},
@@ -75,6 +85,7 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
       {"obs", obs_schema.ToString()},
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
+  plan["selection"] = {selection_json, options.cells.content};
   plan["sources"] = sources_of(sources);
   for (const PlannedMatrix& matrix : matrices.subspan(1))
     plan["matrices"].push_back({{"name", matrix.name},
@@ -82,6 +93,17 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
                                 {"n_columns", matrix.sources.genes().size()},
                                 {"sources", sources_of(matrix.sources)}});
   return plan.dump();
+}
+
+void require_utf8_paths(const Sources& sources) {
+  arrow::util::InitializeUTF8();
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const std::string& path = sources.store(s).info().path;
+    if (!arrow::util::ValidateUTF8(path))
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "shards keep the names of their sources, and this one is not UTF-8; rename the "
+                  "file");
+  }
 }
 
 std::string plan_difference(const std::string& before, const std::string& now) {
@@ -103,6 +125,8 @@ std::string plan_difference(const std::string& before, const std::string& now) {
       return fmt::format("{} was {}, now {}", key, text_of(part_of(was, key)),
                          text_of(part_of(is, key)));
   if (part_of(was, "genes") != part_of(is, "genes")) return "its genes were others";
+  if (part_of(was, "selection") != part_of(is, "selection"))
+    return "other cells were chosen, or in other steps";
   if (part_of(was, "obs") != part_of(is, "obs")) return "its obs columns were others";
   return "another cellfeed began it";
 }

@@ -22,9 +22,12 @@ struct PlannedMatrix {
   DType value_dtype = DType::kF32;
 };
 
-// matrices: X first.
+// matrices: X first. selection_json: as Manifest's.
 std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
-                            const arrow::Schema& obs_schema);
+                            const arrow::Schema& obs_schema, const std::string& selection_json);
+
+// Shards name their sources, in JSON and in Arrow. Throws kInvalidArgument.
+void require_utf8_paths(const Sources& sources);
 
 // What differs between two of them, in the words of the options: "gene_order was mean, now source".
 std::string plan_difference(const std::string& before, const std::string& now);

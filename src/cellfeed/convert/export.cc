@@ -36,7 +36,7 @@ using TaskResult = std::variant<Rows, std::shared_ptr<arrow::Table>>;
 // Joined column of each exported one, where shards in mean order give the source's order back;
 // empty: as joined.
 std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const Sources& sources) {
-  if (options.keep_stored_gene_order || !options.join.empty()) return {};
+  if (options.keep_stored_gene_order || !options.join.empty() || options.cells) return {};
   const std::string first = collection::expand_paths(options.inputs).front();
   if (!shard::is_shard_dir(first)) return {};
   const shard::ShardDirectory directory(first, {.reads_genes = false});
@@ -114,6 +114,7 @@ class Export {
   ExportResult run();
 
  private:
+  Sources open_sources();
   void transpose_columns();
   format::h5ad::H5adWriterOptions writer_options() const;
   std::vector<CellTask> make_tasks() const;
@@ -121,29 +122,42 @@ class Export {
   void write_cells(H5adOutput& output, ProgressMeter& meter);
 
   const ExportOptions& options_;
+  exec::ThreadPool pool_;
+  SourceOptions from_;  // of the inputs, where these are read
+  std::vector<std::string> filter_warnings_;
   Sources sources_;
   const LibrarySizes library_sizes_;
   const std::vector<std::int64_t> gene_order_;
   std::vector<MatrixSource> further_;
   std::vector<ExportedMatrix> matrices_;  // X first
-  exec::ThreadPool pool_;
   std::vector<std::string> dropped_columns_;
   PiecePool pieces_;
+  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
 };
+
+Sources Export::open_sources() {
+  if (options_.cells) return sources_of(options_.cells);
+  if (options_.open_sources) return options_.open_sources();
+  from_ = source_options(options_);
+  FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
+  from_.rows = std::move(filtered.rows);
+  filter_warnings_ = std::move(filtered.warnings);
+  return Sources::open(from_);
+}
 
 Export::Export(const ExportOptions& options)
     : options_(options),
-      sources_(options.open_sources ? options.open_sources()
-                                    : Sources::open(source_options(options))),
+      pool_(exec::checked_thread_count(options.threads)),
+      sources_(open_sources()),
       library_sizes_(sources_),
-      gene_order_(source_gene_order(options, sources_)),
-      pool_(exec::checked_thread_count(options.threads)) {
+      gene_order_(source_gene_order(options, sources_)) {
   if (!options.keep_source_columns)
     dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
-  const auto names = options.gives_all && options.layer == "X"
+  const auto names = options.gives_all && options.layer == "X" && !options.cells
                          ? stored_matrices(options)
                          : matrix_names(options.layers, options.obsm);
-  further_ = open_matrices(sources_, source_options(options), names);
+  further_ = options.cells ? matrices_of(options.cells) : open_matrices(sources_, from_, names);
+  if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
   matrices_.push_back({"X", sources_, column_maps(sources_, gene_order_)});
   for (const MatrixSource& matrix : further_) {
     const bool is_obsm = format::is_obsm(matrix.name);
@@ -242,6 +256,7 @@ ExportResult Export::run() {
   result.seconds = meter.seconds();
   result.cells_per_second = meter.rate();
   result.left_out_text = sources_.left_out_text();
+  result.filter_warnings = filter_warnings_;
   return result;
 }
 

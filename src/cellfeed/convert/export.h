@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/convert/collection_sources.h"
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/available_memory.h"
@@ -37,6 +38,8 @@ struct ExportOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
+  std::string filter{};                     // as ConvertOptions's
+  ChosenCells cells{};                      // as ConvertOptions's
   std::function<Sources()> open_sources{};  // as ConvertOptions's
   ProgressCallback progress;
   std::stop_token stop;
@@ -50,6 +53,7 @@ struct ExportResult {
   double seconds = 0;
   double cells_per_second = 0;
   std::string left_out_text;  // what of the files was not read though nobody chose that
+  std::vector<std::string> filter_warnings;  // as collection::Filter's
 };
 
 // Throws what reading and writing throw, kAlreadyExists, kCancelled; a failed run leaves no file.

@@ -1,14 +1,17 @@
 #include "cellfeed/convert/info.h"
 
 #include <arrow/api.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/convert/matrix_uses.h"
 #include "cellfeed/convert/row_cache.h"
 #include "cellfeed/convert/table_union.h"
@@ -74,6 +77,7 @@ void describe_shards(const std::string& path, PathDescription& description) {
   description.gene_order =
       manifest.gene_order == format::shard::GeneOrder::kMean ? "mean" : "source";
   description.processing_json = manifest.processing_json;
+  description.selection_json = manifest.selection_json;
   description.sources = manifest.sources;
   if (!manifest.matrices.empty())
     add_matrix(description, manifest,
@@ -127,6 +131,28 @@ std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& 
   return format::open_stores(path, open);
 }
 
+// Throws kNoSuchKey where there is no such column.
+void describe_gene_names(const format::RowStore& store, const std::vector<std::string>& var_keys,
+                         PathDescription& description) {
+  auto names = collection::keys_of_genes(store, var_keys);
+  std::ranges::sort(names);
+  for (std::size_t i = 1; i < names.size(); ++i)
+    if (names[i] == names[i - 1] && (i == 1 || names[i - 2] != names[i]))
+      description.repeated_genes.push_back(names[i]);
+  description.n_gene_names = std::unique(names.begin(), names.end()) - names.begin();
+}
+
+std::string gene_names_text(const PathDescription& d) {
+  if (d.n_gene_names < 0) return {};
+  std::string text = fmt::format("gene names    {} by --var-key", d.n_gene_names);
+  if (d.repeated_genes.empty()) return text + "\n";
+  constexpr std::size_t kShown = 5;
+  const auto shown = std::span(d.repeated_genes).first(std::min(kShown, d.repeated_genes.size()));
+  return text + fmt::format("; {} of them are of several genes: {}{}\n", d.repeated_genes.size(),
+                            fmt::join(shown, ", "),
+                            d.repeated_genes.size() > kShown ? ", ..." : "");
+}
+
 template <typename T>
 nlohmann::json known(T value) {
   return value < 0 ? nlohmann::json(nullptr) : nlohmann::json(value);
@@ -134,7 +160,8 @@ nlohmann::json known(T value) {
 
 }  // namespace
 
-PathDescription describe_path(const std::string& path, const format::OpenOptions& options) {
+PathDescription describe_path(const std::string& path, const format::OpenOptions& options,
+                              const std::vector<std::string>& var_keys) {
   format::OpenOptions open = options;
   PathDescription description;
   open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
@@ -178,6 +205,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   description.matrix_bytes = description.bytes;
   obs.finish();
   description.obs = describe_columns(obs, *sample);
+  if (!var_keys.empty()) describe_gene_names(*stores.front(), var_keys, description);
   const auto genes = stores.front()->read_var();
   var.add_source(*genes, path);
   var.finish();
@@ -200,6 +228,7 @@ std::string description_text(const PathDescription& d) {
   text += fmt::format("layer         {}\n", d.layer);
   text += fmt::format("cells         {}\n", d.n_cells);
   text += fmt::format("genes         {}\n", d.n_genes);
+  text += gene_names_text(d);
   if (!d.left_out.empty()) text += fmt::format("left out      {}\n", d.left_out);
   if (d.nnz >= 0) text += fmt::format("non-zeros     {}\n", d.nnz);
   if (d.density >= 0 && d.n_cells > 0)
@@ -224,6 +253,7 @@ std::string description_text(const PathDescription& d) {
     text += fmt::format("gene order    {}\n", d.gene_order);
     text += fmt::format("processing    {}\n",
                         d.processing_json == "{}" ? "none recorded" : d.processing_json);
+    if (d.selection_json != "{}") text += fmt::format("selection     {}\n", d.selection_json);
     text += fmt::format("sources       {}\n", d.sources.size());
     for (const auto& source : d.sources)
       text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);
@@ -249,6 +279,10 @@ std::string description_json(const PathDescription& d) {
   }
   json["n_cells"] = d.n_cells;
   json["n_genes"] = d.n_genes;
+  if (d.n_gene_names >= 0) {
+    json["n_gene_names"] = d.n_gene_names;
+    json["repeated_genes"] = d.repeated_genes;
+  }
   json["left_out"] = d.left_out;
   json["refused"] = d.refused;
   json["nnz"] = known(d.nnz);
@@ -269,6 +303,7 @@ std::string description_json(const PathDescription& d) {
     json["shard_size"] = d.shard_size;
     json["gene_order"] = d.gene_order;
     json["processing"] = nlohmann::json::parse(d.processing_json);
+    json["selection"] = nlohmann::json::parse(d.selection_json);
     json["sources"] = nlohmann::ordered_json::array();
     for (const auto& source : d.sources)
       json["sources"].push_back(nlohmann::ordered_json{

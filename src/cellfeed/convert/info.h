@@ -52,11 +52,17 @@ struct PathDescription {
   std::int64_t shard_size = 0;
   std::string gene_order;  // "source" or "mean"; empty for other formats
   std::string processing_json = "{}";
+  std::string selection_json = "{}";  // as Manifest says it
+  // What var_keys name the genes, where they were asked for; the first few that are there twice.
+  std::int64_t n_gene_names = -1;
+  std::vector<std::string> repeated_genes{};
   std::vector<format::shard::SourceEntry> sources;
 };
 
 // Throws what opening throws, unless the file has another matrix that can be read.
-PathDescription describe_path(const std::string& path, const format::OpenOptions& options = {});
+// var_keys: see CollectionOptions; the names of genes are counted where some are given.
+PathDescription describe_path(const std::string& path, const format::OpenOptions& options = {},
+                              const std::vector<std::string>& var_keys = {});
 
 // For people, one fact a line.
 std::string description_text(const PathDescription& description);

@@ -20,6 +20,7 @@ class Preprocessing {
   PreprocessResult run();
 
  private:
+  Sources open_sources() const;
   void require_counts_once() const;
   GeneStatistics gather();
   std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics) const;
@@ -31,8 +32,9 @@ class Preprocessing {
 
   PreprocessOptions options_;
   bool is_h5ad_;
-  Sources sources_;
   exec::ThreadPool pool_;
+  FilteredRows filtered_;
+  Sources sources_;
 };
 
 // Before the pass over all cells; whoever writes checks again.
@@ -60,11 +62,18 @@ const PreprocessOptions& checked(const PreprocessOptions& options) {
   return options;
 }
 
+Sources Preprocessing::open_sources() const {
+  SourceOptions source = source_options(options_.convert);
+  source.rows = filtered_.rows;
+  return Sources::open(source);
+}
+
 Preprocessing::Preprocessing(const PreprocessOptions& options)
     : options_(checked(options)),
       is_h5ad_(is_h5ad_name(options.convert.output_dir)),
-      sources_(Sources::open(source_options(options.convert))),
-      pool_(exec::checked_thread_count(options.convert.threads)) {
+      pool_(exec::checked_thread_count(options.convert.threads)),
+      filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
+      sources_(open_sources()) {
   if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
 }
@@ -165,6 +174,7 @@ void Preprocessing::write(const std::function<Sources()>& open_sources, Preproce
   ConvertOptions convert = options_.convert;
   convert.genes.clear();
   convert.open_sources = open_sources;
+  convert.selection_json = filtered_.selection_json;
   if (!is_h5ad_) {
     const ConvertResult shards = convert_to_shards(convert);
     result.n_cells = shards.n_cells;
@@ -203,6 +213,7 @@ PreprocessResult Preprocessing::run() {
   result.n_genes_before = sources_.genes().size();
   result.left_out_text = sources_.left_out_text();
   result.absent_genes_text = sources_.absent_genes_text();
+  result.filter_warnings = filtered_.warnings;
   write(
       [&] {
         Sources processed = processed_sources(statistics, genes);

@@ -29,6 +29,7 @@ struct PreprocessResult {
   std::string processing_json;  // as it is recorded
   std::string left_out_text;    // as ConvertResult's
   std::string absent_genes_text;
+  std::vector<std::string> filter_warnings;  // as collection::Filter's
 };
 
 bool is_h5ad_name(const std::string& output);

@@ -8,15 +8,13 @@
 #include <numeric>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/cell_origins.h"
 #include "cellfeed/convert/table_union.h"
-#include "cellfeed/format/shard/obs_schema.h"
 #include "cellfeed/transform/normalize.h"
 
 namespace cellfeed::convert {
 namespace {
 
-namespace shard = format::shard;
 using format::CsrSink;
 
 class ProcessedStore;
@@ -81,7 +79,6 @@ class ProcessedStore final : public format::RowStore {
  private:
   std::vector<std::int64_t> stored_rows(std::span<const std::int64_t> rows) const;
   void change_values(transform::Row& row) const;
-  bool names_origins() const;
 
   const format::RowStore& store_;
   ProcessingOptions processing_;
@@ -174,17 +171,9 @@ void ProcessedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& 
   });
 }
 
-bool ProcessedStore::names_origins() const {
-  const auto names = store_.obs_names();
-  return std::ranges::find(names, shard::kSourceFileColumn) != names.end();
-}
-
 std::vector<std::string> ProcessedStore::obs_names() const {
   auto names = store_.obs_names();
-  if (part_.rows && !names_origins()) {
-    names.emplace_back(shard::kSourceFileColumn);
-    names.emplace_back(shard::kSourceRowColumn);
-  }
+  if (part_.rows && !names_origins(names)) add_origin_names(names);
   return names;
 }
 
@@ -201,25 +190,8 @@ std::shared_ptr<arrow::Table> ProcessedStore::read_obs(std::int64_t begin, std::
   const auto around = store_.read_obs(first, rows[end - 1] + 1);
   std::vector<std::int64_t> places;
   for (std::int64_t i = begin; i < end; ++i) places.push_back(rows[i] - first);
-  auto table = take_rows(*around, places);
-  if (names_origins()) return table;
-  constexpr const char* kWhat = "note the origin of cells";
-  const auto names =
-      check_arrow(arrow::MakeArrayFromScalar(arrow::StringScalar(info_.path), 1), kWhat);
-  const auto codes =
-      check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), table->num_rows()), kWhat);
-  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kWhat);
-  arrow::Int64Builder numbers;
-  check_arrow(numbers.AppendValues(rows.data() + begin, end - begin), kWhat);
-  const auto stored = check_arrow(numbers.Finish(), kWhat);
-  table = check_arrow(
-      table->AddColumn(table->num_columns(), arrow::field(shard::kSourceFileColumn, files->type()),
-                       std::make_shared<arrow::ChunkedArray>(files)),
-      kWhat);
-  return check_arrow(
-      table->AddColumn(table->num_columns(), arrow::field(shard::kSourceRowColumn, stored->type()),
-                       std::make_shared<arrow::ChunkedArray>(stored)),
-      kWhat);
+  return with_origins(take_rows(*around, places), info_.path,
+                      std::span(rows).subspan(begin, end - begin));
 }
 
 // Of values that are changed the totals mean nothing any more.

@@ -1,7 +1,6 @@
 #include "cellfeed/convert/shard_conversion.h"
 
 #include <arrow/api.h>
-#include <arrow/util/utf8.h>
 
 #include <algorithm>
 #include <chrono>
@@ -36,6 +35,7 @@ class Conversion {
     MatrixSource source;
     CellEncoder encoder;
   };
+  Sources open_sources();
   std::string plan() const;
   void open_further();
   shard::Layout layout_of(const MatrixSource& source) const {
@@ -65,11 +65,15 @@ class Conversion {
   shard::Generation generation_ = 0;
   bool is_rewritten_ = false;
   PipelineLimits limits_;
+  exec::ThreadPool pool_;
+  SourceOptions from_;  // of the inputs, where these are read
+  std::string selection_json_ = "{}";
+  std::vector<std::string> filter_warnings_;
   Sources sources_;
   CellEncoder encoder_;
   std::vector<std::unique_ptr<Further>> further_;
   std::shared_ptr<arrow::Schema> obs_schema_;
-  exec::ThreadPool pool_;
+  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
 };
 
 // More cells than there are.
@@ -91,27 +95,32 @@ const ConvertOptions& checked(const ConvertOptions& options) {
   return options;
 }
 
-// Shards name their sources, in JSON and in Arrow.
-void require_utf8_paths(const Sources& sources) {
-  arrow::util::InitializeUTF8();
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const std::string& path = sources.store(s).info().path;
-    if (!arrow::util::ValidateUTF8(path))
-      throw_error(ErrorKind::kInvalidArgument, path,
-                  "shards keep the names of their sources, and this one is not UTF-8; rename the "
-                  "file");
+Sources Conversion::open_sources() {
+  if (options_.cells) {
+    selection_json_ = selection_json(options_.cells);
+    return sources_of(options_.cells);
   }
+  if (options_.open_sources) {
+    selection_json_ = options_.selection_json;
+    return options_.open_sources();
+  }
+  from_ = source_options(options_);
+  FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
+  from_.rows = std::move(filtered.rows);
+  selection_json_ = std::move(filtered.selection_json);
+  filter_warnings_ = std::move(filtered.warnings);
+  return Sources::open(from_);
 }
 
 Conversion::Conversion(const ConvertOptions& options)
     : options_(checked(options)),
       limits_{options.memory_budget / 4, 256},
-      sources_(options.open_sources ? options.open_sources()
-                                    : Sources::open(source_options(options))),
+      pool_(exec::checked_thread_count(options.threads)),
+      sources_(open_sources()),
       encoder_(sources_, options.layout,
-               options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()),
-      pool_(exec::checked_thread_count(options.threads)) {
+               options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()) {
   options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
+  if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
   if (n_shards() > kMaxShards)
     throw_invalid(
         "{} cells in shards of {} are {} shards, and a directory holds {} at most: ask for "
@@ -126,7 +135,9 @@ Conversion::Conversion(const ConvertOptions& options)
 
 void Conversion::open_further() {
   const auto names = matrix_names(options_.layers, options_.obsm);
-  for (MatrixSource& source : open_matrices(sources_, source_options(options_), names)) {
+  auto matrices =
+      options_.cells ? matrices_of(options_.cells) : open_matrices(sources_, from_, names);
+  for (MatrixSource& source : matrices) {
     const shard::Layout layout = layout_of(source);
     const Sources& of_matrix = *source.sources;
     if (of_matrix.genes().size() > shard::kMaxObsmColumns && format::is_obsm(source.name))
@@ -144,7 +155,7 @@ std::string Conversion::plan() const {
   for (const auto& further : further_)
     matrices.push_back(
         {further->source.name, *further->source.sources, further->encoder.value_dtype()});
-  return conversion_plan(options_, matrices, *obs_schema_);
+  return conversion_plan(options_, matrices, *obs_schema_, selection_json_);
 }
 
 // Of finished shards, compared with their checksums by the threads of the pool.
@@ -187,6 +198,7 @@ shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
   manifest.keeps_library_sizes = encoder_.keeps_library_sizes();
   manifest.gene_fingerprint = shard::gene_fingerprint(encoder_.gene_names());
   manifest.processing_json = sources_.processing_json();
+  manifest.selection_json = selection_json_;
   manifest.shard_size = options_.shard_size;
   manifest.genes = std::move(genes);
   for (const auto& further : further_)
@@ -303,6 +315,7 @@ ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_
   result.n_absent_genes = std::ssize(sources_.absent_genes());
   result.absent_genes_text = sources_.absent_genes_text();
   result.left_out_text = sources_.left_out_text();
+  result.filter_warnings = filter_warnings_;
   result.n_genes_left_out = encoder_.n_genes_left_out();
   result.bytes = manifest.genes.bytes;
   for (const auto& entry : manifest.shards) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/convert/collection_sources.h"
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/convert/target_directory.h"
@@ -44,9 +45,18 @@ struct ConvertOptions {
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
   format::RowMaker row_maker{};  // as SourceOptions's
+  // Of the inputs: an expression over obs (collection::Filter) that is true of the cells to
+  // convert;
+  // "": all of them.
+  std::string filter{};
+  // What is converted instead of inputs, with the layers and obsm that were opened with it: layer,
+  // layers, obsm, join, genes, var_keys, make_unique and what says how files are read stay as they
+  // are. Null: the inputs.
+  ChosenCells cells{};
   // What is converted instead of inputs, as PreprocessedSources gives it; null: the inputs.
   std::function<Sources()> open_sources{};
-  bool names_resume = true;  // errors say how to go on from what is finished
+  std::string selection_json = "{}";  // of these, as Manifest's
+  bool names_resume = true;           // errors say how to go on from what is finished
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed
 };
@@ -64,12 +74,13 @@ struct ConvertResult {
   // of cells over all of them are kept.
   std::int64_t n_genes_left_out = 0;
   std::string left_out_text;  // what of the files was not read though nobody chose that
-  std::int64_t bytes = 0;     // of the directory's files
+  std::vector<std::string> filter_warnings;  // as collection::Filter's
+  std::int64_t bytes = 0;                    // of the directory's files
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };
 
-// How the inputs of a conversion are opened.
+// How the inputs of a conversion are opened, but for the filter.
 SourceOptions source_options(const ConvertOptions& options);
 
 // Throws kInvalidArgument, kAlreadyExists, kNoSpace, kCancelled, kPrecision and what reading

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Of the note, and of how rows are cached.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -3,14 +3,16 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/cell_origins.h"
 #include "cellfeed/convert/row_reader.h"
-#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/convert/selected_store.h"
 #include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
@@ -33,31 +35,10 @@ std::string join_processing(const std::vector<std::unique_ptr<format::RowStore>>
   return first;
 }
 
-bool names_origins(const format::RowStore& store) {
-  const auto names = store.obs_names();
-  return std::find(names.begin(), names.end(), format::shard::kSourceFileColumn) != names.end();
-}
-
-// Where inputs with origins of their cells (shards) are joined with others, the others say theirs.
-std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& obs,
-                                           const std::string& path, std::int64_t first_row) {
-  constexpr const char* kWhat = "note the origin of cells";
-  if (obs->GetColumnByName(format::shard::kSourceFileColumn)) return obs;
-  const arrow::StringScalar name(path);
-  const auto names = check_arrow(arrow::MakeArrayFromScalar(name, 1), kWhat);
-  const auto codes =
-      check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()), kWhat);
-  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kWhat);
-  arrow::Int64Builder rows;
-  for (std::int64_t i = 0; i < obs->num_rows(); ++i) check_arrow(rows.Append(first_row + i), kWhat);
-  const auto add = [&](const arrow::Table& table, const char* column,
-                       const std::shared_ptr<arrow::Array>& values) {
-    return check_arrow(table.AddColumn(table.num_columns(), arrow::field(column, values->type()),
-                                       std::make_shared<arrow::ChunkedArray>(values)),
-                       kWhat);
-  };
-  return add(*add(*obs, format::shard::kSourceFileColumn, files), format::shard::kSourceRowColumn,
-             check_arrow(rows.Finish(), kWhat));
+std::vector<std::int64_t> consecutive(std::int64_t first, std::int64_t n) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
 }
 
 // Columns of obsm have no names to be joined by.
@@ -113,8 +94,25 @@ Sources Sources::open(const SourceOptions& options) {
     };
   for (const std::string& path : paths)
     for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
+  if (options.rows) sources.select(*options.rows);
   sources.join(options);
   return sources;
+}
+
+void Sources::select(const std::vector<std::int64_t>& rows) {
+  std::vector<std::shared_ptr<const format::RowStore>> stores;
+  std::vector<std::int64_t> ends;
+  for (auto& store : stores_) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + store->info().n_rows);
+    stores.push_back(std::move(store));
+  }
+  if (rows.empty() || rows.back() >= ends.back())
+    throw_invalid("rows of {} cells were chosen, and the inputs hold {}", rows.size(), ends.back());
+  stores_ = select_rows(stores, std::ssize(rows), [&](std::int64_t i) {
+    const auto store = std::upper_bound(ends.begin(), ends.end(), rows[i]) - ends.begin();
+    return collection::RowPlace{static_cast<std::int32_t>(store),
+                                rows[i] - (store == 0 ? 0 : ends[store - 1])};
+  });
 }
 
 Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
@@ -135,9 +133,9 @@ void Sources::join(const SourceOptions& options) {
   std::vector<DType> dtypes;
   offsets_ = {0};
   obs_ = std::make_unique<TableUnion>("obs");
-  names_origins_ =
-      !options.is_beside && std::any_of(stores_.begin(), stores_.end(),
-                                        [](const auto& store) { return names_origins(*store); });
+  names_origins_ = !options.is_beside &&
+                   std::any_of(stores_.begin(), stores_.end(),
+                               [](const auto& store) { return names_origins(store->obs_names()); });
   for (const auto& store : stores_) {
     const format::StoreInfo& info = store->info();
     store_paths.push_back(info.path);
@@ -157,7 +155,8 @@ void Sources::join(const SourceOptions& options) {
     dtypes.push_back(info.value_dtype);
     if (options.is_beside) continue;
     auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
-    if (names_origins_) sample = with_origins(sample, info.path, 0);
+    if (names_origins_)
+      sample = with_origins(sample, info.path, consecutive(0, sample->num_rows()));
     obs_->add_source(*sample, info.path);
   }
   if (!options.is_beside) obs_->finish();
@@ -191,7 +190,8 @@ std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {
 std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
   const format::RowStore& source = store(range.source);
   auto rows = read_own_obs(source, range.begin, range.end);
-  if (names_origins_) rows = with_origins(rows, source.info().path, range.begin);
+  if (names_origins_)
+    rows = with_origins(rows, source.info().path, consecutive(range.begin, range.n_cells()));
   return obs_->conform(*rows, static_cast<std::size_t>(range.source));
 }
 

@@ -36,6 +36,8 @@ struct SourceOptions {
   bool make_unique = false;             // number repeated gene names instead of refusing them
   std::string allow_external{};         // see OpenOptions
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
+  // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
+  std::shared_ptr<const std::vector<std::int64_t>> rows{};
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
   // nothing of them stays.
   format::RowMaker row_maker{};
@@ -95,6 +97,7 @@ class Sources {
   std::int64_t plan_bytes(const SourceRange& range) const;
 
  private:
+  void select(const std::vector<std::int64_t>& rows);
   void join(const SourceOptions& options);
 
   std::vector<std::unique_ptr<format::RowStore>> stores_;

@@ -42,6 +42,13 @@ struct StoreInfo {
   std::int64_t inflated_bytes = 0;
   // Memory that each thread takes while it fetches, such as a chunk being inflated.
   std::int64_t scratch_bytes = 0;
+  // Of a store that gives some rows of another: how many that has, and a number that follows from
+  // which they are.
+  struct Selected {
+    std::int64_t n_rows = 0;
+    std::uint64_t rows = 0;
+  };
+  std::optional<Selected> selected{};
   // What of the file is left out though nobody asked for that, and how to have it; else empty.
   std::string left_out{};
 };

@@ -152,6 +152,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["library_sizes"] = manifest.keeps_library_sizes;
   tree["gene_fingerprint"] = checksum_to_text(manifest.gene_fingerprint);
   tree["processing"] = Json::parse(manifest.processing_json);
+  tree["selection"] = Json::parse(manifest.selection_json);
   tree["plan_fingerprint"] = checksum_to_text(manifest.plan_fingerprint);
   tree["genes"] = file_to_json(manifest.genes);
   tree["matrices"] = Json::array();
@@ -196,6 +197,9 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   manifest.keeps_library_sizes = read.flag("library_sizes");
   manifest.gene_fingerprint = read.checksum("gene_fingerprint");
   manifest.processing_json = read.at("processing").dump();
+  if (!read.at("selection").is_object())
+    throw_error(ErrorKind::kCorruptData, path, "'selection' must be an object");
+  manifest.selection_json = read.at("selection").dump();
   manifest.plan_fingerprint = read.checksum("plan_fingerprint");
   manifest.genes = file_from_json(read.at("genes"), path);
   for (const auto& matrix : read.list("matrices")) {

@@ -16,7 +16,7 @@ namespace cellfeed::format::shard {
 inline constexpr const char* kManifestName = "shard_metadata.json";
 // Some 50,000 shards. Parsing takes four times as much memory.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
-inline constexpr int kManifestVersion = 4;
+inline constexpr int kManifestVersion = 5;
 
 // What to do about a file of another version of its format.
 constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {
@@ -88,6 +88,10 @@ struct Manifest {
   std::uint64_t gene_fingerprint = 0;  // gene_fingerprint() of the stored axis
   std::string processing_json =
       "{}";  // what was done to the values, as one JSON object: {"normalize_total": 10000.0}
+  // What was chosen of the sources, as one JSON object: {"cells_of": all there were, "steps":
+  // [...]};
+  // "{}": all of them.
+  std::string selection_json = "{}";
   std::int64_t shard_size = 0;         // cells asked for per shard
   std::uint64_t plan_fingerprint = 0;  // of the conversion's plan; see PartialManifest
   FileEntry genes;

@@ -1,0 +1,91 @@
+"""Large atlases made of real cells: :func:`simulate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from ._arguments import as_bool, as_choice, as_int, as_path, as_text
+from ._cells.genes import report_left_out
+from ._conversion_arguments import resources, tenx_choice
+from ._options import COMPRESSIONS, Compression, Path
+from ._progress import Progress
+
+
+def simulate(
+    like: Path,
+    n_cells: int,
+    output: Path,
+    *,
+    n_files: int = 1,
+    seed: int = 0,
+    order: str = "random",
+    thin: bool = True,
+    layer: str = "X",
+    genome: str | None = None,
+    feature_type: str | None = None,
+    compression: Compression = "none",
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
+    overwrite: bool = False,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Make a large ``.h5ad`` of real cells, drawn with replacement and thinned.
+
+    obs column ``source_cell`` says which row of ``like`` a cell comes from.
+
+    Parameters
+    ----------
+    like
+        The real cells: a file or a shard directory.
+    n_cells
+        Cells to make.
+    output
+        The file to write; with several files ``atlas_0.h5ad``, ``atlas_1.h5ad``, ...
+    n_files
+        Files to write.
+    seed
+        The same seed gives the same cells, whatever the threads.
+    order
+        ``"random"``, ``"source"`` (copies side by side), or an obs column (runs of one label).
+    thin
+        Keep each count with a probability of the cell's own, uniform on (0.7, 1).
+    layer
+        ``"X"``, ``"raw/X"``, or the name of a layer.
+    genome, feature_type
+        Of 10x files, as for :func:`cellfeed.open`.
+    compression
+        ``"none"`` or ``"gzip"``.
+    threads
+        All the machine allows by default.
+    memory_budget
+        Bytes, 32 MB at least; half of it may hold the real cells. Default: 512 MB, or a quarter of
+        what the machine or the control group has left where that is less.
+    overwrite
+        Replace files that are there.
+    progress
+        ``True``, ``False``, ``None`` (on a terminal), or a function
+        ``f(phase, done, total, rate)``.
+
+    Returns
+    -------
+    dict
+        ``n_cells``, ``n_genes``, ``nnz``, ``n_real_cells``, ``has_counts``, ``files``, ``bytes``,
+        ``seconds``, ``cells_per_second``.
+    """
+    result: dict[str, Any] = _core.simulate(
+        as_path("like", like),
+        layer=as_text("layer", layer),
+        n_cells=as_int("n_cells", n_cells, 1),
+        output=as_path("output", output),
+        n_files=as_int("n_files", n_files, 1),
+        seed=as_int("seed", seed, 0, 2**64 - 1),
+        order=as_text("order", order),
+        thin=as_bool("thin", thin),
+        compression=as_choice("compression", compression, COMPRESSIONS),
+        overwrite=as_bool("overwrite", overwrite),
+        **tenx_choice(genome, feature_type),
+        **resources(threads, memory_budget, progress),
+    )
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    return result

@@ -1,0 +1,211 @@
+#include "cellfeed/collection/filter_condition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <compare>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
+
+namespace cellfeed::collection {
+namespace {
+
+using matrix::Category;
+
+std::string shown(const FilterValue& value) {
+  if (!value) return "None";
+  if (const auto* text = std::get_if<std::string>(&*value)) return fmt::format("'{}'", *text);
+  if (const auto* truth = std::get_if<bool>(&*value)) return *truth ? "True" : "False";
+  return matrix::category_text(*value);
+}
+
+bool is_missing(const FilterValue& value) {
+  if (!value) return true;
+  const auto* real = std::get_if<double>(&*value);
+  return real != nullptr && std::isnan(*real);
+}
+
+// Texts, booleans and numbers are never equal, as 1 and True would be.
+bool are_same_label(const Category& a, const Category& b) {
+  return std::visit(
+      [](const auto& x, const auto& y) {
+        using X = std::decay_t<decltype(x)>;
+        using Y = std::decay_t<decltype(y)>;
+        constexpr bool is_number = !std::is_same_v<X, std::string> && !std::is_same_v<X, bool> &&
+                                   !std::is_same_v<Y, std::string> && !std::is_same_v<Y, bool>;
+        if constexpr (std::is_same_v<X, Y>)
+          return x == y;
+        else if constexpr (is_number && std::is_integral_v<X> && std::is_integral_v<Y>)
+          return std::cmp_equal(x, y);
+        else if constexpr (is_number)
+          return static_cast<double>(x) == static_cast<double>(y);
+        else
+          return false;
+      },
+      a, b);
+}
+
+// Exact, of whole numbers and floats; unordered for NaN.
+std::partial_ordering compare(std::int64_t a, double b) {
+  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
+  if (std::isnan(b)) return std::partial_ordering::unordered;
+  if (b >= kBeyond) return std::partial_ordering::less;
+  if (b < -kBeyond) return std::partial_ordering::greater;
+  const double whole = std::floor(b);
+  const auto order = a <=> static_cast<std::int64_t>(whole);
+  return order == 0 && whole < b ? std::partial_ordering::less : std::partial_ordering(order);
+}
+
+}  // namespace
+
+FilterCondition::FilterCondition(std::shared_ptr<const JoinedColumn> column, std::string comparison,
+                                 const std::vector<FilterValue>& values, const std::string& what,
+                                 std::vector<std::string>& warnings)
+    : column_(std::move(column)) {
+  constexpr std::pair<const char*, Test> kTests[] = {{"==", Test::kEqual},
+                                                     {"!=", Test::kUnequal},
+                                                     {"<", Test::kLess},
+                                                     {"<=", Test::kLessEqual},
+                                                     {">", Test::kGreater},
+                                                     {">=", Test::kGreaterEqual},
+                                                     {"in", Test::kIn},
+                                                     {"not in", Test::kNotIn},
+                                                     {"is missing", Test::kMissing},
+                                                     {"is not missing", Test::kPresent}};
+  const auto* const found = std::ranges::find(
+      kTests, comparison, [](const auto& test) { return std::string(test.first); });
+  if (found == std::end(kTests))
+    throw Error(ErrorKind::kInternal, "no comparison of filters: " + comparison);
+  test_ = found->second;
+  if (test_ == Test::kMissing || test_ == Test::kPresent) return;
+  std::vector<FilterValue> known = values;
+  if (test_ == Test::kIn || test_ == Test::kNotIn) {
+    wants_missing_ = std::erase_if(known, is_missing) > 0;
+  } else {
+    require_comparable(values.at(0), what);
+  }
+  if (column_->is_categorical())
+    take_codes(known, what, warnings);
+  else
+    take_numbers(known, what);
+}
+
+void FilterCondition::require_comparable(const FilterValue& value, const std::string& what) const {
+  if (is_missing(value))
+    throw_invalid("{} equals nothing: write {} is missing, or is not missing", shown(value),
+                  column_->name());
+  const bool needs_order = test_ != Test::kEqual && test_ != Test::kUnequal;
+  if (needs_order && column_->is_categorical() && !column_->ordered())
+    throw_error(ErrorKind::kInvalidType, {},
+                "the labels of {} column '{}' have no order; compare with ==, != or in", what,
+                column_->name());
+}
+
+void FilterCondition::take_numbers(const std::vector<FilterValue>& values,
+                                   const std::string& what) {
+  for (const FilterValue& value : values) {
+    Number number;
+    if (const auto* whole = std::get_if<std::int64_t>(&*value)) {
+      number.whole = *whole;
+    } else if (const auto* truth = std::get_if<bool>(&*value)) {
+      number.whole = *truth ? 1 : 0;
+    } else if (const auto* large = std::get_if<std::uint64_t>(&*value)) {
+      number = {false, 0, static_cast<double>(*large)};
+    } else if (const auto* real = std::get_if<double>(&*value)) {
+      number = {false, 0, *real};
+    } else {
+      throw_error(ErrorKind::kInvalidType, {},
+                  "{} column '{}' holds {}, which is not compared with {}", what, column_->name(),
+                  dtype_name(column_->dtype()), shown(value));
+    }
+    numbers_.push_back(number);
+  }
+}
+
+void FilterCondition::take_codes(const std::vector<FilterValue>& values, const std::string& what,
+                                 std::vector<std::string>& warnings) {
+  const matrix::Categories& categories = column_->categories();
+  std::vector<FilterValue> unknown;
+  for (const FilterValue& value : values) {
+    const auto found = std::ranges::find_if(
+        categories, [&](const Category& category) { return are_same_label(category, *value); });
+    if (found == categories.end())
+      unknown.push_back(value);
+    else
+      numbers_.push_back({true, found - categories.begin(), 0});
+  }
+  if (unknown.empty()) return;
+  std::vector<std::string> labels;
+  for (const Category& category : categories) labels.push_back(matrix::category_text(category));
+  const std::string name =
+      std::holds_alternative<std::string>(*unknown[0]) ? std::get<std::string>(*unknown[0]) : "";
+  const std::string text = fmt::format("{} column '{}' has no label {}{}", what, column_->name(),
+                                       shown(unknown[0]), suggestion(name, labels));
+  if (unknown.size() == values.size()) throw Error(ErrorKind::kInvalidArgument, text);
+  warnings.push_back(text);
+}
+
+// Whole numbers and floats are compared exactly, float32 as float32.
+template <typename T>
+bool FilterCondition::holds_of(T value) const {
+  const bool is_categorical = column_->is_categorical();
+  bool missing = false;
+  if constexpr (std::is_floating_point_v<T>) missing = std::isnan(value);
+  if constexpr (std::is_same_v<T, std::int64_t>) missing = is_categorical && value < 0;
+  if (test_ == Test::kMissing || test_ == Test::kPresent)
+    return missing == (test_ == Test::kMissing);
+  const auto order = [value](const Number& number) -> std::partial_ordering {
+    if constexpr (std::is_floating_point_v<T>) {
+      const double other = number.is_whole ? static_cast<double>(number.whole) : number.real;
+      if constexpr (std::is_same_v<T, float>) return value <=> static_cast<float>(other);
+      if (!number.is_whole) return static_cast<double>(value) <=> other;
+      return 0 <=> compare(number.whole, static_cast<double>(value));
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      if (value > static_cast<std::uint64_t>(INT64_MAX))
+        return number.is_whole ? std::partial_ordering::greater
+                               : static_cast<double>(value) <=> number.real;
+      const auto whole = static_cast<std::int64_t>(value);
+      return number.is_whole ? std::partial_ordering(whole <=> number.whole)
+                             : compare(whole, number.real);
+    } else {
+      const auto whole = static_cast<std::int64_t>(value);
+      return number.is_whole ? std::partial_ordering(whole <=> number.whole)
+                             : compare(whole, number.real);
+    }
+  };
+  if (test_ == Test::kIn || test_ == Test::kNotIn) {
+    const bool is_in =
+        missing ? wants_missing_ : std::ranges::any_of(numbers_, [&](const Number& number) {
+          return order(number) == 0;
+        });
+    return is_in == (test_ == Test::kIn);
+  }
+  if (missing) return test_ == Test::kUnequal;
+  const auto found = order(numbers_[0]);
+  switch (test_) {
+    case Test::kEqual:
+      return found == 0;
+    case Test::kUnequal:
+      return found != 0;
+    case Test::kLess:
+      return found < 0;
+    case Test::kLessEqual:
+      return found <= 0;
+    case Test::kGreater:
+      return found > 0;
+    default:
+      return found >= 0;
+  }
+}
+
+void FilterCondition::test(const void* values, std::span<std::uint8_t> holds) const {
+  dispatch_dtype(column_->dtype(), [&](auto zero) {
+    const auto* of_cells = static_cast<const decltype(zero)*>(values);
+    for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = holds_of(of_cells[i]) ? 1 : 0;
+  });
+}
+
+}  // namespace cellfeed::collection

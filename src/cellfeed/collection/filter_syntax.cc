@@ -1,0 +1,274 @@
+#include "cellfeed/collection/filter_syntax.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/collection/filter_tokens.h"
+
+namespace cellfeed::collection {
+namespace {
+
+using Kind = FilterNode::Kind;
+using TokenKind = FilterToken::Kind;
+
+constexpr int kMaxDepth = 100;
+constexpr std::size_t kShownBytes = 300;
+constexpr const char* kHelp =
+    "write conditions such as tissue == 'lung', n_counts > 500, donor in ['a', 'b'] or donor is "
+    "missing, joined by and, or, not; names with spaces in backticks";
+constexpr const char* kNoCondition = "this is no condition";
+
+// Python's precedence: or, and, not, comparisons, |, &, ~.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : tokens_(text) {}
+
+  FilterNode whole() {
+    if (at_end()) throw_invalid("the filter is empty: {}", kHelp);
+    FilterNode node = any_of();
+    if (tokens_.is_word("if")) refuse(kNoCondition, node.at);
+    if (!at_end()) refuse("the syntax is wrong", tokens_.next().at);
+    return node;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, std::size_t at) const {
+    refuse_filter(tokens_.text(), what, at);
+  }
+  bool at_end() const { return tokens_.next().kind == TokenKind::kEnd; }
+  void expect(std::string_view sign) {
+    if (!tokens_.is_sign(sign)) refuse(fmt::format("'{}' is missing", sign), tokens_.next().at);
+    tokens_.take();
+  }
+
+  template <typename IsNext, typename Operand>
+  FilterNode joined(Kind kind, bool is_bitwise, IsNext is_next, Operand operand) {
+    FilterNode first = operand();
+    if (!is_next()) return first;
+    FilterNode node{.kind = kind, .at = first.at, .is_bitwise = is_bitwise};
+    node.children.push_back(std::move(first));
+    while (is_next()) {
+      tokens_.take();
+      node.children.push_back(operand());
+    }
+    return node;
+  }
+
+  FilterNode any_of() {
+    return joined(
+        Kind::kOr, false, [&] { return tokens_.is_word("or"); }, [&] { return all_of(); });
+  }
+  FilterNode all_of() {
+    return joined(
+        Kind::kAnd, false, [&] { return tokens_.is_word("and"); }, [&] { return negation(); });
+  }
+  FilterNode negation() {
+    if (!tokens_.is_word("not")) return comparison();
+    const Depth depth(*this);
+    FilterNode node{.kind = Kind::kNot, .at = tokens_.take().at};
+    node.children.push_back(negation());
+    return node;
+  }
+
+  std::string comparison_word() {
+    const FilterToken& next = tokens_.next();
+    constexpr std::array<std::string_view, 6> kSigns{"==", "!=", "<", "<=", ">", ">="};
+    if (next.kind == TokenKind::kSign && std::ranges::count(kSigns, next.text) > 0)
+      return tokens_.take().text;
+    if (tokens_.is_word("in")) return tokens_.take().text;
+    if (tokens_.is_word("not")) {
+      tokens_.take();
+      if (!tokens_.is_word("in")) refuse("after not comes in here", tokens_.next().at);
+      tokens_.take();
+      return "not in";
+    }
+    if (!tokens_.is_word("is")) return {};
+    tokens_.take();
+    if (!tokens_.is_word("not")) return "is";
+    tokens_.take();
+    return "is not";
+  }
+
+  FilterNode comparison() {
+    FilterNode first = alternative();
+    std::string word = comparison_word();
+    if (word.empty()) return first;
+    FilterNode node{.kind = Kind::kComparison, .at = first.at};
+    node.children.push_back(std::move(first));
+    for (; !word.empty(); word = comparison_word()) {
+      node.words.push_back(word);
+      node.children.push_back(alternative());
+    }
+    return node;
+  }
+
+  FilterNode alternative() {
+    return joined(
+        Kind::kOr, true, [&] { return tokens_.is_sign("|"); },
+        [&] {
+          return joined(
+              Kind::kAnd, true, [&] { return tokens_.is_sign("&"); },
+              [&] { return signed_value(); });
+        });
+  }
+
+  FilterNode signed_value() {
+    const Depth depth(*this);
+    const std::size_t at = tokens_.next().at;
+    if (tokens_.is_sign("~")) {
+      tokens_.take();
+      FilterNode node{.kind = Kind::kNot, .at = at, .is_bitwise = true};
+      node.children.push_back(signed_value());
+      return node;
+    }
+    if (tokens_.is_sign("-") || tokens_.is_sign("+")) {
+      const bool is_negative = tokens_.take().text == "-";
+      FilterNode node = signed_value();
+      node.at = at;
+      negate(node, is_negative);
+      return node;
+    }
+    FilterNode node = operand();
+    constexpr std::array<std::string_view, 10> kArithmetic{"+", "-",  "*",  "/", "%",
+                                                           "@", "**", "//", "^", "<<"};
+    const FilterToken& next = tokens_.next();
+    if (next.kind == TokenKind::kSign && std::ranges::count(kArithmetic, next.text) > 0)
+      refuse("there is no arithmetic here", node.at);
+    return node;
+  }
+
+  void negate(FilterNode& node, bool is_negative) const {
+    auto* whole = node.value ? std::get_if<std::int64_t>(&*node.value) : nullptr;
+    auto* real = node.value ? std::get_if<double>(&*node.value) : nullptr;
+    if (node.kind != Kind::kValue || (whole == nullptr && real == nullptr))
+      refuse("a sign stands before a number", node.at);
+    if (!is_negative) return;
+    if (whole != nullptr)
+      *whole = -*whole;
+    else
+      *real = -*real;
+  }
+
+  FilterNode operand() {
+    const FilterToken token = tokens_.take();
+    FilterNode node{.at = token.at};
+    if (token.kind == TokenKind::kValue) {
+      node.kind = Kind::kValue;
+      node.value = token.value;
+    } else if (token.kind == TokenKind::kQuotedName) {
+      node.kind = Kind::kColumn;
+      node.name = token.text;
+    } else if (token.kind == TokenKind::kName) {
+      node = named(token);
+    } else if (token.text == "(") {
+      node = in_brackets(token.at);
+    } else if (token.text == "[" || token.text == "{") {
+      node.kind = Kind::kList;
+      items(node, token.text == "[" ? "]" : "}");
+    } else {
+      refuse("the syntax is wrong", token.at);
+    }
+    return with_what_follows(std::move(node));
+  }
+
+  FilterNode named(const FilterToken& token) {
+    FilterNode node{.kind = Kind::kValue, .at = token.at};
+    if (token.text == "True" || token.text == "False") {
+      node.value = token.text == "True";
+    } else if (token.text != "None") {
+      constexpr std::array<std::string_view, 7> kWords{"and", "or",     "in",  "is",
+                                                       "if",  "lambda", "else"};
+      if (std::ranges::count(kWords, token.text) > 0) refuse("the syntax is wrong", token.at);
+      node.kind = Kind::kColumn;
+      node.name = token.text;
+    }
+    return node;
+  }
+
+  // One in brackets, or a list.
+  FilterNode in_brackets(std::size_t at) {
+    FilterNode list{.kind = Kind::kList, .at = at};
+    if (tokens_.is_sign(")")) {
+      tokens_.take();
+      return list;
+    }
+    FilterNode first = any_of();
+    if (tokens_.is_sign(")")) {
+      tokens_.take();
+      return first;
+    }
+    list.children.push_back(std::move(first));
+    expect(",");
+    items(list, ")");
+    return list;
+  }
+
+  void items(FilterNode& list, std::string_view end) {
+    while (!tokens_.is_sign(end)) {
+      list.children.push_back(any_of());
+      if (!tokens_.is_sign(",")) break;
+      tokens_.take();
+    }
+    expect(end);
+  }
+
+  // Calls, attributes and items: known for what they are, so that it can be said that there are
+  // none; attr("name") is a column, as SOMA writes it.
+  FilterNode with_what_follows(FilterNode node) {
+    while (tokens_.is_sign("(") || tokens_.is_sign(".") || tokens_.is_sign("[")) {
+      const std::string sign = tokens_.take().text;
+      FilterNode inside{.kind = Kind::kList, .at = node.at};
+      if (sign == ".") {
+        tokens_.take();
+      } else {
+        items(inside, sign == "(" ? ")" : "]");
+      }
+      const bool is_named = node.kind == Kind::kColumn && sign == "(";
+      const bool is_attr = is_named && node.name == "attr" && inside.children.size() == 1;
+      const FilterValue value = is_attr ? inside.children[0].value : std::nullopt;
+      if (value && std::holds_alternative<std::string>(*value)) {
+        node = {.kind = Kind::kColumn, .at = node.at, .name = std::get<std::string>(*value)};
+      } else {
+        node = {.kind = is_named ? Kind::kCall : Kind::kOther, .at = node.at, .name = node.name};
+      }
+    }
+    return node;
+  }
+
+  // Of what is being parsed, which takes stack.
+  class Depth {
+   public:
+    explicit Depth(Parser& parser) : parser_(parser) {
+      if (++parser_.depth_ > kMaxDepth) throw_invalid("the filter is nested too deeply");
+    }
+    ~Depth() { --parser_.depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    Parser& parser_;
+  };
+
+  FilterTokens tokens_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+FilterNode parse_filter(std::string_view text) { return Parser(text).whole(); }
+
+std::string place_in_filter(std::string_view text, std::size_t at) {
+  const auto is_first_byte = [](char c) { return (c & 0xC0) != 0x80; };
+  const auto character = std::ranges::count_if(text.substr(0, at), is_first_byte) + 1;
+  std::string shown(text.substr(0, kShownBytes));
+  if (shown.size() < text.size()) shown += "...";
+  return fmt::format("at character {} of the filter '{}'", character, shown);
+}
+
+void refuse_filter(std::string_view text, const std::string& what, std::size_t at) {
+  throw_invalid("{} ({}); {}", what, place_in_filter(text, at), kHelp);
+}
+
+}  // namespace cellfeed::collection
