@@ -51,8 +51,8 @@ class MappedCollection(MapStyle):
     Parameters
     ----------
     path_list
-        What :func:`cellfeed.open` takes: files, shard directories, globs, a list of these, or one
-        AnnData.
+        What :func:`cellfeed.open` takes: files, shard directories, globs, AnnData, or a list of
+        these.
     layers_keys
         ``"X"``, ``"raw.X"`` and names of layers. All files must have them.
     obs_keys
@@ -101,7 +101,7 @@ class MappedCollection(MapStyle):
 
     def __init__(
         self,
-        path_list: Path | Iterable[Path] | anndata.AnnData,
+        path_list: Path | anndata.AnnData | Iterable[Path | anndata.AnnData],
         layers_keys: str | Sequence[str] | None = None,
         obs_keys: str | Sequence[str] | None = None,
         obsm_keys: str | Sequence[str] | None = None,
@@ -438,10 +438,10 @@ def _paths(path_list: Any) -> Any:
             "path_list must be files, not a collection that is open: give its files, and "
             "obs_filter= for some of the cells"
         )
-    only = path_list[0] if isinstance(path_list, (list, tuple)) and len(path_list) == 1 else None
-    for adata in (path_list, only):
-        if is_anndata(adata):
-            return adata
+    if is_anndata(path_list):
+        return [path_list]
+    if isinstance(path_list, (list, tuple)) and any(map(is_anndata, path_list)):
+        return list(path_list)
     return as_paths("path_list", path_list)
 
 

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from . import _core
 from ._arguments import (
     as_bool,
     as_choice,
     as_folder,
     as_names,
-    as_path,
     as_paths,
     as_text,
     is_anndata,
-    parse_bytes,
 )
-from ._cells.genes import gene_list, report_left_out, report_missing_genes
-from ._cells.matrices import Matrices, core_layer
+from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
+from ._cells.matrices import Matrices
+from ._cores import anndata_core, cache_folder, files_core
 from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
-from ._progress import as_progress_callback
+from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
-from .encoders import label_maps
-from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
+from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, LeftOutWarning
 
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
 
-_log = logging.getLogger(__name__)
-
 
 def open(
-    paths: Path | Iterable[Path] | anndata.AnnData,
+    paths: Path | anndata.AnnData | Iterable[Path | anndata.AnnData],
     *,
     join: Join | None = None,
     genes: Any = None,
     missing_genes: MissingGenes = "warn",
     var_key: Sequence[str] | str | None = None,
+    gene_aliases: Sequence[str] | str | None = None,
     obs: Sequence[str] | str | None = None,
     categories: Mapping[str, Any] | None = None,
     unknown_label: Any = None,
@@ -65,7 +61,7 @@ def open(
     paths
         An ``.h5ad`` file, a 10x ``.h5`` file, a folder with 10x's ``matrix.mtx`` (or the
         ``PREFIXmatrix.mtx`` itself), a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted),
-        a list of these, or an :class:`anndata.AnnData`: one in memory is copied, one in
+        an :class:`anndata.AnnData`, or a list of these: an AnnData in memory is copied, one in
         backed mode is read from its file.
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
@@ -86,6 +82,10 @@ def open(
         names that the genes have without it: ``["gene_ids", "_index"]`` joins a file of symbols,
         whose ids are in a column, to one of ids. A gene without a value there is an error; repeated
         values are as repeated names (``make_unique``). ``cells.var["var_names"]`` has the names.
+    gene_aliases
+        Columns of ``var`` with other names of the genes, such as ``"gene_ids"``: each of ``genes``
+        that is not the name of a gene is looked up there, so that names and ids may stand beside
+        one another. Genes then have the names of the files. An alias of several genes is an error.
     obs
         obs columns that come with every batch of a loader by default.
     categories
@@ -164,6 +164,19 @@ def open(
             "paths is a collection that is open already: use it as it is, cells.filter(...) for "
             "some of its cells, or give its files"
         )
+    if gene_aliases is not None:
+        if genes is None:
+            raise InvalidArgumentError("gene_aliases is for genes: name them, or leave it out")
+        given = list(given) if isinstance(given, Iterator) else given
+        how: Any = {"layer": layer, "var_key": var_key, "make_unique": make_unique}
+        if not (is_anndata(given) and not given.isbacked):
+            how |= {"join": "outer", "allow_external": allow_external or None, **tenx}
+            how |= {"missing_genes": "zero", "cache_dir": cache_dir, "access": access}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeftOutWarning)  # said once, below
+            with open(given, **how) as whole:
+                columns = as_names("gene_aliases", gene_aliases)
+                genes = known_names(gene_list(genes), whole, columns)
     if is_anndata(given):
         if not given.isbacked:
             if join is not None:
@@ -178,14 +191,15 @@ def open(
         from ._cells.anndata_arrays import path_of_backed
 
         given = path_of_backed(given, Matrices.of(chosen).paths)
-    names = as_paths("paths", given)
+    items = items_of(given, chosen)
+    names = as_paths("paths", given) if items is None else []
     join = None if join is None else as_choice("join", join, JOINS)
     axis = _gene_axis(genes, missing_genes)
     if axis is not None and join is not None:
         raise InvalidArgumentError(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
-    folder = _cache_folder(cache_dir)
+    folder = cache_folder(cache_dir)
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
         "var_key": _var_keys(var_key),
@@ -194,25 +208,12 @@ def open(
         "verify": verify, "allow_external": allow_external or None,
         "cache_dir": folder or ("auto" if folder == "" else None), **tenx,
     }  # fmt: skip
-    core = _open_core(names, options)
+    if items is not None:
+        return open_several(items, options, obs, missing_genes)
+    core = files_core(names, options)
     report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
     report_left_out(core.left_out_text, stacklevel=2)
-    return _with_obs(CellCollection(core, Files(names, options), []), obs)
-
-
-def _cache_folder(cache_dir: Path | None) -> str | None:
-    # The core's word for "auto" is "". A process elsewhere finds the same folder.
-    if cache_dir is None:
-        return None
-    folder = as_path("cache_dir", cache_dir)
-    return "" if folder == "auto" else os.path.abspath(folder)
-
-
-def _open_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
-    core = _open_matrix(paths, options, options["layer"])
-    further = Matrices.of(options).paths
-    core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
-    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+    return with_obs(CellCollection(core, Files(names, options), []), obs)
 
 
 def _refuse_genes_of_none(layer: str | None, genes: Any, var_key: Any) -> None:
@@ -221,32 +222,6 @@ def _refuse_genes_of_none(layer: str | None, genes: Any, var_key: Any) -> None:
             raise InvalidArgumentError(
                 f"layer=None reads obs alone, without genes: leave {option} out"
             )
-
-
-def _open_matrix(
-    paths: list[str], options: Mapping[str, Any], layer: str | None
-) -> _core.Collection:
-    # Columns of obsm are no genes.
-    of_obsm = layer is not None and layer.startswith("obsm/")
-    return _core.Collection.open(
-        paths, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
-        options["make_unique"], core_layer(layer), parse_bytes(options["cache"], "cache", 0),
-        options["access"], options["verify"], options["allow_external"] or "",
-        _cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
-        _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
-        [] if of_obsm else options["var_key"],
-    )  # fmt: skip
-
-
-def _tenx_text(options: Mapping[str, Any], name: str) -> str:
-    return "" if options[name] is None else as_text(name, options[name])
-
-
-def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:
-    # The names of obs columns cost a look at every file.
-    if categories is None and unknown_label is None:
-        return {}
-    return label_maps(categories, unknown_label, core.obs_names)
 
 
 def from_anndata(
@@ -291,33 +266,20 @@ def _open_anndata(
     layers: Sequence[str] | str | None,
     obsm: Sequence[str] | str | None,
 ) -> CellCollection:
-    from ._cells.anndata_arrays import arrow_table, csr_arrays
+    from ._cells.anndata_arrays import arrow_table
 
-    further = Matrices.of({"layer": layer, "layers": layers, "obsm": obsm}).paths
     _refuse_genes_of_none(layer, genes, var_key)
     keys = _var_keys(var_key)
     axis = _gene_axis(genes, missing_genes)
-    obs_table = arrow_table(adata.obs)
-
-    def copy(matrix: str | None) -> _core.Collection:
-        of_obsm = matrix is not None and matrix.startswith("obsm/")
-        indptr, indices, values, gene_table = csr_arrays(adata, matrix)
-        return _core.Collection.from_memory(
-            indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table,
-            gene_table, "AnnData in memory", make_unique,
-            None if of_obsm else axis, [] if of_obsm else keys,
-        )  # fmt: skip
-
-    core = copy(layer)
-    core = core.with_matrices([(path, copy(path)) for path in further])
-    core = core.with_labels(_label_maps(core, categories, unknown_label))
-    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
     options = {
         "genes": axis, "missing_genes": _said(missing_genes), "categories": categories,
         "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique, "var_key": keys,
         "layers": layers, "obsm": obsm,
     }  # fmt: skip
-    return _with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
+    obs_table = arrow_table(adata.obs)
+    core = anndata_core(adata, options, obs_table)
+    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
+    return with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
 
 
 def _gene_axis(genes: Any, missing_genes: MissingGenes) -> list[str] | None:
@@ -334,19 +296,17 @@ def _said(missing_genes: MissingGenes) -> MissingGenes:
     return "zero" if missing_genes == "warn" else missing_genes
 
 
-def _with_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellCollection:
-    cells.default_obs = [] if obs is None else as_names("obs", obs)
-    for name in cells.default_obs:
-        cells.obs_column(name)
-    return cells
-
-
 @dataclass(frozen=True)
 class Files:
     """The files of a collection, and how they were opened."""
 
     paths: list[str]
     options: dict[str, Any]
+
+    @property
+    def steps(self) -> list[str]:
+        """None: all of the files."""
+        return []
 
     def fingerprint(self, of_core: int) -> int:
         """The core's, which has looked at the files."""
@@ -365,6 +325,11 @@ class InMemory:
     adata: anndata.AnnData
     options: dict[str, Any]
     obs: pa.Table
+
+    @property
+    def steps(self) -> list[str]:
+        """None: all of the AnnData."""
+        return []
 
     def fingerprint(self, of_core: int) -> int:
         """The core's, of the matrix, and all of obs."""
@@ -401,7 +366,7 @@ def _reopen(
     paths: list[str], options: dict[str, Any], obs: list[str], fingerprint: int
 ) -> CellCollection:
     # What there was to say was said when they were opened first.
-    cells = _with_obs(CellCollection(_open_core(paths, options), Files(paths, options), []), obs)
+    cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
     if cells.fingerprint != fingerprint:
         raise CorruptDataError(
             "the files changed since this collection was pickled, so rows and labels are other "

@@ -316,8 +316,11 @@ def test_shards_and_an_anndata_are_taken(adatas, paths, tmp_path):
         assert shards[i]["kind"] == direct[i]["kind"]
     one = cf.MappedCollection([adatas[0]], layers_keys="twice", obs_keys="kind")
     np.testing.assert_array_equal(one[3]["twice"], adatas[0].layers["twice"][3].toarray()[0])
+    several = cf.MappedCollection(adatas, obs_keys=["kind"], join="outer")
+    for i in range(18):
+        np.testing.assert_array_equal(several[i]["X"], direct[i]["X"])
     with pytest.raises(InvalidTypeError, match="path"):
-        cf.MappedCollection(adatas)
+        cf.MappedCollection([3, adatas[0]])
 
 
 def test_a_pickled_collection_reads_the_same(paths):

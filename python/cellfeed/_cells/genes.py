@@ -55,6 +55,46 @@ def gene_list(genes: Any, name: str = "genes") -> list[str]:
     return [as_text(f"each of {name}", gene) for gene in names]
 
 
+def known_names(genes: list[str], cells: Any, columns: list[str]) -> list[str]:
+    """Genes by the names that files have, where other names were given; unknown ones as they are.
+
+    Parameters
+    ----------
+    genes
+        Of :func:`gene_list`.
+    cells
+        A collection of all genes of the files.
+    columns
+        Of var, with other names of the genes.
+
+    Raises
+    ------
+    NoSuchKeyError
+        No file has a column.
+    InvalidArgumentError
+        A name is of several genes, or two names are of one.
+    """
+    own = set(cells.var_names)
+    names_of: dict[str, set[str]] = {}
+    for column in columns:
+        for name, alias in cells.gene_aliases(column).items():
+            names_of.setdefault(alias, set()).add(name)
+    asked: dict[str, str] = {}
+    for gene in genes:
+        found = {gene} if gene in own else names_of.get(gene, {gene})
+        if len(found) > 1:
+            raise InvalidArgumentError(
+                f"gene {gene!r} is {', '.join(map(repr, sorted(found)))} in the files: ask by name"
+            )
+        name = next(iter(found))
+        if name in asked:
+            raise InvalidArgumentError(
+                f"{asked[name]!r} and {gene!r} are one gene: ask for it once"
+            )
+        asked[name] = gene
+    return list(asked)
+
+
 def refuse_unordered(genes: Any, name: str) -> None:
     """Refuse a set, a dict or a view of one: its order means nothing, and may differ each run.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._options import DTYPES, Path
+from .._arguments import is_anndata
+from .._options import DTYPES
 from .._reader import Reader, ReaderOptions
 from ..batch import Batch
 from ..collection import CellCollection
@@ -100,14 +102,27 @@ def open_joined(
     """All files as one collection; or, where genes differ and are not joined, one for each file."""
     options = {**options, "layer": layer_name(keys[0]), "layers": keys[1:], "obsm": obsm}
     how: Any = join or "outer"
-    if not isinstance(paths, list):  # an AnnData
-        return [open_cells(paths, **options)]
     cells = open_cells(paths, join=how, missing_genes="zero", **options)
     if join is not None or have_same_genes(cells):
         return [cells]
-    files: Sequence[Path] = [file["path"] for file in cells.files]
     cells.close()
-    return [open_cells(path, **options) for path in files]
+    return [open_cells(item, **options) for item in _each(paths, options)]
+
+
+def _each(paths: list[Any], options: dict[str, Any]) -> list[Any]:
+    """Files, shard directories and AnnData, each by itself."""
+    items: list[Any] = []
+    for given in paths:
+        if is_anndata(given):
+            items.append(given)
+            continue
+        with open_cells(given, join="outer", missing_genes="zero", **options) as cells:
+            # A shard directory has a store for each of its shards.
+            items += dict.fromkeys(
+                os.path.dirname(file["path"]) if file["format"] == "shard" else file["path"]
+                for file in cells.files
+            )
+    return items
 
 
 def have_same_genes(cells: CellCollection) -> bool:

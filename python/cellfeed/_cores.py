@@ -1,0 +1,167 @@
+"""Collections of the core: of files, of AnnData in memory, and of both."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._arguments import as_path, as_text, is_anndata, parse_bytes
+from ._cells.matrices import Matrices, core_layer
+from ._options import Path
+from ._progress import as_progress_callback
+from .encoders import label_maps
+from .errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import anndata
+    import pyarrow as pa
+
+_log = logging.getLogger("cellfeed.opening")
+
+
+def cache_folder(cache_dir: Path | None) -> str | None:
+    # The core's word for "auto" is "". A process elsewhere finds the same folder.
+    if cache_dir is None:
+        return None
+    folder = as_path("cache_dir", cache_dir)
+    return "" if folder == "auto" else os.path.abspath(folder)
+
+
+def files_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
+    core = _open_matrix(paths, options, options["layer"])
+    further = Matrices.of(options).paths
+    core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
+    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+
+
+def _open_matrix(
+    paths: list[str], options: Mapping[str, Any], layer: str | None
+) -> _core.Collection:
+    # Columns of obsm are no genes.
+    of_obsm = layer is not None and layer.startswith("obsm/")
+    return _core.Collection.open(
+        paths, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
+        options["make_unique"], core_layer(layer), parse_bytes(options["cache"], "cache", 0),
+        options["access"], options["verify"], options["allow_external"] or "",
+        cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
+        _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
+        [] if of_obsm else options["var_key"],
+    )  # fmt: skip
+
+
+def _tenx_text(options: Mapping[str, Any], name: str) -> str:
+    return "" if options[name] is None else as_text(name, options[name])
+
+
+def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:
+    # The names of obs columns cost a look at every file.
+    if categories is None and unknown_label is None:
+        return {}
+    return label_maps(categories, unknown_label, core.obs_names)
+
+
+def anndata_core(
+    adata: anndata.AnnData, options: Mapping[str, Any], obs_table: pa.Table
+) -> _core.Collection:
+    """A copy of an AnnData, with its further matrices and labels.
+
+    Parameters
+    ----------
+    adata, options
+        As for :func:`cellfeed.open`.
+    obs_table
+        Of ``adata.obs``, by ``arrow_table``.
+    """
+    core = _copy(adata, options, options["layer"], obs_table, options["genes"], "AnnData in memory")
+    further = [
+        (path, _copy(adata, options, path, obs_table, options["genes"], "AnnData in memory"))
+        for path in Matrices.of(options).paths
+    ]
+    core = core.with_matrices(further)
+    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+
+
+def _copy(
+    adata: anndata.AnnData,
+    options: Mapping[str, Any],
+    matrix: str | None,
+    obs_table: pa.Table,
+    genes: list[str] | None,
+    name: str,
+) -> _core.Collection:
+    from ._cells.anndata_arrays import csr_arrays
+
+    of_obsm = _is_obsm(matrix)
+    indptr, indices, values, gene_table = csr_arrays(adata, matrix)
+    return _core.Collection.from_memory(
+        indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table, gene_table,
+        name, options["make_unique"], None if of_obsm else genes,
+        [] if of_obsm else options["var_key"],
+    )  # fmt: skip
+
+
+def several_core(
+    items: Sequence[Any], options: Mapping[str, Any], obs_tables: Sequence[pa.Table | None]
+) -> _core.Collection:
+    """Files and AnnData in memory, in their order, as one.
+
+    Parameters
+    ----------
+    items
+        Paths, and AnnData in memory.
+    options
+        As for :func:`cellfeed.open`.
+    obs_tables
+        Of each AnnData its obs; None for paths.
+    """
+
+    def joined(matrix: str | None) -> _core.Collection:
+        of_obsm = _is_obsm(matrix)
+        parts = list(_parts(items, options, obs_tables, matrix))
+        if of_obsm:
+            _require_equal_widths(parts, str(matrix))
+        return _core.Collection.joined(
+            parts, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
+            options["make_unique"] and not of_obsm, [] if of_obsm else options["var_key"],
+            parse_bytes(options["cache"], "cache", 0),
+        )  # fmt: skip
+
+    core = joined(options["layer"])
+    core = core.with_matrices([(path, joined(path)) for path in Matrices.of(options).paths])
+    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+
+
+def _parts(
+    items: Sequence[Any],
+    options: Mapping[str, Any],
+    obs_tables: Sequence[pa.Table | None],
+    matrix: str | None,
+) -> Any:
+    # How their genes are joined is settled once all are there.
+    apart = {**options, "join": "outer", "genes": None}
+    numbered = enumerate(zip(items, obs_tables, strict=True))
+    for in_memory, group in groupby(numbered, lambda entry: is_anndata(entry[1][0])):
+        if not in_memory:
+            yield _open_matrix([path for _, (path, _) in group], apart, matrix)
+            continue
+        for number, (adata, table) in group:
+            yield _copy(adata, apart, matrix, table, None, f"AnnData {number} in memory")
+
+
+def _require_equal_widths(parts: list[_core.Collection], matrix: str) -> None:
+    """Columns of obsm have no names to be joined by."""
+    first = parts[0]
+    for part in parts:
+        if part.n_genes != first.n_genes:
+            raise InvalidArgumentError(
+                f"{part.store_info(0)['path']}: '{matrix}' has {part.n_genes} columns, and "
+                f"{first.n_genes} in {first.store_info(0)['path']}"
+            )
+
+
+def _is_obsm(matrix: str | None) -> bool:
+    return matrix is not None and matrix.startswith("obsm/")
