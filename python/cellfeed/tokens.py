@@ -365,7 +365,7 @@ def _as_medians(medians: Any, vocab: Any) -> list[float]:
         if missing:
             raise NoSuchKeyError(
                 f"medians lacks {len(missing):,} of {len(genes):,} genes of the vocabulary, such "
-                f"as: {', '.join(missing[:_N_SHOWN])}{did_you_mean(missing[0], list(medians))}"
+                f"as: {', '.join(missing[:_N_SHOWN])}{did_you_mean(missing[0], [str(name) for name in medians])}"
             )
         medians = [medians[gene] for gene in genes]
     if isinstance(medians, str) or not isinstance(medians, (Sequence, np.ndarray)):

@@ -468,6 +468,7 @@ def test_arguments_that_cannot_work_are_named(cells, genes, vocab):
         "n_genes goes with": lambda: cf.RankTokens(vocab, n_genes=5),
         "medians has 1 numbers": lambda: cf.RankTokens(vocab, medians=[1.0]),
         "medians lacks 51 of 52": lambda: cf.RankTokens(vocab, medians={vocab.genes[0]: 1}),
+        "medians lacks 52 of 52": lambda: cf.RankTokens(vocab, medians={1: 2.0}),
         "median of gene": lambda: cf.RankTokens(vocab, medians=[0.0] * 52),
         "no genes": lambda: cf.RankTokens(GeneVocab.from_genes([])),
         "tokens are int32": lambda: cf.RankTokens(GeneVocab({"a": 2**31})),
