@@ -363,9 +363,10 @@ def _as_medians(medians: Any, vocab: Any) -> list[float]:
     if isinstance(medians, Mapping):
         missing = [gene for gene in genes if gene not in medians]
         if missing:
+            near = did_you_mean(missing[0], [str(name) for name in medians])
             raise NoSuchKeyError(
                 f"medians lacks {len(missing):,} of {len(genes):,} genes of the vocabulary, such "
-                f"as: {', '.join(missing[:_N_SHOWN])}{did_you_mean(missing[0], [str(name) for name in medians])}"
+                f"as: {', '.join(missing[:_N_SHOWN])}{near}"
             )
         medians = [medians[gene] for gene in genes]
     if isinstance(medians, str) or not isinstance(medians, (Sequence, np.ndarray)):
