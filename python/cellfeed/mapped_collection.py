@@ -174,7 +174,8 @@ class MappedCollection(MapStyle):
         first = self._matrices[0]
         if self.layers_keys != ["raw.X"] and len(first.parts) == 1:
             return first.parts[0]
-        keys = self.layers_keys[:1]
+        # The genes of a file are those of its var, and raw has its own.
+        keys = [*(key for key in self.layers_keys if key != "raw.X"), "raw.X"][:1]
         return open_joined(self.path_list, keys, [], self._join or "outer", options)[0]
 
     def _encoded(self, encode_labels: bool | Sequence[str]) -> list[str]:
