@@ -21,6 +21,26 @@ def parse_output_dir(description: str | None) -> pathlib.Path:
     return folder
 
 
+def write_pbmc_counts(folder: pathlib.Path) -> pathlib.Path:
+    """Write `counts.h5ad`: counts of the 700 PBMC of scanpy's wheel, ``bulk_labels`` and ``cell``.
+
+    The wheel has logarithms of counts that were scaled cell by cell, the smallest of which is 1.
+    """
+    import scanpy
+
+    pbmc = scanpy.datasets.pbmc68k_reduced()
+    scaled = scipy.sparse.csr_matrix(np.expm1(pbmc.raw.X.astype(np.float64)))
+    for row in range(scaled.shape[0]):
+        values = scaled.data[scaled.indptr[row] : scaled.indptr[row + 1]]
+        values[:] = np.round(values / values.min())
+    var = pd.DataFrame(index=pbmc.raw.var_names)
+    path = folder / "counts.h5ad"
+    obs = pbmc.obs[["bulk_labels"]].assign(cell=pbmc.obs_names.astype("category"))
+    adata = anndata.AnnData(scaled.astype(np.float32), obs=obs, var=var)
+    adata.write_h5ad(path)
+    return path
+
+
 def write_atlas(folder: pathlib.Path) -> list[pathlib.Path]:
     """Write `one.h5ad` and `two.h5ad` with counts, cell types and donors."""
     random = np.random.default_rng(0)
