@@ -66,7 +66,7 @@ def cells_per_second(batches: Callable[[], object], n: int) -> float:
     taken = iter(batches())
     next(taken)
     start = time.perf_counter()
-    cells = sum(len(batch["X"]) for _, batch in zip(range(n), taken, strict=False))
+    cells = sum(batch["X"].shape[0] for _, batch in zip(range(n), taken, strict=False))
     return cells / (time.perf_counter() - start)
 
 
@@ -199,7 +199,7 @@ def weighted(paths, options: argparse.Namespace) -> None:
         for batch in cf.Loader(cells, strategy, BATCH):
             yield {"X": np.empty(batch.x.shape[0])}
 
-    drawn = cf.BlockWeightedSampling(weights, block_size=1)
+    drawn = cf.BlockWeightedSampling(weights=weights, block_size=1)
     found = [
         (
             cells_per_second(lambda: batches(drawn), n),
