@@ -129,6 +129,45 @@ def test_the_blocks_of_preprocessing_and_sharding_run(folder):
             assert cf.info(output)["processing"] == {"log1p": True, "normalize_total": 10000.0}
 
 
+# What a laptop without GPUs does not finish in a minute; everything else is as printed.
+SMALLER = {
+    "batch_size: 256": "batch_size: 16",
+    "num_epochs: 10": "num_epochs: 1",
+    "d_model: 512": "d_model: 16",
+    "n_layers: 8": "n_layers: 2",
+    "n_genes: 2048": "n_genes: 256",
+    "max_length: 2048": "max_length: 64",
+}
+
+
+def test_the_complete_example_trains_on_four_devices(folder):
+    """Its second and fourth step; copies of kinds of cells are called ``cell_type``."""
+    adata = read_anndata("large_atlas.h5ad")[:300].copy()
+    adata.obs["cell_type"] = adata.obs["Celltype"].astype(str).str[:1]
+    adata.write_h5ad("atlas.h5ad")
+    Path("base_config.yaml").write_text(
+        "data:\n  paths: [atlas.h5ad]\n  vocab: {n_genes: 500}\n"
+        "  preprocessing: {normalize: true, log_transform: true}\n"
+    )
+    (config,) = (block for block in blocks("yaml") if block.startswith("# train_large_atlas.yaml"))
+    for printed, small in SMALLER.items():
+        assert printed in config
+        config = config.replace(printed, small)
+    Path("train_large_atlas.yaml").write_text(config)
+    shell = [b for b in blocks("bash") if "atlas_shards" in b or b.startswith("cellfeed train")]
+    assert [b.split("cellfeed ")[1].split()[0] for b in shell] == ["shard", "train"]
+    for block in shell:
+        block = block.replace("--shard-size 200000", "--shard-size 50")
+        done = subprocess.run(
+            ["bash", "-euc", block], env={**environment(), "OMP_NUM_THREADS": "1"},
+            capture_output=True, text=True, timeout=500, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+    model = cf.training.load("runs/train_large_atlas/checkpoints/last.ckpt")
+    assert model.specification.n_layers == 2
+    assert model.embed("atlas_shards").obsm["X_cellfeed"].shape == (300, 16)
+
+
 def environment():
     folder = Path(sys.executable).parent
     return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
