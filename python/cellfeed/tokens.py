@@ -315,8 +315,8 @@ def as_token_output(output: str, tokens: Any, masking: Any) -> _core.TokenOutput
     if not isinstance(tokens, CellTokens):
         what = "tokens is missing" if tokens is None else f"tokens is {shown(tokens)}"
         raise (InvalidArgumentError if tokens is None else InvalidTypeError)(
-            f'output="tokens" needs tokens=cf.RankTokens(vocab), cf.BinnedTokens(vocab) or '
-            f"cf.ContinuousTokens(vocab): {what}"
+            f'output="tokens" is for cf.Loader, with tokens=cf.RankTokens(vocab), '
+            f"cf.BinnedTokens(vocab) or cf.ContinuousTokens(vocab): {what}"
         )
     if masking is not None and not isinstance(masking, Masking):
         raise InvalidTypeError(f"masking must be cf.Masking(...) or None, not {shown(masking)}")
