@@ -42,7 +42,7 @@ def message_of(call, kind=errors.CellfeedError) -> str:
 
 
 LOADER = [
-    ({"output": None}, TypeError, ["output", '"csr" or "dense"', "None"]),
+    ({"output": None}, TypeError, ["output", '"csr", "dense" or "tokens"', "None"]),
     ({"output": "dens"}, ValueError, ["output", "'dens'", 'did you mean "dense"?']),
     ({"dtype": "floot"}, ValueError, ["dtype", "'floot'", '"int64"', 'did you mean "float32"?']),
     ({"dtype": "float16"}, ValueError, ["dtype", "'float16'", '"float32"']),
