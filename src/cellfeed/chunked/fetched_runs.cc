@@ -179,8 +179,8 @@ RunsPlan plan_runs(const ChunkedArray& array, const ChunkCache& cache,
   plan.bytes_inflated = n_chunks * array.chunk_bytes();
   // Stored, a chunk takes no more than this, whatever its filters.
   if (const io::ByteSource* source = array.reads())
-    plan.bytes_held = static_cast<std::int64_t>(io::ReadBuffer::planned_capacity(
-        static_cast<std::size_t>(n_chunks * (array.chunk_bytes() + source->costs().gap_bytes))));
+    plan.bytes_held =
+        io::RangeReads::planned_bytes(*source, n_chunks, n_chunks * array.chunk_bytes());
   if (cache.keeps_whole()) return plan;
   for (const EntryRange& range : ranges)
     plan.bytes_held += (range.end - range.begin) * array.element_bytes();

@@ -12,7 +12,7 @@
 
 #include "cellfeed/chunked/chunk_cache.h"
 #include "cellfeed/chunked/chunked_array.h"
-#include "cellfeed/chunked/stored_reads.h"
+#include "cellfeed/io/range_reads.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::chunked {
@@ -106,7 +106,7 @@ class InflatingTasks {
   void read_ahead(const io::ReadAhead& ahead) const;
 
   std::vector<Task> tasks_;
-  StoredReads reads_;
+  io::RangeReads reads_;
   std::atomic<std::int64_t> bytes_read_{0};
 };
 

@@ -291,12 +291,13 @@ class MemoryFileSystem final : public io::FileSystem {
   const std::shared_ptr<Store> store_ = std::make_shared<Store>();
 };
 
+using SourceDouble =
+    std::function<std::unique_ptr<io::ByteSource>(std::unique_ptr<io::ByteSource> source)>;
+
 // A directory in memory, of a scheme of its own. double: of its sources, where there is to be one.
 class MemoryPlace {
  public:
-  using Double =
-      std::function<std::unique_ptr<io::ByteSource>(std::unique_ptr<io::ByteSource> source)>;
-  explicit MemoryPlace(const Double& make_double = nullptr);
+  explicit MemoryPlace(const SourceDouble& make_double = nullptr);
 
   const std::string& path() const { return path_; }
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
@@ -326,9 +327,7 @@ class MemoryPlace {
 // Another file system whose sources are doubled, such as by SlowByteSource or FaultyByteSource.
 class DoubledFileSystem final : public io::FileSystem {
  public:
-  using Double =
-      std::function<std::unique_ptr<io::ByteSource>(std::unique_ptr<io::ByteSource> source)>;
-  DoubledFileSystem(std::shared_ptr<const io::FileSystem> files, Double make_double)
+  DoubledFileSystem(std::shared_ptr<const io::FileSystem> files, SourceDouble make_double)
       : files_(std::move(files)), double_(std::move(make_double)) {}
 
   io::PathStatus status(const std::string& path) const override { return files_->status(path); }
@@ -346,10 +345,10 @@ class DoubledFileSystem final : public io::FileSystem {
 
  private:
   const std::shared_ptr<const io::FileSystem> files_;
-  const Double double_;
+  const SourceDouble double_;
 };
 
-inline MemoryPlace::MemoryPlace(const Double& make_double)
+inline MemoryPlace::MemoryPlace(const SourceDouble& make_double)
     : registration_(scheme_, make_double
                                  ? std::shared_ptr<const io::FileSystem>(
                                        std::make_shared<DoubledFileSystem>(files_, make_double))

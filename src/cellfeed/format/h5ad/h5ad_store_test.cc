@@ -18,22 +18,12 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+// Place: TempDir, or MemoryPlace: written to a file system that is not local, and read where
+// nothing is mapped.
+template <typename Place>
+testing::RowStoreFactory factory_in(H5adWriterOptions options, std::int64_t cache_bytes) {
   return [=](const matrix::CsrBlock& block, DType stored) mutable {
-    auto directory = std::make_unique<testing::TempDir>();
-    options.value_dtype = stored;
-    H5adWriter writer(directory->file("a.h5ad"), block.n_cols, options);
-    writer.append(block);
-    writer.finish(nullptr);
-    auto store = open_h5ad(directory->file("a.h5ad"), {.cache_bytes = cache_bytes});
-    return std::make_unique<testing::KeptStore>(std::move(directory), std::move(store));
-  };
-}
-
-// Written to a file system that is not local, and read where nothing is mapped.
-testing::RowStoreFactory in_memory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
-  return [=](const matrix::CsrBlock& block, DType stored) mutable {
-    auto place = std::make_shared<testing::MemoryPlace>();
+    auto place = std::make_shared<Place>();
     options.value_dtype = stored;
     H5adWriter writer(place->file("a.h5ad"), block.n_cols, options);
     writer.append(block);
@@ -41,6 +31,14 @@ testing::RowStoreFactory in_memory(H5adWriterOptions options, std::int64_t cache
     auto store = open_h5ad(place->file("a.h5ad"), {.cache_bytes = cache_bytes});
     return std::make_unique<testing::KeptStore>(std::move(place), std::move(store));
   };
+}
+
+testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+  return factory_in<testing::TempDir>(std::move(options), cache_bytes);
+}
+
+testing::RowStoreFactory in_memory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+  return factory_in<testing::MemoryPlace>(std::move(options), cache_bytes);
 }
 
 const H5adWriterOptions kGzip{.compression = Compression::kGzip, .chunk_elements = 64};

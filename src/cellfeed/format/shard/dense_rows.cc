@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/chunked/stored_reads.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/io/range_reads.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -76,17 +76,16 @@ class DenseRows final : public FetchedRows {
     return reads_.bytes(static_cast<std::size_t>(i));
   }
   RowPiece piece_of(std::int64_t i) const {
-    const std::span<const std::byte> bytes = stored(i);
-    if (bytes.empty() && file_->reads() == nullptr)
+    if (file_->reads() == nullptr)
       return {reinterpret_cast<const std::byte*>(file_->row(rows_[i])), file_->n_cols()};
-    return {bytes.data() + file_->offset_in_range(rows_[i]), file_->n_cols()};
+    return {stored(i).data() + file_->offset_in_range(rows_[i]), file_->n_cols()};
   }
 
   std::shared_ptr<const DenseFile> file_;
   std::vector<std::int64_t> rows_;
   const bool counts_entries_;
   std::vector<std::int64_t> sizes_;
-  chunked::StoredReads reads_;  // the i-th is of rows_[i]
+  io::RangeReads reads_;  // the i-th is of rows_[i]
 };
 
 }  // namespace
@@ -121,9 +120,13 @@ void DenseFile::read_ahead(std::span<const std::int64_t> rows) const {
   });
 }
 
-io::ByteRange DenseFile::stored_range(std::int64_t row) const {
+void DenseFile::require_row(std::int64_t row) const {
   if (row < 0 || row >= n_rows())
     throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row, n_rows());
+}
+
+io::ByteRange DenseFile::stored_range(std::int64_t row) const {
+  require_row(row);
   if (checked_.empty()) return {kNpyHeaderBytes + row * layout_.row_bytes, layout_.row_bytes};
   const std::int64_t block = row / layout_.rows_per_block;
   const std::int64_t begin = layout_.block_begin(block);
@@ -131,8 +134,7 @@ io::ByteRange DenseFile::stored_range(std::int64_t row) const {
 }
 
 const float* DenseFile::row(std::int64_t row) const {
-  if (row < 0 || row >= n_rows())
-    throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row, n_rows());
+  require_row(row);
   return values_ + row * n_cols();
 }
 
@@ -175,10 +177,8 @@ std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
 std::int64_t plan_dense_bytes(const DenseFile& file, std::span<const std::int64_t> rows) {
   if (file.reads() == nullptr) return 0;
   std::int64_t bytes = 0;
-  for (const std::int64_t row : rows)
-    bytes += file.stored_range(row).length + file.reads()->costs().gap_bytes;
-  return static_cast<std::int64_t>(
-      io::ReadBuffer::planned_capacity(static_cast<std::size_t>(bytes)));
+  for (const std::int64_t row : rows) bytes += file.stored_range(row).length;
+  return io::RangeReads::planned_bytes(*file.reads(), std::ssize(rows), bytes);
 }
 
 }  // namespace cellfeed::format::shard

@@ -57,6 +57,7 @@ class DenseFile {
   void require_intact() const { io::require_unchanged(*source_); }
 
  private:
+  void require_row(std::int64_t row) const;
   void identify() const;
 
   std::shared_ptr<const io::ByteSource> source_;

@@ -10,8 +10,6 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/shard/record_checksum.h"
-#include "cellfeed/io/range_coalescing.h"
-#include "cellfeed/io/read_buffer.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -25,33 +23,27 @@ constexpr std::int64_t kOverrunEntries = 16;
 
 constexpr std::int64_t kChecksumBytes = kRecordChecksumBytes;
 
-std::int64_t round_up(std::int64_t value, std::int64_t block) {
-  return (value + block - 1) / block * block;
-}
-
 class PackedRows final : public FetchedRows {
  public:
   PackedRows(std::shared_ptr<const CellsFile> file, std::span<const std::int64_t> rows)
       : file_(std::move(file)), rows_(rows.begin(), rows.end()), records_(rows.size()) {
     file_->read_entries_ahead(rows);
-    std::vector<io::ByteRange> ranges(file_->reads() ? rows.size() : 0);
+    const io::ByteSource* source = file_->reads();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i + kEntriesAhead < rows.size()) file_->prefetch_entry(rows[i + kEntriesAhead]);
       const CellsFile::Place place = file_->locate(rows[i]);
-      records_[i] = {file_->reads() ? nullptr : file_->mapped_bytes() + place.offset,
+      records_[i] = {source ? nullptr : file_->mapped_bytes() + place.offset,
                      static_cast<std::size_t>(place.length), place.nnz};
       bytes_used_ += place.length + kChecksumBytes;
-      if (file_->reads()) ranges[i] = {place.offset, place.length + kChecksumBytes};
+      if (source) reads_.add(*source, {place.offset, place.length + kChecksumBytes});
     }
     bytes_read_ = bytes_used_;
-    if (file_->reads()) begin_reads(std::move(ranges));
+    if (source) begin_reads();
     if (file_->records_ahead()) read_ahead();
   }
 
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
-  void wait() override {
-    if (reads_) reads_->wait();
-  }
+  void wait() override { reads_.wait(); }
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < records_.size(); ++i) nnz[i] = records_[i].nnz;
   }
@@ -61,12 +53,10 @@ class PackedRows final : public FetchedRows {
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
   std::int64_t bytes_read() const override { return bytes_read_; }
   std::int64_t bytes_used() const override { return bytes_used_; }
-  std::int64_t bytes_held() const override {
-    return static_cast<std::int64_t>(buffer_.capacity_bytes());
-  }
+  std::int64_t bytes_held() const override { return reads_.bytes_held(); }
 
  private:
-  void begin_reads(std::vector<io::ByteRange> ranges);
+  void begin_reads();
   void read_ahead();
   void prefetch(std::int64_t i) const {
     prefetch_record(records_[i].bytes, records_[i].length + kRecordChecksumBytes);
@@ -82,43 +72,16 @@ class PackedRows final : public FetchedRows {
   std::shared_ptr<const CellsFile> file_;
   std::vector<std::int64_t> rows_;
   std::vector<RecordView> records_;
-  io::ReadBuffer buffer_;  // of the reads, back to back; the last record may over-read its padding
-  std::unique_ptr<io::PendingReads> reads_;  // goes before the buffer
+  io::RangeReads reads_;  // of each record, unless it is mapped
   std::int64_t bytes_read_ = 0;
   std::int64_t bytes_used_ = 0;
 };
 
-// Whole blocks of the source, so that they are read where they are decoded.
-void PackedRows::begin_reads(std::vector<io::ByteRange> ranges) {
-  const std::int64_t block = file_->reads()->alignment();
-  const std::vector<io::ByteRange> asked = ranges;
-  for (io::ByteRange& range : ranges) {
-    const std::int64_t end = round_up(range.offset + range.length, block);
-    range.offset -= range.offset % block;
-    range.length = std::min(end, file_->reads()->size()) - range.offset;
-  }
-  const io::ReadCosts costs = file_->reads()->costs();
-  const io::CoalescedReads plan = io::coalesce(ranges, costs.gap_bytes, costs.max_read_bytes);
-  std::vector<std::int64_t> begins;
-  std::int64_t total = 0;
-  bytes_read_ = 0;
-  for (const auto& range : plan.reads) {
-    begins.push_back(total);
-    total += round_up(range.length, block);
-    bytes_read_ += range.length;
-  }
-  buffer_ = io::ReadBuffer(static_cast<std::size_t>(total));
-  std::vector<io::ReadRequest> requests;
-  for (std::size_t i = 0; i < plan.reads.size(); ++i)
-    requests.push_back(
-        {plan.reads[i].offset,
-         {buffer_.data() + begins[i], static_cast<std::size_t>(plan.reads[i].length)}});
-  const auto* base = reinterpret_cast<const std::uint8_t*>(buffer_.data());
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    const std::int64_t skipped = asked[i].offset - ranges[i].offset;
-    records_[i].bytes = base + begins[plan.places[i].read] + plan.places[i].offset + skipped;
-  }
-  reads_ = file_->reads()->begin_read_many(requests);
+void PackedRows::begin_reads() {
+  reads_.begin();
+  for (std::size_t i = 0; i < records_.size(); ++i)
+    records_[i].bytes = reinterpret_cast<const std::uint8_t*>(reads_.bytes(i).data());
+  bytes_read_ = reads_.bytes_read();
 }
 
 void PackedRows::read_ahead() {
@@ -330,16 +293,9 @@ std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {
   if (!file.reads()) return 0;
   file.read_entries_ahead(rows);
-  // Of each read the blocks at both ends, and the gap before it.
-  const std::int64_t block = file.reads()->alignment();
-  const std::int64_t gap = file.reads()->costs().gap_bytes;
   std::int64_t bytes = 0;
-  for (const std::int64_t row : rows)
-    bytes += file.locate(row).length + kChecksumBytes + gap + 2 * block;
-  // Reads never overlap.
-  bytes = std::min(bytes, file.header().records_bytes + 4 * block);
-  return static_cast<std::int64_t>(
-      io::ReadBuffer::planned_capacity(static_cast<std::size_t>(bytes)));
+  for (const std::int64_t row : rows) bytes += file.locate(row).length + kChecksumBytes;
+  return io::RangeReads::planned_bytes(*file.reads(), std::ssize(rows), bytes);
 }
 
 }  // namespace cellfeed::format::shard

@@ -15,6 +15,7 @@
 #include "cellfeed/format/shard/record.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/page_cache.h"
+#include "cellfeed/io/range_reads.h"
 #include "cellfeed/io/read_ahead.h"
 #include "cellfeed/matrix/buffer.h"
 
