@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,12 @@ from .errors import NoSuchKeyError
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    import torch
+
+    from .torch import BatchTensors
+
+# What a batch is on a device.
+Tensors = TypeVar("Tensors", bound="BatchTensors")
 
 
 class CellArrays(Protocol):
@@ -141,7 +147,7 @@ def _as_numpy(values: Any) -> np.ndarray:
     return array
 
 
-class BatchOfCells:
+class BatchOfCells(Generic[Tensors]):
     """obs values of some cells, and where they came from; base of :class:`Batch`."""
 
     _core: CellArrays
@@ -203,3 +209,35 @@ class BatchOfCells:
     def _files(self) -> np.ndarray:
         known = getattr(self._core, "files", None)
         return self._source.names.files_of(self.index) if known is None else known
+
+    def _tensors(self) -> Tensors:
+        """On the CPU, of the batch's memory."""
+        raise NotImplementedError
+
+    def to(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> Tensors:
+        """The batch as tensors on a device: cells, every obs column, ``index``, ``is_padding``.
+
+        Parameters
+        ----------
+        device
+            Where to; the CPU by default, which copies nothing.
+        non_blocking
+            Do not wait for copies out of page-locked memory, as of ``Loader(pin_memory=True)``.
+        """
+        return self._tensors().to(device, non_blocking=non_blocking)
+
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> Tensors:
+        """As :meth:`to`, on a GPU: the current one by default."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self) -> Tensors:
+        """The batch as page-locked tensors; a ``DataLoader`` with ``pin_memory`` calls this.
+
+        A copy, but for what is page-locked already: ``Loader(pin_memory=True)`` decodes into
+        such memory.
+        """
+        return self.to().pin_memory()

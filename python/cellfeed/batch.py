@@ -27,7 +27,7 @@ __all__ = ["Batch", "BatchObs"]
 X = TypeVar("X")
 
 
-class Batch(BatchOfCells, Generic[X]):
+class Batch(BatchOfCells["TensorBatch"], Generic[X]):
     """Expression of some cells, their obs values and where they came from.
 
     Arrays are views of the loader's memory: nothing is copied, and the memory is reused once the
@@ -201,32 +201,7 @@ class Batch(BatchOfCells, Generic[X]):
             return False
         return np.array_equal(self.layers.var_names(name), self.var_names)
 
-    def to(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TensorBatch:
-        """The batch as tensors on a device: ``x``, every obs column, ``index``, ``is_padding``.
-
-        Parameters
-        ----------
-        device
-            Where to; the CPU by default, which copies nothing.
-        non_blocking
-            Do not wait for copies out of page-locked memory, as of ``Loader(pin_memory=True)``.
-        """
+    def _tensors(self) -> TensorBatch:
         from .torch import TensorBatch
 
-        return TensorBatch.of(self).to(device, non_blocking=non_blocking)
-
-    def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TensorBatch:
-        """As :meth:`to`, on a GPU: the current one by default."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
-
-    def pin_memory(self) -> TensorBatch:
-        """The batch as page-locked tensors; a ``DataLoader`` with ``pin_memory`` calls this.
-
-        A copy, but for what is page-locked already: ``Loader(pin_memory=True)`` decodes into
-        such memory.
-        """
-        return self.to().pin_memory()
+        return TensorBatch.of(self)

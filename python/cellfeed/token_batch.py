@@ -65,7 +65,7 @@ class TokenArrays:
 CoreTokens: TypeAlias = "_core.Batch | TokenArrays"
 
 
-class TokenBatch(BatchOfCells):
+class TokenBatch(BatchOfCells["TokenTensors"]):
     """Cells as sequences of tokens, their obs values and where they came from.
 
     Arrays are views of the loader's memory, as those of a :class:`Batch`; ``to_torch()`` has them
@@ -187,28 +187,7 @@ class TokenBatch(BatchOfCells):
 
         return tokens_to_tensors(self)
 
-    def to(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TokenTensors:
-        """The batch as tensors on a device: the arrays of tokens, obs, ``index``, ``is_padding``.
-
-        Parameters
-        ----------
-        device
-            Where to; the CPU by default, which copies nothing.
-        non_blocking
-            Do not wait for copies out of page-locked memory, as of ``Loader(pin_memory=True)``.
-        """
+    def _tensors(self) -> TokenTensors:
         from .torch import TokenTensors
 
-        return TokenTensors.of(self).to(device, non_blocking=non_blocking)
-
-    def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TokenTensors:
-        """As :meth:`to`, on a GPU: the current one by default."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
-
-    def pin_memory(self) -> TokenTensors:
-        """The batch as page-locked tensors; a ``DataLoader`` with ``pin_memory`` calls this."""
-        return self.to().pin_memory()
+        return TokenTensors.of(self)

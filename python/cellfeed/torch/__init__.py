@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch.utils.data.distributed import DistributedSampler
 
-from ._batches import TensorBatch, pinned
+from ._batch_tensors import BatchTensors, pinned
+from ._batches import TensorBatch
 from ._cells import cells_to_tensors, collate_cells
 from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
@@ -16,6 +17,7 @@ from ._tokens import TokenTensors, tokens_to_tensors
 from ._windows import as_tensors, register_windows
 
 __all__ = [
+    "BatchTensors",
     "DistributedSampler",
     "GeneSelectionCollator",
     "TensorBatch",

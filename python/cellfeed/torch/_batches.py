@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from .._batch_cells import BatchObs
-from .._batch_matrices import BatchMatrices
 from ..batch import Batch
-from ._tensors import as_tensor, batch_to_tensor, block_to_tensor
+from ._batch_tensors import BatchTensors
+from ._tensors import batch_to_tensor
 
 
-class Columns:
-    """obs columns by place, as :class:`BatchObs` asks for them."""
-
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
-        self.tensors = tensors
-
-    def obs(self, place: int) -> torch.Tensor:
-        return self.tensors[place]
-
-
-class TensorBatch:
+class TensorBatch(BatchTensors):
     """What :meth:`cellfeed.Batch.to` returns: the parts of a batch as tensors on one device.
 
     Attributes
@@ -40,17 +28,6 @@ class TensorBatch:
         bool, True where a cell only fills up the batch.
     """
 
-    def __init__(
-        self, batch: Batch[Any], x: torch.Tensor, columns: list[torch.Tensor],
-        index: torch.Tensor, is_padding: torch.Tensor, others: list[torch.Tensor],
-    ) -> None:  # fmt: skip
-        self._batch = batch
-        self._columns = columns
-        self.x = x
-        self.index = index
-        self.is_padding = is_padding
-        self._others = others
-
     @classmethod
     def of(cls, batch: Batch[Any]) -> TensorBatch:
         """Tensors that share the batch's memory.
@@ -60,111 +37,26 @@ class TensorBatch:
         batch
             What a loader yielded.
         """
-        columns = [as_tensor(values) for values in batch.obs.values()]
-        index = torch.from_numpy(np.ascontiguousarray(batch.index))
-        padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
-        numbers = range(1, len(batch._source.matrices.paths) + 1)
-        others = [block_to_tensor(batch._core.matrix(number)) for number in numbers]
-        return cls(batch, batch_to_tensor(batch), columns, index, padding, others)
-
-    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> TensorBatch:
-        columns = [change(column) for column in self._columns]
-        return TensorBatch(
-            self._batch, change(self.x), columns, change(self.index), change(self.is_padding),
-            [change(other) for other in self._others],
-        )  # fmt: skip
-
-    def to(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TensorBatch:
-        """Move every tensor to a device; to where they are by default.
-
-        Parameters
-        ----------
-        device
-            Where to.
-        non_blocking
-            Do not wait for copies out of page-locked memory.
-        """
-        if device is None:
-            return self
-        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> TensorBatch:
-        """Move to a GPU, the current one by default."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
-
-    def cpu(self) -> TensorBatch:
-        """Move to the CPU's memory."""
-        return self.to("cpu")
-
-    def pin_memory(self) -> TensorBatch:
-        """Page-lock every tensor; what is page-locked already is not copied."""
-        return self._each(pinned)
+        return cls._with_parts(batch, {"X": batch_to_tensor(batch)})
 
     @property
-    def device(self) -> torch.device:
-        """Where the tensors are."""
-        return self.x.device
-
-    @property
-    def obs(self) -> BatchObs:
-        """Obs columns by name, as tensors."""
-        columns: Any = Columns(self._columns)
-        return BatchObs(columns, self._batch._source.columns)
-
-    @property
-    def layers(self) -> BatchMatrices:
-        """Further matrices by gene, as tensors."""
-        return BatchMatrices(self._batch._source, self._matrix, of_obsm=False)
-
-    @property
-    def obsm(self) -> BatchMatrices:
-        """Arrays of ``obsm``, as tensors."""
-        return BatchMatrices(self._batch._source, self._matrix, of_obsm=True)
+    def x(self) -> torch.Tensor:
+        """The expression, cells x genes."""
+        return self._parts["X"]
 
     def _matrix(self, number: int) -> torch.Tensor:
-        return self.x if number == 0 else self._others[number - 1]
-
-    def keys(self) -> list[str]:
-        """``"X"`` and the names of the obs columns."""
-        return self._batch.keys()
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        column: Any = self.x if name == "X" else self.obs[name]
-        tensor: torch.Tensor = column
-        return tensor
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._batch
-
-    def __len__(self) -> int:
-        return len(self._batch)
-
-    def __repr__(self) -> str:
-        return f"TensorBatch({self._batch!r} on {self.device})"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Cells and genes."""
-        return self._batch.shape
+        return self.x if number == 0 else super()._matrix(number)
 
     @property
     def var_names(self) -> np.ndarray:
         """Names of the columns of ``x``."""
-        return self._batch.var_names
+        names: np.ndarray = self._batch.var_names
+        return names
 
     @property
     def gene_mask(self) -> torch.Tensor:
         """bool, False where the cell's file lacks the gene: :attr:`cellfeed.Batch.gene_mask`."""
         return torch.from_numpy(self._batch.gene_mask).to(self.device)
-
-    @property
-    def obs_names(self) -> np.ndarray:
-        """Names of the cells; see :attr:`cellfeed.Batch.obs_names`."""
-        return self._batch.obs_names
 
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
         """``x``, or ``x`` made dense.
@@ -175,19 +67,3 @@ class TensorBatch:
             Densify a sparse batch.
         """
         return self.x.to_dense() if dense and self.x.layout is torch.sparse_csr else self.x
-
-
-def pinned(values: Any) -> torch.Tensor:
-    """A page-locked tensor of a tensor, an array or a (densified) sparse matrix.
-
-    Parameters
-    ----------
-    values
-        Copied, but for a tensor that is page-locked already.
-    """
-    tensor = as_tensor(values)
-    if tensor.layout is not torch.sparse_csr:
-        return tensor if tensor.is_pinned() else tensor.pin_memory()
-    parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-    crow, columns, entries = (pinned(part) for part in parts)
-    return torch.sparse_csr_tensor(crow, columns, entries, size=tensor.shape)
