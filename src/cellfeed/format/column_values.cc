@@ -227,7 +227,7 @@ namespace {
 
 std::shared_ptr<arrow::Array> read_checked(const StoredColumn& stored, std::int64_t begin,
                                            std::int64_t end) {
-  const Column column{stored, hdf5::DatasetBytes(stored.dataset)};
+  const Column column{stored, hdf5::DatasetBytes(stored.dataset, hdf5::Unwritten::kDamage)};
   check_size(column, end - begin);
   auto array = read_typed(column, begin, end);
   if (!array)

@@ -14,8 +14,8 @@ CsrMatrix::CsrMatrix(const H5File& file, std::string group, std::int64_t n_rows,
       layer_(std::move(group)),
       n_rows_(n_rows),
       n_cols_(n_cols),
-      data_(file, layer_ + "/data", 1, 0, file.row_bytes()),
-      indices_(file, layer_ + "/indices", 1, 1, file.row_bytes()),
+      data_(file, layer_ + "/data", 1, 0, file.row_bytes(), hdf5::Unwritten::kDamage),
+      indices_(file, layer_ + "/indices", 1, 1, file.row_bytes(), hdf5::Unwritten::kDamage),
       offsets_(file, layer_, n_rows_, checked_entries()),
       decoder_(file.path(), layer_, n_cols_, indices_.number(), data_.number()) {}
 

@@ -131,8 +131,10 @@ chunked::ArrayDescription describe(const H5File& file, const std::string& name, 
 }  // namespace
 
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::size_t rank,
-                         std::int32_t key, std::span<const std::byte> bytes)
-    : StoredArray(file, name, key, bytes, hdf5::DatasetBytes(find_dataset(file, name, rank))) {}
+                         std::int32_t key, std::span<const std::byte> bytes,
+                         hdf5::Unwritten unwritten)
+    : StoredArray(file, name, key, bytes,
+                  hdf5::DatasetBytes(find_dataset(file, name, rank), unwritten)) {}
 
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
                          std::span<const std::byte> bytes, hdf5::DatasetBytes stored)
@@ -164,7 +166,9 @@ void StoredArray::read_in_one_piece() {
   }
   if (contiguous->address == hdf5::kUndefinedAddress) {
     make_places();
-    if (n_chunks() > 0) set_place(0, {.is_written = false});
+    if (n_chunks() == 0) return;
+    stored_.accept_unwritten();
+    set_place(0, {.is_written = false});
     return;
   }
   const hdf5::FileBytes& file = stored_.dataset().bytes();
@@ -221,7 +225,9 @@ void StoredArray::locate_chunks(std::span<const std::int64_t> chunks) const {
 // Threads that locate one chunk at once write the same.
 void StoredArray::set_place(std::int64_t chunk, const hdf5::ChunkPlace& found) const {
   Place& place = places_[static_cast<std::size_t>(chunk)];
-  if (found.is_written) {
+  if (!found.is_written) {
+    stored_.accept_unwritten();
+  } else {
     check_inside(found.offset, found.n_bytes);
     if (found.offset == 0 || found.n_bytes == 0 ||
         found.n_bytes > std::numeric_limits<std::uint32_t>::max())

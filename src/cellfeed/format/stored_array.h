@@ -24,7 +24,8 @@ class StoredArray final : public chunked::ChunkedArray {
   // key tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
   // Throws kCorruptData, also where the dataset has another number of dimensions, or kUnsupported.
   StoredArray(const H5File& file, const std::string& name, std::size_t rank, std::int32_t key,
-              std::span<const std::byte> bytes);
+              std::span<const std::byte> bytes,
+              hdf5::Unwritten unwritten = hdf5::Unwritten::kFilled);
 
   const StoredNumber& number() const { return number_; }
   DType dtype() const { return number_.dtype; }

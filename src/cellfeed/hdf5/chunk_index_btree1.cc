@@ -29,6 +29,9 @@ class BTree1Index final : public ChunkIndex {
     int level_above = kAboveEveryLevel;
     std::size_t begin = 0;
     std::size_t end = 0;
+    // Where the chunks below it begin, and those of the next node; empty: anywhere.
+    std::vector<std::uint64_t> first = {};
+    std::vector<std::uint64_t> next = {};
   };
 
   // A key: stored bytes, filter mask, then offsets in elements, the element's own bytes last.
@@ -40,6 +43,8 @@ class BTree1Index final : public ChunkIndex {
     return 8 + 2 * static_cast<std::uint64_t>(file_.offset_size());
   }
   int compare(std::span<const std::uint64_t> chunk, Cursor& keys, std::uint64_t i) const;
+  std::vector<std::uint64_t> read_key(Cursor& keys, std::uint64_t i) const;
+  void check_keys(const Visit& visit, Cursor& keys, std::uint64_t n) const;
   void visit(const Visit& visit, std::span<const std::uint64_t> coordinates, std::span<Entry> found,
              std::vector<Visit>& below, WalkBound& bound) const;
 };
@@ -74,6 +79,34 @@ int BTree1Index::compare(std::span<const std::uint64_t> chunk, Cursor& keys,
   return 0;
 }
 
+// Where chunk i begins, in elements; checked, as this tree has no checksum.
+std::vector<std::uint64_t> BTree1Index::read_key(Cursor& keys, std::uint64_t i) const {
+  std::vector<std::uint64_t> key(grid_.rank());
+  keys.seek(i * step_bytes() + 8);
+  for (std::size_t d = 0; d < key.size(); ++d) {
+    key[d] = keys.u64();
+    if (key[d] % grid_.chunk_shape()[d] != 0 || key[d] >= grid_.shape()[d])
+      keys.fail("key {}: no chunk begins at {} along dimension {}: shape {}, chunks of {}", i,
+                key[d], d, grid_.shape()[d], grid_.chunk_shape()[d]);
+  }
+  if (const std::uint64_t within = keys.u64(); within != 0)
+    keys.fail("key {}: a chunk begins {} bytes inside an element", i, within);
+  return key;
+}
+
+// A chunk whose key is damaged would be looked for in vain, and read as never written.
+void BTree1Index::check_keys(const Visit& visit, Cursor& keys, std::uint64_t n) const {
+  std::vector<std::uint64_t> last;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    std::vector<std::uint64_t> key = read_key(keys, i);
+    if (i == 0 ? key < visit.first : key <= last)
+      keys.fail("key {}: its chunk does not stand behind the one before", i);
+    if (!visit.next.empty() && key >= visit.next)
+      keys.fail("key {}: its chunk belongs to another node", i);
+    last = std::move(key);
+  }
+}
+
 void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coordinates,
                         std::span<Entry> found, std::vector<Visit>& below, WalkBound& bound) const {
   Cursor header(file_, visit.node, header_bytes(), kNodeName);
@@ -86,6 +119,7 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
   const std::uint64_t n = header.u16();
   bound.visit(visit.node, header_bytes() + n * step_bytes());
   Cursor keys(file_, visit.node + header_bytes(), n * step_bytes(), kNodeName);
+  check_keys(visit, keys, n);
   const std::size_t rank = grid_.rank();
   std::uint64_t last_entry = n;
   std::uint64_t low = 0;  // entries before this one stand before every chunk that is left
@@ -108,12 +142,14 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
     const std::uint32_t skipped = keys.u32();
     keys.seek(entry * step_bytes() + key_bytes());
     const Address child = keys.read_address();
+    if (child == kUndefinedAddress) keys.fail("child {} has no address", entry);
     if (level == 0)
       found[c] = {child, n_bytes, skipped};
     else if (entry == last_entry)
       below.back().end = c + 1;
     else
-      below.push_back({child, level, c, c + 1});
+      below.push_back({child, level, c, c + 1, read_key(keys, entry),
+                       entry + 1 < n ? read_key(keys, entry + 1) : visit.next});
     last_entry = entry;
   }
 }

@@ -60,8 +60,9 @@ class ChunksOfBox {
 
 }  // namespace
 
-DatasetBytes::DatasetBytes(const Dataset& dataset)
+DatasetBytes::DatasetBytes(const Dataset& dataset, Unwritten unwritten)
     : dataset_(dataset),
+      unwritten_(unwritten),
       file_(dataset_.bytes()),
       n_bytes_(dataset_.space().n_elements * dataset_.datatype().size) {
   const auto* chunked = std::get_if<ChunkedLayout>(&dataset_.layout());
@@ -108,7 +109,16 @@ std::vector<std::byte> DatasetBytes::read_all(std::uint64_t max_bytes) const {
   return out;
 }
 
+void DatasetBytes::accept_unwritten() const {
+  if (unwritten_ == Unwritten::kDamage)
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "a part of '{}' was never written: its writer did not finish, or the file is "
+                "damaged; write it again or restore it",
+                dataset_.path());
+}
+
 void DatasetBytes::fill(const BoxEnd<std::byte>& to, std::span<const std::uint64_t> shape) const {
+  accept_unwritten();
   const Bytes element = dataset_.fill_value();
   const std::vector<std::byte> zeros(static_cast<std::size_t>(element_bytes()));
   fill_box(element.size() == 0 ? std::span(zeros) : element.view(), to, shape);

@@ -15,11 +15,15 @@
 
 namespace cellfeed::hdf5 {
 
+// What elements are that no writer ever wrote: the fill value, or damage, where a sound writer
+// leaves none out.
+enum class Unwritten { kFilled, kDamage };
+
 class DatasetBytes {
  public:
   // Reads nothing yet. Throws kCorruptData where the parts do not fit together, kUnsupported for
   // filters that are not readable here.
-  explicit DatasetBytes(const Dataset& dataset);
+  explicit DatasetBytes(const Dataset& dataset, Unwritten unwritten = Unwritten::kFilled);
 
   const Dataset& dataset() const { return dataset_; }
   const std::vector<std::uint64_t>& shape() const { return dataset_.shape(); }
@@ -28,6 +32,8 @@ class DatasetBytes {
   // Null where it is not chunked.
   const ChunkIndex* chunk_index() const { return index_.get(); }
   const FilterPipeline& filters() const { return filters_; }
+  // Throws kCorruptData where elements that were never written are damage.
+  void accept_unwritten() const;
 
   // Fills out with a box, row-major. Throws kCorruptData. REQUIRES: the box lies inside the shape,
   // out.size() is that of its elements.
@@ -52,6 +58,7 @@ class DatasetBytes {
                    const Box& box, std::span<std::byte> out) const;
 
   const Dataset dataset_;
+  const Unwritten unwritten_;
   const FileBytes& file_;
   const std::uint64_t n_bytes_;
   FilterPipeline filters_;

@@ -487,6 +487,32 @@ TEST(ChunkIndex, ATreeThatMeetsANodeTwiceIsDamaged) {
   EXPECT_THROW(damaged.chunk_index()->locate(numbers, places), Error);
 }
 
+// Every byte of where a key says that its chunk begins, in a tree whose chunks are all there.
+TEST(ChunkIndex, ADamagedKeyOfATreeIsAnError) {
+  const TempDir dir;
+  const std::string path = dir.file("file.h5");
+  constexpr std::size_t kChunks = 20;
+  { const Written written(path, {.shape = {2 * kChunks}, .chunk = {2}}, 1); }
+  const auto source = io::open_local_file(path);
+  std::vector<std::byte> sound(static_cast<std::size_t>(source->size()));
+  source->read(0, sound);
+  const auto dataset = open_d(io::make_memory_source(path, sound));
+  const auto root = std::get<ChunkedLayout>(dataset.dataset().layout()).address;
+  ASSERT_EQ(sound[root + 5], std::byte{0});  // its level
+  constexpr std::size_t kHeader = 24, kSizeAndMask = 8, kBegins = 16, kStep = 32;
+  for (std::size_t key = 0; key < kChunks; ++key)
+    for (std::size_t at = 0; at < kBegins; ++at)
+      for (const int change : {0x01, 0x02, 0x80, 0xff}) {
+        auto bytes = sound;
+        bytes[root + kHeader + key * kStep + kSizeAndMask + at] ^= static_cast<std::byte>(change);
+        const auto damaged = open_d(io::make_memory_source(path, std::move(bytes)));
+        EXPECT_THROW(damaged.read_all(1 << 20), Error) << key << " " << at << " " << change;
+      }
+  auto bytes = sound;
+  std::memset(bytes.data() + root + kHeader + kSizeAndMask + kBegins, 0xff, 8);
+  EXPECT_THROW(open_d(io::make_memory_source(path, std::move(bytes))).read_all(1 << 20), Error);
+}
+
 // Bytes of one structure are damaged one after another: what is read then is right or an error.
 TEST(ChunkIndex, DamageIsAnErrorOrDoesNotMatter) {
   const TempDir dir;

@@ -46,9 +46,9 @@ std::int64_t piece_entries(const NumberArray& data, const NumberArray& indices) 
 
 }  // namespace
 
-NumberArray::NumberArray(const H5File& file, const std::string& name)
+NumberArray::NumberArray(const H5File& file, const std::string& name, hdf5::Unwritten unwritten)
     : name_(name),
-      bytes_(find_array(file, name)),
+      bytes_(find_array(file, name), unwritten),
       number_(stored_number(bytes_.dataset().datatype(), file.path(), name)),
       length_(static_cast<std::int64_t>(bytes_.shape()[0])) {}
 
@@ -85,8 +85,8 @@ CscMatrix::CscMatrix(const H5File& file, std::string layer)
       layer_(std::move(layer)),
       n_rows_(read_matrix_shape(file, layer_).first),
       n_cols_(read_matrix_shape(file, layer_).second),
-      data_(file, layer_ + "/data"),
-      indices_(file, layer_ + "/indices"),
+      data_(file, layer_ + "/data", hdf5::Unwritten::kDamage),
+      indices_(file, layer_ + "/indices", hdf5::Unwritten::kDamage),
       piece_entries_(piece_entries(data_, indices_)) {
   require_integers(indices_, file_.path());
   if (indices_.length() != data_.length())

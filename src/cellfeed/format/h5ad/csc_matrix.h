@@ -19,7 +19,8 @@ namespace cellfeed::format::h5ad {
 class NumberArray {
  public:
   // Throws kCorruptData or kUnsupported naming the dataset.
-  NumberArray(const H5File& file, const std::string& name);
+  NumberArray(const H5File& file, const std::string& name,
+              hdf5::Unwritten unwritten = hdf5::Unwritten::kFilled);
 
   const std::string& name() const { return name_; }
   DType dtype() const { return number_.dtype; }
