@@ -145,11 +145,12 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
                     double target_sum, bool log_transform, std::int64_t n_top_genes,
                     const std::string& hvg_flavor, std::string batch_key, std::int64_t min_genes,
                     std::int64_t min_cells, double max_mito_share, std::string mito_prefix,
-                    bool force, std::int64_t shard_size, std::string layer,
+                    bool keep_counts, bool force, std::int64_t shard_size, std::string layer,
                     std::vector<std::string> genes, bool refuse_absent_genes, std::string join,
                     bool make_unique, FilePath allow_external, const std::string& compression,
                     int threads, std::int64_t memory_budget, const std::string& existing,
-                    std::string genome, std::string feature_type, const nb::object& progress) {
+                    std::string genome, std::string feature_type, std::vector<std::string> var_keys,
+                    const nb::object& progress) {
   convert::PreprocessOptions options;
   convert::ProcessingOptions& processing = options.processing;
   processing.normalize = normalize;
@@ -162,6 +163,7 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   processing.min_cells = min_cells;
   processing.max_mito_share = max_mito_share;
   processing.mito_prefix = std::move(mito_prefix);
+  processing.keeps_counts = keep_counts;
   processing.is_forced = force;
   convert::ConvertOptions& convert = options.convert;
   convert.inputs = path_bytes(std::move(inputs));
@@ -174,6 +176,7 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   convert.refuse_absent_genes = refuse_absent_genes;
   convert.join = std::move(join);
   convert.make_unique = make_unique;
+  convert.var_keys = std::move(var_keys);
   convert.allow_external = std::move(allow_external.bytes);
   convert.existing = existing_target(existing);
   options.compression = compression_of(compression);
@@ -319,10 +322,10 @@ void bind_convert(nb::module_& module) {
              "var_keys"_a, "cells"_a.none(), "progress"_a.none());
   module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
              "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
-             "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "force"_a, "shard_size"_a,
-             "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a, "make_unique"_a,
-             "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a, "existing"_a,
-             "genome"_a, "feature_type"_a, "progress"_a.none());
+             "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,
+             "shard_size"_a, "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
+             "make_unique"_a, "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a,
+             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from ._arguments import (
     as_float,
     as_folder,
     as_int,
+    as_names,
     as_path,
     as_text,
 )
@@ -85,6 +87,7 @@ def preprocess(
     min_cells: int = 0,
     max_mito_share: float = 1.0,
     mito_prefix: str = "MT-",
+    keep_counts: bool = False,
     force: bool = False,
     gene_vocab: Any = None,
     missing_genes: MissingGenes = "warn",
@@ -92,6 +95,7 @@ def preprocess(
     genome: str | None = None,
     feature_type: str | None = None,
     join: Join | None = None,
+    var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
     shard_size: int = 100_000,
@@ -107,7 +111,8 @@ def preprocess(
     In this order, as ``scanpy.pp`` does each: ``filter_cells`` (``min_genes``, mitochondrial
     share), ``normalize_total``, ``log1p``, ``filter_genes`` (``min_cells``),
     ``highly_variable_genes``; the totals of cells are over all genes of their file. Two passes over
-    the inputs, in bounded memory: one checks every value and looks at the genes, one writes.
+    the inputs, in bounded memory: one checks every value and looks at the genes, one writes
+    (``"seurat_v3"`` takes one more).
     Values are float32 and equal scanpy's within 1e-6 of their size; the genes chosen are the same.
 
     What was done is recorded with the data: in the manifest of shards, and in ``uns`` of an
@@ -126,8 +131,9 @@ def preprocess(
         ``log(1 + value)``, natural.
     n_top_genes, hvg_flavor, batch_key
         Keep the highly variable genes that scanpy's ``highly_variable_genes`` of this flavor
-        (``"seurat"``, ``"cell_ranger"``) finds; with ``batch_key``, an obs column of labels, in
-        each batch and joined. As in scanpy, genes tied with the last one are kept too.
+        (``"seurat"``, ``"cell_ranger"``, ``"seurat_v3"``) finds; with ``batch_key``, an obs column
+        of labels, in each batch and joined. As in scanpy, ``"seurat_v3"`` finds them in the counts,
+        and the others in the changed values, where genes tied with the last one are kept too.
     min_genes
         Leave out cells with fewer genes.
     min_cells
@@ -135,10 +141,15 @@ def preprocess(
     max_mito_share, mito_prefix
         Leave out cells with a larger share (0 to 1) of counts in genes whose names begin with the
         prefix, in upper or lower case.
+    keep_counts
+        Keep the values as they were, of the cells and genes that stay, as layer ``"counts"``, in
+        their own type.
     force
         Although the data says that it was done before, or holds fractions where counts are to be
         normalised.
-    gene_vocab, missing_genes, layer, genome, feature_type, join, make_unique, allow_external
+    gene_vocab, missing_genes, layer, genome, feature_type
+        As for :func:`convert_to_shards`.
+    join, var_key, make_unique, allow_external
         As for :func:`convert_to_shards`.
     shard_size
         Cells of a shard.
@@ -184,12 +195,14 @@ def preprocess(
             min_cells=as_int("min_cells", min_cells, 0),
             max_mito_share=as_float("max_mito_share", max_mito_share),
             mito_prefix=as_text("mito_prefix", mito_prefix),
+            keep_counts=as_bool("keep_counts", keep_counts),
             force=as_bool("force", force),
             shard_size=as_int("shard_size", shard_size, 1),
             layer=as_text("layer", layer),
             genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
             refuse_absent_genes=missing_genes == "error",
             join=join_text(join),
+            var_keys=[] if var_key is None else as_names("var_key", var_key),
             make_unique=as_bool("make_unique", make_unique),
             allow_external=as_folder("allow_external", allow_external),
             compression=as_choice("compression", compression, COMPRESSIONS),

@@ -99,7 +99,7 @@ class Scenario:
 
     @property
     def writes_shards(self) -> bool:
-        return self.command(pathlib.Path())[0] == "shard"
+        return self.command(pathlib.Path())[0] == "shard" or self.name == "preprocess"
 
 
 def write_atlas(folder: pathlib.Path) -> pathlib.Path:
@@ -139,6 +139,15 @@ def shard_command(inputs: str, *options: str) -> Callable[[pathlib.Path], list]:
 
 def file_command(*words: str) -> Callable[[pathlib.Path], list]:
     return lambda atlas: [*(word.format(atlas=atlas, out="{out}") for word in words), "--quiet"]
+
+
+def preprocess_command(output: str) -> Callable[[pathlib.Path], list]:
+    def command(atlas: pathlib.Path) -> list:
+        return ["preprocess", atlas / "a.h5ad", atlas / "b.h5ad", "--output", output, "--hvg", 20,
+                "--keep-counts", "--quiet", "--threads", 2,
+                *([] if output.endswith(".h5ad") else ["--shard-size", 100])]  # fmt: skip
+
+    return command
 
 
 def reshard_command(atlas: pathlib.Path) -> list:
@@ -193,6 +202,8 @@ SCENARIOS = {
             ("", "--overwrite"),
             "old_file",
         ),
+        Scenario("preprocess", preprocess_command("{out}"), RESUMED),
+        Scenario("preprocess_file", preprocess_command("{out}/x.h5ad"), ("", "--overwrite")),
         Scenario(
             "simulate",
             file_command(
@@ -349,7 +360,9 @@ class Attack:
             raise CrashError(place)
         if done.code == 1 and ".tmp-" in lines[0]:
             raise CrashError(f"{place}: the message holds a temporary name")
-        if self.scenario.name in ("inputs", "export", "export_over", "simulate"):
+        if self.scenario.name in (
+            "inputs", "export", "export_over", "preprocess_file", "simulate",
+        ):  # fmt: skip
             return  # what libhdf5 says of them is not ours
         if fault.what in HARMLESS and done.code != 0:
             raise CrashError(f"{place}: a signal is no error")

@@ -202,8 +202,6 @@ def test_what_shard_cannot_do_it_refuses_by_name(atlas):
 
     assert "data.paths: 's3://b/a.h5ad' lies in a bucket" in refused("data: {paths: s3://b/a.h5ad}")
     assert "names no files to shard; give data.paths" in refused("data: {source: local}")
-    flavor = "data: {paths: a.h5ad, preprocessing: {hvg_flavor: seurat_v3, n_top_genes: 5}}"
-    assert "seurat_v3 is not in this version" in refused(flavor)
     assert "INPUT is required" in run("shard", "--output-dir", "shards", code=2)
 
 

@@ -20,7 +20,6 @@ from cellfeed.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NoSuchKeyError,
-    UnsupportedError,
 )
 
 pytestmark = [
@@ -56,19 +55,28 @@ def raw(tmp_path, monkeypatch):
     return make_counts(tmp_path / "raw.h5ad")
 
 
+@pytest.fixture(autouse=True)
+def equal_genes_keep_their_order(monkeypatch):
+    """seurat_v3 of scanpy ranks genes by a sort that leaves the order of equal ones to chance."""
+    argsort = np.argsort
+    monkeypatch.setattr(np, "argsort", lambda *a, **k: argsort(*a, **{"kind": "stable", **k}))
+
+
 def by_scanpy(path, n_top_genes=None, flavor="seurat", batch_key=None, min_genes=0, min_cells=0):
     adata = anndata.read_h5ad(path)
     adata.X = scipy.sparse.csr_matrix(adata.X)
     if min_genes:
         sc.pp.filter_cells(adata, min_genes=min_genes)
+    adata.layers["counts"] = adata.X.copy()
     sc.pp.normalize_total(adata, target_sum=1e4)
     sc.pp.log1p(adata)
     if min_cells:
         sc.pp.filter_genes(adata, min_cells=min_cells)
     if n_top_genes:
         sc.pp.highly_variable_genes(
-            adata, n_top_genes=n_top_genes, flavor=flavor, batch_key=batch_key
-        )
+            adata, n_top_genes=n_top_genes, flavor=flavor, batch_key=batch_key,
+            layer="counts" if flavor == "seurat_v3" else None,
+        )  # fmt: skip
         adata = adata[:, adata.var["highly_variable"]].copy()
     return adata
 
@@ -80,7 +88,7 @@ def assert_same(found, expected):
     np.testing.assert_allclose(found.X.toarray(), expected.X.toarray(), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("flavor", ["seurat", "cell_ranger"])
+@pytest.mark.parametrize("flavor", ["seurat", "cell_ranger", "seurat_v3"])
 @pytest.mark.parametrize("batch_key", [None, "batch"])
 @pytest.mark.parametrize("n_top_genes", [1, 20, 150, 10_000])
 def test_genes_and_values_are_those_of_scanpy(raw, flavor, batch_key, n_top_genes):
@@ -103,10 +111,105 @@ def test_it_is_the_same_however_the_counts_are_stored(tmp_path, kind, dtype, mon
     assert_same(anndata.read_h5ad("out.h5ad"), by_scanpy(raw, 100))
 
 
-def test_real_cells(shared_data, tmp_path):
+@pytest.mark.parametrize("flavor", ["seurat", "seurat_v3"])
+def test_real_cells(shared_data, tmp_path, flavor):
     raw = shared_data / "anndata/scp1884.h5ad"
-    cf.preprocess(raw, tmp_path / "out.h5ad", n_top_genes=500, min_cells=3)
-    assert_same(anndata.read_h5ad(tmp_path / "out.h5ad"), by_scanpy(raw, 500, min_cells=3))
+    out = tmp_path / "out.h5ad"
+    cf.preprocess(raw, out, n_top_genes=500, min_cells=3, hvg_flavor=flavor)
+    assert_same(anndata.read_h5ad(out), by_scanpy(raw, 500, flavor, min_cells=3))
+
+
+@pytest.mark.parametrize("n_cells", [40, 1_000])
+@pytest.mark.parametrize("n_genes", [60, 3_000])
+def test_counts_far_above_the_trend_are_limited_as_by_scanpy(tmp_path, n_cells, n_genes):
+    """A few cells hold most of some genes, so that counts are cut where seurat_v3 cuts them."""
+    random = np.random.default_rng(n_cells + n_genes)
+    counts = random.poisson(np.exp(random.normal(0, 1.5, n_genes)), (n_cells, n_genes))
+    counts[random.random(counts.shape) < 2 / n_cells] *= 60
+    adata = anndata.AnnData(scipy.sparse.csr_matrix(counts.astype(np.float32)))
+    adata.write_h5ad(tmp_path / "raw.h5ad")
+    for n_top_genes in (1, 7, n_genes // 3):
+        made = cf.preprocess(
+            tmp_path / "raw.h5ad", tmp_path / "out", n_top_genes=n_top_genes,
+            hvg_flavor="seurat_v3", overwrite=True,
+        )  # fmt: skip
+        expected = by_scanpy(tmp_path / "raw.h5ad", n_top_genes, "seurat_v3")
+        assert list(cf.open(made).var_names) == list(expected.var_names)
+
+
+def test_seurat_v3_alone_leaves_counts_and_needs_them(raw):
+    alone = {"normalize": False, "log_transform": False, "hvg_flavor": "seurat_v3"}
+    found = anndata.read_h5ad(cf.preprocess(raw, "out.h5ad", n_top_genes=50, **alone))
+    expected = by_scanpy(raw, 50, "seurat_v3")
+    assert list(found.var_names) == list(expected.var_names)
+    np.testing.assert_array_equal(found.X.toarray(), expected.layers["counts"].toarray())
+    cf.preprocess(raw, "logs.h5ad")
+    with pytest.raises(InvalidArgumentError, match="taken for the counts of seurat_v3"):
+        cf.preprocess("logs.h5ad", "no", n_top_genes=5, **alone)
+    adata = anndata.read_h5ad("logs.h5ad")
+    adata.uns.clear()
+    adata.write_h5ad("bare.h5ad")
+    with pytest.raises(InvalidArgumentError, match="a fraction is no count"):
+        cf.preprocess("bare.h5ad", "no", n_top_genes=5, **alone)
+    with pytest.raises(InvalidArgumentError, match="needs more different means"):
+        cf.preprocess(raw, "no", n_top_genes=2, gene_vocab=["gene1", "gene2", "gene3"], **alone)
+    assert not os.path.exists("no")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+@pytest.mark.parametrize("output", ["out.h5ad", "shards"])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_counts_are_kept_beside_what_became_of_them(tmp_path, dtype, output, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    raw = make_counts(tmp_path / "raw.h5ad", dtype=dtype, kind=kind)
+    cf.preprocess(
+        raw, output, keep_counts=True, n_top_genes=100, min_genes=30, min_cells=3, shard_size=90
+    )
+    if output == "shards":
+        cf.export_h5ad(output, "back.h5ad")
+        assert run("verify", "shards").startswith("every byte")
+    found = anndata.read_h5ad("back.h5ad" if output == "shards" else output)
+    assert_same(found, by_scanpy(raw, 100, min_genes=30, min_cells=3))
+    assert list(found.layers) == ["counts"]
+    kept = anndata.read_h5ad(raw)[found.obs_names, found.var_names].X.toarray()
+    np.testing.assert_array_equal(found.layers["counts"].toarray(), kept)
+    cells = cf.open(output, layer="counts")
+    np.testing.assert_array_equal(cells[:].x.toarray(), kept)
+    # The layer is not processed: it can be normalised, and X cannot.
+    cf.Loader(cells, cf.Streaming(), 10, transforms=[cf.NormalizeTotal(1e4)])
+    with pytest.raises(InvalidArgumentError, match="already"):
+        cf.Loader(cf.open(output), cf.Streaming(), 10, transforms=[cf.NormalizeTotal(1e4)])
+
+
+def test_what_is_no_count_is_not_kept_as_one(raw):
+    with pytest.raises(InvalidArgumentError, match="no step changes any"):
+        cf.preprocess(
+            raw, "out", normalize=False, log_transform=False, min_cells=3, keep_counts=True
+        )
+    cf.preprocess(raw, "normalised", log_transform=False)
+    for force in (False, True):
+        with pytest.raises(InvalidArgumentError, match="kept as counts"):
+            cf.preprocess("normalised", "out", normalize=False, keep_counts=True, force=force)
+    assert not os.path.exists("out")
+
+
+def test_genes_named_by_a_column_of_var(raw):
+    adata = anndata.read_h5ad(raw)
+    symbols = list(adata.var_names)
+    adata.var_names = [f"ENSG{i:011}" for i in range(adata.n_vars)]
+    adata.var["symbol"] = symbols
+    adata.write_h5ad("ids.h5ad")
+    options = {"n_top_genes": 60, "max_mito_share": 0.04, "min_cells": 3}
+    expected = anndata.read_h5ad(cf.preprocess(raw, "out.h5ad", **options))
+    found = anndata.read_h5ad(cf.preprocess("ids.h5ad", "named.h5ad", var_key="symbol", **options))
+    assert_same(found, expected)
+    of_symbol = dict(zip(symbols, adata.var_names, strict=True))
+    assert list(found.var["var_names"]) == [of_symbol[name] for name in found.var_names]
+    with pytest.raises(InvalidArgumentError, match="no gene's name begins with"):
+        cf.preprocess("ids.h5ad", "no", **options)
+    words = ["--hvg", 60, "--max-mito", 0.04, "--min-cells", 3]
+    run("preprocess", "--input", "ids.h5ad", "--output", "p", "--var-key", "symbol", *words)
+    assert list(cf.open("p").var_names) == list(expected.var_names)
 
 
 def test_shards_hold_what_the_file_holds(raw):
@@ -302,8 +405,6 @@ def test_batches_that_are_not_known(raw):
 
 
 def test_what_is_not_there_is_refused_by_name(raw):
-    with pytest.raises(UnsupportedError, match="seurat_v3 is not in this version"):
-        cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="seurat_v3")
     with pytest.raises(InvalidArgumentError, match="hvg_flavor"):
         cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="seurat_v4")
     with pytest.raises(InvalidArgumentError, match="ask for the logarithm too"):
@@ -364,9 +465,9 @@ class TestProgram:
         assert "from 0 to 1" in run(
             "preprocess", "--input", raw, "--output", "x", "--max-mito", 5, code=2
         )
-        assert "not in this version" in run(
+        assert "seurat_v4" in run(
             "preprocess", "--input", raw, "--output", "x", "--hvg", 5, "--hvg-flavor",
-            "seurat_v3", code=1,
+            "seurat_v4", code=2,
         )  # fmt: skip
 
     @pytest.mark.parametrize("output", ["out.h5ad", "shards"])

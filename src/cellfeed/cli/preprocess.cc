@@ -100,7 +100,8 @@ void add_steps(CLI::App& verb, PreprocessArguments& arguments) {
       ->check(whole_number(1, 2'147'483'647))
       ->type_name("GENES");
   verb.add_option("--hvg-flavor", arguments.flavor,
-                  "How they are found, as scanpy does: seurat or cell_ranger [default: seurat]")
+                  "How they are found, as scanpy does: seurat, cell_ranger or, in counts, "
+                  "seurat_v3 [default: seurat]")
       ->check(one_of({"seurat", "cell_ranger", "seurat_v3"}))
       ->type_name("NAME");
   verb.add_option("--batch-key", processing.batch_key,
@@ -122,6 +123,8 @@ void add_steps(CLI::App& verb, PreprocessArguments& arguments) {
   verb.add_option("--mito-prefix", processing.mito_prefix,
                   "Of the names of mitochondrial genes, in upper or lower case [default: MT-]")
       ->type_name("TEXT");
+  verb.add_flag("--keep-counts", processing.keeps_counts,
+                "Keep the counts as layer 'counts' beside the changed values");
   verb.add_flag("--force", processing.is_forced,
                 "Although the data says that this was done before, or holds fractions");
 }
@@ -162,6 +165,7 @@ void add_preprocess(CLI::App& program, Session& session) {
   add_compression_option(verb, arguments->options.compression);
   add_filter_option(verb, convert.filter);
   add_join_option(verb, convert.join);
+  add_var_key_option(verb, convert.var_keys);
   verb.add_flag("--make-unique", convert.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_flag("--resume", arguments->resume, "Continue shards whose writing was interrupted");

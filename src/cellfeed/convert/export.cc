@@ -156,7 +156,9 @@ Export::Export(const ExportOptions& options)
   const auto names = options.gives_all && options.layer == "X" && !options.cells
                          ? stored_matrices(options)
                          : matrix_names(options.layers, options.obsm);
-  further_ = options.cells ? matrices_of(options.cells) : open_matrices(sources_, from_, names);
+  further_ = options.cells          ? matrices_of(options.cells)
+             : options.open_further ? options.open_further()
+                                    : open_matrices(sources_, from_, names);
   if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
   matrices_.push_back({"X", sources_, column_maps(sources_, gene_order_)});
   for (const MatrixSource& matrix : further_) {

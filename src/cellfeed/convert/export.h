@@ -38,9 +38,10 @@ struct ExportOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
-  std::string filter{};                     // as ConvertOptions's
-  ChosenCells cells{};                      // as ConvertOptions's
-  std::function<Sources()> open_sources{};  // as ConvertOptions's
+  std::string filter{};                                       // as ConvertOptions's
+  ChosenCells cells{};                                        // as ConvertOptions's
+  std::function<Sources()> open_sources{};                    // as ConvertOptions's
+  std::function<std::vector<MatrixSource>()> open_further{};  // as ConvertOptions's
   ProgressCallback progress;
   std::stop_token stop;
 };

@@ -75,7 +75,8 @@ class StatisticsPass {
   std::size_t n_genes_;
   BatchLabels labels_;
   std::vector<std::optional<matrix::FixedColumn>> known_totals_;
-  std::vector<std::vector<bool>> is_mito_;  // of each source, its columns
+  std::vector<const std::vector<double>*> limits_;  // of each batch, where there are any
+  std::vector<std::vector<bool>> is_mito_;          // of each source, its columns
   PiecePool pieces_;
   GeneStatistics result_;
 };
@@ -84,7 +85,7 @@ void StatisticsPass::find_mito_genes() {
   bool has_any = false;
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     auto& is_mito = is_mito_.emplace_back();
-    for (const std::string& name : sources_.store(s).genes().names) {
+    for (const std::string& name : sources_.source_genes(s).names) {
       is_mito.push_back(has_prefix(name, processing_.mito_prefix));
       has_any |= is_mito.back();
     }
@@ -101,14 +102,14 @@ void StatisticsPass::refuse(const SourceRange& range, std::int64_t row, std::int
                             double value, const char* what) const {
   const format::RowStore& store = sources_.store(range.source);
   throw_error(ErrorKind::kInvalidArgument, store.info().path, "cell {}, gene '{}' holds {}: {}",
-              row, store.genes().names[column], value, what);
+              row, sources_.source_genes(range.source).names[column], value, what);
 }
 
 template <typename T>
 void StatisticsPass::check_values(const SourceRange& range, std::int64_t row,
                                   std::span<const std::int32_t> columns,
                                   std::span<const T> values) const {
-  const bool wants_counts = processing_.normalize && !processing_.is_forced;
+  const bool wants_counts = processing_.needs_counts();
   bool is_bad = false;
   for (const T value : values) {
     if constexpr (std::is_floating_point_v<T>)
@@ -149,7 +150,7 @@ bool StatisticsPass::passes(std::int64_t source, std::span<const std::int32_t> c
 }
 
 // What highly variable genes are found in: seurat's are counts per target_sum, cell_ranger's their
-// logarithms.
+// logarithms; seurat_v3's are the counts.
 struct HvgValue {
   double factor = 1;
   bool is_log_input = false;
@@ -180,12 +181,26 @@ void StatisticsPass::add_row(const SourceRange& range, std::int64_t row,
         out.n_cells_with_gene[gene] += values[i] > T{};
     return;
   }
-  BatchSums& batch = out.batches[labels_.of(range.source, row)];
+  const std::int64_t label = labels_.of(range.source, row);
+  BatchSums& batch = out.batches[label];
   if (batch.sums.empty()) {
     batch.sums.assign(n_genes_, 0);
     batch.squares.assign(n_genes_, 0);
   }
   ++batch.n_cells;
+  if (processing_.finds_genes_in_counts()) {
+    const double* limits = limits_.empty() ? nullptr : limits_[label]->data();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::int32_t gene = gene_of(columns[i]);
+      if (gene < 0) continue;
+      auto value = static_cast<double>(values[i]);
+      out.n_cells_with_gene[gene] += value > 0;
+      if (limits) value = std::min(value, limits[gene]);
+      batch.sums[gene] += value;
+      batch.squares[gene] += value * value;
+    }
+    return;
+  }
   const HvgValue hvg_value{
       .factor = processing_.normalize && total > 0 ? processing_.target_sum / total : 1,
       .is_log_input = options_.was_log1p,
@@ -226,16 +241,21 @@ void StatisticsPass::prepare() {
   result_.totals.resize(n_sources);
   result_.n_cells_with_gene.assign(n_genes_, 0);
   if (processing_.n_top_genes == 0) return;
-  const std::int64_t bytes =
-      labels_.n_batches() * 2 * static_cast<std::int64_t>(n_genes_ * sizeof(double));
+  const std::int64_t bytes = labels_.n_batches() * (processing_.finds_genes_in_counts() ? 5 : 2) *
+                             static_cast<std::int64_t>(n_genes_ * sizeof(double));
   if (bytes > options_.memory_budget)
     throw_invalid(
         "sums of {} genes in {} batches take {} bytes, more than the memory budget: "
         "raise it, or choose another batch_key",
         n_genes_, labels_.n_batches(), bytes);
-  for (const std::string& name : labels_.names())
+  for (const std::string& name : labels_.names()) {
+    if (options_.limits) {
+      const auto found = options_.limits->find(name);
+      limits_.push_back(found == options_.limits->end() ? nullptr : &found->second);
+    }
     result_.batches.push_back(
         {name, 0, std::vector<double>(n_genes_, 0), std::vector<double>(n_genes_, 0)});
+  }
 }
 
 void StatisticsPass::add(const SourceRange& range, PieceSums&& piece) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -34,9 +35,13 @@ struct GeneStatistics {
   std::vector<BatchSums> batches;  // in the order of their labels; of n_top_genes only
 };
 
+// By the name of a batch: what larger values of each joined gene count as.
+using CountLimits = std::map<std::string, std::vector<double>>;
+
 struct StatisticsOptions {
   bool keeps_totals = false;
-  bool was_log1p = false;  // the values are logarithms already
+  bool was_log1p = false;               // the values are logarithms already
+  const CountLimits* limits = nullptr;  // of the sums; null: none
   std::int64_t memory_budget = 0;
   ProgressCallback progress{};
   std::stop_token stop{};

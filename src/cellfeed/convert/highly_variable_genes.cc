@@ -155,12 +155,6 @@ std::vector<bool> highest(const Numbers& values, std::int64_t n) {
   return is_high;
 }
 
-void require_two_cells(const BatchSums& batch) {
-  if (batch.n_cells > 1) return;
-  if (batch.name.empty()) throw_invalid("highly variable genes need two cells at least, not 1");
-  throw_invalid("highly variable genes need two cells of each batch, and '{}' has 1", batch.name);
-}
-
 // Genes by how many batches they are highly variable in, then by their mean normalised dispersion.
 std::vector<std::int64_t> join_batches(const std::vector<BatchSums>& batches,
                                        const std::vector<std::int64_t>& genes,
@@ -210,6 +204,12 @@ std::vector<std::int64_t> join_batches(const std::vector<BatchSums>& batches,
 }
 
 }  // namespace
+
+void require_two_cells(const BatchSums& batch) {
+  if (batch.n_cells > 1) return;
+  if (batch.name.empty()) throw_invalid("highly variable genes need two cells at least, not 1");
+  throw_invalid("highly variable genes need two cells of each batch, and '{}' has 1", batch.name);
+}
 
 std::vector<std::int64_t> highly_variable_genes(const std::vector<BatchSums>& batches,
                                                 const std::vector<std::int64_t>& genes,

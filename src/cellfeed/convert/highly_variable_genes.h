@@ -1,5 +1,5 @@
 // Highly variable genes, as scanpy.pp.highly_variable_genes (1.11) finds them for the flavors
-// seurat and cell_ranger. Pure.
+// seurat and cell_ranger; seurat_v3.h has the third. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +18,8 @@ std::vector<std::int64_t> highly_variable_genes(const std::vector<BatchSums>& ba
                                                 const std::vector<std::int64_t>& genes,
                                                 const std::vector<std::string>& names,
                                                 HvgFlavor flavor, std::int64_t n_top_genes);
+
+// Throws kInvalidArgument for a batch of one cell.
+void require_two_cells(const BatchSums& batch);
 
 }  // namespace cellfeed::convert

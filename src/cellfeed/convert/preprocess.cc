@@ -8,11 +8,14 @@
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/highly_variable_genes.h"
 #include "cellfeed/convert/processed_store.h"
+#include "cellfeed/convert/seurat_v3.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
 namespace {
+
+constexpr const char* kCountsLayer = "layers/counts";
 
 class Preprocessing {
  public:
@@ -22,13 +25,20 @@ class Preprocessing {
  private:
   Sources open_sources() const;
   void require_counts_once() const;
-  GeneStatistics gather();
-  std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics) const;
-  Sources processed_sources(const GeneStatistics& statistics,
-                            const std::vector<std::int64_t>& genes) const;
+  GeneStatistics gather(const CountLimits* limits = nullptr);
+  std::vector<std::int64_t> variable_genes(const GeneStatistics& statistics,
+                                           const std::vector<std::int64_t>& genes);
+  std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics);
+  // is_beside: of a matrix beside the first.
+  Sources processed_sources(const ProcessingOptions& processing, const GeneStatistics& statistics,
+                            const std::vector<std::int64_t>& genes, bool is_beside) const;
   ProcessedPart part_of(std::int64_t source, const GeneStatistics& statistics,
                         const std::vector<bool>& stays) const;
-  void write(const std::function<Sources()>& open_sources, PreprocessResult& result);
+  std::vector<MatrixSource> counts_beside(const GeneStatistics& statistics,
+                                          const std::vector<std::int64_t>& genes) const;
+  void write(const std::function<Sources()>& open_sources,
+             const std::function<std::vector<MatrixSource>()>& open_further,
+             PreprocessResult& result);
 
   PreprocessOptions options_;
   bool is_h5ad_;
@@ -84,7 +94,8 @@ void Preprocessing::require_counts_once() const {
     const format::Processing before = store.processing();
     refuse_repetition(options_.processing, before, store.info().path);
     const ProcessingOptions& asked = options_.processing;
-    if (asked.n_top_genes > 0 && !asked.log_transform && !before.is_log1p && !before.has_log1p_mark)
+    if (asked.n_top_genes > 0 && !asked.finds_genes_in_counts() && !asked.log_transform &&
+        !before.is_log1p && !before.has_log1p_mark)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("highly variable genes of flavor {} are found in log-transformed "
                               "values: ask for the logarithm too",
@@ -93,9 +104,9 @@ void Preprocessing::require_counts_once() const {
   }
 }
 
-GeneStatistics Preprocessing::gather() {
+GeneStatistics Preprocessing::gather(const CountLimits* limits) {
   const ConvertOptions& convert = options_.convert;
-  if (!sources_.is_by_rows())
+  if (!sources_.is_by_rows() && !limits)
     sources_.transpose(pool_, {.dir = io::FileTarget(convert.output_dir).directory(),
                                .memory_bytes = convert.memory_budget / 4,
                                .progress = convert.progress,
@@ -105,14 +116,27 @@ GeneStatistics Preprocessing::gather() {
   statistics.was_log1p =
       !options_.processing.log_transform && (before.is_log1p || before.has_log1p_mark);
   statistics.keeps_totals = !options_.processing.changes_values();
+  statistics.limits = limits;
   statistics.memory_budget = convert.memory_budget;
   statistics.progress = convert.progress;
   statistics.stop = convert.stop;
   return gather_statistics(sources_, options_.processing, pool_, statistics);
 }
 
+std::vector<std::int64_t> Preprocessing::variable_genes(const GeneStatistics& statistics,
+                                                        const std::vector<std::int64_t>& genes) {
+  const ProcessingOptions& processing = options_.processing;
+  if (!processing.finds_genes_in_counts())
+    return highly_variable_genes(statistics.batches, genes, sources_.genes().names,
+                                 processing.flavor, processing.n_top_genes);
+  // How large a count may be is known once all were seen.
+  const auto expected = expected_variances(statistics.batches, genes);
+  const CountLimits limits = count_limits(statistics.batches, expected, genes);
+  return seurat_v3_genes(gather(&limits).batches, expected, genes, processing.n_top_genes);
+}
+
 // Joined columns that stay, ascending.
-std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& statistics) const {
+std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& statistics) {
   const ProcessingOptions& processing = options_.processing;
   std::vector<std::int64_t> genes;
   for (std::int64_t gene = 0; gene < sources_.genes().size(); ++gene)
@@ -123,8 +147,7 @@ std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& stat
         fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
         sources_.store(0).info().path);
   if (processing.n_top_genes == 0) return genes;
-  genes = highly_variable_genes(statistics.batches, genes, sources_.genes().names,
-                                processing.flavor, processing.n_top_genes);
+  genes = variable_genes(statistics, genes);
   if (genes.empty())
     throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
                 sources_.store(0).info().path);
@@ -134,8 +157,7 @@ std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& stat
 ProcessedPart Preprocessing::part_of(std::int64_t source, const GeneStatistics& statistics,
                                      const std::vector<bool>& stays) const {
   const format::RowStore& store = sources_.store(source);
-  matrix::GeneAxis axis = store.genes();
-  if (options_.convert.make_unique) collection::make_unique(axis);
+  const matrix::GeneAxis& axis = sources_.source_genes(source);
   const auto map = sources_.gene_map(source);
   ProcessedPart part;
   part.rows = statistics.kept_rows[source];
@@ -153,27 +175,45 @@ ProcessedPart Preprocessing::part_of(std::int64_t source, const GeneStatistics& 
   return part;
 }
 
-Sources Preprocessing::processed_sources(const GeneStatistics& statistics,
-                                         const std::vector<std::int64_t>& genes) const {
+Sources Preprocessing::processed_sources(const ProcessingOptions& processing,
+                                         const GeneStatistics& statistics,
+                                         const std::vector<std::int64_t>& genes,
+                                         bool is_beside) const {
   std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
   SourceOptions join;
+  join.is_beside = is_beside;
+  join.keeps_own_names = !options_.convert.var_keys.empty();
   for (const std::int64_t gene : genes) {
     stays[gene] = true;
     join.genes.push_back(sources_.genes().names[gene]);
   }
   std::vector<std::unique_ptr<format::RowStore>> stores;
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
-    stores.push_back(make_processed_store(sources_.store(s), options_.processing,
-                                          part_of(s, statistics, stays)));
+    stores.push_back(
+        make_processed_store(sources_.store(s), processing, part_of(s, statistics, stays)));
   // A source of which no cell stays has nothing to say.
   std::erase_if(stores, [](const auto& store) { return store->info().n_rows == 0; });
   return Sources::over(std::move(stores), join);
 }
 
-void Preprocessing::write(const std::function<Sources()>& open_sources, PreprocessResult& result) {
+std::vector<MatrixSource> Preprocessing::counts_beside(
+    const GeneStatistics& statistics, const std::vector<std::int64_t>& genes) const {
+  std::vector<MatrixSource> matrices;
+  if (!options_.processing.keeps_counts) return matrices;
+  ProcessingOptions unchanged = options_.processing;
+  unchanged.normalize = unchanged.log_transform = false;
+  matrices.push_back({kCountsLayer, std::make_unique<Sources>(
+                                        processed_sources(unchanged, statistics, genes, true))});
+  return matrices;
+}
+
+void Preprocessing::write(const std::function<Sources()>& open_sources,
+                          const std::function<std::vector<MatrixSource>()>& open_further,
+                          PreprocessResult& result) {
   ConvertOptions convert = options_.convert;
   convert.genes.clear();
   convert.open_sources = open_sources;
+  convert.open_further = open_further;
   convert.selection_json = filtered_.selection_json;
   if (!is_h5ad_) {
     const ConvertResult shards = convert_to_shards(convert);
@@ -194,6 +234,7 @@ void Preprocessing::write(const std::function<Sources()>& open_sources, Preproce
   file.memory_budget = convert.memory_budget;
   file.overwrite = convert.existing == ExistingTarget::kOverwrite;
   file.open_sources = open_sources;
+  file.open_further = open_further;
   file.progress = convert.progress;
   file.stop = convert.stop;
   const ExportResult exported = export_h5ad(file);
@@ -216,11 +257,11 @@ PreprocessResult Preprocessing::run() {
   result.filter_warnings = filtered_.warnings;
   write(
       [&] {
-        Sources processed = processed_sources(statistics, genes);
+        Sources processed = processed_sources(options_.processing, statistics, genes, false);
         result.processing_json = processed.processing_json();
         return processed;
       },
-      result);
+      [&] { return counts_beside(statistics, genes); }, result);
   result.seconds = clock.seconds();
   result.cells_per_second =
       result.seconds > 0 ? static_cast<double>(result.n_cells_before) / result.seconds : 0;

@@ -11,16 +11,22 @@ namespace cellfeed::convert {
 using Json = nlohmann::json;
 
 std::string flavor_name(HvgFlavor flavor) {
-  return flavor == HvgFlavor::kSeurat ? "seurat" : "cell_ranger";
+  switch (flavor) {
+    case HvgFlavor::kSeurat:
+      return "seurat";
+    case HvgFlavor::kCellRanger:
+      return "cell_ranger";
+    case HvgFlavor::kSeuratV3:
+      return "seurat_v3";
+  }
+  throw Error(ErrorKind::kInternal, "a flavor without a name");
 }
 
 HvgFlavor flavor_from_name(const std::string& name) {
   if (name == "seurat") return HvgFlavor::kSeurat;
   if (name == "cell_ranger") return HvgFlavor::kCellRanger;
-  if (name == "seurat_v3")
-    throw Error(ErrorKind::kUnsupported,
-                "hvg_flavor seurat_v3 is not in this version; choose seurat or cell_ranger");
-  const std::vector<std::string> known = {"seurat", "cell_ranger"};
+  if (name == "seurat_v3") return HvgFlavor::kSeuratV3;
+  const std::vector<std::string> known = {"seurat", "cell_ranger", "seurat_v3"};
   throw_invalid("there is no hvg_flavor '{}'{}", name, suggestion(name, known));
 }
 
@@ -37,6 +43,8 @@ void check_processing(const ProcessingOptions& options) {
     throw_invalid("mito_prefix must not be empty: it would take every gene for mitochondrial");
   if (!options.batch_key.empty() && options.n_top_genes == 0)
     throw_invalid("batch_key is of highly variable genes; give their number too");
+  if (options.keeps_counts && !options.changes_values())
+    throw_invalid("counts are kept beside values that are changed, and no step changes any");
   if (!options.changes_values() && options.n_top_genes == 0 && !options.filters_cells() &&
       options.min_cells == 0)
     throw_invalid("there is nothing to do: no step is asked for");
@@ -44,7 +52,6 @@ void check_processing(const ProcessingOptions& options) {
 
 void refuse_repetition(const ProcessingOptions& options, const format::Processing& before,
                        const std::string& path) {
-  if (options.is_forced) return;
   const bool is_log = before.is_log1p || before.has_log1p_mark;
   const auto refuse = [&](const std::string& done, const std::string& asked) {
     throw Error(
@@ -57,9 +64,14 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
                     asked),
         path);
   };
+  if (options.keeps_counts && (is_log || before.is_normalized))
+    refuse(is_log ? "log-transformed" : "normalised", "kept as counts");
+  if (options.is_forced) return;
   if (is_log && options.log_transform) refuse("log-transformed", "log-transformed twice");
   if (is_log && options.normalize) refuse("log-transformed", "normalised after that");
   if (before.is_normalized && options.normalize) refuse("normalised", "normalised twice");
+  if ((is_log || before.is_normalized) && options.finds_genes_in_counts())
+    refuse(is_log ? "log-transformed" : "normalised", "taken for the counts of seurat_v3");
 }
 
 std::string recorded_processing(const ProcessingOptions& options,

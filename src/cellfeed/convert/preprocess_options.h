@@ -9,7 +9,7 @@
 
 namespace cellfeed::convert {
 
-enum class HvgFlavor { kSeurat, kCellRanger };
+enum class HvgFlavor { kSeurat, kCellRanger, kSeuratV3 };
 
 struct ProcessingOptions {
   bool normalize = true;
@@ -22,9 +22,12 @@ struct ProcessingOptions {
   std::int64_t min_cells = 0;       // genes in fewer of the cells that stay are left out
   double max_mito_share = 1;        // cells with a larger share of mitochondrial counts: left out
   std::string mito_prefix = "MT-";  // of the names of mitochondrial genes, in any case
+  bool keeps_counts = false;        // the values as they were: layer "counts"
   bool is_forced = false;  // although the data says that it was done before, or holds no counts
 
   bool changes_values() const { return normalize || log_transform; }
+  bool finds_genes_in_counts() const { return n_top_genes > 0 && flavor == HvgFlavor::kSeuratV3; }
+  bool needs_counts() const { return (normalize || finds_genes_in_counts()) && !is_forced; }
   bool filters_cells() const { return min_genes > 0 || max_mito_share < 1; }
 };
 
@@ -37,7 +40,7 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
 std::string recorded_processing(const ProcessingOptions& options, const format::Processing& before);
 
 std::string flavor_name(HvgFlavor flavor);
-// Throws kUnsupported for seurat_v3, kInvalidArgument naming the known ones for others.
+// Throws kInvalidArgument naming the nearest known one.
 HvgFlavor flavor_from_name(const std::string& name);
 
 }  // namespace cellfeed::convert

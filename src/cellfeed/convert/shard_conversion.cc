@@ -135,8 +135,9 @@ Conversion::Conversion(const ConvertOptions& options)
 
 void Conversion::open_further() {
   const auto names = matrix_names(options_.layers, options_.obsm);
-  auto matrices =
-      options_.cells ? matrices_of(options_.cells) : open_matrices(sources_, from_, names);
+  auto matrices = options_.cells          ? matrices_of(options_.cells)
+                  : options_.open_further ? options_.open_further()
+                                          : open_matrices(sources_, from_, names);
   for (MatrixSource& source : matrices) {
     const shard::Layout layout = layout_of(source);
     const Sources& of_matrix = *source.sources;

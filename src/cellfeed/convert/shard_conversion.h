@@ -55,6 +55,8 @@ struct ConvertOptions {
   ChosenCells cells{};
   // What is converted instead of inputs, as PreprocessedSources gives it; null: the inputs.
   std::function<Sources()> open_sources{};
+  // With these: matrices beside them, in the place of layers and obsm.
+  std::function<std::vector<MatrixSource>()> open_further{};
   std::string selection_json = "{}";  // of these, as Manifest's
   bool names_resume = true;           // errors say how to go on from what is finished
   ProgressCallback progress;

@@ -126,7 +126,7 @@ Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
 void Sources::join(const SourceOptions& options) {
   const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
   processing_json_ = join_processing(stores_);
-  has_var_keys_ = !options.var_keys.empty();
+  keeps_own_names_ = options.keeps_own_names || !options.var_keys.empty();
   std::vector<const matrix::GeneAxis*> axes;
   std::vector<collection::NamedStore> named;
   std::vector<std::string> store_paths;
@@ -241,7 +241,7 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   arrow::StringBuilder names;
   for (const std::string& name : genes_.genes.names) check_arrow(names.Append(name), "name a gene");
   const int index = table->schema()->GetFieldIndex(kIndex);
-  if (has_var_keys_ && index >= 0 && !table->GetColumnByName(kOwnNames))
+  if (keeps_own_names_ && index >= 0 && !table->GetColumnByName(kOwnNames))
     table = check_arrow(
         table->AddColumn(index + 1, arrow::field(kOwnNames, arrow::utf8()), table->column(index)),
         "keep the names of genes");

@@ -33,6 +33,9 @@ struct SourceOptions {
   std::vector<std::string>
       genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
   std::vector<std::string> var_keys{};  // see CollectionOptions; var keeps the names as "var_names"
+  // Stores name their genes as joined, and var says what these were: it keeps them as
+  // "var_names".
+  bool keeps_own_names = false;
   bool make_unique = false;             // number repeated gene names instead of refusing them
   std::string allow_external{};         // see OpenOptions
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
@@ -69,6 +72,8 @@ class Sources {
   // First cell of each source in the joined table, and n_cells() last.
   std::span<const std::int64_t> offsets() const { return offsets_; }
   const matrix::GeneAxis& genes() const { return genes_.genes; }
+  // As they are joined: by another column of var where one was chosen, repeated ones numbered.
+  const matrix::GeneAxis& source_genes(std::int64_t source) const { return *axes_[source]; }
   // Column of the source -> joined column, -1 where it is dropped; empty where they are the same.
   std::span<const std::int32_t> gene_map(std::int64_t source) const;
   // A type that holds the values of all sources exactly.
@@ -107,7 +112,7 @@ class Sources {
   std::string absent_genes_text_;
   bool names_origins_ = false;  // some source says of its cells which file they come from
   std::vector<std::shared_ptr<const matrix::GeneAxis>> axes_;
-  bool has_var_keys_ = false;
+  bool keeps_own_names_ = false;
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";
   std::unique_ptr<TableUnion> obs_;
