@@ -79,16 +79,19 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
 nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::string entity,
                       std::string entity_pattern, std::vector<std::string> time,
                       std::string time_unit, std::vector<std::string> features, int missing,
-                      std::vector<std::string> target, const std::string& scaler,
-                      const std::string& scale, std::string given_scaler, std::string fit_until,
-                      int duplicates, bool sort, const std::string& dtype,
-                      std::vector<std::int64_t> windows, std::int64_t memory_budget, int threads,
-                      bool resume, const nb::object& progress) {
+                      std::vector<std::string> target, std::vector<std::string> statics,
+                      const std::string& scaler, const std::string& scale, std::string given_scaler,
+                      std::string fit_until, std::string fit_mask, int duplicates, bool sort,
+                      const std::string& dtype, std::vector<std::int64_t> windows,
+                      std::int64_t memory_budget, int threads, bool resume,
+                      const nb::object& progress) {
   series::RowColumns columns{.features = std::move(features),
                              .time = std::move(time),
                              .time_unit = std::move(time_unit),
                              .entity = std::move(entity),
-                             .entity_pattern = std::move(entity_pattern)};
+                             .entity_pattern = std::move(entity_pattern),
+                             .static_columns = std::move(statics),
+                             .fit_mask = std::move(fit_mask)};
   return build(std::move(inputs), std::move(output_dir), std::move(columns), missing,
                std::move(target), scaler, scale, std::move(given_scaler), std::move(fit_until),
                duplicates, sort, dtype, std::move(windows), memory_budget, threads, resume,
@@ -214,15 +217,19 @@ nb::tuple copy_windows(const Windows& w, const Int64Array& indices, int threads)
     if (!total.fits()) throw_invalid("a batch of {} windows is too large", n);
     return w.buffers->take(static_cast<std::size_t>(total.value()));
   };
+  const series::WindowOptions& o = windows.options();
   auto x = bytes_of(windows.x_bytes());
   auto y = bytes_of(windows.y_bytes());
+  auto future = o.future.empty() ? nullptr : bytes_of(windows.future_bytes());
   {
     const ReleasedGil released;
-    windows.copy({indices.data(), static_cast<std::size_t>(n)}, x.get(), y.get(), threads);
+    windows.copy({indices.data(), static_cast<std::size_t>(n)}, {x.get(), y.get(), future.get()},
+                 threads);
   }
-  const series::WindowOptions& o = windows.options();
+  nb::object ahead = nb::none();
+  if (future) ahead = nb::cast(window_array(w, n, o.horizon, o.future.size(), std::move(future)));
   return nb::make_tuple(window_array(w, n, o.window, o.features.size(), std::move(x)),
-                        window_array(w, n, o.horizon, o.targets.size(), std::move(y)));
+                        window_array(w, n, o.horizon, o.targets.size(), std::move(y)), ahead);
 }
 
 // Entities, and first rows counted in them.
@@ -259,10 +266,33 @@ nb::dict describe_rows(const series::SeriesRows& rows) {
   out["time_kind"] = std::string(series::time_kind_name(m.time_kind));
   out["scaler"] = std::string(series::scaler_kind_name(m.scaler));
   out["fit_until"] = m.fit_until;
+  out["fit_mask"] = m.fit_mask;
+  out["fit_last_time"] = m.fit_last_time;
+  out["static"] = m.columns.static_columns;
   out["window"] = m.window;
   out["horizon"] = m.horizon;
   out["stride"] = m.stride;
   out["fingerprint"] = m.plan;
+  return out;
+}
+
+// Of each static column a list, an entry an entity: texts, or numbers; None where it has none.
+nb::list static_columns(const series::SeriesRows& rows) {
+  const series::StaticTable& statics = rows.entities().statics;
+  nb::list out;
+  for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+    nb::list column;
+    for (std::int64_t e = 0; e < rows.entities().size(); ++e) {
+      const series::StaticValue& value = statics.value(e, c);
+      if (const auto* number = std::get_if<double>(&value))
+        column.append(*number);
+      else if (const auto* text = std::get_if<std::string>(&value))
+        column.append(nb::str(text->data(), text->size()));
+      else
+        column.append(nb::none());
+    }
+    out.append(column);
+  }
   return out;
 }
 
@@ -271,19 +301,18 @@ std::shared_ptr<const series::SeriesRows> open_rows(const FilePath& dir) {
   return series::SeriesRows::open(dir.bytes);
 }
 
-std::shared_ptr<Windows> make_windows(std::shared_ptr<series::SeriesRows> rows, std::int64_t window,
-                                      std::int64_t horizon, std::int64_t stride,
-                                      std::vector<std::int32_t> features,
-                                      std::vector<std::int32_t> targets, const Int64Array& entities,
-                                      std::optional<std::int64_t> from,
-                                      std::optional<std::int64_t> until, std::int64_t purge,
-                                      const std::string& dtype, std::vector<std::string> steps,
-                                      std::vector<std::string> norms) {
+std::shared_ptr<Windows> make_windows(
+    std::shared_ptr<series::SeriesRows> rows, std::int64_t window, std::int64_t horizon,
+    std::int64_t stride, std::vector<std::int32_t> features, std::vector<std::int32_t> targets,
+    std::vector<std::int32_t> future, const Int64Array& entities, std::optional<std::int64_t> from,
+    std::optional<std::int64_t> until, std::int64_t purge, const std::string& dtype,
+    std::vector<std::string> steps, std::vector<std::string> norms) {
   series::WindowOptions options{.window = window,
                                 .horizon = horizon,
                                 .stride = stride,
                                 .features = std::move(features),
                                 .targets = std::move(targets),
+                                .future = std::move(future),
                                 .entities = {entities.data(), entities.data() + entities.size()},
                                 .from = from,
                                 .until = until,
@@ -302,6 +331,7 @@ void bind_windows(nb::module_& module) {
   nb::class_<series::SeriesRows>(module, "SeriesRows")
       .def("describe", &describe_rows)
       .def("entity_names", [](const series::SeriesRows& r) { return r.entities().names; })
+      .def("statics", &static_columns)
       .def(
           "entity_name",
           [](const series::SeriesRows& r, std::int64_t entity) {
@@ -347,8 +377,8 @@ void bind_windows(nb::module_& module) {
       },
       "path"_a);
   module.def("make_series_windows", &make_windows, "rows"_a, "window"_a, "horizon"_a, "stride"_a,
-             "features"_a, "targets"_a, "entities"_a, "since"_a.none(), "until"_a.none(), "purge"_a,
-             "dtype"_a, "steps"_a, "norms"_a);
+             "features"_a, "targets"_a, "future"_a, "entities"_a, "since"_a.none(),
+             "until"_a.none(), "purge"_a, "dtype"_a, "steps"_a, "norms"_a);
 }
 
 }  // namespace
@@ -358,9 +388,9 @@ void bind_series(nb::module_& module) {
   module.def("default_threads", &exec::default_thread_count);
   module.def("build_series", &build_series, "inputs"_a, "output_dir"_a, "entity"_a,
              "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "missing"_a, "target"_a,
-             "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "duplicates"_a, "sort"_a,
-             "dtype"_a, "windows"_a, "memory_budget"_a, "threads"_a, "resume"_a,
-             "progress"_a.none());
+             "statics"_a, "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "fit_mask"_a,
+             "duplicates"_a, "sort"_a, "dtype"_a, "windows"_a, "memory_budget"_a, "threads"_a,
+             "resume"_a, "progress"_a.none());
   module.def("append_series", &append_series, "inputs"_a, "path"_a, "memory_budget"_a, "threads"_a,
              "progress"_a.none());
   module.def(

@@ -5,17 +5,13 @@
 >>> x, y = SeriesDataset("series", window=60)[0]             # doctest: +SKIP
 """
 
-from ._build import (
-    AppendResult,
-    SeriesResult,
-    append_series,
-    build_series,
-    verify_series,
-)
+from ._append import AppendResult, append_series
+from ._build import SeriesResult, build_series
 from ._dataset import SeriesDataset
 from ._loader import SeriesBatch, SeriesLoader
 from ._scaler import Scaler
 from ._transforms import Differences, LogReturns, WindowNorm
+from ._verify import verify_series
 
 __all__ = [
     "AppendResult",

@@ -25,7 +25,7 @@ from .._arguments import (
     shown,
 )
 from .._progress import Progress, as_progress_callback
-from ..errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
+from ..errors import InvalidArgumentError, InvalidTypeError
 
 SCALERS = ("standard", "minmax", "robust")
 SCALES = ("global", "entity")
@@ -121,10 +121,14 @@ def _entity(entity: Any) -> tuple[str, str]:
         if not isinstance(entity.pattern, str):
             raise InvalidTypeError("entity must be a pattern of str, not of bytes")
         return "", entity.pattern
-    name = as_text("entity", entity)
+    return _column("entity", entity), ""
+
+
+def _column(argument: str, value: Any) -> str:
+    name = as_text(argument, value)
     if not name:
-        raise InvalidArgumentError("entity must be the name of a column, not ''")
-    return name, ""
+        raise InvalidArgumentError(f"{argument} must be the name of a column, not ''")
+    return name
 
 
 def build_series(
@@ -136,9 +140,11 @@ def build_series(
     time_unit: Literal["s", "ms", "us", "ns"] | None = None,
     features: str | list[str] | None = None,
     target: str | list[str] | None = None,
+    static: str | list[str] | None = None,
     scaler: Any = "standard",
     scale: Literal["global", "entity"] = "global",
     fit_until: Any = None,
+    fit_mask: str | None = None,
     missing: Missing = "error",
     duplicates: Duplicates = "error",
     sort: bool = True,
@@ -181,6 +187,10 @@ def build_series(
         the files have.
     target
         Which features a reader predicts where it names none.
+    static
+        Columns that have one value an entity (its sector, where a sensor stands): numbers or texts,
+        kept beside the rows, not scaled. Two values in the rows of an entity are an error; rows
+        without one are passed over.
     scaler
         ``"standard"``, ``"minmax"``, ``"robust"`` (median and quartiles), ``None``, or a fitted
         scaler of another build. As scikit-learn's; a feature whose values are all the same has
@@ -190,6 +200,10 @@ def build_series(
     fit_until
         A time: statistics are of the rows before it, so that nothing of later rows leaks into
         training.
+    fit_mask
+        A column of true and false (1 and 0): statistics are of the rows that it marks, and that are
+        before ``fit_until`` where both are given. It is no feature. Where rows of one time become
+        their ``mean``, all of them must be marked.
     missing
         What becomes of rows without a value: ``"error"``; ``"drop"``; ``"ffill"``, the value
         before, of the same entity (rows before the first one are dropped); ``"nan"``, kept.
@@ -249,6 +263,8 @@ def build_series(
         scaler=kind,
         scale=as_choice("scale", scale, SCALES),
         given_scaler=_given_scaler(scaler) if is_given else "",
+        fit_mask="" if fit_mask is None else _column("fit_mask", fit_mask),
+        statics=[] if static is None else as_names("static", static),
         fit_until="" if fit_until is None else time_as_text("fit_until", fit_until),
         duplicates=DUPLICATES.index(as_choice("duplicates", duplicates, DUPLICATES)),
         sort=as_bool("sort", sort),
@@ -262,151 +278,3 @@ def build_series(
     for text in result["warnings"]:
         _warnings.warn(text, UserWarning, stacklevel=2)
     return SeriesResult(path=path, **result)
-
-
-@dataclass(frozen=True)
-class AppendResult:
-    """What :func:`append_series` did. Usable wherever a path is.
-
-    Attributes
-    ----------
-    path
-        The series directory.
-    n_rows, n_entities
-        Of the directory now.
-    n_rows_added, n_entities_added, n_entities_extended
-        Rows written; entities that are new, and those that were known and have more rows now.
-    n_files, n_rows_read, n_dropped, n_merged
-        As of :class:`SeriesResult`, of the files that were appended.
-    bytes
-        Size of the directory's files.
-    drift
-        For each feature how its new values differ from those that the scaler was fitted on:
-        ``mean_shift`` (of the mean, in standard deviations of the old), ``spread_ratio`` (standard
-        deviation of the new / of the old), ``low`` and ``high`` (smallest and largest of the new,
-        where the old lie from 0 to 1). Of ``scale="entity"``, each value is seen beside those of
-        its entity. NaN where the scaler came from elsewhere, or its values were all the same.
-    warnings
-        Features that have drifted: a mean more than half a standard deviation (and three standard
-        errors) away, or a spread, of 30 values or more, that is not half to twice what it was.
-    seconds, rows_per_second
-        Time of this run.
-    """
-
-    path: str
-    n_rows: int
-    n_entities: int
-    n_rows_added: int
-    n_entities_added: int
-    n_entities_extended: int
-    n_files: int
-    n_rows_read: int
-    n_dropped: int
-    n_merged: int
-    bytes: int
-    drift: dict[str, dict[str, float]]
-    warnings: list[str]
-    seconds: float
-    rows_per_second: float
-
-    def __fspath__(self) -> str:
-        return self.path
-
-
-def append_series(
-    paths: Any,
-    out: str | os.PathLike[str],
-    *,
-    memory_budget: int | str = "1GB",
-    threads: int | None = None,
-    progress: Progress | Callable[[str, int, int, float], None] = None,
-) -> AppendResult:
-    """Add the rows of more files to a series directory, scaled as those that are there.
-
-    Rows of known entities go on where theirs end, and windows run across; entities that are new
-    come after all others, scaled by the stored numbers (by those of their own rows, where each
-    entity has a scale). Entity, time, features, what becomes of gaps and of repeated times, and
-    their order are as the series was built. Nothing that is there is written again: data sets that
-    are open go on with the rows that they know. A run that is killed leaves the series as it was.
-
-    Parameters
-    ----------
-    paths
-        As for :func:`build_series`.
-    out
-        The series directory.
-    memory_budget, threads, progress
-        As for :func:`build_series`.
-
-    Returns
-    -------
-    AppendResult
-
-    Warns
-    -----
-    UserWarning
-        A feature's values have drifted from those that the scaler was fitted on.
-
-    Raises
-    ------
-    InvalidArgumentError
-        A row of a known entity is not later than those that are there.
-    NotFoundError
-        There is no finished series.
-    AlreadyExistsError
-        Another process writes to it.
-    NoSuchKeyError, CorruptDataError, UnsupportedError, PrecisionError, NoSpaceError
-        As for :func:`build_series`.
-    """
-    path = as_path("out", out)
-    result = _core.append_series(
-        as_paths("paths", paths),
-        path,
-        memory_budget=parse_memory_budget(memory_budget),
-        threads=parse_threads(threads),
-        progress=as_progress_callback(progress, "bytes"),
-    )
-    for text in result["warnings"]:
-        _warnings.warn(text, UserWarning, stacklevel=2)
-    return AppendResult(path=path, **result)
-
-
-def verify_series(
-    path: str | os.PathLike[str], *, threads: int | None = None, progress: Progress = None
-) -> bool:
-    """Check every byte of a series directory against its checksums.
-
-    Parameters
-    ----------
-    path
-        The directory.
-    threads
-        Threads that read; all the machine allows by default.
-    progress
-        As for :func:`build_series`.
-
-    Returns
-    -------
-    bool
-        ``True``; anything else is an exception, so that a bare call is a check.
-
-    Raises
-    ------
-    CorruptDataError
-        Naming file and bytes of each damaged place; ``damages`` lists them all as dicts.
-    NotFoundError
-        There is no finished series.
-    """
-    directory = as_path("path", path)
-    damages = _core.verify_series(
-        directory, threads=parse_threads(threads), progress=as_progress_callback(progress, "bytes")
-    )
-    if damages:
-        lines = [f"  {d['file']}, bytes {d['begin']} to {d['end']}: {d['what']}" for d in damages]
-        error = CorruptDataError(
-            f"{directory}: damaged in {len(damages)} places; build it again:\n" + "\n".join(lines)
-        )
-        error.path = directory
-        error.damages = damages  # type: ignore[attr-defined]
-        raise error
-    return True

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +11,15 @@ import numpy as np
 from .. import _core
 from .._arguments import (
     as_choice,
-    as_dtype,
-    as_float,
     as_function,
     as_int,
-    as_names,
-    as_path,
     as_row_numbers,
-    shown,
-    suggestion,
 )
-from ..errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
-from ._build import FLOATS, time_as_text
+from ..errors import InvalidArgumentError, InvalidTypeError
 from ._scaler import Scaler
-from ._transforms import WindowTransform, steps_and_norms
+from ._split import split_by_entity, split_by_time
+from ._transforms import WindowTransform
+from ._windows import SeriesWindows, window_number
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
@@ -43,7 +36,7 @@ class WindowPair(tuple[Any, Any]):
     place: int = 0
 
 
-class SeriesDataset(MapStyle):
+class SeriesDataset(SeriesWindows, MapStyle):
     """Windows of a series directory: ``ds[i]`` is ``(X, y)``.
 
     ``X`` holds ``window`` rows of features, ``y`` the targets of the ``horizon`` rows after them,
@@ -64,7 +57,8 @@ class SeriesDataset(MapStyle):
         directory's.
     target
         A feature, and ``y`` has the shape ``(horizon,)``; or a list of features, ``(horizon,
-        len(target))``. By default the directory's, else all features of ``X``.
+        len(target))``. By default the directory's, else all features of ``X`` that are not known
+        ahead.
     features
         Which features ``X`` has, in this order; all by default.
     entities
@@ -79,12 +73,20 @@ class SeriesDataset(MapStyle):
     transforms
         What the core does to the values of each window, in this order: :class:`Differences` or
         :class:`LogReturns`, then :class:`WindowNorm`. :meth:`inverse` undoes them.
+    future
+        Features that are known ahead (the hour, a holiday, a price that is set): ``X`` is then a
+        dict, ``"x"`` the window and ``"future"`` these features in the ``horizon`` rows after it,
+        ``(horizon, len(future))``. None may be a target.
+    static
+        Columns of one value an entity (:func:`build_series`, ``static``): ``X`` is a dict too,
+        ``"static"`` of shape ``(len(static),)``. Numbers are not scaled; texts are their places in
+        ``categories``; NaN where an entity has none.
 
     Attributes
     ----------
     n_short
         Entities that are too short for any window.
-    window, horizon, stride, features, target
+    window, horizon, stride, features, target, future, static
         As given, or by default.
 
     Warns
@@ -115,150 +117,21 @@ class SeriesDataset(MapStyle):
         dtype: Any = "float32",
         transform: Callable[[Any, Any], tuple[Any, Any]] | None = None,
         transforms: Sequence[WindowTransform] = (),
+        future: str | Sequence[str] | None = None,
+        static: str | Sequence[str] | None = None,
     ) -> None:
-        self.path = os.path.abspath(as_path("path", path))
-        self._rows = _core.open_series_rows(self.path)
-        about = self._rows.describe()
-        self._about = about
-        if window is None and about["window"] == 0:
-            raise InvalidTypeError("window must be a number of rows: this series has no default")
-        self.window = about["window"] if window is None else as_int("window", window, 1)
-        self.horizon = about["horizon"] if horizon is None else as_int("horizon", horizon, 1)
-        self.stride = about["stride"] if stride is None else as_int("stride", stride, 1)
-        self.features = (
-            list(about["features"]) if features is None else self._known("features", features)
-        )
-        self._is_one_target = isinstance(target, str)
-        if target is None:
-            self.target = list(about["target"]) or list(self.features)
-        else:
-            self.target = self._known("target", target)
-        self.dtype = as_choice("dtype", as_dtype("dtype", dtype), FLOATS)
+        super().__init__(
+            path, window, horizon, stride, target, features, entities, between, dtype, transforms,
+            future, static,
+        )  # fmt: skip
         self.transform = as_function("transform", transform)
-        self.transforms = transforms
-        self._steps, self._norms = steps_and_norms(transforms, list(about["features"]))
-        if not transforms:
-            self._steps, self._norms = [], []
-        self._entities = self._entity_numbers(entities)
-        self._between = self._bounds(between)
-        self._purge = 0
-        self._open()
-        self._say_what_is_short()
-
-    def _known(self, argument: str, names: Any) -> list[str]:
-        found = as_names(argument, names)
-        for name in found:
-            if name not in self._about["features"]:
-                raise NoSuchKeyError(
-                    f"{argument}: no feature {name!r}{suggestion(name, self._about['features'])}"
-                )
-        if not found:
-            raise InvalidArgumentError(f"{argument} must name at least one feature")
-        return found
-
-    def _entity_numbers(self, entities: Any) -> np.ndarray:
-        if entities is None:
-            return np.arange(self._about["n_entities"], dtype=np.int64)
-        names = self._rows.entity_names()
-        numbers = {name: i for i, name in enumerate(names)}
-        wanted = as_names("entities", entities)
-        for name in wanted:
-            if name not in numbers:
-                raise NoSuchKeyError(f"no entity {name!r}{suggestion(name, names)}")
-        if len(set(wanted)) != len(wanted):
-            raise InvalidArgumentError(
-                "entities names one twice, and its windows would count twice"
-            )
-        return np.array([numbers[name] for name in wanted], dtype=np.int64)
-
-    def _bounds(self, between: Any) -> tuple[int | None, int | None]:
-        if between is None:
-            return None, None
-        if not isinstance(between, Sequence) or isinstance(between, str) or len(between) != 2:
-            raise InvalidTypeError(f"between must be (first, end), not {shown(between)}")
-        first, end = (None if t is None else self._time("between", t) for t in between)
-        if first is not None and end is not None and first >= end:
-            raise InvalidArgumentError(f"between must rise: {shown(between)}")
-        return first, end
-
-    def _time(self, argument: str, value: Any) -> int:
-        return int(self._rows.parse_time(time_as_text(argument, value), argument))
-
-    def _open(self) -> None:
-        columns = {name: i for i, name in enumerate(self._about["features"])}
-        self._windows = _core.make_series_windows(
-            self._rows,
-            self.window,
-            self.horizon,
-            self.stride,
-            [columns[name] for name in self.features],
-            [columns[name] for name in self.target],
-            self._entities,
-            self._between[0],
-            self._between[1],
-            self._purge,
-            self.dtype,
-            self._steps,
-            self._norms,
-        )
-        self.n_short = self._windows.n_short
-
-    def _say_what_is_short(self) -> None:
-        rows = f"{self.window} + {self.horizon} rows"
-        if len(self) == 0:
-            raise InvalidArgumentError(
-                f"no entity has the {rows} of a window"
-                + ("" if self._between == (None, None) else f" between {self._between_text()}")
-                + "; take a shorter window or horizon"
-            )
-        if self.n_short and self._between == (None, None):
-            warnings.warn(
-                f"{self.n_short} of {len(self._entities)} entities have less than the {rows} of a "
-                "window, and give none",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _between_text(self) -> str:
-        first, end = (
-            "any time" if t is None else str(self._as_times(np.array([t]))[0])
-            for t in self._between
-        )
-        return f"{first} and {end}"
-
-    def open_memmap(self) -> None:
-        """Open the files again: for ``worker_init_fn``, where nothing is shared with the parent.
-
-        Workers need not call it: maps that a forked process inherits are safe to read.
-        """
-        rows = _core.open_series_rows(self.path)
-        about = rows.describe()
-        if (about["fingerprint"], about["n_rows"]) != (
-            self._about["fingerprint"], self._about["n_rows"],
-        ):  # fmt: skip
-            raise CorruptDataError(
-                f"{self.path}: holds another series than the one this data set was made of"
-            )
-        self._rows = rows
-        self._open()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_rows", "_windows")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.open_memmap()
-
-    def __len__(self) -> int:
-        return int(self._windows.size)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if isinstance(index, (slice, list, np.ndarray)):
             raise InvalidTypeError("one window at a time: take ds.batch(indices) for several")
-        n = len(self)
-        number = as_int("index", index, -n, n - 1) if _is_in(index, n) else _refuse(index, n)
+        number = window_number(index, len(self))
         x, y = self.batch([number])
-        return self._transformed(x[0], y[0])
+        return self._transformed(one_of(x, 0), y[0])
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, Any]]:
         """Some windows, copied out together: what torch's ``DataLoader`` asks for.
@@ -275,10 +148,11 @@ class SeriesDataset(MapStyle):
         register_windows(WindowPair)
         whole = self.batch(indices)
         x, y = whole
+        ones = [one_of(x, place) for place in range(len(y))]
         if self.transform is not None:
-            return [self._transformed(*pair) for pair in zip(x, y, strict=True)]
+            return [self._transformed(*pair) for pair in zip(ones, y, strict=True)]
         pairs: list[tuple[Any, Any]] = []
-        for place, both in enumerate(zip(x.unbind(), y.unbind(), strict=True)):
+        for place, both in enumerate(zip(ones, y.unbind(), strict=True)):
             pair = WindowPair(both)
             pair.batch, pair.place = whole, place
             pairs.append(pair)
@@ -296,14 +170,15 @@ class SeriesDataset(MapStyle):
         -------
         tuple of torch.Tensor
             ``X`` of shape ``(n, window, len(features))``, ``y`` of shape ``(n, horizon)`` or ``(n,
-            horizon, len(target))``.
+            horizon, len(target))``. With ``future`` or ``static``, ``X`` is a dict of tensors:
+            ``"x"`` and, of shape ``(n, horizon, len(future))``, ``"future"``; ``"static"`` ``(n,
+            len(static))``.
         """
         from ..torch import as_tensors
 
-        x, y = self.arrays(indices)
-        return as_tensors(x, y)
+        return as_tensors(*self.arrays(indices))
 
-    def arrays(self, indices: Any, *, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self, indices: Any, *, threads: int = 1) -> tuple[Any, np.ndarray]:
         """As :meth:`batch`, as numpy arrays.
 
         Parameters
@@ -314,90 +189,23 @@ class SeriesDataset(MapStyle):
             Threads that copy.
         """
         numbers = as_row_numbers(indices, len(self), ("window", "window"))
-        x, y = self._windows.copy(numbers, as_int("threads", threads, 1, _core.MAX_THREADS))
-        return x, y[..., 0] if self._is_one_target else y
+        return self._arrays(numbers, as_int("threads", threads, 1, _core.MAX_THREADS))
+
+    def _arrays(self, numbers: np.ndarray, threads: int) -> tuple[Any, np.ndarray]:
+        x, y, future = self._windows.copy(numbers, threads)
+        if self._is_one_target:
+            y = y[..., 0]
+        if not self.future and not self.static:
+            return x, y
+        parts = {"x": x}
+        if self.future:
+            parts["future"] = future
+        if self.static:
+            parts["static"] = self._statics.values[self._windows.locate(numbers)[0]]
+        return parts, y
 
     def _transformed(self, x: Any, y: Any) -> tuple[Any, Any]:
         return (x, y) if self.transform is None else self.transform(x, y)
-
-    def _located(self, indices: Any) -> tuple[np.ndarray, np.ndarray]:
-        numbers = as_row_numbers(indices, len(self), ("window", "window"))
-        entities, rows = self._windows.locate(numbers)
-        return entities, rows
-
-    def _times(self, indices: Any) -> np.ndarray:
-        numbers = as_row_numbers(indices, len(self), ("window", "window"))
-        return self._as_times(self._windows.times(numbers))
-
-    def _as_times(self, times: np.ndarray) -> np.ndarray:
-        return times.view("datetime64[ns]") if self._has_clock else times
-
-    @property
-    def _has_clock(self) -> bool:
-        return self._about["time_kind"] in ("naive", "zoned")
-
-    def entity_of(self, index: int) -> str:
-        """The name of the entity that a window is of.
-
-        Parameters
-        ----------
-        index
-            Number of the window.
-        """
-        n = len(self)
-        number = as_int("index", index, -n, n - 1) if _is_in(index, n) else _refuse(index, n)
-        return str(self._rows.entity_name(int(self._located([number])[0][0])))
-
-    def time_of(self, index: int) -> Any:
-        """The time of the last row of a window's ``X``: when it is known.
-
-        Parameters
-        ----------
-        index
-            Number of the window.
-
-        Returns
-        -------
-        numpy.datetime64 or numpy.int64
-            In UTC where the series names zones.
-        """
-        n = len(self)
-        number = as_int("index", index, -n, n - 1) if _is_in(index, n) else _refuse(index, n)
-        return self._times([number])[0]
-
-    def obs_of(self, indices: Any) -> dict[str, np.ndarray]:
-        """Entity and time of windows.
-
-        Parameters
-        ----------
-        indices
-            Numbers of windows, a slice or a mask.
-
-        Returns
-        -------
-        dict of numpy.ndarray
-            ``"entity"``: numbers in the directory, int64; ``"time"``: as :meth:`time_of`.
-        """
-        return {"entity": self._located(indices)[0], "time": self._times(indices)}
-
-    @property
-    def obs(self) -> dict[str, np.ndarray]:
-        """Labels of all windows, for strategies: ``label_key="entity"``. O(windows) memory."""
-        return {"entity": self._located(slice(None))[0]}
-
-    @property
-    def window_bytes(self) -> int:
-        """Bytes of one window, ``y`` included."""
-        n = self.window * len(self.features) + self.horizon * len(self.target)
-        return n * np.dtype(self.dtype).itemsize
-
-    def identity(self) -> tuple[Any, ...]:
-        """What the numbers of windows, and what is in them, depend on."""
-        return (
-            self._about["fingerprint"], self._about["n_rows"], self.window, self.horizon,
-            self.stride, self.features, self.target, self._between, self._purge,
-            self._entities.tobytes(), self._steps, self._norms,
-        )  # fmt: skip
 
     @property
     def scaler(self) -> Scaler:
@@ -494,11 +302,10 @@ class SeriesDataset(MapStyle):
         if by == "entity":
             if dates is not None or purge:
                 raise InvalidArgumentError("dates and purge are of a split by time")
-            return self._split_by_entity(_shares(fractions), as_int("seed", seed, 0, 2**64 - 1))
+            return split_by_entity(self, fractions, as_int("seed", seed, 0, 2**64 - 1))
         if self._about["time_kind"] == "row":
             raise InvalidArgumentError("this series has no times to split by; build it with time")
-        ends = self._cuts(_shares(fractions)) if dates is None else self._dates(dates)
-        return self._split_by_time(ends, purge)
+        return split_by_time(self, fractions, dates, purge)
 
     def _part(self, name: str, **changes: Any) -> SeriesDataset:
         part = object.__new__(SeriesDataset)
@@ -512,106 +319,7 @@ class SeriesDataset(MapStyle):
             )
         return part
 
-    def _split_by_entity(self, shares: dict[str, float], seed: int) -> dict[str, SeriesDataset]:
-        n = len(self._entities)
-        order = _core.make_block_shuffling(n, 1, None, False).order(seed, 0, 0, n)
-        ends = np.round(np.cumsum([0.0, *shares.values()]) * n).astype(int)
-        parts = {}
-        for name, (begin, end) in zip(shares, pairwise(ends.tolist()), strict=True):
-            parts[name] = self._part(name, _entities=self._entities[np.sort(order[begin:end])])
-        return parts
 
-    def _split_by_time(self, ends: dict[str, int | None], purge: int) -> dict[str, SeriesDataset]:
-        first, last = self._between
-        parts, begin = {}, first
-        cut = next(iter(ends.values()))
-        self._warn_of_leaks(cut)
-        for number, (name, end) in enumerate(ends.items()):
-            until = last if end is None else end if last is None else min(end, last)
-            changes = {"_between": (begin, until), "_purge": purge if number else self._purge}
-            parts[name] = self._part(name, **changes)
-            begin = until
-        return parts
-
-    def _warn_of_leaks(self, cut: int | None) -> None:
-        if self._about["scaler"] == "none" or cut is None:
-            return
-        fit_until = self._about["fit_until"]
-        if fit_until is None or self._time("fit_until", fit_until) > cut:
-            seen = "all rows" if fit_until is None else f"rows until {fit_until}"
-            at = self._as_times(np.array([cut]))[0]
-            warnings.warn(
-                f"the scaler looked at {seen}, also at those after {at}, so that later values leak "
-                f"into training; build the series with fit_until={str(at)!r}",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _dates(self, dates: Any) -> dict[str, int | None]:
-        if not isinstance(dates, Mapping) or len(dates) < 2:
-            raise InvalidTypeError(
-                "dates must be a dict such as {'train': '2020-01-01', 'test': None}, not "
-                f"{shown(dates)}"
-            )
-        *earlier, (last_name, last) = dates.items()
-        if last is not None:
-            raise InvalidArgumentError(f"the last part, {last_name!r}, must end with None")
-        ends: dict[str, int | None] = {
-            str(name): self._time(f"the end of {name!r}", end) for name, end in earlier
-        }
-        cuts = list(ends.values())
-        if any(a >= b for a, b in pairwise(cuts)):  # type: ignore[operator]
-            raise InvalidArgumentError(f"dates must rise: {shown(dict(dates))}")
-        return ends | {str(last_name): None}
-
-    def _first_time_with(self, n_rows: int, low: int, high: int) -> int:
-        """The first time before which there are that many rows."""
-        while low < high:
-            middle = (low + high) // 2
-            if self._rows.rows_before(self._entities, middle) < n_rows:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _cuts(self, shares: dict[str, float]) -> dict[str, int | None]:
-        """The times at which so many of the rows, of all entities together, are over."""
-        first, last = self._between
-        low = _MIN_TIME if first is None else first
-        high = _MAX_TIME if last is None else last
-        before = self._rows.rows_before(self._entities, low)
-        total = self._rows.rows_before(self._entities, high) - before
-        ends: dict[str, int | None] = {}
-        share = 0.0
-        for name in list(shares)[:-1]:
-            share += shares[name]
-            wanted = before + round(share * total)
-            ends[name] = self._first_time_with(wanted, low, high)
-        return ends | {list(shares)[-1]: None}
-
-
-_MIN_TIME, _MAX_TIME = -(2**63) + 1, 2**63 - 1
-
-
-def _is_in(index: Any, n: int) -> bool:
-    is_number = isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_))
-    return not is_number or -n <= index < n
-
-
-def _refuse(index: Any, n: int) -> int:
-    from ..errors import OutOfRangeError
-
-    raise OutOfRangeError(f"window {index} is outside the {n} of this data set")
-
-
-def _shares(fractions: Any) -> dict[str, float]:
-    if not isinstance(fractions, Mapping) or len(fractions) < 2:
-        raise InvalidTypeError(
-            f"fractions must be a dict such as {{'train': 0.8, 'val': 0.2}}, not {shown(fractions)}"
-        )
-    shares = {str(k): as_float(f"the share of {k!r}", v) for k, v in fractions.items()}
-    if min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
-        raise InvalidArgumentError(
-            f"fractions must be above 0 and sum to 1: {shown(dict(fractions))}"
-        )
-    return shares
+def one_of(x: Any, place: int) -> Any:
+    """The inputs of one window of a batch's."""
+    return {name: part[place] for name, part in x.items()} if isinstance(x, dict) else x[place]

@@ -51,6 +51,10 @@ class SeriesBatch:
         numpy array ``(n, window, len(features))``.
     y
         numpy array ``(n, horizon)``, or ``(n, horizon, len(target))`` for a list of targets.
+    future
+        numpy array ``(n, horizon, len(future))``; None for a data set without.
+    static
+        numpy array ``(n, len(static))``; None for a data set without.
     index
         Numbers of the windows in the data set, int64.
     is_padding
@@ -58,15 +62,25 @@ class SeriesBatch:
     """
 
     def __init__(
-        self, ds: SeriesDataset, x: np.ndarray, y: np.ndarray, index: np.ndarray, padding: Any
+        self, ds: SeriesDataset, inputs: Any, y: np.ndarray, index: np.ndarray, padding: Any
     ) -> None:
         self._ds = ds
         self._obs: dict[str, np.ndarray] | None = None
-        self.x, self.y, self.index = x, y, index
+        parts = inputs if isinstance(inputs, dict) else {"x": inputs}
+        self.x: np.ndarray = parts["x"]
+        self.y, self.index = y, index
+        self.future: np.ndarray | None = parts.get("future")
+        self.static: np.ndarray | None = parts.get("static")
         self.is_padding = np.zeros(len(index), bool) if padding is None else np.asarray(padding)
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        parts = (self.x, self.y, self.future, self.static)
+        return sum(part.nbytes for part in parts if part is not None)
 
     def __repr__(self) -> str:
         return f"SeriesBatch(x {self.x.shape}, y {self.y.shape})"
@@ -75,7 +89,8 @@ class SeriesBatch:
     def obs(self) -> dict[str, np.ndarray]:
         """``"entity"``: its number in the directory, int64; ``"time"``: that of the last row of x.
 
-        Times are datetime64, or int64 where the series has numbers.
+        Times are datetime64, or int64 where the series has numbers. Static columns of the data set
+        are there by their names, as they were read.
         """
         if self._obs is None:
             self._obs = self._ds.obs_of(self.index)
@@ -87,10 +102,15 @@ class SeriesBatch:
         return [self._ds.entity_of(int(i)) for i in self.index]
 
     def to_torch(self) -> tuple[Any, Any]:
-        """``(x, y)`` as tensors that share the memory of the arrays."""
+        """``(X, y)`` as tensors that share the memory of the arrays.
+
+        ``X`` is a tensor; of a data set with ``future`` or ``static`` a dict of ``"x"`` and these.
+        """
         from ..torch import as_tensors
 
-        return as_tensors(self.x, self.y)
+        parts = {"x": self.x, "future": self.future, "static": self.static}
+        given = {name: part for name, part in parts.items() if part is not None}
+        return as_tensors(given if len(given) > 1 else self.x, self.y)
 
 
 class SeriesLoader(BatchDataset[Yielded]):
@@ -178,8 +198,8 @@ class SeriesLoader(BatchDataset[Yielded]):
         return SharedIterator(batches)
 
     def _copy(self, rows: np.ndarray, is_padding: Any) -> SeriesBatch:
-        x, y = self.ds.arrays(rows, threads=self._threads)
-        return SeriesBatch(self.ds, x, y, rows, is_padding)
+        inputs, y = self.ds.arrays(rows, threads=self._threads)
+        return SeriesBatch(self.ds, inputs, y, rows, is_padding)
 
     def _copy_group(self, plan: Any, numbers: list[int]) -> _Group:
         """Batches up to the first that fails, and its error."""
@@ -226,7 +246,7 @@ class SeriesLoader(BatchDataset[Yielded]):
                     batch = batches.popleft()
                     self._stats["windows"] += len(batch)
                     self._stats["batches"] += 1
-                    self._stats["bytes"] += batch.x.nbytes + batch.y.nbytes
+                    self._stats["bytes"] += batch.nbytes
                     run.advance()
                     yield batch
                     del batch

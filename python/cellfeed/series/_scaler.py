@@ -39,6 +39,9 @@ class Scaler:
         Names, of ``scale="entity"``; else empty.
     fit_until
         The time before which rows were looked at; None for all.
+    fit_mask, fit_last_time
+        The column that marked the rows that were looked at, None for all; and the time of the last
+        of them, None where it is not known.
     """
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -50,6 +53,8 @@ class Scaler:
             self.features: list[str] = list(fields["features"])
             self.entities: list[str] = list(fields.get("entities", ()))
             self.fit_until: str | None = fields["fit_until"]
+            self.fit_mask: str | None = fields.get("fit_mask")
+            self.fit_last_time: str | None = fields.get("fit_last_time")
             names = (*_NUMBERS, *_QUARTILES) if self.kind == "robust" else _NUMBERS
             arrays = {name: np.array(fields[name], np.float64) for name in names}
             arrays["n"] = np.array(fields["n"], np.int64)
@@ -123,7 +128,8 @@ class Scaler:
         """The text of ``scaler.json``."""
         fields: dict[str, Any] = {
             "format": "cellfeed-scaler", "version": 1, "kind": self.kind, "scale": self.scale,
-            "fit_until": self.fit_until, "features": self.features,
+            "fit_until": self.fit_until, "fit_mask": self.fit_mask,
+            "fit_last_time": self.fit_last_time, "features": self.features,
         }  # fmt: skip
         if self.scale == "entity":
             fields["entities"] = self.entities

@@ -15,7 +15,7 @@ def register_windows(kind: type) -> None:
 
 def _collate_windows(pairs: list[Any], *, collate_fn_map: Any = None) -> Any:
     whole = pairs[0].batch
-    if whole is not None and len(pairs) == len(whole[0]) and _are_in_order(pairs):
+    if whole is not None and len(pairs) == len(whole[1]) and _are_in_order(pairs):
         return list(whole)
     return collate([tuple(pair) for pair in pairs], collate_fn_map=collate_fn_map)
 
@@ -24,6 +24,8 @@ def _are_in_order(pairs: list[Any]) -> bool:
     return all(pair.batch is pairs[0].batch and pair.place == i for i, pair in enumerate(pairs))
 
 
-def as_tensors(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tensors that share the memory of two arrays."""
+def as_tensors(x: Any, y: Any) -> tuple[Any, torch.Tensor]:
+    """Tensors that share the memory of arrays; of a dict of arrays, a dict."""
+    if isinstance(x, dict):
+        return {name: torch.from_numpy(part) for name, part in x.items()}, torch.from_numpy(y)
     return torch.from_numpy(x), torch.from_numpy(y)

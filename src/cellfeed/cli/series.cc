@@ -106,6 +106,11 @@ void add_column_options(CLI::App& verb, series::BuildOptions& options) {
                   "Columns to store, with commas [default: all numeric ones]")
       ->delimiter(',')
       ->type_name("COLUMN");
+  verb.add_option(
+          "--static", columns.static_columns,
+          "Columns of one value an entity (sector, place), with commas: kept beside the rows")
+      ->delimiter(',')
+      ->type_name("COLUMN");
   verb.add_option("--target", options.target, "Features to predict where a reader names none")
       ->delimiter(',')
       ->type_name("COLUMN");
@@ -124,6 +129,9 @@ void add_value_options(CLI::App& verb, BuildArguments& arguments) {
   verb.add_option("--fit-until", options.fit_until,
                   "Statistics of the rows before this time only [default: of all rows]")
       ->type_name("TIME");
+  verb.add_option("--fit-mask", options.columns.fit_mask,
+                  "Column of true and false: statistics of the rows that it marks only")
+      ->type_name("COLUMN");
   verb.add_option("--missing", arguments.missing,
                   "Rows with missing values: error, drop, ffill (the value before) or nan "
                   "[default: error]")
@@ -274,6 +282,8 @@ int run_info(Session& session, const std::string& dir) {
                      {"scaler", scaler},
                      {"scale", series::scale_of_name(m.scale)},
                      {"fit_until", m.fit_until ? Json(*m.fit_until) : Json()},
+                     {"fit_mask", m.fit_mask ? Json(*m.fit_mask) : Json()},
+                     {"static", m.columns.static_columns},
                      {"missing", m.missing},
                      {"duplicates", m.duplicates},
                      {"n_dropped", m.n_dropped},
@@ -284,11 +294,14 @@ int run_info(Session& session, const std::string& dir) {
       fmt::format("{}\n  rows        {} of {} entities, {} to {} each\n", dir, grouped(m.n_rows),
                   grouped(m.n_entities), grouped(shortest), grouped(longest));
   text += fmt::format("  features    {}: {}\n", m.features.size(), fmt::join(m.features, ", "));
+  if (!m.columns.static_columns.empty())
+    text += fmt::format("  static      {}\n", fmt::join(m.columns.static_columns, ", "));
   if (!m.target.empty()) text += fmt::format("  target      {}\n", fmt::join(m.target, ", "));
   text += fmt::format("  values      {}, scaler {}", dtype_name(m.dtype), scaler);
   if (m.scaler != series::ScalerKind::kNone)
     text += fmt::format(" ({}{})", series::scale_of_name(m.scale),
-                        m.fit_until ? ", of rows before " + *m.fit_until : "");
+                        (m.fit_until ? ", of rows before " + *m.fit_until : "") +
+                            (m.fit_mask ? ", of rows that '" + *m.fit_mask + "' marks" : ""));
   text +=
       fmt::format("\n  time        {} to {} ({})\n", from, to, series::time_kind_name(m.time_kind));
   text +=

@@ -75,6 +75,7 @@ class Append {
   Scaler scaler_;
   RowPolicy policy_;
   std::int64_t fit_until_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t fit_last_time_ = kNoTime;
   std::unique_ptr<SpilledRows> rows_;
   std::vector<std::int64_t> numbers_;  // in the directory, of each entity that was read
   // Of each entity that was read: its rows in the directory, and their times.
@@ -105,6 +106,10 @@ void Append::open() {
   metadata_.columns.missing = policy_.missing;
   if (scaler_.fit_until)
     fit_until_ = time_from_text(*scaler_.fit_until, metadata_.time_kind, "fit_until");
+  if (scaler_.fit_last_time)
+    fit_last_time_ = time_from_text(*scaler_.fit_last_time, metadata_.time_kind, "fit_last_time");
+  // Only entities that are new, and have a scale of their own, are fitted.
+  metadata_.columns.skips_mask = scaler_.of == ScaleOf::kGlobal;
   const std::string folder = directory_.path_of(kAppendingFolder);
   io::make_directories(folder);
   folder_ = io::Directory(folder);
@@ -146,6 +151,11 @@ void Append::number_entities() {
     numbers_.push_back(at == known.end() ? next++ : at->second);
   }
   added_.resize(numbers_.size());
+  std::vector<std::string> names = entities_.names;
+  for (std::size_t s = 0; s < numbers_.size(); ++s)
+    if (!is_known(numbers_[s])) names.push_back(rows_->entities()[s]);
+  append_statics(entities_.statics, entities_.size(), rows_->statics(), numbers_, names);
+  if (policy_.missing == Missing::kError) entities_.statics.require_values(names);
 }
 
 RowsBefore Append::rows_before(std::int64_t spilled) const {
@@ -206,6 +216,7 @@ void Append::add_rows(std::int64_t spilled, const EntitySummary& summary) {
             "entity '{}' is new, each entity has a scale of its own, and the feature '{}' has no "
             "value in any row{} to find it by: append it with such rows, or leave it out",
             name, metadata_.features[f], scaler_.fit_until ? " before " + *scaler_.fit_until : "");
+    fit_last_time_ = std::max(fit_last_time_, summary.fit_last_time);
     scaler_.entities.push_back(name);
     scaler_.add(summary.columns, summary.quartiles);
   } else if (scaler_.of == ScaleOf::kGlobal && has_rows) {
@@ -215,7 +226,10 @@ void Append::add_rows(std::int64_t spilled, const EntitySummary& summary) {
 
 void Append::find_statistics() {
   drift_.emplace(scaler_);
-  const FitRows fit{.rows = *rows_, .policy = policy_, .until = fit_until_};
+  const FitRows fit{.rows = *rows_,
+                    .policy = policy_,
+                    .until = fit_until_,
+                    .has_mask = metadata_.columns.reads_mask()};
   const bool is_robust = scaler_.kind == ScalerKind::kRobust;
   each_summary(
       fit,
@@ -225,6 +239,8 @@ void Append::find_statistics() {
        .before = [&](std::int64_t spilled) { return rows_before(spilled); }},
       work_,
       [&](std::int64_t spilled, const EntitySummary& summary) { add_rows(spilled, summary); });
+  if (scaler_.fit_last_time) scaler_.fit_last_time = time_text(fit_last_time_, metadata_.time_kind);
+  metadata_.fit_last_time = scaler_.fit_last_time;
   result_.n_rows_added = metadata_.n_rows - before_->metadata().n_rows;
   if (result_.n_rows_added == 0)
     throw_invalid("no row is left: all {} had missing values", result_.n_rows_read);
@@ -259,6 +275,7 @@ void Append::extend_entities() {
     extended.add(rows_->entities()[s], added.first_time, added.last_time,
                  {&added.extent, has_rows ? 1U : 0U});
   }
+  extended.statics = std::move(entities_.statics);
   entities_ = std::move(extended);
   metadata_.n_entities = entities_.size();
 }

@@ -73,7 +73,8 @@ class ArrowTable : public Table {
         if (other.name == field->name())
           throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'",
                       field->name());
-      columns_.push_back({field->name(), is_numeric_type(*field->type())});
+      columns_.push_back({field->name(), is_numeric_type(*field->type()),
+                          field->type()->id() == arrow::Type::BOOL});
     }
   }
   void choose_slots(std::span<const int> columns) {

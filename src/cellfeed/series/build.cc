@@ -28,6 +28,8 @@ class Build {
 
  private:
   void check_options();
+  void check_fit_mask();
+  void check_statics();
   void choose_features();
   std::string plan() const;
   void read_inputs(const BuildDirectory& target);
@@ -84,6 +86,30 @@ void Build::check_options() {
     throw_invalid("fit_until is of a scaler that is fitted, and one was given");
   if (columns_.time.empty() && !options_.fit_until.empty())
     throw_invalid("fit_until needs a column of time");
+  check_fit_mask();
+  check_statics();
+}
+
+void Build::check_fit_mask() {
+  if (columns_.fit_mask.empty()) return;
+  if (options_.scaler == ScalerKind::kNone || !options_.given_scaler.empty())
+    throw_invalid("fit_mask is of a scaler that is fitted, and none is");
+  for (const auto* others : {&columns_.features, &columns_.time, &columns_.static_columns})
+    if (std::ranges::find(*others, columns_.fit_mask) != others->end())
+      throw_invalid("the column '{}' is a mask (fit_mask), and nothing else", columns_.fit_mask);
+}
+
+void Build::check_statics() {
+  std::vector<std::string> sorted = columns_.static_columns;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    throw_invalid("the static column '{}' is named twice", *twice);
+  const RowColumns& columns = options_.columns;
+  for (const std::string& name : sorted)
+    for (const auto* others : {&columns.features, &columns.time, &options_.target})
+      if (std::ranges::find(*others, name) != others->end())
+        throw_invalid("the column '{}' is static (one value an entity), and no feature or time",
+                      name);
 }
 
 void Build::choose_features() {
@@ -105,14 +131,16 @@ void Build::choose_features() {
 
 std::string Build::plan() const {
   return fmt::format(
-      "cellfeed-series 2\nfeatures: {}\ntarget: {}\ntime: {} {}\nentity: {} {}\nscaler: {} {}\n"
-      "fit_until: {}\nmissing: {}\nduplicates: {}\nsort: {}\ndtype: {}\nwindow: {} {} {}\n"
+      "cellfeed-series 3\nfeatures: {}\ntarget: {}\ntime: {} {}\nentity: {} {}\nscaler: {} {}\n"
+      "fit_until: {}\nfit_mask: {}\nstatic: {}\nmissing: {}\nduplicates: {}\nsort: {}\ndtype: "
+      "{}\nwindow: {} {} {}\n"
       "given scaler: {}\n{}",
       fmt::join(columns_.features, ", "), fmt::join(options_.target, ", "),
       fmt::join(columns_.time, ", "), columns_.time_unit, columns_.entity, columns_.entity_pattern,
       scaler_kind_name(options_.scaler), scale_of_name(options_.scale), options_.fit_until,
-      missing_name(columns_.missing), duplicates_name(options_.duplicates), options_.sort,
-      dtype_name(options_.dtype), options_.window, options_.horizon, options_.stride,
+      columns_.fit_mask, fmt::join(columns_.static_columns, ", "), missing_name(columns_.missing),
+      duplicates_name(options_.duplicates), options_.sort, dtype_name(options_.dtype),
+      options_.window, options_.horizon, options_.stride,
       format::shard::checksum_bytes(std::as_bytes(std::span(options_.given_scaler))),
       inputs_.plan());
 }
@@ -135,12 +163,19 @@ void Build::read_inputs(const BuildDirectory& target) {
 
 void Build::refuse_empty_columns(const std::vector<ColumnStatistics>& columns,
                                  const std::string& of) {
+  std::string where, instead;
+  if (!options_.fit_until.empty()) {
+    where = " before " + options_.fit_until;
+    instead = ", or fit until later";
+  }
+  if (!columns_.fit_mask.empty()) {
+    where += " that '" + columns_.fit_mask + "' marks";
+    instead += ", or mark more rows";
+  }
   for (std::size_t f = 0; f < columns.size(); ++f)
     if (columns[f].n == 0)
       throw_invalid("{}: the feature '{}' has no value in any row{}; leave it out{}", of,
-                    columns_.features[f],
-                    options_.fit_until.empty() ? "" : " before " + options_.fit_until,
-                    options_.fit_until.empty() ? "" : ", or fit until later");
+                    columns_.features[f], where, instead);
 }
 
 // Of the rows that the scaler looks at.
@@ -153,7 +188,12 @@ void Build::find_statistics() {
   scaler_.features = columns_.features;
   if (is_of_entity) scaler_.entities = entity_names();
   if (!options_.fit_until.empty()) scaler_.fit_until = time_text(fit_until_, policy_.kind);
-  const FitRows fit{.rows = *rows_, .policy = policy_, .until = fit_until_};
+  if (!columns_.fit_mask.empty()) scaler_.fit_mask = columns_.fit_mask;
+  entities_.statics = rows_->statics();
+  if (columns_.missing == Missing::kError) entities_.statics.require_values(entity_names());
+  const FitRows fit{
+      .rows = *rows_, .policy = policy_, .until = fit_until_, .has_mask = columns_.reads_mask()};
+  std::int64_t fit_last_time = kNoTime;
   std::vector<ColumnStatistics> all(columns_.features.size());
   std::int64_t end = 0;
   const auto keep = [&](std::int64_t entity, const EntitySummary& summary) {
@@ -163,6 +203,7 @@ void Build::find_statistics() {
                   summary.last_time, {&extent, summary.counts.n_rows > 0 ? 1U : 0U});
     result_.n_dropped += summary.counts.n_dropped;
     result_.n_merged += summary.counts.n_merged;
+    fit_last_time = std::max(fit_last_time, summary.fit_last_time);
     for (std::size_t c = 0; c < all.size(); ++c) all[c].merge(summary.columns[c]);
     if (is_of_entity) keep_statistics(entity, summary.columns, summary.quartiles);
   };
@@ -170,6 +211,8 @@ void Build::find_statistics() {
   each_summary(fit, {has_quartiles, {}, {}}, work_, keep);
   if (end == 0) throw_invalid("no row is left: all {} had missing values", result_.n_rows_read);
   result_.n_rows = end;
+  if (policy_.kind != TimeKind::kRow && fit_last_time != kNoTime)
+    scaler_.fit_last_time = time_text(fit_last_time, policy_.kind);
   refuse_empty_columns(all, "all files");
   if (is_given)
     scaler_ = scaler_for(parse_scaler(options_.given_scaler, "the scaler that was given"),
@@ -220,6 +263,8 @@ SeriesMetadata Build::metadata() const {
           .scaler = scaler_.kind,
           .scale = scaler_.of,
           .fit_until = scaler_.fit_until,
+          .fit_mask = scaler_.fit_mask,
+          .fit_last_time = scaler_.fit_last_time,
           .missing = std::string(missing_name(columns_.missing)),
           .duplicates = std::string(duplicates_name(options_.duplicates)),
           .sort = options_.sort,

@@ -25,7 +25,8 @@ struct BuildOptions {
   ScalerKind scaler = ScalerKind::kStandard;
   ScaleOf scale = ScaleOf::kGlobal;
   std::string given_scaler;  // scaler.json of another build; "": statistics of these rows
-  std::string fit_until;     // a time: statistics of the rows before it; "": of all
+  // A time: statistics of the rows before it; "": of all. Of columns.fit_mask: of those it marks.
+  std::string fit_until;
   Duplicates duplicates = Duplicates::kError;
   bool sort = true;
   DType dtype = DType::kF32;

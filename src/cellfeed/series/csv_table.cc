@@ -74,6 +74,20 @@ class CsvTable : public Table {
     }
   }
 
+  void flags(int column, double* out, std::int64_t stride) const override {
+    for (std::int64_t i = 0; i < n_rows(); ++i) {
+      const std::string_view text = field(i, column);
+      if (const auto flag = parse_flag(text)) {
+        out[i * stride] = *flag ? 1 : 0;
+        continue;
+      }
+      const auto value = is_missing_text(text) ? NAN : parse_number(text);
+      if (!value)
+        throw_value(i, column, fmt::format("is not true or false: '{}'", text.substr(0, 80)));
+      out[i * stride] = *value;
+    }
+  }
+
   TimeKind times(int column, std::optional<std::int64_t> unit,
                  std::span<std::int64_t> out) const override {
     std::optional<TimeKind> kind;

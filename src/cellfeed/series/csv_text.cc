@@ -85,6 +85,13 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+std::optional<bool> parse_flag(std::string_view text) {
+  text = trimmed(text);
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  return std::nullopt;
+}
+
 std::optional<long long> parse_integer(std::string_view text) {
   text = without_plus(text);
   long long value = 0;

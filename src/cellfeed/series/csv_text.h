@@ -26,6 +26,8 @@ bool is_missing_text(std::string_view text);
 // A decimal number, to the nearest double; spaces around it and a + are let pass. Empty for
 // anything else.
 std::optional<double> parse_number(std::string_view text);
+// true, True, TRUE and their opposites.
+std::optional<bool> parse_flag(std::string_view text);
 std::optional<long long> parse_integer(std::string_view text);
 
 }  // namespace cellfeed::series

@@ -183,7 +183,7 @@ bool is_in_order(std::span<const SpilledRows::Piece> pieces, const RowPolicy& po
 
 RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
                       RowFilter& filter, std::int64_t bytes, std::int64_t memory) {
-  const std::size_t width = rows.n_features() + 1;
+  const std::size_t width = rows.n_values() + 1;
   const std::int64_t stretch = std::max<std::int64_t>(1, kStretchBytes / record_bytes(width - 1));
   std::vector<double> records(static_cast<std::size_t>(stretch) * width);
   std::int64_t last = std::numeric_limits<std::int64_t>::min();
@@ -235,13 +235,13 @@ std::int64_t records_before(const double* records, std::int64_t n, std::size_t n
 
 RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
                    std::int64_t memory, const RowSink& sink, const RowsBefore& before) {
-  const std::size_t width = rows.n_features() + 1;
+  const std::size_t width = rows.n_values() + 1;
   const std::int64_t n_rows = rows.n_rows(entity);
   const auto pieces = rows.pieces(entity);
   // The order is a number a row.
   const std::int64_t bytes = n_rows * (record_bytes(width - 1) + 8);
-  RowFilter filter(rows.n_features(), policy, rows.entities()[static_cast<std::size_t>(entity)],
-                   sink, before);
+  RowFilter filter(rows.n_values(), policy, rows.entities()[static_cast<std::size_t>(entity)], sink,
+                   before);
   if (is_in_order(pieces, policy, width)) {
     for (const SpilledRows::Piece& piece : pieces) filter.add(piece.records, piece.n_rows);
     return filter.finish();

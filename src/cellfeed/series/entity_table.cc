@@ -15,6 +15,9 @@
 namespace cellfeed::series {
 namespace {
 
+// Columns before those of static values.
+constexpr int kFirstStatic = 5;
+
 using format::shard::arrow_value;
 using format::shard::check_arrow;
 
@@ -53,6 +56,43 @@ std::vector<std::int64_t> list_values(const arrow::Array& column, std::vector<st
   for (std::int64_t i = 0; i < lists.length(); ++i) ends.push_back(lists.value_offset(i + 1));
   const std::int64_t n = ends.empty() ? 0 : ends.back();
   return {values.raw_values(), values.raw_values() + n};
+}
+
+std::shared_ptr<arrow::Array> static_array(const EntityTable& entities, std::size_t column,
+                                           const std::string& path) {
+  const auto fill = [&]<typename T>(auto&& builder, const T*) {
+    for (std::int64_t e = 0; e < entities.size(); ++e) {
+      const auto* value = std::get_if<T>(&entities.statics.value(e, column));
+      check_arrow(value == nullptr ? builder.AppendNull() : builder.Append(*value), path,
+                  ErrorKind::kUnsupported);
+    }
+    return arrow_value(builder.Finish(), path, ErrorKind::kInternal);
+  };
+  if (entities.statics.is_text(column, entities.names))
+    return fill(arrow::StringBuilder(), static_cast<const std::string*>(nullptr));
+  return fill(arrow::DoubleBuilder(), static_cast<const double*>(nullptr));
+}
+
+void read_statics(const arrow::RecordBatch& batch, const SeriesMetadata& metadata,
+                  StaticTable& statics, const std::string& path) {
+  statics = StaticTable(metadata.columns.static_columns);
+  statics.resize(batch.num_rows());
+  for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+    const int at = kFirstStatic + static_cast<int>(c);
+    const arrow::Array& column = *batch.column(at);
+    const bool is_text = column.type_id() == arrow::Type::STRING;
+    if (batch.column_name(at) != statics.names()[c] ||
+        (!is_text && column.type_id() != arrow::Type::DOUBLE))
+      throw_error(ErrorKind::kCorruptData, path, "does not hold the static column '{}'",
+                  statics.names()[c]);
+    for (std::int64_t e = 0; e < column.length(); ++e) {
+      if (column.IsNull(e)) continue;
+      if (is_text)
+        statics.see(e, c, static_cast<const arrow::StringArray&>(column).GetView(e));
+      else
+        statics.see(e, c, static_cast<const arrow::DoubleArray&>(column).Value(e));
+    }
+  }
 }
 
 }  // namespace
@@ -94,13 +134,18 @@ SeriesFile write_entities(const io::Directory& directory, const EntityTable& ent
       check(end->Append(extent.end));
     }
   }
-  const auto schema =
-      arrow::schema({arrow::field("name", arrow::utf8()), arrow::field("begins", begins.type()),
-                     arrow::field("ends", ends.type()), arrow::field("first_time", arrow::int64()),
-                     arrow::field("last_time", arrow::int64())});
-  const auto batch = arrow::RecordBatch::Make(
-      schema, entities.size(),
-      {finished(names), finished(begins), finished(ends), finished(first), finished(last)});
+  arrow::FieldVector fields{
+      arrow::field("name", arrow::utf8()), arrow::field("begins", begins.type()),
+      arrow::field("ends", ends.type()), arrow::field("first_time", arrow::int64()),
+      arrow::field("last_time", arrow::int64())};
+  arrow::ArrayVector columns{finished(names), finished(begins), finished(ends), finished(first),
+                             finished(last)};
+  for (std::size_t c = 0; c < entities.statics.n_columns(); ++c) {
+    columns.push_back(static_array(entities, c, path));
+    fields.push_back(arrow::field(entities.statics.names()[c], columns.back()->type()));
+  }
+  const auto schema = arrow::schema(fields);
+  const auto batch = arrow::RecordBatch::Make(schema, entities.size(), columns);
   format::shard::ChecksummedSink sink({directory, name});
   const auto writer = arrow_value(arrow::ipc::MakeFileWriter(&sink, schema), path, ErrorKind::kIo);
   sink.check(writer->WriteRecordBatch(*batch));
@@ -122,7 +167,8 @@ EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata
       path, bad);
   const auto batch = arrow_value(reader->ReadRecordBatch(0), path, bad);
   check_arrow(batch->ValidateFull(), path, bad);
-  if (batch->num_columns() != 5 || batch->num_rows() != metadata.n_entities ||
+  const auto n_columns = kFirstStatic + static_cast<int>(metadata.columns.static_columns.size());
+  if (batch->num_columns() != n_columns || batch->num_rows() != metadata.n_entities ||
       batch->column(0)->type_id() != arrow::Type::STRING)
     throw Error(bad, "does not hold the entities that the metadata say", path);
   EntityTable table;
@@ -142,6 +188,7 @@ EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata
   for (std::size_t i = 0; i < ends.size(); ++i) table.all_extents.push_back({begins[i], ends[i]});
   table.first_times = numbers(3);
   table.last_times = numbers(4);
+  read_statics(*batch, metadata, table.statics, path);
   require_disjoint(table, metadata.n_rows, path);
   buffer->require_intact();
   return table;

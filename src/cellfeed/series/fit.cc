@@ -17,10 +17,30 @@ constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
 // Entities whose statistics are merged at a time.
 constexpr std::int64_t kEntitiesTogether = 4096;
 
+// Calls fn(records, n) for the stretches of these rows that are looked at.
+template <typename Fn>
+void each_stretch(const FitRows& fit, const double* records, std::int64_t n, const Fn& fn) {
+  const std::size_t width = fit.rows.n_values() + 1;
+  if (!fit.sees_all) n = records_before(records, n, fit.rows.n_values(), fit.until);
+  if (!fit.has_mask || fit.sees_all) {
+    if (n > 0) fn(records, n);
+    return;
+  }
+  const auto is_seen = [&](std::int64_t i) {
+    return records[static_cast<std::size_t>(i + 1) * width - 1] == 1;
+  };
+  for (std::int64_t begin = 0; begin < n;) {
+    std::int64_t end = begin;
+    while (end < n && is_seen(end)) ++end;
+    if (end > begin) fn(records + static_cast<std::size_t>(begin) * width, end - begin);
+    begin = end + 1;
+  }
+}
+
 std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
                                  const std::vector<ColumnStatistics>& columns,
                                  const RowsBefore& before, std::int64_t memory) {
-  const std::size_t width = columns.size() + 1;
+  const std::size_t width = fit.rows.n_values() + 1;
   const std::int64_t n_rows = fit.rows.n_rows(entity);
   if (n_rows * 8 > memory)
     throw_invalid(
@@ -31,11 +51,12 @@ std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
     if (columns[c].n == 0) continue;
     values.clear();
     const auto add = [&](const double* records, std::int64_t n) {
-      n = records_before(records, n, columns.size(), fit.until);
       for (std::int64_t i = 0; i < n; ++i, records += width)
         if (!std::isnan(records[c + 1])) values.push_back(records[c + 1]);
     };
-    each_row(fit.rows, entity, fit.policy, memory, add, before);
+    each_row(
+        fit.rows, entity, fit.policy, memory,
+        [&](const double* records, std::int64_t n) { each_stretch(fit, records, n, add); }, before);
     std::ranges::sort(values);
     for (std::size_t q = 0; q < 3; ++q) {
       const double at = kQuartiles[q] * static_cast<double>(values.size() - 1);
@@ -49,16 +70,18 @@ std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
 
 EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
                          std::int64_t memory) {
-  const std::size_t n_features = fit.rows.n_features();
+  const std::size_t width = fit.rows.n_values() + 1;
   EntitySummary summary;
-  RowStatistics statistics(n_features);
+  RowStatistics statistics(fit.n_features());
   bool is_first = true;
   const auto add = [&](const double* records, std::int64_t n) {
-    const std::int64_t n_fit = records_before(records, n, n_features, fit.until);
-    statistics.add(records + 1, n_fit, n_features + 1);
+    each_stretch(fit, records, n, [&](const double* seen, std::int64_t n_seen) {
+      statistics.add(seen + 1, n_seen, width);
+      summary.fit_last_time = record_time(seen + static_cast<std::size_t>(n_seen - 1) * width);
+    });
     if (is_first) summary.first_time = record_time(records);
     is_first = false;
-    summary.last_time = record_time(records + static_cast<std::size_t>(n - 1) * (n_features + 1));
+    summary.last_time = record_time(records + static_cast<std::size_t>(n - 1) * width);
   };
   summary.counts = each_row(fit.rows, entity, fit.policy, memory, add, before);
   summary.columns = statistics.finish();
@@ -70,7 +93,7 @@ EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefo
 void each_summary(const FitRows& fit, const SummaryRules& rules, SeriesWork& work,
                   const std::function<void(std::int64_t, const EntitySummary&)>& fn) {
   const auto n_entities = static_cast<std::int64_t>(fit.rows.entities().size());
-  const std::int64_t width = record_bytes(fit.rows.n_features());
+  const std::int64_t width = record_bytes(fit.rows.n_values());
   std::int64_t total = 0;
   for (std::int64_t e = 0; e < n_entities; ++e) total += fit.rows.n_rows(e);
   work.begin_phase("finding statistics", total * width);
@@ -81,7 +104,7 @@ void each_summary(const FitRows& fit, const SummaryRules& rules, SeriesWork& wor
       EntitySummary& summary = found[static_cast<std::size_t>(i)];
       const RowsBefore stored = rules.before ? rules.before(begin + i) : RowsBefore();
       FitRows seen = fit;
-      if (rules.sees_all_rows && rules.sees_all_rows(begin + i)) seen.until = FitRows::kAll;
+      seen.sees_all = rules.sees_all_rows && rules.sees_all_rows(begin + i);
       summary = summary_of(seen, begin + i, stored, work.share());
       if (rules.has_quartiles && rules.has_quartiles(begin + i))
         summary.quartiles = quartiles_of(seen, begin + i, summary.columns, stored, work.share());
@@ -105,9 +128,10 @@ void each_fit_row(const FitRows& fit, SeriesWork& work, const Own& own, const Ad
     Own mine = own;
     for (std::int64_t e = next++; e < n_entities; e = next++) {
       each_row(fit.rows, e, fit.policy, work.share(), [&](const double* records, std::int64_t n) {
-        n = records_before(records, n, fit.rows.n_features(), fit.until);
-        for (std::int64_t i = 0; i < n; ++i, records += fit.rows.n_features() + 1)
-          add(mine, records + 1);
+        each_stretch(fit, records, n, [&](const double* seen, std::int64_t n_seen) {
+          for (std::int64_t i = 0; i < n_seen; ++i, seen += fit.rows.n_values() + 1)
+            add(mine, seen + 1);
+        });
       });
       work.check_stop();
     }
@@ -119,7 +143,7 @@ void each_fit_row(const FitRows& fit, SeriesWork& work, const Own& own, const Ad
 }  // namespace
 
 std::vector<double> global_quartiles(const FitRows& fit, SeriesWork& work) {
-  const std::size_t n_features = fit.rows.n_features();
+  const std::size_t n_features = fit.n_features();
   // So many columns at a time that each thread's counts fit its share.
   const std::size_t together = static_cast<std::size_t>(std::clamp<std::int64_t>(
       work.share() / QuantileSearch::bytes_of(1, 3), 1, static_cast<std::int64_t>(n_features)));
@@ -176,6 +200,8 @@ Scaler scaler_for(const Scaler& given, std::span<const std::string> features,
   scaler.of = given.of;
   scaler.features.assign(features.begin(), features.end());
   scaler.fit_until = given.fit_until;
+  scaler.fit_mask = given.fit_mask;
+  scaler.fit_last_time = given.fit_last_time;
   if (given.of == ScaleOf::kEntity) scaler.entities.assign(entities.begin(), entities.end());
   for (const std::size_t set : sets)
     for (const std::size_t column : columns)

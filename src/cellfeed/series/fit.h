@@ -19,6 +19,7 @@ namespace cellfeed::series {
 struct EntitySummary {
   RowCounts counts;
   std::int64_t first_time = 0, last_time = 0;
+  std::int64_t fit_last_time = kNoTime;   // of the rows that a scaler looks at; none: kNoTime
   std::vector<ColumnStatistics> columns;  // of the rows that a scaler looks at
   std::vector<double> quartiles;          // lower, middle, upper of each feature, where asked for
 };
@@ -30,12 +31,17 @@ struct FitRows {
   // Rows at this time or later are not looked at.
   static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
   std::int64_t until = kAll;
+  // Records end with a mask; rows whose mask is not 1 are not looked at.
+  bool has_mask = false;
+  bool sees_all = false;  // whatever `until` and the mask say
+
+  std::size_t n_features() const { return rows.n_values() - (has_mask ? 1 : 0); }
 };
 
 // What is asked of each entity; a function that is empty says no, or nothing.
 struct SummaryRules {
   std::function<bool(std::int64_t)> has_quartiles;
-  std::function<bool(std::int64_t)> sees_all_rows;  // whatever `until` is
+  std::function<bool(std::int64_t)> sees_all_rows;  // whatever `until` and the mask are
   std::function<RowsBefore(std::int64_t)> before;
 };
 

@@ -54,9 +54,9 @@ std::string Inputs::plan() const {
 
 SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bool was_auto,
                                io::FileTarget target, SeriesWork& work) const {
-  SpillWriter writer(std::move(target), columns.features.size(),
+  SpillWriter writer(std::move(target), columns,
                      [&](std::int64_t bytes) { return work.take_memory(bytes); });
-  const std::int64_t width = record_bytes(columns.features.size());
+  const std::int64_t width = record_bytes(columns.n_values());
   // A block is there as it is read, in the order of entities, and in columns.
   const std::int64_t most_rows =
       std::clamp<std::int64_t>(work.share() / (4 * width), 1024, std::int64_t{1} << 20);
@@ -108,7 +108,7 @@ Inputs::Rows Inputs::read(const RowColumns& columns, bool was_auto, const io::Di
   work.pool().parallel_for(n_parts(), [&](std::int64_t i) {
     const auto p = static_cast<std::size_t>(i);
     if (resume) {
-      if (auto part = read_spilled_part(paths[p], columns.features.size())) {
+      if (auto part = read_spilled_part(paths[p], columns)) {
         parts[p] = std::move(*part);
         ++n_resumed;
         return work.advance(groups_[p].bytes);
@@ -131,7 +131,7 @@ Inputs::Rows Inputs::read(const RowColumns& columns, bool was_auto, const io::Di
         "more than half of the memory budget: raise it, or sort the files by entity",
         format_byte_size(places));
   read.kind = common_kind(parts);
-  read.rows = std::make_unique<SpilledRows>(std::move(parts), paths, columns.features.size());
+  read.rows = std::make_unique<SpilledRows>(std::move(parts), paths, columns);
   return read;
 }
 

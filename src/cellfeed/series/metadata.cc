@@ -37,6 +37,8 @@ std::uint64_t text_checksum(std::string_view text) {
   return format::shard::checksum_bytes(std::as_bytes(std::span(text)));
 }
 
+Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
+
 Json header_json(const SeriesMetadata& m) {
   const bool has_clock = is_timestamp(m.time_kind);
   Json json = {{"format", "cellfeed-series"},
@@ -52,7 +54,10 @@ Json header_json(const SeriesMetadata& m) {
                  {"zone", m.time_kind == TimeKind::kZoned ? Json("UTC") : Json()}}},
                {"scaler", scaler_kind_name(m.scaler)},
                {"scale", scale_of_name(m.scale)},
-               {"fit_until", m.fit_until ? Json(*m.fit_until) : Json()},
+               {"fit_until", text_or_null(m.fit_until)},
+               {"fit_mask", text_or_null(m.fit_mask)},
+               {"fit_last_time", text_or_null(m.fit_last_time)},
+               {"static", m.columns.static_columns},
                {"missing", m.missing},
                {"duplicates", m.duplicates},
                {"sort", m.sort},
@@ -71,6 +76,7 @@ Json header_json(const SeriesMetadata& m) {
                  {"entity_pattern", m.columns.entity_pattern},
                  {"time", m.columns.time},
                  {"time_unit", m.columns.time_unit},
+                 {"fit_mask", m.columns.fit_mask},
                  {"features", m.has_auto_features ? "numeric" : "named"}}},
                {"segment_bytes", kSegmentBytes}};
   json["files"] = Json::array();
@@ -78,6 +84,12 @@ Json header_json(const SeriesMetadata& m) {
     json["files"].push_back(
         {{"name", file.name}, {"bytes", file.bytes}, {"checksum", hex(file.checksum)}});
   return json;
+}
+
+Json static_json(const StaticValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return {};
 }
 
 std::string entities_text(const EntityTable& entities, TimeKind kind) {
@@ -89,10 +101,12 @@ std::string entities_text(const EntityTable& entities, TimeKind kind) {
     const auto time = [&](std::int64_t t) {
       return rows.empty() ? Json() : Json(time_text(t, kind));
     };
-    const Json json = {{"name", entities.names[i]},
-                       {"rows", rows},
-                       {"first_time", time(entities.first_times[i])},
-                       {"last_time", time(entities.last_times[i])}};
+    Json json = {{"name", entities.names[i]},
+                 {"rows", rows},
+                 {"first_time", time(entities.first_times[i])},
+                 {"last_time", time(entities.last_times[i])}};
+    for (std::size_t c = 0; c < entities.statics.n_columns(); ++c)
+      json["static"][entities.statics.names()[c]] = static_json(entities.statics.value(e, c));
     text += (e == 0 ? "\n    " : ",\n    ") + json.dump();
   }
   return text;
@@ -127,6 +141,9 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   m.scaler = scaler_kind_from_name(json.at("scaler").get<std::string>());
   m.scale = scale_of_from_name(json.at("scale").get<std::string>());
   if (!json.at("fit_until").is_null()) m.fit_until = json.at("fit_until");
+  if (const Json mask = json.value("fit_mask", Json()); !mask.is_null()) m.fit_mask = mask;
+  if (const Json last = json.value("fit_last_time", Json()); !last.is_null())
+    m.fit_last_time = last;
   m.missing = json.at("missing");
   m.duplicates = json.at("duplicates");
   m.sort = json.at("sort");
@@ -145,7 +162,9 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
                .time = input.at("time"),
                .time_unit = input.at("time_unit"),
                .entity = input.at("entity"),
-               .entity_pattern = input.at("entity_pattern")};
+               .entity_pattern = input.at("entity_pattern"),
+               .static_columns = json.value("static", std::vector<std::string>()),
+               .fit_mask = input.value("fit_mask", "")};
   m.has_auto_features = input.at("features") == "numeric";
   if (json.at("segment_bytes") != kSegmentBytes)
     throw Error(ErrorKind::kUnsupported, "has segments of another size", path);

@@ -49,7 +49,7 @@ struct SeriesMetadata {
   std::int64_t n_entities = 0;
   ScalerKind scaler = ScalerKind::kNone;
   ScaleOf scale = ScaleOf::kGlobal;
-  std::optional<std::string> fit_until;
+  std::optional<std::string> fit_until, fit_mask, fit_last_time;
   std::string missing, duplicates;
   bool sort = true;
   // What windows are where a reader asks for none; 0: no default.
@@ -80,6 +80,7 @@ struct EntityTable {
   std::vector<std::int64_t> first_times, last_times;  // 0 where there are no rows
   std::vector<std::int64_t> extent_ends;              // extents of entities up to each one
   std::vector<Extent> all_extents;
+  StaticTable statics;
 
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
   std::span<const Extent> extents(std::int64_t entity) const {

@@ -32,6 +32,8 @@ bool is_utf8(std::string_view text) {
 std::vector<std::string> other_columns(const RowColumns& columns) {
   std::vector<std::string> others = columns.time;
   if (!columns.entity.empty()) others.push_back(columns.entity);
+  if (!columns.fit_mask.empty()) others.push_back(columns.fit_mask);
+  others.insert(others.end(), columns.static_columns.begin(), columns.static_columns.end());
   return others;
 }
 
@@ -39,7 +41,9 @@ std::vector<std::string> numeric_columns(const Table& table, const RowColumns& c
   const std::vector<std::string> others = other_columns(columns);
   std::vector<std::string> names;
   for (const TableColumn& column : table.columns())
-    if (column.is_numeric && std::ranges::find(others, column.name) == others.end())
+    // What pandas calls an index without a name that it stores.
+    if (column.is_numeric && !column.name.starts_with("__index_level_") &&
+        std::ranges::find(others, column.name) == others.end())
       names.push_back(column.name);
   return names;
 }
@@ -102,7 +106,7 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
 
 RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
                      std::int64_t budget)
-    : columns_(columns), table_(open_table(path, budget)) {
+    : columns_(columns), table_(open_table(path, budget)), statics_(columns.static_columns) {
   if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
   find_columns(was_auto);
 }
@@ -119,7 +123,14 @@ void RowSource::find_columns(bool was_auto) {
     feature_columns_.push_back(table_->column_of(name, "features"));
   for (const std::string& name : columns_.time)
     time_columns_.push_back(table_->column_of(name, "time"));
+  for (const std::string& name : columns_.static_columns)
+    static_columns_.push_back(table_->column_of(name, "static"));
   chosen = feature_columns_;
+  chosen.insert(chosen.end(), static_columns_.begin(), static_columns_.end());
+  if (columns_.reads_mask()) {
+    mask_column_ = table_->column_of(columns_.fit_mask, "fit_mask");
+    chosen.push_back(mask_column_);
+  }
   chosen.insert(chosen.end(), time_columns_.begin(), time_columns_.end());
   const bool is_in_path =
       columns_.entity.empty() || hive_value(table_->path(), columns_.entity).has_value();
@@ -136,13 +147,16 @@ bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
   const std::int64_t n = table_->next(max_rows);
   if (n == 0) return false;
   const auto n_features = static_cast<std::int64_t>(columns_.features.size());
-  double* const records = block.records.extend(static_cast<std::size_t>(n * (n_features + 1)));
+  const auto width = static_cast<std::int64_t>(columns_.n_values() + 1);
+  double* const records = block.records.extend(static_cast<std::size_t>(n * width));
   times_.assign(static_cast<std::size_t>(n), 0);
   for (std::int64_t f = 0; f < n_features; ++f)
-    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], records + 1 + f, n_features + 1);
+    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], records + 1 + f, width);
+  if (mask_column_ >= 0) read_mask(n, records + width - 1, width);
   read_times(n);
   read_entities(n);
   keep_complete_rows(n, block);
+  if (!static_columns_.empty()) read_statics(n);
   n_read_ += n;
   return true;
 }
@@ -213,6 +227,42 @@ std::uint32_t RowSource::entity_number(std::string_view name) {
   return at->second;
 }
 
+void RowSource::read_mask(std::int64_t n, double* out, std::int64_t stride) {
+  table_->flags(mask_column_, out, stride);
+  for (std::int64_t i = 0; i < n; ++i)
+    if (const double flag = out[i * stride]; flag != 0 && flag != 1)
+      throw_error(ErrorKind::kCorruptData, table_->path(),
+                  "{}, column '{}': a mask is true or false (1 or 0) in each row, and this is {}",
+                  table_->place(i), columns_.fit_mask,
+                  std::isnan(flag) ? "missing" : fmt::format("{}", flag));
+}
+
+void RowSource::read_statics(std::int64_t n) {
+  statics_.resize(std::ssize(entities_));
+  for (std::size_t c = 0; c < static_columns_.size(); ++c) {
+    const TableColumn& column = table_->columns()[static_cast<std::size_t>(static_columns_[c])];
+    const bool is_text = !column.is_numeric && !column.is_flag;
+    static_numbers_.resize(static_cast<std::size_t>(n));
+    if (is_text)
+      table_->texts(static_columns_[c], names_);
+    else
+      table_->flags(static_columns_[c], static_numbers_.data(), 1);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+      const std::uint32_t entity = row_entities_[i];
+      if (entity == kNoEntity) continue;
+      if (is_text && !is_utf8(names_[i]))
+        throw_error(ErrorKind::kCorruptData, table_->path(), "{}, column '{}': is not UTF-8",
+                    table_->place(static_cast<std::int64_t>(i)), column.name);
+      if (!(is_text ? statics_.see(entity, c, names_[i])
+                    : statics_.see(entity, c, static_numbers_[i])))
+        throw_not_static(
+            table_->path(), table_->place(static_cast<std::int64_t>(i)) + ": ", entities_[entity],
+            column.name, statics_.value(entity, c),
+            is_text ? StaticValue(std::string(names_[i])) : StaticValue(static_numbers_[i]));
+    }
+  }
+}
+
 void RowSource::throw_missing(std::int64_t row, const std::string& column) const {
   throw_error(ErrorKind::kCorruptData, table_->path(),
               "{}, column '{}': the value is missing; choose what becomes of such rows with "
@@ -221,7 +271,8 @@ void RowSource::throw_missing(std::int64_t row, const std::string& column) const
 }
 
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
-  const std::size_t width = columns_.features.size() + 1;
+  const std::size_t width = columns_.n_values() + 1;
+  row_entities_.assign(static_cast<std::size_t>(n), kNoEntity);
   const bool is_strict = columns_.missing == Missing::kError;
   const std::size_t first = block.records.size() - static_cast<std::size_t>(n) * width;
   double* kept = block.records.data() + first;
@@ -242,6 +293,7 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
     if (kept != record) std::copy_n(record, width, kept);
     kept += width;
     block.entities.push_back(entity);
+    row_entities_[row] = entity;
   }
   block.records.truncate(static_cast<std::size_t>(kept - block.records.data()));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cellfeed/series/records.h"
+#include "cellfeed/series/statics.h"
 #include "cellfeed/series/table.h"
 
 namespace cellfeed::series {
@@ -25,7 +26,14 @@ struct RowColumns {
   std::string time_unit;              // of whole numbers; "": none
   std::string entity;                 // a column; "": the name of the file
   std::string entity_pattern;         // a regular expression for the path; "": the name of the file
+  std::vector<std::string> static_columns;  // of each entity one value
+  // Flags: rows that a scaler looks at. A record has them after the features, as 1 and 0.
+  std::string fit_mask;
+  bool skips_mask = false;  // the mask is no feature, and is not read
   Missing missing = Missing::kError;
+
+  bool reads_mask() const { return !fit_mask.empty() && !skips_mask; }
+  std::size_t n_values() const { return features.size() + (reads_mask() ? 1 : 0); }
 };
 
 // Rows in the order of the file.
@@ -56,6 +64,8 @@ class RowSource {
   bool next(std::int64_t max_rows, RowBlock& block);
   // By their number in blocks, in the order of their first row.
   const std::vector<std::string>& entities() const { return entities_; }
+  // Of the entities, by their number, as far as rows were read.
+  const StaticTable& statics() const { return statics_; }
   const std::string& path() const { return table_->path(); }
   // Empty where the file has no rows.
   std::optional<TimeKind> time_kind() const { return kind_; }
@@ -68,22 +78,28 @@ class RowSource {
   void read_split_times(std::int64_t n);
   void read_entities(std::int64_t n);
   std::uint32_t entity_number(std::string_view name);
+  void read_mask(std::int64_t n, double* out, std::int64_t stride);
+  // Of the rows that keep_complete_rows kept.
+  void read_statics(std::int64_t n);
   // Of the n rows at the end of the block.
   void keep_complete_rows(std::int64_t n, RowBlock& block);
   [[noreturn]] void throw_missing(std::int64_t row, const std::string& column) const;
 
   RowColumns columns_;
   std::unique_ptr<Table> table_;
-  std::vector<int> feature_columns_, time_columns_;
-  int entity_column_ = -1;
+  std::vector<int> feature_columns_, time_columns_, static_columns_;
+  int entity_column_ = -1, mask_column_ = -1;
   std::optional<std::int64_t> unit_;
   std::optional<TimeKind> kind_;
   std::vector<std::string> entities_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
+  StaticTable statics_;
   std::int64_t n_dropped_ = 0, n_read_ = 0;
   // Of the rows being read.
   std::vector<std::int64_t> times_, field_;
   std::vector<std::string_view> names_;
+  std::vector<std::uint32_t> row_entities_;
+  std::vector<double> static_numbers_;
 };
 
 }  // namespace cellfeed::series

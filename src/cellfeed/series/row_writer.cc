@@ -13,10 +13,10 @@ constexpr std::int64_t kWriteBytes = std::int64_t{1} << 20;
 
 // Values of n records as they are stored; false where one is beyond T.
 template <typename T>
-bool scale_rows(const double* records, std::int64_t n, std::size_t n_features, const double* center,
-                const double* scale, T* out) {
+bool scale_rows(const double* records, std::int64_t n, std::size_t stride, std::size_t n_features,
+                const double* center, const double* scale, T* out) {
   bool is_held = true;
-  for (std::int64_t i = 0; i < n; ++i, records += n_features + 1, out += n_features)
+  for (std::int64_t i = 0; i < n; ++i, records += stride, out += n_features)
     for (std::size_t f = 0; f < n_features; ++f) {
       out[f] = static_cast<T>((records[f + 1] - center[f]) / scale[f]);
       is_held &= !(std::abs(out[f]) > std::numeric_limits<T>::max());
@@ -31,7 +31,8 @@ void RowWriter::throw_beyond(std::int64_t entity, const double* record, const do
   const double most = dtype_ == DType::kF32 ? std::numeric_limits<float>::max()
                                             : std::numeric_limits<double>::max();
   std::size_t f = 0;
-  while (f + 1 < rows_.n_features() && !(std::abs((record[f + 1] - center[f]) / scale[f]) > most))
+  while (f + 1 < scaler_.features.size() &&
+         !(std::abs((record[f + 1] - center[f]) / scale[f]) > most))
     ++f;
   throw_error(ErrorKind::kPrecision, "",
               "entity '{}', {}, feature '{}': {} is beyond what {} holds; take float64",
@@ -43,7 +44,8 @@ void RowWriter::throw_beyond(std::int64_t entity, const double* record, const do
 template <typename T>
 void RowWriter::write_as(std::int64_t entity, std::int64_t first_row, std::int64_t scaler_entity,
                          const RowsBefore& before, std::int64_t memory) const {
-  const std::size_t n_features = rows_.n_features();
+  const std::size_t n_features = scaler_.features.size();
+  const std::size_t stride = rows_.n_values() + 1;
   const auto width = static_cast<std::int64_t>(n_features * sizeof(T));
   const double* center = scaler_.center.data() + scaler_.first_of(scaler_entity);
   const double* scale = scaler_.scale.data() + scaler_.first_of(scaler_entity);
@@ -62,13 +64,13 @@ void RowWriter::write_as(std::int64_t entity, std::int64_t first_row, std::int64
       const std::int64_t some = std::min(n, together - std::ssize(stamps));
       const std::size_t at = values.size();
       values.resize(at + static_cast<std::size_t>(some) * n_features);
-      if (!scale_rows(records, some, n_features, center, scale, values.data() + at))
+      if (!scale_rows(records, some, stride, n_features, center, scale, values.data() + at))
         for (std::int64_t i = 0; i < some; ++i) {
-          const double* record = records + static_cast<std::size_t>(i) * (n_features + 1);
-          if (!scale_rows(record, 1, n_features, center, scale, values.data() + at))
+          const double* record = records + static_cast<std::size_t>(i) * stride;
+          if (!scale_rows(record, 1, stride, n_features, center, scale, values.data() + at))
             throw_beyond(entity, record, center, scale);
         }
-      for (std::int64_t i = 0; i < some; ++i, records += n_features + 1)
+      for (std::int64_t i = 0; i < some; ++i, records += stride)
         stamps.push_back(record_time(records));
       n -= some;
       if (std::ssize(stamps) == together) flush();

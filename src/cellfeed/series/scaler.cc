@@ -24,6 +24,15 @@ bool is_constant(const ColumnStatistics& column) {
   return column.variance() <= bound + of_mean * of_mean;
 }
 
+Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
+
+// Of a key that may be missing.
+std::optional<std::string> optional_text(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  if (at == json.end() || at->is_null()) return std::nullopt;
+  return at->get<std::string>();
+}
+
 // A list, or a list for each entity.
 template <typename T>
 Json numbers_json(const Scaler& scaler, const std::vector<T>& values) {
@@ -129,7 +138,9 @@ std::string scaler_json(const Scaler& scaler) {
                {"version", 1},
                {"kind", scaler_kind_name(scaler.kind)},
                {"scale", scale_of_name(scaler.of)},
-               {"fit_until", scaler.fit_until ? Json(*scaler.fit_until) : Json()},
+               {"fit_until", text_or_null(scaler.fit_until)},
+               {"fit_mask", text_or_null(scaler.fit_mask)},
+               {"fit_last_time", text_or_null(scaler.fit_last_time)},
                {"features", scaler.features}};
   if (scaler.of == ScaleOf::kEntity) json["entities"] = scaler.entities;
   json["center"] = numbers_json(scaler, scaler.center);
@@ -156,6 +167,8 @@ Scaler parse_scaler(const std::string& text, const std::string& path) {
     scaler.kind = scaler_kind_from_name(json.at("kind").get<std::string>());
     scaler.of = scale_of_from_name(json.at("scale").get<std::string>());
     if (!json.at("fit_until").is_null()) scaler.fit_until = json.at("fit_until");
+    scaler.fit_mask = optional_text(json, "fit_mask");
+    scaler.fit_last_time = optional_text(json, "fit_last_time");
     scaler.features = json.at("features").get<std::vector<std::string>>();
     if (scaler.of == ScaleOf::kEntity)
       scaler.entities = json.at("entities").get<std::vector<std::string>>();

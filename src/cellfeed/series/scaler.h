@@ -29,6 +29,9 @@ struct Scaler {
   std::vector<std::string> features;
   std::vector<std::string> entities;     // of kEntity
   std::optional<std::string> fit_until;  // rows before this time were looked at; empty: all
+  std::optional<std::string> fit_mask;   // rows that this column marks were; empty: all
+  // Time of the last row that was looked at; empty where there is no time, or it is not known.
+  std::optional<std::string> fit_last_time;
   // Of each feature; of kEntity of each entity's features, one entity after another.
   std::vector<double> center, scale;
   std::vector<std::int64_t> n;                   // values looked at

@@ -21,12 +21,25 @@
 namespace cellfeed::series {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31304C4C49505343;  // "CSPILL01"
+constexpr std::uint64_t kMagic = 0x32304C4C49505343;  // "CSPILL02"
 constexpr std::int64_t kTrailerBytes = 24;            // offset of the footer, checksum, magic
 
 template <typename T>
 void put(std::string& out, const T& value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void put_statics(std::string& out, const StaticTable& statics, std::size_t n_entities) {
+  for (std::size_t e = 0; e < n_entities; ++e)
+    for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+      const StaticValue& value = statics.value(static_cast<std::int64_t>(e), c);
+      put(out, static_cast<std::uint8_t>(value.index()));
+      if (const auto* number = std::get_if<double>(&value)) put(out, *number);
+      if (const auto* text = std::get_if<std::string>(&value)) {
+        put(out, static_cast<std::uint64_t>(text->size()));
+        out += *text;
+      }
+    }
 }
 
 // Numbers of a footer whose checksum was right.
@@ -38,6 +51,16 @@ class Footer {
     T value;
     std::memcpy(&value, take(sizeof value), sizeof value);
     return value;
+  }
+  std::string text() {
+    const auto n = get<std::uint64_t>();
+    return {take(n), n};
+  }
+  StaticValue static_value() {
+    const auto kind = get<std::uint8_t>();
+    if (kind == 1) return get<double>();
+    if (kind == 2) return text();
+    return {};
   }
   const char* take(std::size_t n) {
     if (n > bytes_.size() - at_) throw Error(ErrorKind::kInternal, "a spilled part has no end");
@@ -61,13 +84,15 @@ struct SpillWriter::Names {
   Names& operator=(const Names&) = delete;
 };
 
-SpillWriter::SpillWriter(io::FileTarget target, std::size_t n_features,
+SpillWriter::SpillWriter(io::FileTarget target, const RowColumns& columns,
                          std::function<bool(std::int64_t)> take_memory)
     : target_(std::move(target)),
       path_(target_.path()),
       take_memory_(std::move(take_memory)),
-      n_features_(n_features),
-      names_(std::make_unique<Names>()) {}
+      n_values_(columns.n_values()),
+      names_(std::make_unique<Names>()) {
+  part_.statics = StaticTable(columns.static_columns);
+}
 
 void SpillWriter::open_file() {
   fd_ = io::retry_interrupted([&] {
@@ -130,7 +155,7 @@ void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
   }
   order_.resize(block.entities.size());
   std::iota(order_.begin(), order_.end(), 0U);
-  const std::size_t width = n_features_ + 1;
+  const std::size_t width = n_values_ + 1;
   if (std::ranges::is_sorted(block.entities)) {
     add_runs(block);
     keep(std::exchange(block.records, {}));
@@ -147,6 +172,13 @@ void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
 }
 
 void SpillWriter::end_file(const RowSource& source) {
+  part_.statics.resize(std::ssize(part_.entities));
+  for (std::size_t e = 0; e < numbers_.size() && part_.statics.n_columns() > 0; ++e)
+    if (const auto column =
+            part_.statics.merge(numbers_[e], source.statics(), static_cast<std::int64_t>(e)))
+      throw_not_static(source.path(), "", source.entities()[e], part_.statics.names()[*column],
+                       part_.statics.value(numbers_[e], *column),
+                       source.statics().value(static_cast<std::int64_t>(e), *column));
   numbers_.clear();
   part_.n_read += source.n_read();
   part_.n_dropped += source.n_dropped();
@@ -168,6 +200,7 @@ void SpillWriter::append_footer() {
     put(footer, static_cast<std::uint64_t>(name.size()));
     footer += name;
   }
+  put_statics(footer, part_.statics, part_.entities.size());
   put(footer, static_cast<std::uint64_t>(part_.runs.size()));
   footer.append(reinterpret_cast<const char*>(part_.runs.data()), part_.runs.size() * sizeof(Run));
   append(std::as_bytes(std::span(footer)));
@@ -186,7 +219,7 @@ SpilledPart SpillWriter::commit() {
   return std::move(part_);
 }
 
-std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_t n_features) {
+std::optional<SpilledPart> read_spilled_part(const std::string& path, const RowColumns& columns) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const auto file = io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   const std::int64_t end = file->size() - kTrailerBytes;
@@ -195,7 +228,7 @@ std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_
   file->read(end, std::as_writable_bytes(std::span(trailer)));
   const auto footer_offset = static_cast<std::int64_t>(trailer[0]);
   if (trailer[2] != kMagic || footer_offset < 0 || footer_offset > end ||
-      footer_offset % record_bytes(n_features) != 0)
+      footer_offset % record_bytes(columns.n_values()) != 0)
     return std::nullopt;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
                                                                       XXH3_freeState);
@@ -216,27 +249,30 @@ std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_
     part.kind = static_cast<TimeKind>(kind);
   part.n_read = footer.get<std::int64_t>();
   part.n_dropped = footer.get<std::int64_t>();
-  for (auto n = footer.get<std::uint64_t>(); n > 0; --n) {
-    const auto length = footer.get<std::uint64_t>();
-    part.entities.emplace_back(footer.take(length), length);
-  }
+  for (auto n = footer.get<std::uint64_t>(); n > 0; --n) part.entities.push_back(footer.text());
+  part.statics = StaticTable(columns.static_columns);
+  part.statics.resize(std::ssize(part.entities));
+  for (std::int64_t e = 0; e < std::ssize(part.entities); ++e)
+    for (std::size_t c = 0; c < part.statics.n_columns(); ++c)
+      part.statics.see(e, c, footer.static_value());
   for (auto n = footer.get<std::uint64_t>(); n > 0; --n) part.runs.push_back(footer.get<Run>());
   return part;
 }
 
 SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
-                         std::size_t n_features)
-    : n_features_(n_features) {
+                         const RowColumns& columns)
+    : n_values_(columns.n_values()), statics_(columns.static_columns) {
   std::unordered_map<std::string, std::uint32_t> numbers;
   std::vector<std::vector<std::uint32_t>> of_part(parts.size());
   std::vector<std::size_t> n_pieces;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (std::string& name : parts[p].entities) {
+    for (const std::string& name : parts[p].entities) {
       const auto [at, is_new] =
           numbers.try_emplace(name, static_cast<std::uint32_t>(entities_.size()));
-      if (is_new) entities_.push_back(std::move(name));
+      if (is_new) entities_.push_back(name);
       of_part[p].push_back(at->second);
     }
+    add_statics(parts[p], of_part[p]);
     n_pieces.resize(entities_.size());
     for (const Run& run : parts[p].runs) ++n_pieces[of_part[p][run.entity]];
     const bool is_file = parts[p].kept.empty() && !parts[p].runs.empty();
@@ -257,7 +293,7 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
       if (!kept_[p].empty()) {
         while (place == kept_[p][chunk].size()) ++chunk, place = 0;
         records = kept_[p][chunk].data() + place;
-        place += run.n_rows * (n_features_ + 1);
+        place += run.n_rows * (n_values_ + 1);
       }
       pieces_[at[of_part[p][run.entity]]++] = {static_cast<std::int32_t>(p), record, run.n_rows,
                                                records};
@@ -265,6 +301,16 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
     }
     parts[p] = {};
   }
+}
+
+void SpilledRows::add_statics(const SpilledPart& part, std::span<const std::uint32_t> numbers) {
+  if (statics_.n_columns() == 0) return;
+  statics_.resize(std::ssize(entities_));
+  for (std::size_t e = 0; e < numbers.size(); ++e)
+    if (const auto column = statics_.merge(numbers[e], part.statics, static_cast<std::int64_t>(e)))
+      throw_not_static("", "", part.entities[e], statics_.names()[*column],
+                       statics_.value(numbers[e], *column),
+                       part.statics.value(static_cast<std::int64_t>(e), *column));
 }
 
 std::span<const SpilledRows::Piece> SpilledRows::pieces(std::int64_t entity) const {
@@ -279,7 +325,7 @@ std::int64_t SpilledRows::n_rows(std::int64_t entity) const {
 }
 
 void SpilledRows::read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const {
-  const std::int64_t width = record_bytes(n_features_);
+  const std::int64_t width = record_bytes(n_values_);
   if (piece.records != nullptr) {
     std::copy_n(piece.records + first * width / 8, n * width / 8, out);
     return;

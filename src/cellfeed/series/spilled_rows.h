@@ -26,6 +26,7 @@ struct Run {
 // What a part holds beside its records.
 struct SpilledPart {
   std::vector<std::string> entities;
+  StaticTable statics;  // of the entities
   std::vector<Run> runs;
   std::vector<Records> kept;  // all of its records, in their order; empty where a file has them
   std::optional<TimeKind> kind;
@@ -37,7 +38,7 @@ struct SpilledPart {
 class SpillWriter {
  public:
   // take_memory(bytes): whether so much may be kept in memory; once it may not, the part is a file.
-  SpillWriter(io::FileTarget target, std::size_t n_features,
+  SpillWriter(io::FileTarget target, const RowColumns& columns,
               std::function<bool(std::int64_t)> take_memory);
   ~SpillWriter();
   // Rows of one file; names: of the entities that blocks of this file number. Leaves the block
@@ -61,7 +62,7 @@ class SpillWriter {
   std::function<bool(std::int64_t)> take_memory_;
   int fd_ = -1;  // none as long as all is kept in memory
   std::int64_t size_ = 0;
-  std::size_t n_features_;
+  std::size_t n_values_;
   SpilledPart part_;
   std::unique_ptr<Names> names_;
   std::vector<std::uint32_t> numbers_;  // of the file's entities, in the part
@@ -69,7 +70,7 @@ class SpillWriter {
 };
 
 // The part in this file, every byte looked at. Empty where there is none, or it is not whole.
-std::optional<SpilledPart> read_spilled_part(const std::string& path, std::size_t n_features);
+std::optional<SpilledPart> read_spilled_part(const std::string& path, const RowColumns& columns);
 
 // All parts together. Thread-safe: immutable.
 class SpilledRows {
@@ -82,19 +83,23 @@ class SpilledRows {
   };
 
   SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
-              std::size_t n_features);
+              const RowColumns& columns);
 
-  std::size_t n_features() const { return n_features_; }
+  // Numbers of a record beside its time.
+  std::size_t n_values() const { return n_values_; }
   // In the order of their first row.
   const std::vector<std::string>& entities() const { return entities_; }
+  const StaticTable& statics() const { return statics_; }
   std::span<const Piece> pieces(std::int64_t entity) const;
   std::int64_t n_rows(std::int64_t entity) const;
-  // Records [first, first + n) of a piece, each n_features + 1 numbers; the first has the bits of
+  // Records [first, first + n) of a piece, each n_values + 1 numbers; the first has the bits of
   // an int64.
   void read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const;
 
  private:
-  std::size_t n_features_;
+  void add_statics(const SpilledPart& part, std::span<const std::uint32_t> numbers);
+  std::size_t n_values_;
+  StaticTable statics_;
   std::vector<std::unique_ptr<io::ByteSource>> files_;  // none for a part in memory
   std::vector<std::vector<Records>> kept_;
   std::vector<std::string> entities_;

@@ -18,6 +18,7 @@ struct TableColumn {
   std::string name;
   // Numbers by the file's types; in texts, as the first rows look.
   bool is_numeric = false;
+  bool is_flag = false;  // true or false by the file's types
 };
 
 // Not thread-safe. Everything that a file can do wrong throws kCorruptData, or kUnsupported for a
@@ -41,6 +42,10 @@ class Table {
 
   // out[i * stride]; NaN for a missing value. Infinite values throw.
   virtual void numbers(int column, double* out, std::int64_t stride) const = 0;
+  // As numbers; texts that say true or false are 1 and 0.
+  virtual void flags(int column, double* out, std::int64_t stride) const {
+    numbers(column, out, stride);
+  }
   // kNoTime for a missing one. unit: nanoseconds of a whole number, empty where none was named.
   virtual TimeKind times(int column, std::optional<std::int64_t> unit,
                          std::span<std::int64_t> out) const = 0;

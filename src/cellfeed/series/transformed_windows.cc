@@ -65,7 +65,7 @@ std::vector<double> SeriesWindows::column(const Place& place, std::int64_t n,
   return values;
 }
 
-void SeriesWindows::copy_transformed(const Place& place, std::byte* x, std::byte* y) const {
+void SeriesWindows::copy_transformed(const Place& place, const WindowParts& parts) const {
   const auto write = [&]<typename T>(std::span<const double> from, T* out, std::size_t width) {
     for (const double value : from) {
       *out = static_cast<T>(value);
@@ -73,7 +73,8 @@ void SeriesWindows::copy_transformed(const Place& place, std::byte* x, std::byte
     }
   };
   const auto fill = [&]<typename T>(T) {
-    const auto cut = [&](std::span<const std::int32_t> columns, std::int64_t n, bool is_y, T* out) {
+    const auto cut = [&](std::span<const std::int32_t> columns, std::int64_t n, bool is_after_x,
+                         T* out) {
       for (std::size_t c = 0; c < columns.size(); ++c) {
         std::vector<double> values = column(place, lead_ + n, columns[c]);
         ColumnUndo undo;
@@ -81,12 +82,14 @@ void SeriesWindows::copy_transformed(const Place& place, std::byte* x, std::byte
                               scale_of(place.entity, columns[c]), values, lead_, options_.window,
                               undo))
           throw_not_positive(place, columns[c]);
-        const auto first = static_cast<std::size_t>(is_y ? lead_ + options_.window : lead_);
+        const auto first = static_cast<std::size_t>(is_after_x ? lead_ + options_.window : lead_);
         write(std::span<const double>(values).subspan(first), out + c, columns.size());
       }
     };
-    cut(options_.features, options_.window, false, reinterpret_cast<T*>(x));
-    cut(options_.targets, options_.window + options_.horizon, true, reinterpret_cast<T*>(y));
+    cut(options_.features, options_.window, false, reinterpret_cast<T*>(parts.x));
+    const std::int64_t all = options_.window + options_.horizon;
+    cut(options_.targets, all, true, reinterpret_cast<T*>(parts.y));
+    cut(options_.future, all, true, reinterpret_cast<T*>(parts.future));
   };
   options_.dtype == DType::kF32 ? fill(float{}) : fill(double{});
 }

@@ -135,8 +135,9 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
   const auto n_columns = static_cast<std::int32_t>(metadata.features.size());
   if (options_.window < 1 || options_.horizon < 1 || options_.stride < 1 || options_.purge < 0)
     throw_invalid("window, horizon and stride must be at least 1, and purge at least 0");
-  for (const auto* columns : {&options_.features, &options_.targets}) {
-    if (columns->empty()) throw_invalid("a window needs features and a target");
+  if (options_.features.empty() || options_.targets.empty())
+    throw_invalid("a window needs features and a target");
+  for (const auto* columns : {&options_.features, &options_.targets, &options_.future}) {
     for (const std::int32_t column : *columns)
       if (column < 0 || column >= n_columns)
         throw_error(ErrorKind::kOutOfRange, "", "feature {} of {}", column, n_columns);
@@ -145,10 +146,12 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
   if (!options_.transforms.empty()) begin_transforms();
   const CheckedSize span = CheckedSize(options_.window) + options_.horizon + lead_;
   if (!(CheckedSize(options_.window) * std::ssize(options_.features) * 8).fits() ||
-      !(CheckedSize(options_.horizon) * std::ssize(options_.targets) * 8).fits() || !span.fits())
+      !(CheckedSize(options_.horizon) * std::ssize(options_.targets) * 8).fits() ||
+      !(CheckedSize(options_.horizon) * std::ssize(options_.future) * 8).fits() || !span.fits())
     throw_invalid("a window of {} rows is too large", options_.window);
   has_all_features_ = is_identity(options_.features, metadata.features.size());
   has_all_targets_ = is_identity(options_.targets, metadata.features.size());
+  has_all_future_ = is_identity(options_.future, metadata.features.size());
   std::int64_t total = 0;
   ends_.reserve(options_.entities.size());
   first_rows_.reserve(options_.entities.size());
@@ -182,13 +185,18 @@ SeriesWindows::Place SeriesWindows::place(std::int64_t index) const {
   return {options_.entities[i], first_rows_[i] + (index - before) * options_.stride};
 }
 
+std::int64_t SeriesWindows::part_bytes(std::int64_t n_rows,
+                                       std::span<const std::int32_t> columns) const {
+  return n_rows * std::ssize(columns) * static_cast<std::int64_t>(dtype_bytes(options_.dtype));
+}
 std::int64_t SeriesWindows::x_bytes() const {
-  return options_.window * std::ssize(options_.features) *
-         static_cast<std::int64_t>(dtype_bytes(options_.dtype));
+  return part_bytes(options_.window, options_.features);
 }
 std::int64_t SeriesWindows::y_bytes() const {
-  return options_.horizon * std::ssize(options_.targets) *
-         static_cast<std::int64_t>(dtype_bytes(options_.dtype));
+  return part_bytes(options_.horizon, options_.targets);
+}
+std::int64_t SeriesWindows::future_bytes() const {
+  return part_bytes(options_.horizon, options_.future);
 }
 
 void SeriesWindows::copy_rows(std::int64_t row, std::int64_t n,
@@ -227,11 +235,13 @@ void SeriesWindows::copy_part(Place place, std::int64_t n, std::span<const std::
   }
 }
 
-void SeriesWindows::copy_one(const Place& place, std::byte* x, std::byte* y) const {
-  if (scaler_) return copy_transformed(place, x, y);
-  copy_part(place, options_.window, options_.features, has_all_features_, x);
-  copy_part({place.entity, place.row + options_.window}, options_.horizon, options_.targets,
-            has_all_targets_, y);
+void SeriesWindows::copy_one(const Place& place, const WindowParts& out) const {
+  if (scaler_) return copy_transformed(place, out);
+  copy_part(place, options_.window, options_.features, has_all_features_, out.x);
+  const Place after{place.entity, place.row + options_.window};
+  copy_part(after, options_.horizon, options_.targets, has_all_targets_, out.y);
+  if (!options_.future.empty())
+    copy_part(after, options_.horizon, options_.future, has_all_future_, out.future);
 }
 
 // What the processor does not foresee: where a window begins, and the pages after it.
@@ -249,11 +259,11 @@ void SeriesWindows::prefetch(const Place& place) const {
       __builtin_prefetch(reinterpret_cast<const void*>(line));
 }
 
-void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y,
+void SeriesWindows::copy(std::span<const std::int64_t> indices, const WindowParts& out,
                          int threads) const {
   std::vector<Place> places(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
-  const std::int64_t bytes = (x_bytes() + y_bytes()) * std::ssize(indices);
+  const std::int64_t bytes = (x_bytes() + y_bytes() + future_bytes()) * std::ssize(indices);
   const std::int64_t n_pieces = std::clamp<std::int64_t>(
       std::min<std::int64_t>(bytes / kBytesWorthAThread, 4 * std::int64_t{threads}), 1,
       std::max<std::int64_t>(1, std::ssize(indices)));
@@ -263,7 +273,9 @@ void SeriesWindows::copy(std::span<const std::int64_t> indices, std::byte* x, st
     for (std::int64_t i = piece * n / n_pieces; i < end; ++i) {
       if (i + kPrefetchedAhead < end)
         prefetch(places[static_cast<std::size_t>(i + kPrefetchedAhead)]);
-      copy_one(places[static_cast<std::size_t>(i)], x + i * x_bytes(), y + i * y_bytes());
+      copy_one(places[static_cast<std::size_t>(i)],
+               {out.x + i * x_bytes(), out.y + i * y_bytes(),
+                out.future == nullptr ? nullptr : out.future + i * future_bytes()});
     }
   };
   if (threads <= 1 || n_pieces == 1)

@@ -66,14 +66,23 @@ class SeriesRows {
 struct WindowOptions {
   std::int64_t window = 0, horizon = 1, stride = 1;
   std::vector<std::int32_t> features, targets;  // columns; none empty
-  std::vector<std::int64_t> entities;           // in the order of their windows
-  std::optional<std::int64_t> from, until;      // times that all rows of a window lie in
+  // Columns known ahead: of the rows of y too. May be empty.
+  std::vector<std::int32_t> future;
+  std::vector<std::int64_t> entities;       // in the order of their windows
+  std::optional<std::int64_t> from, until;  // times that all rows of a window lie in
   // Of an entity that has rows before `from`: rows left out after it.
   std::int64_t purge = 0;
   DType dtype = DType::kF32;
   // Of each column of the directory; empty: nothing is done to values. A step takes one row more,
   // before X.
   std::vector<ColumnTransform> transforms;
+};
+
+// Where the parts of a window go; future may be null where no columns are known ahead.
+struct WindowParts {
+  std::byte* x = nullptr;
+  std::byte* y = nullptr;
+  std::byte* future = nullptr;
 };
 
 // Thread-safe, fork-safe: immutable.
@@ -103,16 +112,18 @@ class SeriesWindows {
 
   std::int64_t x_bytes() const;  // of one window
   std::int64_t y_bytes() const;
-  // Copies windows one after another: window x features of dtype, horizon x targets of dtype. On so
-  // many threads. A float64 becomes the nearest float32. Throws kOutOfRange before anything is
-  // copied, and kIo.
-  void copy(std::span<const std::int64_t> indices, std::byte* x, std::byte* y, int threads) const;
+  std::int64_t future_bytes() const;
+  // Copies windows one after another: window x features, horizon x targets and horizon x future, of
+  // dtype. On so many threads. A float64 becomes the nearest float32. Throws kOutOfRange before
+  // anything is copied, and kIo.
+  void copy(std::span<const std::int64_t> indices, const WindowParts& out, int threads) const;
 
  private:
   void begin_transforms();
   void prefetch(const Place& place) const;
-  void copy_one(const Place& place, std::byte* x, std::byte* y) const;
-  void copy_transformed(const Place& place, std::byte* x, std::byte* y) const;
+  std::int64_t part_bytes(std::int64_t n_rows, std::span<const std::int32_t> columns) const;
+  void copy_one(const Place& place, const WindowParts& out) const;
+  void copy_transformed(const Place& place, const WindowParts& out) const;
   std::vector<double> column(const Place& place, std::int64_t n, std::int32_t column) const;
   ColumnScale scale_of(std::int64_t entity, std::int32_t column) const;
   [[noreturn]] void throw_not_positive(const Place& place, std::int32_t column) const;
@@ -125,7 +136,7 @@ class SeriesWindows {
   WindowOptions options_;
   std::int64_t lead_ = 0;
   std::optional<Scaler> scaler_;  // where there are transforms
-  bool has_all_features_ = false, has_all_targets_ = false;
+  bool has_all_features_ = false, has_all_targets_ = false, has_all_future_ = false;
   // Of each entity: the end of its windows, and the first row of the first one.
   std::vector<std::int64_t> ends_, first_rows_;
   std::int64_t n_short_ = 0;
