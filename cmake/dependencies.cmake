@@ -27,6 +27,7 @@ cellfeed_dependency(lz4 liblz4-dev HEADER lz4.h LIBRARY lz4)
 cellfeed_dependency(blosc libblosc-dev HEADER blosc.h LIBRARY blosc)
 cellfeed_dependency(uring liburing-dev HEADER liburing.h LIBRARY uring)
 cellfeed_dependency(hwy libhwy-dev HEADER hwy/highway.h LIBRARY hwy)
+cellfeed_dependency(hwy_sort libhwy-dev HEADER hwy/contrib/sort/vqsort.h LIBRARY hwy_contrib)
 cellfeed_dependency(xxhash libxxhash-dev HEADER xxhash.h LIBRARY xxhash)
 include(CheckLibraryExists)
 # Chooses among vector instructions when it runs; builds for x86-64 may have it.

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cellfeed/base/random_bits.h"
-#include "cellfeed/transform/rank_entries.h"
 
 namespace cellfeed::transform {
 namespace {
@@ -16,9 +15,10 @@ double interpolate(float below, float above, double t) {
   return t < 0.5 ? below + difference * t : above - difference * (1 - t);
 }
 
-void find_edges(std::span<const std::uint64_t> sorted, std::vector<double>& edges) {
-  const std::size_t n = sorted.size();
-  const auto value = [&](std::size_t place) { return value_of_entry(sorted[n - 1 - place]); };
+void find_edges(std::span<const float> values, std::span<const std::uint32_t> places,
+                std::vector<double>& edges) {
+  const std::size_t n = places.size();
+  const auto value = [&](std::size_t at) { return values[places[n - 1 - at]]; };
   const double step = 1.0 / static_cast<double>(edges.size() - 1);  // as numpy.linspace has it
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const double q = e + 1 == edges.size() ? 1.0 : static_cast<double>(e) * step;
@@ -32,22 +32,23 @@ void find_edges(std::span<const std::uint64_t> sorted, std::vector<double>& edge
 
 }  // namespace
 
-void to_quantile_bins(std::span<const std::uint64_t> sorted, std::int32_t n_bins,
-                      const std::uint64_t* ties_key, std::span<float> bins) {
-  if (sorted.empty()) return;
+void to_quantile_bins(std::span<const float> values, std::span<const std::uint32_t> places,
+                      std::int32_t n_bins, const std::uint64_t* ties_key, std::span<float> bins) {
+  if (places.empty()) return;
   static thread_local std::vector<double> edges;
   edges.resize(static_cast<std::size_t>(n_bins) - 1);
-  find_edges(sorted, edges);
+  find_edges(values, places, edges);
   std::size_t n_below = 0;  // edges below the value
   std::size_t n_at = 0;     // edges at it or below
-  for (std::size_t i = sorted.size(); i-- > 0;) {
-    const double value = value_of_entry(sorted[i]);
+  for (std::size_t i = places.size(); i-- > 0;) {
+    const std::uint32_t place = places[i];
+    const double value = values[place];
     while (n_below < edges.size() && edges[n_below] < value) ++n_below;
     while (n_at < edges.size() && edges[n_at] <= value) ++n_at;
     std::size_t bin = n_at;
     if (ties_key != nullptr && n_at > n_below + 1)
-      bin -= scale_bits(splitmix64(*ties_key, index_of_entry(sorted[i])), n_at - n_below);
-    bins[index_of_entry(sorted[i])] = static_cast<float>(bin);
+      bin -= scale_bits(splitmix64(*ties_key, place), n_at - n_below);
+    bins[place] = static_cast<float>(bin);
   }
 }
 

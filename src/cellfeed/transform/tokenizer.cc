@@ -1,6 +1,7 @@
 #include "cellfeed/transform/tokenizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -11,12 +12,10 @@
 #include "cellfeed/base/random_bits.h"
 #include "cellfeed/matrix/gene_names.h"
 #include "cellfeed/transform/quantile_bins.h"
-#include "cellfeed/transform/rank_entries.h"
+#include "cellfeed/transform/rank_places.h"
 
 namespace cellfeed::transform {
 namespace {
-
-using Entries = std::vector<std::uint64_t>;
 
 void check(const TokenOptions& options) {
   const std::int32_t least = options.has_class_token ? 2 : 1;
@@ -54,7 +53,7 @@ struct Work {
   std::vector<std::int32_t> tokens;
   std::vector<float> values;
   std::vector<float> divisors;
-  Entries entries;
+  std::vector<std::uint32_t> places;  // rank_places of the values
   std::vector<std::uint32_t> numbers;
   std::vector<std::uint8_t> is_kept;
 
@@ -63,7 +62,7 @@ struct Work {
     tokens.resize(size);
     values.resize(size);
     divisors.resize(size);
-    entries.resize(size);
+    places.resize(size);
   }
 };
 
@@ -73,9 +72,16 @@ Work& work_of_thread() {
 }
 
 bool are_expression(std::span<const float> values) {
-  unsigned n_bad = 0;
-  for (const float value : values)
-    n_bad += value >= 0 && value <= std::numeric_limits<float>::max() ? 0u : 1u;
+  // By their bits, which compilers make vectors of: NaN and infinity are above the largest number,
+  // what is negative has the sign, and so has -0, which is a number.
+  constexpr auto kLargest = std::bit_cast<std::int32_t>(std::numeric_limits<float>::max());
+  constexpr auto kMinusZero = std::numeric_limits<std::int32_t>::min();
+  std::int32_t n_bad = 0;
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::int32_t>(value);
+    n_bad += static_cast<std::int32_t>(bits > kLargest) |
+             (static_cast<std::int32_t>(bits < 0) & static_cast<std::int32_t>(bits != kMinusZero));
+  }
   return n_bad == 0;
 }
 
@@ -107,7 +113,7 @@ void keep_some(std::size_t n, std::size_t room, std::uint64_t key, Work& work) {
 
 void keep_largest(std::size_t n, std::size_t room, Work& work) {
   work.is_kept.assign(n, 0);
-  for (std::size_t i = 0; i < room; ++i) work.is_kept[index_of_entry(work.entries[i])] = 1;
+  for (std::size_t i = 0; i < room; ++i) work.is_kept[work.places[i]] = 1;
 }
 
 }  // namespace
@@ -179,14 +185,14 @@ std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> k
 
 std::size_t Tokenizer::write_ranked(std::size_t n, std::int32_t* ids, float* values) const {
   Work& work = work_of_thread();
-  const std::span entries = std::span(work.entries).first(n);
-  for (std::size_t i = 0; i < n; ++i)
-    entries[i] = rank_entry(work.values[i], static_cast<std::uint32_t>(work.tokens[i]));
-  sort_entries(entries);
+  const std::span places = std::span(work.places).first(n);
+  rank_places(std::span(work.values).first(n), places);
+  const std::int32_t* tokens = work.tokens.data();
+  const float* sorted = work.values.data();
   const std::size_t kept = std::min(n, room());
   for (std::size_t i = 0; i < kept; ++i) {
-    ids[i] = static_cast<std::int32_t>(index_of_entry(entries[i]));
-    values[i] = value_of_entry(entries[i]);
+    ids[i] = tokens[places[i]];
+    values[i] = sorted[places[i]];
   }
   return kept;
 }
@@ -198,15 +204,12 @@ std::size_t Tokenizer::write_in_order(std::size_t n, const TokenKeys& keys, std:
   const bool is_cut = kept < n;
   const bool cuts_smallest = is_cut && options_.truncation == TokenOptions::Truncation::kSmallest;
   const bool has_bins = options_.order == TokenOptions::Order::kBins;
-  const std::span entries = std::span(work.entries).first(n);
-  if (has_bins || cuts_smallest) {
-    for (std::size_t i = 0; i < n; ++i)
-      entries[i] = rank_entry(work.values[i], static_cast<std::uint32_t>(i));
-    sort_entries(entries);
-  }
+  const std::span values_of_cell = std::span(work.values).first(n);
+  const std::span places = std::span(work.places).first(n);
+  if (has_bins || cuts_smallest) rank_places(values_of_cell, places);
   if (has_bins)
-    to_quantile_bins(entries, options_.n_bins, options_.spreads_ties ? &keys.ties : nullptr,
-                     work.values);
+    to_quantile_bins(values_of_cell, places, options_.n_bins,
+                     options_.spreads_ties ? &keys.ties : nullptr, work.values);
   if (!is_cut) {
     std::copy_n(work.tokens.begin(), n, ids);
     std::copy_n(work.values.begin(), n, values);

@@ -1,5 +1,5 @@
-// sort_entries against a sort by comparison.
-#include "cellfeed/transform/rank_entries.h"
+// rank_places against a sort by comparison.
+#include "cellfeed/transform/rank_places.h"
 
 #include <gtest/gtest.h>
 
@@ -13,23 +13,19 @@ namespace cellfeed::transform {
 namespace {
 
 void expect_sorted(const std::vector<float>& values, const std::string& what) {
-  std::vector<std::uint64_t> entries;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    entries.push_back(rank_entry(values[i], static_cast<std::uint32_t>(i)));
   std::vector<std::uint32_t> expected(values.size());
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<std::uint32_t>(i);
   std::stable_sort(expected.begin(), expected.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
-  sort_entries(entries);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    ASSERT_EQ(index_of_entry(entries[i]), expected[i]) << what << ", place " << i;
-    ASSERT_EQ(value_of_entry(entries[i]), values[expected[i]]);
-  }
+  std::vector<std::uint32_t> places(values.size());
+  rank_places(values, places);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    ASSERT_EQ(places[i], expected[i]) << what << ", place " << i;
 }
 
-constexpr std::size_t kSizes[] = {0, 1, 2, 47, 48, 49, 63, 1000, 2049, 20'001};
+constexpr std::size_t kSizes[] = {0, 1, 2, 47, 48, 49, 63, 1000, 2049, 16'384, 16'385, 20'001};
 
-TEST(RankEntries, CountsOfAnySizeAreAsAStableSortHasThem) {
+TEST(RankPlaces, CountsOfAnySizeAreAsAStableSortHasThem) {
   std::mt19937_64 random(1);
   for (const std::size_t n : kSizes)
     for (const int bits : {0, 1, 4, 10, 16, 24}) {
@@ -40,7 +36,7 @@ TEST(RankEntries, CountsOfAnySizeAreAsAStableSortHasThem) {
     }
 }
 
-TEST(RankEntries, FractionsOfAllMagnitudesAreInOrder) {
+TEST(RankPlaces, FractionsOfAllMagnitudesAreInOrder) {
   std::mt19937_64 random(2);
   std::lognormal_distribution<float> spread(0, 20);
   std::uniform_real_distribution<float> narrow(1, 1.0001f);
