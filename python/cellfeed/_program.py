@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Replace this process by the program, with the same arguments.
@@ -28,6 +30,9 @@ def run_python_verb() -> None:
         if str(error.name).partition(".")[0] == "cellfeed":
             raise
         sys.exit(f"cellfeed: error: {error}")
+    except KeyboardInterrupt:
+        print("cellfeed: error: interrupted", file=sys.stderr, flush=True)
+        os._exit(_INTERRUPTED)
     main()
 
 

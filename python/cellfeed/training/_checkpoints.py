@@ -12,16 +12,38 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from ..errors import (
     CorruptDataError,
     InputOutputError,
     InvalidArgumentError,
-    NoSpaceError,
     NotFoundError,
 )
 from ._run_folder import RunFolder
 from ._specification import KEY, VERSION, Specification
+from ._whole_file import whole_file
+
+
+class CheckpointFiles(TorchCheckpointIO):
+    """Writes where it is told to; Lightning's own goes by way of the system's temporary folder."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        """Lightning's hook.
+
+        Parameters
+        ----------
+        checkpoint
+            What is written.
+        path
+            The file.
+        storage_options
+            None: there are none.
+        """
+        with open(path, "wb") as file:
+            torch.save(checkpoint, file)
 
 
 class Checkpoints(Checkpoint):
@@ -66,6 +88,8 @@ class Checkpoints(Checkpoint):
 
     def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
         """Lightning's hook. Within a step, gradients that have been added up would be lost."""
+        if trainer.is_last_batch:  # the epoch's end has more to keep
+            return
         step = trainer.global_step
         if self._every_n_steps and step != self._saved_step and step % self._every_n_steps == 0:
             self._save(trainer, self._folder.last)
@@ -80,25 +104,8 @@ class Checkpoints(Checkpoint):
 
     def _save(self, trainer: Trainer, path: Path) -> None:
         self._saved_step = trainer.global_step
-        beside = path.with_name(f".{path.name}.part")
-        try:
+        with whole_file(path, trainer.is_global_zero) as beside:
             trainer.save_checkpoint(beside)
-            if trainer.is_global_zero:
-                os.replace(beside, path)
-        except (OSError, RuntimeError) as error:
-            if trainer.is_global_zero:
-                beside.unlink(missing_ok=True)
-            raise _as_named(error, path) from error
-
-
-def _as_named(error: Exception, path: Path) -> Exception:
-    if isinstance(error, OSError):
-        kind = NoSpaceError if error.errno == errno.ENOSPC else InputOutputError
-        return kind(f"{path}: cannot be written: {error.strerror}")
-    # torch's writer says so of a full disk.
-    if "file write failed" in str(error) or "unexpected pos" in str(error):
-        return NoSpaceError(f"{path}: cannot be written; is the disk full?")
-    return error
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:

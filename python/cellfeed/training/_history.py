@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .._progress import ProgressLine
+from ._whole_file import whole_file
 
 COLUMNS = (
     "epoch", "step", "train_loss", "learning_rate", "val_loss", "val_accuracy", "val_macro_f1",
@@ -106,12 +106,10 @@ class History(Callback):
 
     def write(self) -> None:
         """Write the CSV, in place of the one before."""
-        beside = self._path.with_name(f".{self._path.name}.part")
-        with open(beside, "w", newline="") as file:
+        with whole_file(self._path) as beside, open(beside, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(self.rows)
-        os.replace(beside, self._path)
 
 
 class ProgressBar(Callback):

@@ -7,11 +7,13 @@ import json
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from ..errors import AlreadyExistsError, CellfeedError
 from ._trained_model import load
 from ._training import train
+from ._whole_file import whole_file
 
 _FAILED, _INTERRUPTED = 1, 130
 
@@ -86,13 +88,8 @@ def _apply(arguments: argparse.Namespace) -> dict[str, Any]:
         arguments.inputs, batch_size=arguments.batch_size, force=arguments.force,
         progress=None if not arguments.quiet else False,
     )  # fmt: skip
-    beside = f"{arguments.output}.part"
-    try:
+    with whole_file(Path(arguments.output)) as beside:
         adata.write_h5ad(beside)
-        os.replace(beside, arguments.output)
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
     return {"verb": arguments.verb, "output": arguments.output, "cells": adata.n_obs}
 
 

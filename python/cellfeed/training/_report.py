@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ._history import History
 from ._module import CellModule
 from ._ranks import Devices
 from ._report_page import page_of
+from ._whole_file import whole_file
 
 
 def make_report(
@@ -116,6 +116,5 @@ def write_report(folder: Path, report: dict[str, Any]) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    with whole_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from .._arguments import as_int
 from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..vocab import GeneVocab
-from ._checkpoints import Checkpoints, describe, require_same_run
+from ._checkpoints import CheckpointFiles, Checkpoints, describe, require_same_run
 from ._checks import require_counts, require_enough_cells, require_same_species
 from ._data_module import CellDataModule
 from ._from_config import arguments_of
@@ -104,10 +108,8 @@ def train(
         callbacks.append(EarlyStopping("val_loss", patience=training.early_stopping_patience))
     callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
     trainer = _trainer(config, devices, callbacks, loggers)
-    with _quiet_warnings():
+    with _quiet_warnings(), _interrupts(trainer):
         trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-        if trainer.interrupted:
-            raise KeyboardInterrupt
         loader = trainer.train_dataloader
         if "val" in data.parts and not module.scores:  # it was over when it was resumed
             trainer.validate(module, datamodule=data, verbose=False)
@@ -172,6 +174,7 @@ def _trainer(config: Config, devices: Devices, callbacks: list[Any], loggers: An
         gradient_clip_val=training.gradient_clip_val or None,
         log_every_n_steps=training.log_every_n_steps,
         callbacks=callbacks,
+        plugins=[CheckpointFiles()],
         logger=loggers,
         enable_checkpointing=True,
         enable_progress_bar=False,
@@ -179,6 +182,20 @@ def _trainer(config: Config, devices: Devices, callbacks: list[Any], loggers: An
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
     )
+
+
+@contextlib.contextmanager
+def _interrupts(trainer: Trainer) -> Iterator[None]:
+    """Ctrl-C as Python has it: Lightning ends the program, and leaves Ctrl-C without effect."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        if not trainer.interrupted:
+            raise
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+        raise KeyboardInterrupt from error
 
 
 class _quiet_warnings(warnings.catch_warnings):  # noqa: N801

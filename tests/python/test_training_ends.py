@@ -1,0 +1,106 @@
+"""Training that ends early: a full disk, Ctrl-C. What is there then is whole, and goes on."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import attack
+import pytest
+import torch
+from training_atlas import weights_of, write_atlas, write_config
+
+PROGRAM = Path(sys.executable).with_name("cellfeed")
+LAST = Path("runs/run/checkpoints/last.ckpt")
+TRAIN = [PROGRAM, "train", "--config", "run.yaml", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with a configuration and the run ``whole``, which nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_atlas(folder / "atlas.h5ad")
+    write_config(folder / "run.yaml")
+    done = subprocess.run(
+        [*TRAIN, "--name", "whole"], cwd=folder, env=environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(whole, tmp_path, monkeypatch):
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
+
+
+def start(*more, **variables):
+    return subprocess.Popen(
+        [*TRAIN, *more], env=environment(**variables), stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+        # Also where these tests run in the background of a shell, which has Ctrl-C ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def require_success(child):
+    errors = child.communicate(timeout=200)[1]
+    assert child.returncode == 0, errors
+
+
+def require_goes_on():
+    """Nothing half-written is there, and the run ends as the undisturbed one does."""
+    assert [p.name for p in Path("runs/run").rglob("*") if p.name.endswith(".part")] == []
+    if LAST.exists():
+        assert torch.load(LAST, weights_only=True)["global_step"] > 0
+    require_success(start("--resume", "auto"))
+    one, two = weights_of(LAST), weights_of("runs/whole/checkpoints/last.ckpt")
+    assert all(torch.equal(value, two[key]) for key, value in one.items())
+    one, two = (Path(f"runs/{name}/metrics.csv").read_text() for name in ("run", "whole"))
+    assert [line.split(",")[:4] for line in one.splitlines()] == [
+        line.split(",")[:4] for line in two.splitlines()
+    ]
+
+
+@pytest.mark.skipif(not attack.SHIM.exists(), reason="the fault shim is not built")
+@pytest.mark.parametrize("name", ["last.ckpt", "metrics.csv"])
+def test_a_full_disk_is_named_and_the_run_goes_on(tmp_path, name):
+    log = tmp_path / "calls"
+    shim = {"LD_PRELOAD": str(attack.SHIM), "FAULT_UNDER": f".{name}.part"}
+    child = start("--name", "logged", **shim, FAULT_LOG=str(log))
+    require_success(child)
+    n_writes = log.read_text().split().count("write")
+    assert n_writes >= 1
+    child = start(**shim, FAULT=f"write:{n_writes // 2 + 1}:ENOSPC")
+    errors = child.communicate(timeout=200)[1]
+    assert child.returncode == 1, errors
+    (line,) = errors.strip().splitlines()
+    assert line.startswith("cellfeed: error: ") and f"/{name}: cannot be written" in line
+    assert "No space left" in line or "disk full" in line
+    require_goes_on()
+
+
+@pytest.mark.parametrize("moment", ["import", "checkpoint"])
+def test_ctrl_c_ends_quietly_and_the_run_goes_on(moment):
+    child = start()
+    deadline = time.monotonic() + 200
+    while not LAST.exists() if moment == "checkpoint" else not imports_torch(child.pid):
+        assert child.poll() is None and time.monotonic() < deadline
+        time.sleep(0.001)
+    child.send_signal(signal.SIGINT)
+    errors = child.communicate(timeout=100)[1]
+    assert child.returncode == 130, errors
+    assert errors.strip() == "cellfeed: error: interrupted"
+    if moment == "checkpoint":
+        require_goes_on()
+
+
+def imports_torch(pid):
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
