@@ -41,6 +41,7 @@ case $1 in
       run_quietly benchmarks/csc .venv/bin/python benchmarks/csc.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
       run_quietly benchmarks/mtx .venv/bin/python benchmarks/mtx.py --cells 100 --genes 2000 --rounds 1
       run_quietly benchmarks/layers .venv/bin/python benchmarks/layers.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
+      run_quietly benchmarks/preprocess .venv/bin/python benchmarks/preprocess.py --cells 2000 --genes 2000 --nonzeros 100 --top 300 --rounds 1
       run_quietly benchmarks/tokens .venv/bin/python benchmarks/tokens.py --cells 1000 --genes 4000 --rounds 1
       run_quietly benchmarks/mapped .venv/bin/python benchmarks/mapped.py --cells 4000 --genes 500 --nonzeros 50 --rounds 1 --batches 1 --filtered 10000
       run_quietly benchmarks/series .venv/bin/python benchmarks/series/windows.py --short

@@ -457,6 +457,9 @@ def test_values_that_are_no_expression_are_errors(genes, bad):
 def test_arguments_that_cannot_work_are_named(cells, genes, vocab):
     strategy = cf.Streaming()
     for message, make in {
+        "max_length is 1000000000, and no cell has more": lambda: make_loader(
+            cells, cf.RankTokens(vocab, max_length=10**9, pad="max_length")
+        ),
         "max_length must be.* 2": lambda: cf.RankTokens(vocab, max_length=1),
         "max_length": lambda: cf.RankTokens(vocab, max_length=0, cls=False),
         "n_bins": lambda: cf.BinnedTokens(vocab, n_bins=2),

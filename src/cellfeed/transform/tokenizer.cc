@@ -22,6 +22,9 @@ void check(const TokenOptions& options) {
   if (options.max_length < least)
     throw_invalid("max_length is {}; it must be at least {}{}", options.max_length, least,
                   options.has_class_token ? ", as the class token is one of them" : "");
+  if (options.max_length > kMostTokens)
+    throw_invalid("max_length is {}, and no cell has more than {} tokens", options.max_length,
+                  kMostTokens);
   if (options.order == TokenOptions::Order::kBins && options.n_bins < kFewestBins)
     throw_invalid("n_bins is {}; it must be at least {}: bin 0 is for no expression",
                   options.n_bins, kFewestBins);

@@ -20,6 +20,9 @@ inline constexpr std::int32_t kPadToken = 0;
 inline constexpr std::int32_t kMaskToken = 2;
 inline constexpr std::int32_t kClassToken = 3;
 inline constexpr std::int32_t kFirstGeneToken = 4;
+// Of a cell: more than any vocabulary has genes. What is padded to a larger max_length would not
+// fit into memory.
+inline constexpr std::int32_t kMostTokens = 1 << 20;
 
 struct TokenOptions {
   enum class Order { kRank, kBins, kValues };
