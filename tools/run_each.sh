@@ -45,6 +45,7 @@ case $1 in
       run_quietly benchmarks/tokens .venv/bin/python benchmarks/tokens.py --cells 1000 --genes 4000 --rounds 1
       run_quietly benchmarks/mapped .venv/bin/python benchmarks/mapped.py --cells 4000 --genes 500 --nonzeros 50 --rounds 1 --batches 1 --filtered 10000
       run_quietly benchmarks/series .venv/bin/python benchmarks/series/windows.py --short
+      run_quietly benchmarks/series/scale .venv/bin/python benchmarks/series/scale.py --short
     else
       .venv/bin/python benchmarks/series/windows.py
       .venv/bin/python benchmarks/loader/run.py --modes all --write benchmarks/RESULTS.md
