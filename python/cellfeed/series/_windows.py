@@ -53,7 +53,8 @@ class SeriesWindows:
         future: str | Sequence[str] | None,
         static: str | Sequence[str] | None,
     ) -> None:
-        self.path = os.path.abspath(as_path("path", path))
+        name = as_path("path", path)
+        self.path = name if "://" in name else os.path.abspath(name)
         self._rows = _core.open_series_rows(self.path)
         about = self._rows.describe()
         self._about = about

@@ -1,13 +1,17 @@
 // The whole program over a file system that is not the operating system's: nothing opens, lists or
 // makes a path by itself, and rows are read where nothing is mapped.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/small_file.h"
 #include "cellfeed/testing/faulty_byte_source.h"
 #include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/read_back.h"
@@ -99,6 +103,34 @@ TEST_F(MemoryProgram, WhatIsDamagedIsFound) {
   const Outcome absent = run({"info", place_.file("b.h5ad")});
   EXPECT_EQ(absent.code, 1);
   EXPECT_THAT(absent.err, HasSubstr("did you mean 'a.h5ad'?"));
+}
+
+TEST_F(MemoryProgram, BuildsSeriesOfFilesThatLieElsewhere) {
+  std::string text = "t,v,w\n";
+  for (int i = 0; i < 200'000; ++i) text += fmt::format("{},{},{}\n", i, i % 91, 0.5 * i);
+  const auto bytes = std::as_bytes(std::span(text));
+  place_.files().put(place_.file("in/a.csv"), {bytes.begin(), bytes.end()});
+  io::write_small_file(local_.file("in/a.csv"), text);
+  const auto build = [&](const std::string& input, const std::string& out) {
+    return run({"series", "build", input, "--output-dir", local_.file(out), "--time", "t"});
+  };
+  EXPECT_EQ(build(local_.file("in"), "here").code, 0);
+  EXPECT_EQ(build(place_.file("in"), "folder").code, 0);
+  EXPECT_EQ(build(place_.file("in/*.csv"), "glob").code, 0);
+  for (const char* name : {"all_features.mmap", "time.mmap", "entities.arrow", "scaler.json"})
+    for (const char* out : {"folder/", "glob/"})
+      EXPECT_EQ(io::read_small_file(local_.file(std::string(out) + name), 1 << 24),
+                io::read_small_file(local_.file(std::string("here/") + name), 1 << 24))
+          << name;
+  // The rows are there already.
+  EXPECT_EQ(run({"series", "append", local_.file("folder"), place_.file("in")}).code, 1);
+  const Outcome absent = build(place_.file("in/b.csv"), "absent");
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.err, HasSubstr("there is no such file"));
+  const Outcome elsewhere =
+      run({"series", "build", local_.file("in"), "--output-dir", place_.file("out")});
+  EXPECT_EQ(elsewhere.code, 1);
+  EXPECT_THAT(elsewhere.err, HasSubstr("takes a local disk"));
 }
 
 TEST_F(MemoryProgram, AnUnknownSchemeIsRefusedWhereItIsWrittenToToo) {

@@ -1,7 +1,5 @@
 #include "cellfeed/series/append.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -368,7 +366,7 @@ void Append::write() {
 
 void Append::end_folder() {
   for (const std::string& name : folder_->names()) folder_->remove(name);
-  ::rmdir(folder_->path().c_str());
+  io::remove(folder_->path());
 }
 
 AppendResult Append::run() {

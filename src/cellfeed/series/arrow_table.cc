@@ -1,6 +1,5 @@
 // Tables of Parquet and Arrow IPC (Feather) files: batches of columns, decoded within a bound.
 #include <arrow/api.h>
-#include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
@@ -10,11 +9,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
+#include <utility>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/io/file_system.h"
+#include "cellfeed/series/arrow_source.h"
 #include "cellfeed/series/arrow_values.h"
 #include "cellfeed/series/table.h"
 
@@ -23,22 +24,23 @@ namespace {
 
 // Rows decoded at a time.
 constexpr std::int64_t kBatchRows = 16384;
+// Of each column of a Parquet file, read at a time.
+constexpr std::int64_t kStreamBytes = std::int64_t{128} << 10;
 
 class ArrowTable : public Table {
  public:
   std::int64_t next(std::int64_t max_rows) override {
     first_row_ += current_ ? current_->num_rows() : 0;
-    while (!rest_ || rest_->num_rows() == 0) {
-      rest_ = guarded([&] { return read_batch(); });
-      if (!rest_) {
-        current_ = nullptr;
-        return 0;
-      }
-      check(rest_->ValidateFull());
+    while (!batch_ || next_row_ == batch_->num_rows()) {
+      current_ = nullptr;
+      batch_ = guarded([&] { return read_batch(); });
+      next_row_ = 0;
+      if (!batch_) return 0;
+      check(batch_->ValidateFull());
     }
-    const std::int64_t n = std::min(max_rows, rest_->num_rows());
-    current_ = rest_->Slice(0, n);
-    rest_ = rest_->Slice(n);
+    const std::int64_t n = std::min(max_rows, batch_->num_rows() - next_row_);
+    current_ = batch_->Slice(next_row_, n);
+    next_row_ += n;
     return n;
   }
 
@@ -108,6 +110,12 @@ class ArrowTable : public Table {
     }
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
+  std::shared_ptr<arrow::io::RandomAccessFile> open() const {
+    return arrow_file(io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1}),
+                      pool());
+  }
+  // Of shares before this one.
+  void skip_rows(std::int64_t n) { first_row_ += n; }
 
  private:
   const arrow::Array& array(int column) const {
@@ -122,27 +130,41 @@ class ArrowTable : public Table {
   std::int64_t budget_;
   format::shard::DecodePool pool_;
   std::vector<int> slots_;  // of each column, among those that batches have
-  std::shared_ptr<arrow::RecordBatch> current_, rest_;
+  std::shared_ptr<arrow::RecordBatch> batch_, current_;
+  std::int64_t next_row_ = 0;  // of the batch
   std::int64_t first_row_ = 0;
   std::vector<std::string> texts_;
 };
 
 class ParquetTable : public ArrowTable {
  public:
-  ParquetTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget) {
+  ParquetTable(const std::string& path, std::int64_t budget, TableShare share,
+               std::int64_t* n_groups)
+      : ArrowTable(path, budget) {
     guarded([&] {
       parquet::ReaderProperties properties(pool());
       properties.enable_buffered_stream();
+      properties.set_buffer_size(kStreamBytes);
       parquet::ArrowReaderProperties arrow_properties;
       arrow_properties.set_batch_size(kBatchRows);
       arrow_properties.set_pre_buffer(false);
       parquet::arrow::FileReaderBuilder builder;
-      check(builder.Open(value(arrow::io::ReadableFile::Open(path, pool())), properties));
+      check(builder.Open(open(), properties));
       reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
       std::shared_ptr<arrow::Schema> schema;
       check(reader_->GetSchema(&schema));
       set_columns(*schema);
     });
+    const std::int64_t n = reader_->num_row_groups();
+    const auto first = static_cast<int>(share.k * n / share.n);
+    const auto end = static_cast<int>((share.k + 1) * n / share.n);
+    for (int group = 0; group < end; ++group) {
+      if (group >= first)
+        groups_.push_back(group);
+      else
+        skip_rows(reader_->parquet_reader()->metadata()->RowGroup(group)->num_rows());
+    }
+    if (n_groups != nullptr) *n_groups = n;
   }
 
   void choose(std::span<const int> columns) override {
@@ -157,9 +179,7 @@ class ParquetTable : public ArrowTable {
       leaves.push_back(leaf);
     }
     std::ranges::sort(leaves);
-    std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
-    std::iota(groups.begin(), groups.end(), 0);
-    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(groups, leaves)); });
+    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(groups_, leaves)); });
   }
 
  private:
@@ -170,13 +190,13 @@ class ParquetTable : public ArrowTable {
   }
 
   std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::vector<int> groups_;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
 };
 
 class IpcTable : public ArrowTable {
  public:
-  IpcTable(const std::string& path, std::int64_t budget)
-      : ArrowTable(path, budget), file_(value(arrow::io::ReadableFile::Open(path, pool()))) {
+  IpcTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget), file_(open()) {
     options_.memory_pool = pool();
     options_.use_threads = false;
     set_columns(*value(arrow::ipc::RecordBatchFileReader::Open(file_, options_))->schema());
@@ -195,7 +215,7 @@ class IpcTable : public ArrowTable {
     return value(reader_->ReadRecordBatch(next_++));
   }
 
-  std::shared_ptr<arrow::io::ReadableFile> file_;
+  std::shared_ptr<arrow::io::RandomAccessFile> file_;
   arrow::ipc::IpcReadOptions options_;
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
   int next_ = 0;
@@ -203,8 +223,9 @@ class IpcTable : public ArrowTable {
 
 }  // namespace
 
-std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget) {
-  return std::make_unique<ParquetTable>(path, budget);
+std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget,
+                                          TableShare share, std::int64_t* n_groups) {
+  return std::make_unique<ParquetTable>(path, budget, share, n_groups);
 }
 
 std::unique_ptr<Table> open_ipc_table(const std::string& path, std::int64_t budget) {

@@ -122,11 +122,22 @@ void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
                   const OnBadValue& bad) {
   const std::int64_t n = array.length();
   const auto fill = [&](const auto& value_of) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      double& value = out[i * stride];
-      value = array.IsNull(i) ? NAN : value_of(i);
-      if (std::isinf(value)) bad(i, "is infinite");
+    bool is_finite = true;
+    if (array.null_count() == 0) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double value = value_of(i);
+        out[i * stride] = value;
+        is_finite &= !std::isinf(value);
+      }
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double value = array.IsNull(i) ? NAN : value_of(i);
+        out[i * stride] = value;
+        is_finite &= !std::isinf(value);
+      }
     }
+    for (std::int64_t i = 0; i < n && !is_finite; ++i)
+      if (std::isinf(out[i * stride])) bad(i, "is infinite");
   };
   if (array.type_id() == Type::DICTIONARY) {
     const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
@@ -246,9 +257,14 @@ void read_texts(const arrow::Array& array, std::vector<std::string_view>& out,
   kept.clear();
   kept.reserve(static_cast<std::size_t>(array.length()));
   const bool is_integer = with_integers(array, [&](const auto& a) {
-    for (std::int64_t i = 0; i < a.length(); ++i)
-      if (a.IsValid(i))
-        out[static_cast<std::size_t>(i)] = kept.emplace_back(fmt::format("{}", a.Value(i)));
+    for (std::int64_t i = 0, last = -1; i < a.length(); ++i) {
+      if (!a.IsValid(i)) continue;
+      // Neighbours are mostly of one entity.
+      const bool is_same = last >= 0 && a.Value(last) == a.Value(i);
+      out[static_cast<std::size_t>(i)] = is_same ? std::string_view(kept.back())
+                                                 : kept.emplace_back(fmt::format("{}", a.Value(i)));
+      last = i;
+    }
   });
   if (!is_integer) bad(0, type_text(array) + "; a name or a whole number was expected");
 }

@@ -1,8 +1,5 @@
 #include "cellfeed/series/build_directory.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <span>
 
 #include "cellfeed/base/error.h"
@@ -15,8 +12,6 @@
 
 namespace cellfeed::series {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kPartsFolder = ".building";
 constexpr const char* kPlanName = "plan.txt";
@@ -43,8 +38,12 @@ std::uint64_t plan_fingerprint(const std::string& plan) {
 
 BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, bool resume) {
   require_path(dir);
-  std::error_code error;
-  if (fs::exists(dir, error) && !fs::is_directory(dir, error))
+  if (!io::is_local(dir))
+    throw Error(ErrorKind::kUnsupported,
+                "rows are written at known offsets by many threads, which takes a local disk: "
+                "build there, and copy the directory",
+                dir);
+  if (io::exists(dir) && !io::is_directory(dir))
     throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write a series to", dir);
   io::make_directories(dir);
   directory_ = io::Directory(dir);
@@ -56,7 +55,7 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
                   name);
   lock_ = std::make_unique<io::DirectoryLock>(directory_);
   const std::string parts = directory_.path_of(kPartsFolder);
-  const bool is_begun = fs::exists(fs::path(parts) / kPlanName, error);
+  const bool is_begun = io::exists(parts + "/" + kPlanName);
   is_finished_ = directory_.file_bytes(kMetadataName).has_value();
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
@@ -99,7 +98,7 @@ void BuildDirectory::remove_parts() {
   for (const std::string& name : parts_->names())
     if (name != kPlanName) parts_->remove(name);
   parts_->remove(kPlanName);
-  ::rmdir(parts_->path().c_str());
+  io::remove(parts_->path());
 }
 
 }  // namespace cellfeed::series

@@ -1,10 +1,11 @@
 // Tables of text: one header line, then one row a line.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/sequential_reader.h"
 #include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/table.h"
@@ -15,14 +16,36 @@ namespace {
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 // Rows by which a column without a declared type is told to hold numbers.
 constexpr std::int64_t kRowsLookedAt = 1000;
+constexpr std::size_t kLookedAtBytes = std::size_t{64} << 10;
 
 char delimiter_of(std::string_view path) {
   return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : ',';
 }
 
+// Some of the bytes of a source.
+class SourceRange final : public io::ByteSource {
+ public:
+  SourceRange(std::shared_ptr<const io::ByteSource> source, std::int64_t begin, std::int64_t end)
+      : source_(std::move(source)), begin_(begin), end_(end) {}
+  const std::string& path() const override { return source_->path(); }
+  std::int64_t size() const override { return end_ - begin_; }
+  std::string_view backend_name() const override { return source_->backend_name(); }
+  void read(std::int64_t offset, std::span<std::byte> out) const override {
+    io::check_range(*this, offset, std::ssize(out));
+    source_->read(begin_ + offset, out);
+  }
+
+ private:
+  const std::shared_ptr<const io::ByteSource> source_;
+  const std::int64_t begin_, end_;
+};
+
 class CsvTable : public Table {
  public:
-  explicit CsvTable(const std::string& path) : Table(path), delimiter_(delimiter_of(path)) {
+  CsvTable(const std::string& path, TableShare share)
+      : Table(path),
+        delimiter_(delimiter_of(path)),
+        source_(io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1})) {
     rewind();
     if (columns_.empty()) return;
     std::vector<bool> is_text(columns_.size());
@@ -32,7 +55,10 @@ class CsvTable : public Table {
         if (!is_missing_text(field) && !parse_number(field)) is_text[c] = true;
       }
     for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].is_numeric = !is_text[c];
-    rewind();
+    if (share.n > 1)
+      begin_share(share);
+    else
+      rewind();
   }
 
   void choose(std::span<const int> columns) override {
@@ -57,7 +83,7 @@ class CsvTable : public Table {
   }
 
   std::string place(std::int64_t row) const override {
-    return fmt::format("line {}", lines_[static_cast<std::size_t>(row)]);
+    return fmt::format("line {}", line_number(lines_[static_cast<std::size_t>(row)]));
   }
 
   void numbers(int column, double* out, std::int64_t stride) const override {
@@ -130,7 +156,7 @@ class CsvTable : public Table {
   std::int64_t n_rows() const { return static_cast<std::int64_t>(lines_.size()); }
 
   void rewind() {
-    reader_ = std::make_unique<io::LineReader>(io::open_local_file(path_), kMaxLineBytes);
+    reader_ = std::make_unique<io::LineReader>(source_, kMaxLineBytes);
     const auto header = reader_->next();
     if (!header || io::is_blank(*header))
       throw Error(ErrorKind::kCorruptData, "is empty: a line of column names was expected", path_);
@@ -152,14 +178,58 @@ class CsvTable : public Table {
       if (!line) return false;
       if (line->empty() && columns_.size() > 1) continue;
       if (const std::string_view wrong = split_.split(*line, delimiter_); !wrong.empty())
-        throw_error(ErrorKind::kCorruptData, path_, "line {}: {}", reader_->number(), wrong);
+        throw_error(ErrorKind::kCorruptData, path_, "line {}: {}", line_number(reader_->number()),
+                    wrong);
       if (split_.fields().size() != columns_.size())
         throw_error(ErrorKind::kCorruptData, path_,
                     "line {} has {} fields where the header has {}: the file is damaged or was cut "
                     "off; restore it",
-                    reader_->number(), split_.fields().size(), columns_.size());
+                    line_number(reader_->number()), split_.fields().size(), columns_.size());
       return true;
     }
+  }
+
+  // The lines that begin in the share's bytes; the first of all has the header too.
+  void begin_share(TableShare share) {
+    const std::int64_t size = source_->size();
+    begin_ = line_at(share.k * (size / share.n));
+    const std::int64_t end =
+        share.k + 1 == share.n ? size : line_at((share.k + 1) * (size / share.n));
+    auto lines = std::make_shared<SourceRange>(source_, begin_, std::max(begin_, end));
+    reader_ = std::make_unique<io::LineReader>(std::move(lines), kMaxLineBytes);
+    if (share.k == 0) (void)reader_->next();
+  }
+
+  // Where the first line begins at this place or after it.
+  std::int64_t line_at(std::int64_t place) const {
+    if (place == 0) return 0;
+    std::vector<char> bytes(kLookedAtBytes);
+    for (std::int64_t at = place - 1; at < source_->size();) {
+      const std::size_t n = read_some(at, bytes);
+      if (const auto* found = static_cast<const char*>(std::memchr(bytes.data(), '\n', n)))
+        return at + (found - bytes.data()) + 1;
+      at += static_cast<std::int64_t>(n);
+    }
+    return source_->size();
+  }
+
+  std::size_t read_some(std::int64_t at, std::vector<char>& bytes) const {
+    const auto n = std::min(bytes.size(), static_cast<std::size_t>(source_->size() - at));
+    source_->read(at, std::as_writable_bytes(std::span(bytes).first(n)));
+    return n;
+  }
+
+  // In the file, of one in the share; counted when it is asked for.
+  std::int64_t line_number(std::int64_t in_share) const {
+    std::vector<char> bytes(kLookedAtBytes);
+    for (std::int64_t at = 0; at < begin_;) {
+      const auto n = std::min<std::int64_t>(std::ssize(bytes), begin_ - at);
+      source_->read(at,
+                    std::as_writable_bytes(std::span(bytes).first(static_cast<std::size_t>(n))));
+      in_share += std::count(bytes.begin(), bytes.begin() + n, '\n');
+      at += n;
+    }
+    return in_share;
   }
 
   std::string_view field(std::int64_t row, int column) const {
@@ -186,6 +256,8 @@ class CsvTable : public Table {
   }
 
   const char delimiter_;
+  const std::shared_ptr<const io::ByteSource> source_;
+  std::int64_t begin_ = 0;  // of the share
   std::unique_ptr<io::LineReader> reader_;
   CsvFields split_;
   std::vector<int> chosen_;
@@ -199,8 +271,8 @@ class CsvTable : public Table {
 
 }  // namespace
 
-std::unique_ptr<Table> open_csv_table(const std::string& path) {
-  return std::make_unique<CsvTable>(path);
+std::unique_ptr<Table> open_csv_table(const std::string& path, TableShare share) {
+  return std::make_unique<CsvTable>(path, share);
 }
 
 }  // namespace cellfeed::series

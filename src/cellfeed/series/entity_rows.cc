@@ -79,15 +79,17 @@ class RowFilter {
   bool needs_no_look(const double* records, std::int64_t n) const {
     if (policy_.kind == TimeKind::kRow) return false;
     const std::size_t width = pending_.size() + 1;
+    // Of kError, missing values were refused when they were read.
+    const bool matters = policy_.missing == Missing::kDrop || policy_.missing == Missing::kFfill;
     bool is_whole = true;
     std::int64_t before = time_;
     bool rises = !has_pending_ || record_time(records) > time_;
     for (std::int64_t i = 0; i < n && rises; ++i, records += width) {
       rises = (i == 0) || record_time(records) > before;
       before = record_time(records);
-      for (std::size_t f = 1; f < width; ++f) is_whole &= !std::isnan(records[f]);
+      for (std::size_t f = 1; f < width && matters; ++f) is_whole &= !std::isnan(records[f]);
     }
-    return rises && (is_whole || policy_.missing == Missing::kNan);
+    return rises && is_whole;
   }
 
   void end_pending() {
@@ -166,19 +168,30 @@ class RowFilter {
 };
 
 // In memory, and times do not decrease, or that is for the filter to find.
-bool is_in_order(std::span<const SpilledRows::Piece> pieces, const RowPolicy& policy,
-                 std::size_t width) {
+bool is_in_order(std::span<const SpilledRows::Piece> pieces, const RowPolicy& policy) {
   const bool is_sorted_here = policy.sort && policy.kind != TimeKind::kRow;
   std::int64_t last = std::numeric_limits<std::int64_t>::min();
   for (const SpilledRows::Piece& piece : pieces) {
-    if (piece.records == nullptr) return false;
-    const double* record = piece.records;
-    for (std::int64_t i = 0; i < piece.n_rows && is_sorted_here; ++i, record += width) {
-      if (record_time(record) < last) return false;
-      last = record_time(record);
+    if (piece.kept.data == nullptr) return false;
+    for (std::int64_t i = 0; i < piece.n_rows && is_sorted_here; ++i) {
+      const std::int64_t time = piece.kept.time(i);
+      if (time < last) return false;
+      last = time;
     }
   }
   return true;
+}
+
+void add_kept(const SpilledRows::Piece& piece, std::size_t n_values, std::vector<double>& wide,
+              RowFilter& filter) {
+  if (const double* records = piece.kept.wide()) return filter.add(records, piece.n_rows);
+  wide.resize(kRowsTogether * (n_values + 1));
+  for (std::int64_t at = 0; at < piece.n_rows;) {
+    const std::int64_t n = std::min(piece.n_rows - at, static_cast<std::int64_t>(kRowsTogether));
+    piece.kept.from(at).copy(n, n_values, wide.data());
+    filter.add(wide.data(), n);
+    at += n;
+  }
 }
 
 RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPolicy& policy,
@@ -242,8 +255,9 @@ RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy
   const std::int64_t bytes = n_rows * (record_bytes(width - 1) + 8);
   RowFilter filter(rows.n_values(), policy, rows.entities()[static_cast<std::size_t>(entity)], sink,
                    before);
-  if (is_in_order(pieces, policy, width)) {
-    for (const SpilledRows::Piece& piece : pieces) filter.add(piece.records, piece.n_rows);
+  if (is_in_order(pieces, policy)) {
+    std::vector<double> wide;
+    for (const SpilledRows::Piece& piece : pieces) add_kept(piece, rows.n_values(), wide, filter);
     return filter.finish();
   }
   if (bytes > memory || n_rows > std::numeric_limits<std::uint32_t>::max())

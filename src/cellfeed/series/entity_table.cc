@@ -5,7 +5,6 @@
 #include <arrow/ipc/writer.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
@@ -156,7 +155,7 @@ SeriesFile write_entities(const io::Directory& directory, const EntityTable& ent
 
 EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata) {
   const SeriesFile& entry = metadata.file(kEntitiesName);
-  const std::string path = (std::filesystem::path(dir) / entry.name).string();
+  const std::string path = io::Directory(dir).path_of(entry.name);
   const auto buffer = std::make_shared<format::shard::MappedFile>(path);
   if (format::shard::checksum_bytes(std::as_bytes(
           std::span(buffer->data(), static_cast<std::size_t>(buffer->size())))) != entry.checksum)

@@ -7,16 +7,16 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::series {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
 // Of a block of rows being read, to begin with; and the rows of a run that is long enough.
-constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
+constexpr std::int64_t kBlockBytes = std::int64_t{512} << 10;
 constexpr std::int64_t kLongRun = 64;
+constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
 
 std::string part_name(std::size_t part) { return fmt::format("rows_{:06}.bin", part); }
 
@@ -26,28 +26,36 @@ std::int64_t decode_bytes(const SeriesWork& work) { return std::max(work.share()
 
 Inputs::Inputs(std::vector<std::string> files) : files_(std::move(files)) {
   for (const std::string& path : files_) {
-    std::error_code error;
-    const auto size = fs::file_size(path, error);
-    if (error) throw_errno(error.value(), path, "look at this file");
-    sizes_.push_back(static_cast<std::int64_t>(size));
+    const io::PathStatus status = io::status_of(path);
+    if (!status.is_there()) throw Error(ErrorKind::kNotFound, "there is no such file", path);
+    sizes_.push_back(status.size);
     bytes_ += sizes_.back();
   }
   // Groups do not depend on the threads: an interrupted build may go on with another number.
   const std::int64_t enough =
       std::clamp(bytes_ / 64, std::int64_t{1} << 18, std::int64_t{64} << 20);
-  for (std::size_t i = 0; i < files_.size(); ++i) {
+  for (std::size_t i = 0; i < files_.size(); ++i) add_shares(i, enough);
+}
+
+void Inputs::add_shares(std::size_t file, std::int64_t enough) {
+  const std::int64_t wanted = sizes_[file] / (2 * enough);
+  const std::int64_t n = wanted < 2 ? 1 : table_shares(files_[file], kDecodeBytes, wanted);
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t bytes = sizes_[file] * (k + 1) / n - sizes_[file] * k / n;
     if (groups_.empty() || groups_.back().bytes >= enough) groups_.emplace_back();
-    groups_.back().files.push_back(i);
-    groups_.back().bytes += sizes_[i];
+    groups_.back().shares.push_back({file, {k, n}, bytes});
+    groups_.back().bytes += bytes;
   }
 }
 
 std::string Inputs::plan() const {
   std::string text;
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    std::error_code error;
-    const auto changed = fs::last_write_time(files_[i], error).time_since_epoch().count();
-    text += fmt::format("{} {} {}\n", fs::absolute(files_[i]).string(), sizes_[i], changed);
+    const std::int64_t changed = io::status_of(files_[i]).modified_ns;
+    const bool is_local = io::is_local(files_[i]);
+    text += fmt::format("{} {} {}\n",
+                        is_local ? std::filesystem::absolute(files_[i]).string() : files_[i],
+                        sizes_[i], changed);
   }
   return text;
 }
@@ -62,23 +70,26 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
       std::clamp<std::int64_t>(work.share() / (4 * width), 1024, std::int64_t{1} << 20);
   // Small ones stay in caches; where entities alternate, large ones make fewer and longer runs.
   std::int64_t block_rows = std::min(most_rows, std::max<std::int64_t>(1024, kBlockBytes / width));
+  // Rows of these are put together column by column, in the processor's cache.
+  const std::int64_t rows_together = std::max<std::int64_t>(64, kCachedBytes / width);
   RowBlock block;
   const auto width_numbers = static_cast<std::size_t>(width / 8);
-  for (const std::size_t file : group.files) {
-    RowSource source(files_[file], columns, was_auto, decode_bytes(work));
+  for (const Share& share : group.shares) {
+    RowSource source(files_[share.file], columns, was_auto, decode_bytes(work), share.of);
     bool is_at_end = false;
     while (!is_at_end) {
       block.clear();
       block.records.reserve(static_cast<std::size_t>(block_rows) * width_numbers);
       while (block.n_rows() < block_rows && !is_at_end)
-        is_at_end = !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), 16384), block);
+        is_at_end =
+            !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), rows_together), block);
       writer.add(block, source.entities());
       if (std::ssize(source.entities()) * kLongRun > block_rows)
         block_rows = std::min(most_rows, 2 * block_rows);
       work.check_stop();
     }
     writer.end_file(source);
-    work.advance(sizes_[file]);
+    work.advance(share.bytes);
   }
   return writer.commit();
 }
@@ -88,7 +99,7 @@ TimeKind Inputs::common_kind(const std::vector<SpilledPart>& parts) const {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     if (!parts[p].kind) continue;
     if (kind && *kind != *parts[p].kind)
-      throw_error(ErrorKind::kCorruptData, files_[groups_[p].files[0]],
+      throw_error(ErrorKind::kCorruptData, files_[groups_[p].shares[0].file],
                   "its times, or those of a file after it, are {} where those of the files before "
                   "it are {}",
                   time_kind_name(*parts[p].kind), time_kind_name(*kind));

@@ -23,7 +23,7 @@ std::int64_t decode_bytes(const SeriesWork& work);
 // Not thread-safe.
 class Inputs {
  public:
-  // Throws kNotFound and kIo.
+  // Throws kNotFound and kIo; of files that are shared out, what open_table does.
   explicit Inputs(std::vector<std::string> files);
 
   const std::vector<std::string>& files() const { return files_; }
@@ -45,11 +45,18 @@ class Inputs {
             SeriesWork& work) const;
 
  private:
-  // Files that one thread reads one after another, and that share a part.
-  struct Group {
-    std::vector<std::size_t> files;
+  // A file, or some of its rows.
+  struct Share {
+    std::size_t file = 0;
+    TableShare of;
     std::int64_t bytes = 0;
   };
+  // What one thread reads from front to back, and keeps in one part.
+  struct Group {
+    std::vector<Share> shares;
+    std::int64_t bytes = 0;
+  };
+  void add_shares(std::size_t file, std::int64_t enough);
   SpilledPart read_group(const Group& group, const RowColumns& columns, bool was_auto,
                          io::FileTarget target, SeriesWork& work) const;
   TimeKind common_kind(const std::vector<SpilledPart>& parts) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/checked_size.h"
@@ -10,6 +9,7 @@
 #include "cellfeed/base/json_depth.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/placed_file.h"
 
@@ -224,8 +224,7 @@ void check_files(const std::string& dir, const SeriesMetadata& m, const std::str
 }  // namespace
 
 bool is_appended_to(const std::string& dir) {
-  std::error_code error;
-  return std::filesystem::exists(std::filesystem::path(dir) / kAppendingFolder, error);
+  return io::is_directory(io::Directory(dir).path_of(kAppendingFolder));
 }
 
 std::string name_after_appends(std::string_view name, std::int64_t n_appends) {
@@ -284,10 +283,15 @@ SeriesMetadata parse_metadata(const std::string& text, const std::string& path) 
   }
 }
 
+std::string metadata_path(const std::string& dir) {
+  if (!io::is_directory(dir))
+    throw Error(ErrorKind::kNotFound, "is no series directory: there is no such directory", dir);
+  return io::Directory(dir).path_of(kMetadataName);
+}
+
 std::string metadata_text(const std::string& dir) {
-  const std::string path = (std::filesystem::path(dir) / kMetadataName).string();
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
+  const std::string path = metadata_path(dir);
+  if (!io::exists(path))
     throw Error(ErrorKind::kNotFound,
                 "is no series directory, or its build did not finish: it has no metadata.json",
                 dir);
@@ -297,7 +301,7 @@ std::string metadata_text(const std::string& dir) {
 // fn(metadata), again where an append replaced what it reads meanwhile.
 template <typename Fn>
 auto with_metadata(const std::string& dir, const Fn& fn) {
-  const std::string path = (std::filesystem::path(dir) / kMetadataName).string();
+  const std::string path = metadata_path(dir);
   for (std::string text = metadata_text(dir);;) {
     try {
       const SeriesMetadata metadata = parse_metadata(text, path);

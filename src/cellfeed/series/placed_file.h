@@ -2,6 +2,7 @@
 // or not at all, and one that is made longer. Thread-safe: write_at.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,7 +39,10 @@ class PlacedBytes {
   // Throws kNoSpace where the disk has too little for bytes [from, size()).
   void take_room(int fd, std::int64_t from);
 
+  void begin_write_back(std::int64_t n);
+
   int fd_ = -1;
+  std::atomic<std::int64_t> written_{0};
   std::string path_;
   std::int64_t bytes_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -36,17 +37,49 @@ class Records {
   }
   void truncate(std::size_t n) { size_ = n; }
   void clear() { size_ = 0; }
-  // Gives back what is not used, where it is much.
-  void trim() {
-    if (size_ > capacity_ / 4 * 3) return;
-    Records smaller;
-    std::copy_n(data_.get(), size_, smaller.extend(size_));
-    *this = std::move(smaller);
-  }
 
  private:
   std::unique_ptr<double[]> data_;
   std::size_t size_ = 0, capacity_ = 0;
+};
+
+// Records at rest: the values as float32 where that changes none of them, so that they take half
+// the memory. Immutable.
+class KeptRecords {
+ public:
+  // records: n_rows times (1 + n_values) numbers.
+  KeptRecords(std::span<const double> records, std::size_t n_values);
+
+  std::size_t n_rows() const { return n_rows_; }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(n_rows_ * stride_); }
+
+  // Some of them, one after another. Lifetime: of the KeptRecords.
+  struct Rows {
+    const std::byte* data = nullptr;
+    std::size_t stride = 0;  // bytes of a record
+    bool is_narrow = false;
+
+    Rows from(std::int64_t row) const {
+      return {data + static_cast<std::size_t>(row) * stride, stride, is_narrow};
+    }
+    std::int64_t time(std::int64_t row) const {
+      std::int64_t value;
+      std::memcpy(&value, data + static_cast<std::size_t>(row) * stride, sizeof value);
+      return value;
+    }
+    // As they are, where they are doubles; else null.
+    const double* wide() const {
+      return is_narrow ? nullptr : reinterpret_cast<const double*>(data);
+    }
+    // The first n as doubles.
+    void copy(std::int64_t n, std::size_t n_values, double* out) const;
+  };
+  Rows rows() const { return {data_.get(), stride_, is_narrow_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t n_rows_ = 0, stride_ = 0;
+  bool is_narrow_ = false;
 };
 
 }  // namespace cellfeed::series

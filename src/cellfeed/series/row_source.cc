@@ -105,8 +105,8 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
 }
 
 RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
-                     std::int64_t budget)
-    : columns_(columns), table_(open_table(path, budget)), statics_(columns.static_columns) {
+                     std::int64_t budget, TableShare share)
+    : columns_(columns), table_(open_table(path, budget, share)), statics_(columns.static_columns) {
   if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
   find_columns(was_auto);
 }
@@ -214,8 +214,7 @@ void RowSource::read_entities(std::int64_t n) {
 
 std::uint32_t RowSource::entity_number(std::string_view name) {
   if (name.data() == nullptr) return kNoEntity;
-  if (!entities_.empty() && entities_.back() == name)
-    return static_cast<std::uint32_t>(entities_.size() - 1);
+  if (last_entity_ < entities_.size() && entities_[last_entity_] == name) return last_entity_;
   const auto [at, is_new] =
       numbers_.try_emplace(std::string(name), static_cast<std::uint32_t>(entities_.size()));
   if (is_new) {
@@ -224,7 +223,8 @@ std::uint32_t RowSource::entity_number(std::string_view name) {
                   "the name of an entity is not UTF-8: entity {}", entities_.size());
     entities_.emplace_back(name);
   }
-  return at->second;
+  last_entity_ = at->second;
+  return last_entity_;
 }
 
 void RowSource::read_mask(std::int64_t n, double* out, std::int64_t stride) {

@@ -58,7 +58,8 @@ std::optional<std::string> hive_value(const std::string& path, const std::string
 class RowSource {
  public:
   // was_auto: the features are those that the first file has, and this one may not have more.
-  RowSource(const std::string& path, const RowColumns& columns, bool was_auto, std::int64_t budget);
+  RowSource(const std::string& path, const RowColumns& columns, bool was_auto, std::int64_t budget,
+            TableShare share = {});
 
   // Appends the next rows, at most max_rows; false at the end.
   bool next(std::int64_t max_rows, RowBlock& block);
@@ -93,6 +94,7 @@ class RowSource {
   std::optional<TimeKind> kind_;
   std::vector<std::string> entities_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::uint32_t last_entity_ = 0;  // that was asked for
   StaticTable statics_;
   std::int64_t n_dropped_ = 0, n_read_ = 0;
   // Of the rows being read.

@@ -8,14 +8,13 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::series {
@@ -100,7 +99,12 @@ void SpillWriter::open_file() {
                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   });
   if (fd_ < 0) throw_errno(errno, path_, "make this file");
-  for (const Records& records : part_.kept) append(std::as_bytes(records.span()));
+  std::vector<double> wide;
+  for (const KeptRecords& records : part_.kept) {
+    wide.resize(records.n_rows() * (n_values_ + 1));
+    records.rows().copy(static_cast<std::int64_t>(records.n_rows()), n_values_, wide.data());
+    append(std::as_bytes(std::span(wide)));
+  }
   part_.kept.clear();
 }
 
@@ -136,14 +140,17 @@ void SpillWriter::add_runs(const RowBlock& block) {
   }
 }
 
-void SpillWriter::keep(Records records) {
-  records.trim();
-  if (fd_ < 0 && !take_memory_(static_cast<std::int64_t>(records.size() * sizeof(double))))
+void SpillWriter::keep(std::span<const double> records) {
+  if (records.empty()) return;
+  if (fd_ < 0) {
+    KeptRecords kept(records, n_values_);
+    if (take_memory_(kept.bytes())) {
+      part_.kept.push_back(std::move(kept));
+      return;
+    }
     open_file();
-  if (fd_ < 0)
-    part_.kept.push_back(std::move(records));
-  else
-    append(std::as_bytes(records.span()));
+  }
+  append(std::as_bytes(records));
 }
 
 void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
@@ -158,15 +165,15 @@ void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
   const std::size_t width = n_values_ + 1;
   if (std::ranges::is_sorted(block.entities)) {
     add_runs(block);
-    keep(std::exchange(block.records, {}));
+    keep(block.records.span());
   } else {
     std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return block.entities[i]; });
-    Records sorted;
-    double* out = sorted.extend(order_.size() * width);
+    sorted_.clear();
+    double* out = sorted_.extend(order_.size() * width);
     for (const std::uint32_t i : order_)
       out = std::copy_n(block.records.data() + i * width, width, out);
     add_runs(block);
-    keep(std::move(sorted));
+    keep(sorted_.span());
   }
   block.clear();
 }
@@ -220,8 +227,8 @@ SpilledPart SpillWriter::commit() {
 }
 
 std::optional<SpilledPart> read_spilled_part(const std::string& path, const RowColumns& columns) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const auto file = io::open_local_file(path, {.access = io::FileAccess::kPread, .threads = 1});
+  if (!io::exists(path)) return std::nullopt;
+  const auto file = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   const std::int64_t end = file->size() - kTrailerBytes;
   if (end < 0) return std::nullopt;
   std::uint64_t trailer[3];
@@ -276,9 +283,9 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
     n_pieces.resize(entities_.size());
     for (const Run& run : parts[p].runs) ++n_pieces[of_part[p][run.entity]];
     const bool is_file = parts[p].kept.empty() && !parts[p].runs.empty();
-    files_.push_back(
-        is_file ? io::open_local_file(paths[p], {.access = io::FileAccess::kPread, .threads = 1})
-                : nullptr);
+    files_.push_back(is_file
+                         ? io::open_file(paths[p], {.access = io::FileAccess::kPread, .threads = 1})
+                         : nullptr);
     kept_.push_back(std::move(parts[p].kept));
   }
   first_piece_.resize(entities_.size() + 1);
@@ -289,14 +296,14 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
     std::int64_t record = 0;
     std::size_t chunk = 0, place = 0;  // where memory has the run
     for (const Run& run : parts[p].runs) {
-      const double* records = nullptr;
+      KeptRecords::Rows kept;
       if (!kept_[p].empty()) {
-        while (place == kept_[p][chunk].size()) ++chunk, place = 0;
-        records = kept_[p][chunk].data() + place;
-        place += run.n_rows * (n_values_ + 1);
+        while (place == kept_[p][chunk].n_rows()) ++chunk, place = 0;
+        kept = kept_[p][chunk].rows().from(static_cast<std::int64_t>(place));
+        place += run.n_rows;
       }
       pieces_[at[of_part[p][run.entity]]++] = {static_cast<std::int32_t>(p), record, run.n_rows,
-                                               records};
+                                               kept};
       record += run.n_rows;
     }
     parts[p] = {};
@@ -326,10 +333,7 @@ std::int64_t SpilledRows::n_rows(std::int64_t entity) const {
 
 void SpilledRows::read(const Piece& piece, std::int64_t first, std::int64_t n, double* out) const {
   const std::int64_t width = record_bytes(n_values_);
-  if (piece.records != nullptr) {
-    std::copy_n(piece.records + first * width / 8, n * width / 8, out);
-    return;
-  }
+  if (piece.kept.data != nullptr) return piece.kept.from(first).copy(n, n_values_, out);
   files_[static_cast<std::size_t>(piece.part)]->read(
       (piece.first_record + first) * width,
       {reinterpret_cast<std::byte*>(out), static_cast<std::size_t>(n * width)});

@@ -28,7 +28,7 @@ struct SpilledPart {
   std::vector<std::string> entities;
   StaticTable statics;  // of the entities
   std::vector<Run> runs;
-  std::vector<Records> kept;  // all of its records, in their order; empty where a file has them
+  std::vector<KeptRecords> kept;  // all of its records, in their order; empty where a file has them
   std::optional<TimeKind> kind;
   std::int64_t n_read = 0, n_dropped = 0;
 };
@@ -51,7 +51,7 @@ class SpillWriter {
  private:
   struct Names;
   void open_file();
-  void keep(Records records);
+  void keep(std::span<const double> records);
   void add_runs(const RowBlock& block);
   void append(std::span<const std::byte> bytes);
   void write(std::span<const std::byte> bytes);
@@ -67,6 +67,7 @@ class SpillWriter {
   std::unique_ptr<Names> names_;
   std::vector<std::uint32_t> numbers_;  // of the file's entities, in the part
   std::vector<std::uint32_t> order_;    // scratch
+  Records sorted_;
 };
 
 // The part in this file, every byte looked at. Empty where there is none, or it is not whole.
@@ -79,7 +80,7 @@ class SpilledRows {
     std::int32_t part = 0;
     std::int64_t first_record = 0;
     std::int64_t n_rows = 0;
-    const double* records = nullptr;  // in memory; null where they are in a file
+    KeptRecords::Rows kept{};  // in memory; without data where they are in a file
   };
 
   SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
@@ -101,7 +102,7 @@ class SpilledRows {
   std::size_t n_values_;
   StaticTable statics_;
   std::vector<std::unique_ptr<io::ByteSource>> files_;  // none for a part in memory
-  std::vector<std::vector<Records>> kept_;
+  std::vector<std::vector<KeptRecords>> kept_;
   std::vector<std::string> entities_;
   std::vector<Piece> pieces_;             // entity by entity
   std::vector<std::size_t> first_piece_;  // of each entity, and their number

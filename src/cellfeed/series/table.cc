@@ -1,11 +1,13 @@
 #include "cellfeed/series/table.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
+#include "cellfeed/io/sequential_reader.h"
 
 namespace cellfeed::series {
 
@@ -24,23 +26,41 @@ void Table::throw_value(std::int64_t row, int column, std::string_view what) con
               columns_[static_cast<std::size_t>(column)].name, what);
 }
 
-std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget) {
+namespace {
+
+enum class Kind { kParquet, kIpc, kText, kGzip };
+
+Kind kind_of(const std::string& path) {
   std::array<char, 6> magic{};
-  {
-    const auto source = io::open_local_file(path);
-    if (source->size() == 0)
-      throw Error(ErrorKind::kCorruptData, "is an empty file: it holds no table", path);
-    if (source->size() >= 12) source->read(0, std::as_writable_bytes(std::span(magic)));
-  }
-  if (std::memcmp(magic.data(), "PAR1", 4) == 0) return open_parquet_table(path, budget);
-  if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return open_ipc_table(path, budget);
+  const auto source = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
+  if (source->size() == 0)
+    throw Error(ErrorKind::kCorruptData, "is an empty file: it holds no table", path);
+  if (source->size() >= 12) source->read(0, std::as_writable_bytes(std::span(magic)));
+  if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
+  if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
     if (path.ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,
                   "does not begin as a {} file does: it is damaged, "
                   "or not what its name says",
                   suffix);
-  return open_csv_table(path);
+  return io::is_gzip(*source) ? Kind::kGzip : Kind::kText;
+}
+
+}  // namespace
+
+std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget, TableShare share) {
+  const Kind kind = kind_of(path);
+  if (kind == Kind::kParquet) return open_parquet_table(path, budget, share);
+  if (kind == Kind::kIpc) return open_ipc_table(path, budget);
+  return open_csv_table(path, share);
+}
+
+std::int64_t table_shares(const std::string& path, std::int64_t budget, std::int64_t wanted) {
+  const Kind kind = kind_of(path);
+  std::int64_t n = kind == Kind::kText ? wanted : 1;
+  if (kind == Kind::kParquet) open_parquet_table(path, budget, {}, &n);
+  return std::clamp<std::int64_t>(n, 1, wanted);
 }
 
 }  // namespace cellfeed::series

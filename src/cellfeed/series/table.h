@@ -62,12 +62,23 @@ class Table {
   std::vector<TableColumn> columns_;
 };
 
+// One of n shares of a file's rows: the k-th, from 0. All shares in their order are the file.
+struct TableShare {
+  std::int64_t k = 0, n = 1;
+};
+
 // By the bytes, else by the name: Parquet and Arrow files have a magic number, all else is CSV (or
 // tab-separated where the name ends in .tsv, .tsv.gz), gzip or not. budget: bytes that decoding
 // may take.
-std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget);
-std::unique_ptr<Table> open_csv_table(const std::string& path);
-std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget);
+std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget,
+                                  TableShare share = {});
+// In how many shares the file can be read, at most `wanted`: row groups, or lines; 1 where it
+// is compressed as a whole, and of Arrow IPC, which takes no decoding.
+std::int64_t table_shares(const std::string& path, std::int64_t budget, std::int64_t wanted);
+std::unique_ptr<Table> open_csv_table(const std::string& path, TableShare share);
+// n_groups: becomes the number of row groups.
+std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget,
+                                          TableShare share, std::int64_t* n_groups = nullptr);
 std::unique_ptr<Table> open_ipc_table(const std::string& path, std::int64_t budget);
 
 }  // namespace cellfeed::series

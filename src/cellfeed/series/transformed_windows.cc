@@ -1,9 +1,9 @@
 // Windows whose values are changed as they are cut, and predictions of these undone.
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/directory.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/windows.h"
 
@@ -18,7 +18,7 @@ void SeriesWindows::begin_transforms() {
       options_.transforms, [](const ColumnTransform& t) { return t.step != WindowStep::kNone; });
   lead_ = has_steps ? 1 : 0;
   const SeriesFile& file = metadata.file(kScalerName);
-  const std::string path = (std::filesystem::path(rows_->dir()) / file.name).string();
+  const std::string path = io::Directory(rows_->dir()).path_of(file.name);
   scaler_ = parse_scaler(io::read_small_file(path, file.bytes), path);
 }
 

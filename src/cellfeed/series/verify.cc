@@ -7,7 +7,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/checksum.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/placed_file.h"
@@ -16,7 +16,7 @@ namespace cellfeed::series {
 namespace {
 
 std::string path_of(const std::string& dir, const std::string& name) {
-  return (std::filesystem::path(dir) / name).string();
+  return io::Directory(dir).path_of(name);
 }
 
 // Thread-safe.
@@ -32,8 +32,8 @@ class Verification {
   }
   void check_segments(const SeriesFile& file, std::span<const std::uint64_t> checksums,
                       exec::ThreadPool& pool) {
-    const auto source = io::open_local_file(path_of(dir_, file.name),
-                                            {.access = io::FileAccess::kPread, .threads = 1});
+    const auto source =
+        io::open_file(path_of(dir_, file.name), {.access = io::FileAccess::kPread, .threads = 1});
     pool.parallel_for(static_cast<std::int64_t>(checksums.size()), [&](std::int64_t i) {
       const std::int64_t begin = i * kSegmentBytes;
       std::vector<std::byte> bytes(

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <tuple>
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
-#include "cellfeed/io/local_file.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::series {
 namespace {
@@ -17,6 +16,8 @@ namespace {
 // Less is copied before another thread has woken up.
 constexpr std::int64_t kBytesWorthAThread = std::int64_t{1} << 18;
 constexpr std::int64_t kPrefetchedAhead = 2;
+// Windows of a batch by which it is told whether the rows are in memory.
+constexpr std::size_t kLookedAt = 4;
 
 bool is_identity(std::span<const std::int32_t> columns, std::size_t n) {
   if (columns.size() != n) return false;
@@ -38,9 +39,13 @@ std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
   std::shared_ptr<SeriesRows> rows(new SeriesRows);
   rows->dir_ = dir;
   std::tie(rows->metadata_, rows->entities_) = read_series(dir);
+  const io::Directory directory(dir);
   const auto map = [&](const char* name) {
-    const std::string path = (std::filesystem::path(dir) / name).string();
-    auto source = io::open_local_file(path, {.random_access = true, .guarded = true});
+    const std::string path = directory.path_of(name);
+    auto source = io::open_file(path, {.random_access = true, .guarded = true});
+    if (source->size() > 0 && source->map().empty())
+      throw Error(ErrorKind::kUnsupported,
+                  "cannot be mapped: windows are cut from a local disk; copy the directory", path);
     // It may have been replaced since its size was looked at; rows may have been appended.
     if (source->size() < rows->metadata_.file(name).bytes)
       throw_error(ErrorKind::kCorruptData, path, "has {} bytes where the metadata say {}",
@@ -62,12 +67,9 @@ std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
 }
 
 bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) const {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file.path(), error);
-  if (error || static_cast<std::int64_t>(bytes) < file.size()) return false;
-  const std::int64_t changed =
-      std::filesystem::last_write_time(file.path(), error).time_since_epoch().count();
-  if (error) return false;
+  const io::PathStatus status = io::status_of(file.path());
+  if (!status.is_file() || status.size < file.size()) return false;
+  const std::int64_t changed = status.modified_ns;
   if (changed == known_changes_[which].load(std::memory_order_relaxed)) return true;
   if (is_appended_to(dir_)) return true;
   try {
@@ -244,6 +246,27 @@ void SeriesWindows::copy_one(const Place& place, const WindowParts& out) const {
     copy_part(after, options_.horizon, options_.future, has_all_future_, out.future);
 }
 
+// Where rows are not in memory yet, the reads of all windows are under way at once.
+void SeriesWindows::will_read(std::span<const Place> places) const {
+  const SeriesMetadata& metadata = rows_->metadata();
+  const auto row_bytes =
+      static_cast<std::int64_t>(metadata.features.size() * dtype_bytes(metadata.dtype));
+  const auto range = [&](const Place& place) -> io::ByteRange {
+    const SeriesRows::Stretch stretch = rows_->stretch(place.entity, place.row);
+    return {stretch.row * row_bytes,
+            std::min(stretch.n, options_.window + options_.horizon) * row_bytes};
+  };
+  std::vector<std::int64_t> some;
+  for (std::size_t i = 0; i < std::min(kLookedAt, places.size()); ++i)
+    some.push_back(range(places[i * places.size() / std::min(kLookedAt, places.size())]).offset);
+  if (rows_->value_file().is_cached(some)) return;
+  std::vector<io::ByteRange> ranges;
+  ranges.reserve(places.size());
+  for (const Place& place : places) ranges.push_back(range(place));
+  std::ranges::sort(ranges, {}, &io::ByteRange::offset);
+  rows_->value_file().will_read(ranges);
+}
+
 // What the processor does not foresee: where a window begins, and the pages after it.
 void SeriesWindows::prefetch(const Place& place) const {
   constexpr std::uintptr_t kPage = 4096, kLine = 64, kLines = 4;
@@ -263,6 +286,7 @@ void SeriesWindows::copy(std::span<const std::int64_t> indices, const WindowPart
                          int threads) const {
   std::vector<Place> places(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
+  if (places.size() > 1) will_read(places);
   const std::int64_t bytes = (x_bytes() + y_bytes() + future_bytes()) * std::ssize(indices);
   const std::int64_t n_pieces = std::clamp<std::int64_t>(
       std::min<std::int64_t>(bytes / kBytesWorthAThread, 4 * std::int64_t{threads}), 1,

@@ -28,6 +28,7 @@ class SeriesRows {
   const SeriesMetadata& metadata() const { return metadata_; }
   const EntityTable& entities() const { return entities_; }
   const std::byte* values() const { return values_->map().data(); }
+  const io::ByteSource& value_file() const { return *values_; }
   const std::int64_t* times() const {
     return reinterpret_cast<const std::int64_t*>(times_->map().data());
   }
@@ -120,6 +121,7 @@ class SeriesWindows {
 
  private:
   void begin_transforms();
+  void will_read(std::span<const Place> places) const;
   void prefetch(const Place& place) const;
   std::int64_t part_bytes(std::int64_t n_rows, std::span<const std::int32_t> columns) const;
   void copy_one(const Place& place, const WindowParts& out) const;
