@@ -174,7 +174,8 @@ void decode_dense(benchmark::State& state) {
   constexpr std::size_t kRowsAtOnce = 8;
   const Pool pool = make_pool(state.range(0));
   const auto n_cols = static_cast<std::size_t>(state.range(1));
-  const auto map = keep_genes(n_cols);
+  const auto places = keep_genes(n_cols);
+  const cellfeed::transform::ColumnMap map(places);
   const auto stores = cellfeed::transform::choose_row_stores(
       kBatchRows, static_cast<std::int64_t>(n_cols * sizeof(float)));
   cellfeed::matrix::Buffer<std::int32_t> indices(kRowsAtOnce *

@@ -103,7 +103,8 @@ std::vector<std::int32_t> make_map(std::size_t n_kept, bool is_shuffled) {
 // Arguments: entries of a row, genes kept, whether in another order.
 template <typename T>
 void remap(benchmark::State& state) {
-  const auto map = make_map(static_cast<std::size_t>(state.range(1)), state.range(2) != 0);
+  const auto places = make_map(static_cast<std::size_t>(state.range(1)), state.range(2) != 0);
+  const transform::ColumnMap map(places);
   change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), 4 + sizeof(T),
               [&](Row& row) { transform::remap_row(row, map); });
 }
@@ -116,9 +117,10 @@ void join_and_select(benchmark::State& state) {
   std::vector<std::int32_t> composed = join;
   for (auto& column : composed) column = column < 0 ? -1 : selection[column];
   const bool is_composed = state.range(0) != 0;
+  const transform::ColumnMap first(is_composed ? composed : join), second(selection);
   change_rows(state, make_cells<float>(1000), 8, [&](Row& row) {
-    transform::remap_row(row, is_composed ? composed : join);
-    if (!is_composed) transform::remap_row(row, selection);
+    transform::remap_row(row, first);
+    if (!is_composed) transform::remap_row(row, second);
   });
 }
 

@@ -91,31 +91,31 @@ std::vector<std::int32_t> RowPipeline::compose_selections() const {
 
 void RowPipeline::compose_maps(const collection::Collection& collection) {
   const Map selection = composed_.emplace_back(compose_selections());
-  std::map<const std::int32_t*, Map> composed;  // stores with equal axes share a map
+  // Stores with equal axes share a map; those of the joined axis have none.
+  std::map<const std::int32_t*, transform::ColumnMap> composed;
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
     const Map join = collection.gene_map(s);
-    if (join.empty() || selection.empty()) {
-      maps_.push_back(join.empty() ? selection : join);
-      continue;
-    }
     const auto [it, is_new] = composed.try_emplace(join.data());
-    if (is_new) {
-      auto& map = composed_.emplace_back(join.begin(), join.end());
-      for (std::int32_t& column : map) column = column < 0 ? -1 : selection[column];
-      it->second = map;
-    }
+    if (is_new) it->second = transform::ColumnMap(compose(join, selection));
     maps_.push_back(it->second);
   }
 }
 
+RowPipeline::Map RowPipeline::compose(Map join, Map selection) {
+  if (join.empty() || selection.empty()) return join.empty() ? selection : join;
+  auto& map = composed_.emplace_back(join.begin(), join.end());
+  for (std::int32_t& column : map) column = column < 0 ? -1 : selection[column];
+  return map;
+}
+
 void RowPipeline::invert_maps() {
   std::map<const std::int32_t*, Map> inverted;
-  for (const Map map : maps_) {
-    const auto [it, is_new] = inverted.try_emplace(map.data());
-    if (is_new && !map.empty()) {
+  for (const auto& [places, traits] : maps_) {
+    const auto [it, is_new] = inverted.try_emplace(places.data());
+    if (is_new && !places.empty()) {
       auto& columns = composed_.emplace_back(static_cast<std::size_t>(genes_.size()), -1);
-      for (std::size_t column = 0; column < map.size(); ++column)
-        if (map[column] >= 0) columns[map[column]] = static_cast<std::int32_t>(column);
+      for (std::size_t column = 0; column < places.size(); ++column)
+        if (places[column] >= 0) columns[places[column]] = static_cast<std::int32_t>(column);
       it->second = columns;
     }
     source_columns_.push_back(it->second);
@@ -128,7 +128,7 @@ void RowPipeline::apply(std::int64_t store, transform::Row& row) const {
     transform->apply(row);
   }
   if (needs_library_size_) set_library_size(store, &row);
-  if (const Map map = maps_[static_cast<std::size_t>(store)]; !map.empty())
+  if (const auto& map = maps_[static_cast<std::size_t>(store)]; !map.empty())
     transform::remap_row(row, map);
   for (const auto& transform : stages_.kept_genes) transform->apply(row);
 }

@@ -12,6 +12,7 @@
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/options.h"
 #include "cellfeed/matrix/obs.h"
+#include "cellfeed/transform/column_map.h"
 #include "cellfeed/transform/fusion.h"
 
 namespace cellfeed::loader {
@@ -52,14 +53,16 @@ class RowPipeline {
   // Genes of the collection's axis -> the batch's columns; empty without selections.
   std::vector<std::int32_t> compose_selections() const;
   void compose_maps(const collection::Collection& collection);
+  // Of one store.
+  Map compose(Map join, Map selection);
   void find_library_sizes(const collection::Collection& collection);
   // Over all genes of the cell's source, as the stage of kept genes finds it.
   void set_library_size(std::int64_t store, transform::Row* row) const;
   void invert_maps();
 
   transform::Stages stages_;
-  // Of each store: its columns -> the batch's, -1 = dropped; empty where they stay as they are.
-  std::vector<Map> maps_;
+  // Of each store: its columns -> the batch's; empty where they stay as they are.
+  std::vector<transform::ColumnMap> maps_;
   // The other way round; of loaders of dense batches.
   std::vector<Map> source_columns_;
   // What owns maps that are not a join's.

@@ -73,7 +73,8 @@ Cell one_by_one(const collection::Collection& cells, std::int64_t store,
       row.library_size = transform::library_size(row);
       transform->apply(row);
     }
-    if (const auto map = cells.gene_map(store); !map.empty()) transform::remap_row(row, map);
+    if (const auto map = cells.gene_map(store); !map.empty())
+      transform::remap_row(row, transform::ColumnMap(map));
     matrix::GeneAxis genes = cells.genes();
     for (const auto& transform : transforms) {
       if (!is_selection(transform)) continue;

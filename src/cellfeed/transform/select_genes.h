@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/transform/column_map.h"
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::transform {
 
-// Moves a row to other columns: entry of column g goes to map[g], or is dropped where that is -1;
-// keeps indices sorted. REQUIRES: every index < map.size(); no two columns map to one.
-void remap_row(Row& row, std::span<const std::int32_t> map);
+// Moves a row to the columns of a map; its indices are sorted afterwards. REQUIRES: every index <
+// map.places.size().
+void remap_row(Row& row, const ColumnMap& map);
 
 // Keeps the genes named, in the order given: column j of the batch is genes[j].
 class SelectGenes final : public Transform {
@@ -21,7 +22,7 @@ class SelectGenes final : public Transform {
   // Throws kInvalidArgument for an empty list or a repeated name.
   explicit SelectGenes(std::vector<std::string> genes);
   std::string name() const override { return "SelectGenes"; }
-  void apply(Row& row) const override { remap_row(row, map_); }
+  void apply(Row& row) const override { remap_row(row, ColumnMap(map_, traits_)); }
   std::shared_ptr<const Transform> bind(const matrix::GeneAxis& input) const override;
   matrix::GeneAxis output_genes(const matrix::GeneAxis&) const override { return {genes_}; }
   // Column of the input -> column of the output, -1 = dropped. Empty until bound.
@@ -30,6 +31,7 @@ class SelectGenes final : public Transform {
  private:
   std::vector<std::string> genes_;
   std::vector<std::int32_t> map_;
+  MapTraits traits_;
 };
 
 }  // namespace cellfeed::transform

@@ -107,18 +107,6 @@ std::size_t compress_row_8(std::int32_t* indices, void* values, std::size_t n,
   return compress_row(indices, static_cast<std::uint64_t*>(values), n, map);
 }
 
-bool increasing(const std::int32_t* indices, std::size_t n) {
-  const hn::ScalableTag<std::int32_t> d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + lanes + 1 <= n; i += lanes)
-    if (!hn::AllTrue(d, hn::Lt(hn::LoadU(d, indices + i), hn::LoadU(d, indices + i + 1))))
-      return false;
-  for (; i + 1 < n; ++i)
-    if (indices[i] >= indices[i + 1]) return false;
-  return true;
-}
-
 // A row is built block by block in the nearest cache and streamed out of it by whole lines.
 template <typename T>
 void stream_row(const std::int32_t* HWY_RESTRICT indices, const T* HWY_RESTRICT values,
@@ -172,7 +160,6 @@ namespace {
 
 HWY_EXPORT(compress_row_4);
 HWY_EXPORT(compress_row_8);
-HWY_EXPORT(increasing);
 HWY_EXPORT(stream_row_4);
 HWY_EXPORT(stream_row_8);
 
@@ -197,10 +184,6 @@ std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_b
   require_4_or_8(value_bytes);
   if (value_bytes == 4) return HWY_DYNAMIC_DISPATCH(compress_row_4)(indices, values, n, map);
   return HWY_DYNAMIC_DISPATCH(compress_row_8)(indices, values, n, map);
-}
-
-bool is_increasing(std::span<const std::int32_t> indices) {
-  return HWY_DYNAMIC_DISPATCH(increasing)(indices.data(), indices.size());
 }
 
 RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes) {

@@ -16,9 +16,6 @@ namespace cellfeed::transform {
 std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
                         const std::int32_t* map);
 
-// True when each index is larger than the one before.
-bool is_increasing(std::span<const std::int32_t> indices);
-
 // Through the caches for rows that are read again soon; past them (non-temporal) for rows of blocks
 // that are larger than the caches, where reading a line before writing it would cost a third of the
 // memory's bandwidth.

@@ -117,24 +117,6 @@ TYPED_TEST(RowKernels, ScatterRowIsTheLoop) {
   });
 }
 
-TEST(RowKernels, IncreasingMeansEachIndexIsLarger) {
-  for_each_target([] {
-    for (const std::size_t n : lengths()) {
-      std::vector<std::int32_t> indices(n);
-      std::iota(indices.begin(), indices.end(), -3);
-      EXPECT_TRUE(is_increasing(indices)) << n;
-      for (std::size_t i = 1; i < n && n < 200; ++i) {
-        std::swap(indices[i - 1], indices[i]);
-        EXPECT_FALSE(is_increasing(indices)) << n << " at " << i;
-        std::swap(indices[i - 1], indices[i]);
-        const std::int32_t before = std::exchange(indices[i], indices[i - 1]);
-        EXPECT_FALSE(is_increasing(indices)) << n << " equal at " << i;
-        indices[i] = before;
-      }
-    }
-  });
-}
-
 TEST(RowKernels, OnlyLargeBlocksOfWideRowsAreStreamed) {
   EXPECT_EQ(choose_row_stores(1024, 18'708 * 4), RowStores::kStreaming);
   EXPECT_EQ(choose_row_stores(128, 18'708 * 4), RowStores::kCached);

@@ -1,0 +1,23 @@
+#include "cellfeed/transform/column_map.h"
+
+#include <cstddef>
+
+namespace cellfeed::transform {
+
+MapTraits find_traits(std::span<const std::int32_t> places) {
+  MapTraits traits;
+  std::size_t n_kept = 0;
+  for (const std::int32_t place : places) {
+    if (place < 0) continue;
+    ++n_kept;
+    if (place < traits.n_columns)
+      traits.keeps_order = false;
+    else
+      traits.n_columns = place + 1;
+  }
+  traits.keeps_all = n_kept == places.size();
+  traits.keeps_most = n_kept > places.size() / 2;
+  return traits;
+}
+
+}  // namespace cellfeed::transform
