@@ -53,6 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
               .time_unit = {},
               .entity = "e",
               .entity_pattern = {},
+              .static_columns = {},
+              .fit_mask = {},
               .missing = missing});
       } catch (const cellfeed::Error& error) {
         require(error.kind() == cellfeed::ErrorKind::kCorruptData ||

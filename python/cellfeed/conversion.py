@@ -237,7 +237,7 @@ def convert_to_shards(
     absent, left_out = result.pop("absent_genes_text"), result.pop("left_out_text")
     if cells is None:  # of a collection it was said when it was opened
         report_missing_genes(absent, missing_genes, stacklevel=2)
-        report_left_out(left_out, stacklevel=2)
+    report_left_out(left_out, stacklevel=2)
     if result["n_genes_left_out"]:
         _log.info(
             "up to %d genes of a file are left out of the shards, which keep each cell's total "
@@ -321,9 +321,7 @@ def export_h5ad(
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),
     )
-    left_out = result.pop("left_out_text")
-    if cells is None:
-        report_left_out(left_out, stacklevel=2)
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
     return result
 
 

@@ -175,7 +175,7 @@ def test_resume_and_overwrite(path, tmp_path):
         assert (part / file.name).read_bytes() == file.read_bytes(), file.name
     cf.convert_to_shards(path, part, shard_size=40, overwrite=True, layers=["dense"])
     assert validate_shard_dir(part)
-    assert len(list(part.glob("*.cells"))) == 4
+    assert len(list(part.glob("*.cells"))) == 5
     with pytest.raises(NoSuchKeyError, match="'layers/spliced', but X, layers/dense"):
         cf.open(part, layers=["spliced"])
 
@@ -237,12 +237,12 @@ def test_what_cannot_be_is_a_named_error(path, tmp_path):
 def test_an_older_manifest_is_refused_by_version(path, tmp_path):
     shards = pathlib.Path(cf.convert_to_shards(path, tmp_path / "s"))
     manifest = shards / "shard_metadata.json"
-    text = manifest.read_text().replace('"version": 5', '"version": 4')
+    text = manifest.read_text().replace('"version": 6', '"version": 5')
     text = text[:-20] + "0" * 16 + text[-4:]
     text = text[:-20] + xxhash.xxh3_64_hexdigest(text.encode()) + text[-4:]
-    assert json.loads(text)["version"] == 4
+    assert json.loads(text)["version"] == 5
     manifest.write_text(text)
-    with pytest.raises(UnsupportedError, match=r"version 4.*reads version 5.*convert"):
+    with pytest.raises(UnsupportedError, match=r"version 5.*reads version 6.*convert"):
         cf.open(shards)
 
 

@@ -10,6 +10,7 @@
 
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/carried_annotations.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/library_sizes.h"
@@ -120,6 +121,7 @@ class Export {
   std::vector<CellTask> make_tasks() const;
   TaskResult read(const CellTask& task);
   void write_cells(H5adOutput& output, ProgressMeter& meter);
+  std::string carry_annotations(H5adOutput& output) const;
 
   const ExportOptions& options_;
   exec::ThreadPool pool_;
@@ -243,6 +245,19 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
       options_.stop);
 }
 
+// Returns what to say of those that are not.
+std::string Export::carry_annotations(H5adOutput& output) const {
+  const bool has_stored_order = gene_order_.empty() && is_stored_in_mean_order(options_.inputs);
+  CarriedAnnotations carried({.inputs = options_.inputs,
+                              .layer = options_.layer,
+                              .allow_external = options_.allow_external,
+                              .keeps_gene_order = !has_stored_order,
+                              .is_selection = options_.cells || options_.open_sources},
+                             sources_);
+  carried.write_to(output);
+  return carried.left_out_text();
+}
+
 ExportResult Export::run() {
   H5adOutput output(options_.output, sources_.genes().size(), writer_options(), options_.overwrite);
   transpose_columns();
@@ -251,13 +266,15 @@ ExportResult Export::run() {
   auto var = drop_columns(*sources_.read_var(), {shard::kOriginalPositionColumn});
   if (!gene_order_.empty()) var = take_rows(*var, gene_order_);
   ExportResult result;
+  // Of an open collection it was said when it was opened.
+  if (!options_.cells) result.left_out_text = sources_.left_out_text();
+  add_sentence(result.left_out_text, carry_annotations(output));
   result.nnz = output.nnz_written();
   result.bytes = output.finish(*var);
   result.n_cells = sources_.n_cells();
   result.n_genes = sources_.genes().size();
   result.seconds = meter.seconds();
   result.cells_per_second = meter.rate();
-  result.left_out_text = sources_.left_out_text();
   result.filter_warnings = filter_warnings_;
   return result;
 }

@@ -28,6 +28,10 @@ class H5adOutput {
   void append(const RowPiece& rows, std::size_t matrix = 0);
   void append_library_sizes(std::span<const double> sizes) { writer_->append_library_sizes(sizes); }
   void append_obs(const arrow::Table& obs) { writer_->append_obs(obs); }
+  std::vector<std::string> carry(const hdf5::File& from,
+                                 const format::h5ad::CarriedGroups& groups) {
+    return writer_->carry(from, groups);
+  }
   // Returns the bytes of the file.
   std::int64_t finish(const arrow::Table& var);
   std::int64_t nnz_written() const { return writer_->nnz_written(); }

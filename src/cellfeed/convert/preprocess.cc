@@ -222,10 +222,13 @@ void Preprocessing::write(const std::function<Sources()>& open_sources,
     result.nnz = shards.nnz;
     result.n_shards = shards.n_shards;
     result.bytes = shards.bytes;
+    result.left_out_text = shards.left_out_text;
     return;
   }
   ExportOptions file;
   file.inputs = convert.inputs;
+  file.layer = convert.layer;
+  file.allow_external = convert.allow_external;
   file.output = convert.output_dir;
   file.keep_stored_gene_order = true;
   file.gives_all = false;
@@ -242,6 +245,7 @@ void Preprocessing::write(const std::function<Sources()>& open_sources,
   result.n_genes = exported.n_genes;
   result.nnz = exported.nnz;
   result.bytes = exported.bytes;
+  result.left_out_text = exported.left_out_text;
 }
 
 PreprocessResult Preprocessing::run() {
@@ -252,7 +256,6 @@ PreprocessResult Preprocessing::run() {
   PreprocessResult result;
   result.n_cells_before = sources_.n_cells();
   result.n_genes_before = sources_.genes().size();
-  result.left_out_text = sources_.left_out_text();
   result.absent_genes_text = sources_.absent_genes_text();
   result.filter_warnings = filtered_.warnings;
   write(

@@ -224,6 +224,7 @@ void write_rows(const EntryStore& store, const CachePlace& place, const RowCache
   options.progress = progress;
   options.stop = stop;
   options.names_resume = false;
+  options.carries_annotations = false;
   convert_to_shards(options);
   if (note_files(store.files()) != note.files)
     throw Error(ErrorKind::kCorruptData,

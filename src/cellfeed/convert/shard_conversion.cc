@@ -6,8 +6,10 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "cellfeed/convert/carried_annotations.h"
 #include "cellfeed/convert/cell_encoder.h"
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
@@ -46,6 +48,7 @@ class Conversion {
   shard::ResumeOptions resume_options();
   shard::Manifest make_manifest(shard::FileEntry genes) const;
   shard::FileEntry write_genes() const;
+  std::optional<shard::FileEntry> write_annotations();
   double write_shards(shard::PartialManifest& journal);
   shard::ShardSpec shard_spec() const;
   void require_same_conversion(const shard::Manifest& manifest) const;
@@ -69,6 +72,7 @@ class Conversion {
   SourceOptions from_;  // of the inputs, where these are read
   std::string selection_json_ = "{}";
   std::vector<std::string> filter_warnings_;
+  std::string left_out_text_;
   Sources sources_;
   CellEncoder encoder_;
   std::vector<std::unique_ptr<Further>> further_;
@@ -188,6 +192,19 @@ shard::FileEntry Conversion::write_genes() const {
     var = take_rows(*var, original);
   }
   return shard::write_genes(target_, var, original, generation_);
+}
+
+std::optional<shard::FileEntry> Conversion::write_annotations() {
+  if (!options_.carries_annotations) return std::nullopt;
+  CarriedAnnotations carried({.inputs = options_.inputs,
+                              .layer = options_.layer,
+                              .allow_external = options_.allow_external,
+                              .keeps_gene_order = !is_stored_in_mean_order(options_.inputs),
+                              .is_selection = options_.cells || options_.open_sources},
+                             sources_);
+  auto written = carried.write_to(target_, generation_);
+  left_out_text_ = carried.left_out_text();
+  return written;
 }
 
 shard::Manifest Conversion::make_manifest(shard::FileEntry genes) const {
@@ -315,10 +332,12 @@ ConvertResult Conversion::result_of(const shard::Manifest& manifest, std::int64_
   result.n_shards_resumed = resumed;
   result.n_absent_genes = std::ssize(sources_.absent_genes());
   result.absent_genes_text = sources_.absent_genes_text();
-  result.left_out_text = sources_.left_out_text();
+  // Of an open collection it was said when it was opened.
+  if (!options_.cells) result.left_out_text = sources_.left_out_text();
+  add_sentence(result.left_out_text, left_out_text_);
   result.filter_warnings = filter_warnings_;
   result.n_genes_left_out = encoder_.n_genes_left_out();
-  result.bytes = manifest.genes.bytes;
+  for (const auto* file : common_files(manifest)) result.bytes += file->bytes;
   for (const auto& entry : manifest.shards) {
     result.bytes += shard::bytes_of(entry);
     result.not_finite += entry.not_finite;
@@ -366,8 +385,11 @@ ConvertResult Conversion::run() {
   if (resumed < n_shards()) transpose_columns();
   order_genes();
   shard::FileEntry genes = write_genes();
+  const auto annotations = write_annotations();
   const double rate = write_shards(journal);
-  ConvertResult result = result_of(journal.commit(make_manifest(std::move(genes))), resumed);
+  shard::Manifest manifest = make_manifest(std::move(genes));
+  manifest.annotations = annotations;
+  ConvertResult result = result_of(journal.commit(std::move(manifest)), resumed);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.cells_per_second = rate;
   return result;

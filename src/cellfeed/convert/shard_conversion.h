@@ -58,6 +58,7 @@ struct ConvertOptions {
   // With these: matrices beside them, in the place of layers and obsm.
   std::function<std::vector<MatrixSource>()> open_further{};
   std::string selection_json = "{}";  // of these, as Manifest's
+  bool carries_annotations = true;    // uns and varm, where there is one input
   bool names_resume = true;           // errors say how to go on from what is finished
   ProgressCallback progress;
   std::stop_token stop;  // kCancelled; finished shards stay, to be resumed

@@ -2,7 +2,6 @@
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 #include <arrow/api.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <optional>
@@ -13,12 +12,12 @@
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/column_writer.h"
+#include "cellfeed/format/h5ad/hdf5_output.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/format/h5ad/matrix_writers.h"
+#include "cellfeed/format/h5ad/object_copy.h"
 #include "cellfeed/format/processing.h"
 #include "cellfeed/format/row_store.h"
-#include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::h5ad {
 namespace {
@@ -134,58 +133,6 @@ class FrameWriter {
   std::int64_t n_apart_ = 0;
 };
 
-// Where HDF5 writes: beside the target; as it writes to local disks alone, for another target to a
-// file of its own that is copied once it is whole.
-class Output {
- public:
-  Output(const io::FileTarget& target, io::OnExisting on_existing)
-      : local_(target.directory().is_local()
-                   ? target
-                   : io::FileTarget(io::scratch_directory(target.directory()), "cellfeed.h5ad"),
-               target.directory().is_local() ? on_existing : io::OnExisting::kReplace) {
-    if (!target.directory().is_local()) remote_.emplace(target, on_existing);
-  }
-  const io::TempFile& local() const { return local_; }
-  void publish() {
-    if (!remote_) return local_.publish();
-    const auto written = io::open_file(local_.temp_path(), {.access = io::FileAccess::kPread});
-    std::vector<std::byte> part(kCopiedBytes);
-    for (std::int64_t at = 0; at < written->size(); at += std::ssize(part)) {
-      const auto n = std::min(std::ssize(part), written->size() - at);
-      const std::span<std::byte> piece(part.data(), static_cast<std::size_t>(n));
-      written->read(at, piece);
-      remote_->append(piece);
-    }
-    remote_->commit();
-  }
-
- private:
-  static constexpr std::size_t kCopiedBytes = std::size_t{4} << 20;
-  io::TempFile local_;
-  std::optional<io::AtomicFile> remote_;
-};
-
-// HDF5 opens by path: what it opened has to be the file that was made.
-void require_same_file(const Handle& file, const io::TempFile& made) {
-  void* opened = nullptr;
-  struct stat ours;
-  struct stat theirs;
-  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &opened) < 0 || ::fstat(made.fd(), &ours) != 0 ||
-      ::fstat(*static_cast<const int*>(opened), &theirs) != 0 || ours.st_ino != theirs.st_ino ||
-      ours.st_dev != theirs.st_dev)
-    throw Error(ErrorKind::kIo, "the file was replaced while it was made; run again", made.path());
-}
-
-Handle create_file(const io::TempFile& made) {
-  const Handle access(H5Pcreate(H5P_FILE_ACCESS));
-  H5Pset_file_locking(access.get(), false, true);
-  Handle file =
-      check_written(H5Fcreate(made.temp_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
-                    made.path(), "making the file");
-  require_same_file(file, made);
-  return file;
-}
-
 }  // namespace
 
 struct H5adWriter::State {
@@ -194,7 +141,7 @@ struct H5adWriter::State {
         processing_json(chosen.processing_json),
         output(io::FileTarget(path), on_existing) {
     const Hdf5Session session;
-    file = create_file(output.local());
+    file = output.create_file();
     const int level = chosen.compression == Compression::kGzip ? chosen.gzip_level : 0;
     matrix_target = {file.get(), path, level, chosen.chunk_elements};
     column_target = {file.get(), path, level, kColumnChunkElements};
@@ -239,7 +186,7 @@ struct H5adWriter::State {
 
   std::string path;
   std::string processing_json;
-  Output output;
+  Hdf5Output output;
   Handle file;
   WriteTarget matrix_target;
   WriteTarget column_target;
@@ -256,8 +203,11 @@ void H5adWriter::State::write_processing() {
   if (processing_json == "{}") return;
   {
     const Hdf5Session session;
-    create_group(file.get(), path, "uns");
-    if (read_processing(processing_json, path).is_log1p)
+    const auto is_there = [&](const char* name) {
+      return H5Lexists(file.get(), name, H5P_DEFAULT) > 0;
+    };
+    if (!is_there("uns")) create_group(file.get(), path, "uns");
+    if (read_processing(processing_json, path).is_log1p && !is_there("uns/log1p"))
       write_encoding(create_group(file.get(), path, "uns/log1p").get(), path, "dict", "0.1.0");
   }
   arrow::StringBuilder builder;
@@ -315,6 +265,15 @@ void H5adWriter::append_library_sizes(std::span<const double> sizes) {
   state_->obs->append_apart(kLibrarySizeColumn, *array);
 }
 
+std::vector<std::string> H5adWriter::carry(const hdf5::File& from, const CarriedGroups& groups) {
+  state_->require_unfinished();
+  const Hdf5Session session;
+  ObjectCopy copy(from, state_->file.get(), state_->path);
+  for (const std::string& path : groups.skipped) copy.skip(path);
+  for (const std::string& path : groups.paths) copy.copy(path);
+  return copy.left_out();
+}
+
 void H5adWriter::State::require_whole() const {
   if (obs->n_rows() != x().n_rows() || var->n_rows() != x().n_cols())
     throw_invalid("obs and var must fit the matrix: obs {} of {} rows, var {} of {} columns",
@@ -348,7 +307,8 @@ void H5adWriter::finish(const arrow::Table* var) {
       const bool is_there = H5Lexists(s.file.get(), name, H5P_DEFAULT) > 0;
       const Handle group = is_there ? open_written(s.file.get(), s.path, name)
                                     : create_group(s.file.get(), s.path, name);
-      write_encoding(group.get(), s.path, "dict", "0.1.0");
+      if (H5Aexists(group.get(), "encoding-type") <= 0)
+        write_encoding(group.get(), s.path, "dict", "0.1.0");
     }
     // A full disk may show only now; a close that fails would keep the error to itself.
     check_write(H5Fflush(s.file.get(), H5F_SCOPE_GLOBAL), s.path, "writing the file");

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kShard = "shard_";
 constexpr std::string_view kGenes = "genes";
+constexpr std::string_view kAnnotations = "annotations";
 constexpr std::array<std::string_view, 4> kExtensions = {".cells", ".npy", ".parquet", ".arrow"};
 
 std::string suffix(Generation generation) {
@@ -41,6 +42,10 @@ std::string genes_name(Generation generation) {
   return fmt::format("{}{}.parquet", kGenes, suffix(generation));
 }
 
+std::string annotations_name(Generation generation) {
+  return fmt::format("{}{}.h5", kAnnotations, suffix(generation));
+}
+
 // The next one still fits.
 constexpr Generation kMaxGeneration = 1'000'000'000;
 
@@ -55,6 +60,9 @@ std::optional<Generation> generation_of(std::string_view file_name) {
   } else if (rest.starts_with(kGenes)) {
     rest.remove_prefix(kGenes.size());
     stem = kGenes;
+  } else if (rest.starts_with(kAnnotations)) {
+    rest.remove_prefix(kAnnotations.size());
+    stem = kAnnotations;
   } else {
     return std::nullopt;
   }
@@ -66,15 +74,17 @@ std::optional<Generation> generation_of(std::string_view file_name) {
     generation = *number;
   }
   std::string matrix;
-  if (stem != kGenes && rest.starts_with(".m")) {
+  const bool is_of_shard = stem != kGenes && stem != kAnnotations;
+  if (is_of_shard && rest.starts_with(".m")) {
     rest.remove_prefix(2);
     const auto number = take_number(rest);
     if (!number || *number == 0) return std::nullopt;
     matrix = fmt::format(".m{}", *number);
   }
   const auto extensions = std::span(kExtensions).first(matrix.empty() ? kExtensions.size() : 2);
-  const bool is_known =
-      stem == kGenes ? rest == ".parquet" : std::ranges::find(extensions, rest) != extensions.end();
+  const bool is_known = is_of_shard      ? std::ranges::find(extensions, rest) != extensions.end()
+                        : stem == kGenes ? rest == ".parquet"
+                                         : rest == ".h5";
   // Numbers have one way of being written.
   if (!is_known || file_name != stem + suffix(generation) + matrix + std::string(rest))
     return std::nullopt;

@@ -19,6 +19,8 @@ std::string shard_stem(std::int64_t shard, Generation generation = 0);
 std::string matrix_stem(std::int64_t shard, Generation generation, std::size_t matrix);
 // "genes.parquet", "genes.g2.parquet".
 std::string genes_name(Generation generation = 0);
+// "annotations.h5", "annotations.g2.h5".
+std::string annotations_name(Generation generation = 0);
 // Of a file that is named as one of a shard's or the genes'; empty for any other.
 std::optional<Generation> generation_of(std::string_view file_name);
 

@@ -95,7 +95,7 @@ void check_counts(const Manifest& manifest, const std::string& path) {
                 INT32_MAX);
   CheckedSize cells = 0;
   CheckedSize nnz = 0;
-  CheckedSize bytes = manifest.genes.bytes;
+  CheckedSize bytes = 0;
   CheckedSize not_finite = 0;
   check_matrices(manifest, path);
   std::vector<CheckedSize> matrix_nnz(manifest.matrices.size(), 0);
@@ -103,7 +103,13 @@ void check_counts(const Manifest& manifest, const std::string& path) {
   if (manifest.n_genes / 4 > manifest.genes.bytes)
     throw_error(ErrorKind::kCorruptData, path, "{} genes in a file of {} bytes", manifest.n_genes,
                 manifest.genes.bytes);
-  std::set<std::string> names{manifest.genes.name};
+  std::set<std::string> names;
+  const auto count_file = [&](const FileEntry& file) {
+    bytes += file.bytes;
+    if (!names.insert(file.name).second)
+      throw_error(ErrorKind::kCorruptData, path, "a file is named twice: '{}'", file.name);
+  };
+  for (const FileEntry* file : common_files(manifest)) count_file(*file);
   for (const auto& shard : manifest.shards) {
     if (!(cells == shard.first_cell))
       throw_error(ErrorKind::kCorruptData, path,
@@ -117,11 +123,7 @@ void check_counts(const Manifest& manifest, const std::string& path) {
     nnz += shard.nnz;
     not_finite += shard.not_finite;
     check_shard_matrices(manifest, shard, matrix_nnz, path);
-    for (const FileEntry* file : files_of(shard)) {
-      bytes += file->bytes;
-      if (!names.insert(file->name).second)
-        throw_error(ErrorKind::kCorruptData, path, "a file is named twice: '{}'", file->name);
-    }
+    for (const FileEntry* file : files_of(shard)) count_file(*file);
     if (!cells.fits() || !nnz.fits() || !bytes.fits() || !not_finite.fits())
       throw_error(ErrorKind::kCorruptData, path,
                   "its shards up to number {} hold more cells, values or bytes than there can be",
@@ -155,6 +157,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["selection"] = Json::parse(manifest.selection_json);
   tree["plan_fingerprint"] = checksum_to_text(manifest.plan_fingerprint);
   tree["genes"] = file_to_json(manifest.genes);
+  tree["annotations"] = manifest.annotations ? file_to_json(*manifest.annotations) : Json();
   tree["matrices"] = Json::array();
   for (const auto& matrix : manifest.matrices)
     tree["matrices"].push_back(Json{{"name", matrix.name},
@@ -202,6 +205,8 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   manifest.selection_json = read.at("selection").dump();
   manifest.plan_fingerprint = read.checksum("plan_fingerprint");
   manifest.genes = file_from_json(read.at("genes"), path);
+  if (const Json& file = read.at("annotations"); !file.is_null())
+    manifest.annotations = file_from_json(file, path);
   for (const auto& matrix : read.list("matrices")) {
     const JsonReader item(matrix, path);
     manifest.matrices.push_back({.name = item.text("name"),
@@ -230,6 +235,12 @@ std::string manifest_path(const std::string& dir) {
 }
 
 }  // namespace
+
+std::vector<const FileEntry*> common_files(const Manifest& manifest) {
+  std::vector<const FileEntry*> files{&manifest.genes};
+  if (manifest.annotations) files.push_back(&*manifest.annotations);
+  return files;
+}
 
 std::vector<const FileEntry*> files_of(const ShardEntry& shard) {
   std::vector<const FileEntry*> files{&shard.matrix, &shard.obs, &shard.fixed_obs};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace cellfeed::format::shard {
 inline constexpr const char* kManifestName = "shard_metadata.json";
 // Some 50,000 shards. Parsing takes four times as much memory.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
-inline constexpr int kManifestVersion = 5;
+inline constexpr int kManifestVersion = 6;
 
 // What to do about a file of another version of its format.
 constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {
@@ -95,10 +96,14 @@ struct Manifest {
   std::int64_t shard_size = 0;         // cells asked for per shard
   std::uint64_t plan_fingerprint = 0;  // of the conversion's plan; see PartialManifest
   FileEntry genes;
-  std::vector<MatrixEntry> matrices = {};  // beside the first
-  std::vector<ShardEntry> shards;          // in order of first_cell
+  std::optional<FileEntry> annotations = {};  // uns and varm of the one source
+  std::vector<MatrixEntry> matrices = {};     // beside the first
+  std::vector<ShardEntry> shards;             // in order of first_cell
   std::vector<SourceEntry> sources;
 };
+
+// Those of all shards together.
+std::vector<const FileEntry*> common_files(const Manifest& manifest);
 
 // A number that depends on the names of the genes and their order.
 std::uint64_t gene_fingerprint(const std::vector<std::string>& names);

@@ -75,7 +75,8 @@ std::optional<Manifest> readable_manifest(const io::Directory& dir) {
 }
 
 std::set<std::string> names_of(const Manifest& manifest) {
-  std::set<std::string> names{manifest.genes.name};
+  std::set<std::string> names;
+  for (const FileEntry* file : common_files(manifest)) names.insert(file->name);
   for (const ShardEntry& shard : manifest.shards)
     for (const FileEntry* file : files_of(shard)) names.insert(file->name);
   return names;
@@ -296,7 +297,7 @@ Manifest PartialManifest::commit(Manifest manifest) {
   const io::Directory& dir = state_->dir;
   // What a reader would refuse is refused here.
   manifest_from_json(manifest_to_json(manifest), dir.path());
-  require_file(dir, manifest.genes);
+  for (const FileEntry* file : common_files(manifest)) require_file(dir, *file);
   for (const ShardEntry& shard : manifest.shards)
     for (const FileEntry* file : files_of(shard)) require_file(dir, *file);
   write_manifest(dir, manifest);

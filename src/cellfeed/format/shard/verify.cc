@@ -144,7 +144,8 @@ class Verification {
 
   std::vector<Damage> run(const ParallelFor& parallel) {
     const Manifest& manifest = directory_.manifest();
-    if (const auto file = open(manifest.genes, -1)) plan_whole_file(file, manifest.genes, tasks_);
+    for (const FileEntry* entry : common_files(manifest))
+      if (const auto file = open(*entry, -1)) plan_whole_file(file, *entry, tasks_);
     for (const ShardEntry& shard : manifest.shards) plan_shard(shard);
     report_unlisted_files();
     parallel(static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t i) { tasks_[i](); });
@@ -153,7 +154,8 @@ class Verification {
 
  private:
   static std::int64_t total_bytes(const Manifest& manifest) {
-    std::int64_t total = manifest.genes.bytes;
+    std::int64_t total = 0;
+    for (const FileEntry* entry : common_files(manifest)) total += entry->bytes;
     for (const auto& shard : manifest.shards) total += bytes_of(shard);
     return total;
   }

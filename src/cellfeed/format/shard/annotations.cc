@@ -1,0 +1,48 @@
+#include "cellfeed/format/shard/annotations.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::format::shard {
+namespace {
+
+constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
+
+std::uint64_t checksum_of(const io::ByteSource& source) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
+                                                                             XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPieceBytes, source.size())));
+  for (std::int64_t at = 0; at < source.size(); at += kPieceBytes) {
+    const std::span<std::byte> part(
+        piece.data(), static_cast<std::size_t>(std::min(kPieceBytes, source.size() - at)));
+    source.read(at, part);
+    XXH3_64bits_update(hash.get(), part.data(), part.size());
+  }
+  return XXH3_64bits_digest(hash.get());
+}
+
+}  // namespace
+
+FileEntry describe_annotations(const io::Directory& dir, Generation generation) {
+  const std::string name = annotations_name(generation);
+  const auto source = io::open_file(dir.path_of(name), {.access = io::FileAccess::kPread});
+  return {.name = name, .bytes = source->size(), .checksum = checksum_of(*source)};
+}
+
+std::string checked_annotations(const ShardDirectory& directory) {
+  const auto& entry = directory.manifest().annotations;
+  if (!entry) return "";
+  const std::string path = directory.path_of(*entry);
+  const auto source = io::open_file(path, {.access = io::FileAccess::kPread});
+  directory.check_identity(
+      *entry, source->size() == entry->bytes ? checksum_of(*source) : ~entry->checksum);
+  return path;
+}
+
+}  // namespace cellfeed::format::shard
