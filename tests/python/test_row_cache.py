@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -201,6 +202,68 @@ def test_damaged_and_half_removed_caches_are_made_again(csc):
         if not damage.startswith("no "):
             victim.write_text("{")
         assert value_of(csc, 0, 0) == expected
+
+
+@pytest.mark.parametrize("change", ["removed", "cut"])
+def test_rows_of_which_a_file_is_gone_or_cut_are_made_again(csc, change):
+    x = anndata.read_h5ad(csc).X.toarray()
+    cf.open(csc).close()
+    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    for name in sorted(path.name for path in folder.iterdir()):
+        victim = folder / name
+        if change == "cut":
+            os.truncate(victim, victim.stat().st_size - 1)
+        else:
+            victim.unlink()
+        assert not json.loads(run("info", csc, "--json"))["has_cached_rows"]
+        cells = cf.open(csc)
+        assert (cells.read(slice(None)).x.toarray() == x).all()
+        cells.close()
+
+
+@pytest.mark.parametrize("name", ["shard_000000.cells", "genes.parquet"])
+def test_damage_inside_cached_rows_names_the_folder_to_delete(csc, name):
+    x = anndata.read_h5ad(csc).X.toarray()
+    cf.open(csc).close()
+    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    with (folder / name).open("r+b") as file:
+        file.seek((folder / name).stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(cf.errors.CorruptDataError, match="delete the folder") as caught:
+        cf.open(csc).read(slice(None))
+    assert str(caught.value).startswith(f"{csc}: ")
+    assert f"'{folder}'" in str(caught.value)
+    shutil.rmtree(folder)
+    assert (cf.open(csc).read(slice(None)).x.toarray() == x).all()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_files_of_others_in_the_place_of_the_rows_are_a_named_error(csc, beside):
+    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    if beside:
+        cf.open(csc).close()
+        write(csc, sp.csc_matrix(np.full((N_CELLS, N_GENES), 3, np.float32)))
+    else:
+        folder.mkdir(parents=True)
+    (folder / "mine.txt").write_text("mine")
+    before = stamp(folder)
+    with pytest.raises(cf.errors.AlreadyExistsError, match=r"mine\.txt.*cache_dir=") as caught:
+        cf.open(csc)
+    assert str(folder) in str(caught.value)
+    assert stamp(folder) == before
+    (folder / "mine.txt").unlink()
+    cf.open(csc).close()
+
+
+def test_a_file_in_the_place_of_the_rows_is_a_named_error(csc):
+    folder = csc.with_name("csc.h5ad.cellfeed")
+    folder.mkdir()
+    (folder / "X").write_text("mine")
+    with pytest.raises(cf.errors.AlreadyExistsError, match="cache_dir="):
+        cf.open(csc)
+    assert (folder / "X").read_text() == "mine"
 
 
 def test_copies_in_other_processes_and_states_go_on(csc):

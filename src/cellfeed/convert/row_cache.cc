@@ -1,12 +1,9 @@
 #include "cellfeed/convert/row_cache.h"
 
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -14,11 +11,12 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/cached_rows.h"
+#include "cellfeed/convert/row_cache_place.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/convert/source_note.h"
 #include "cellfeed/convert/transposed_store.h"
 #include "cellfeed/format/shard/manifest.h"
-#include "cellfeed/format/shard/shard_store.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/io/file_system.h"
@@ -28,59 +26,43 @@ namespace cellfeed::convert {
 namespace {
 
 namespace fs = std::filesystem;
+namespace shard = format::shard;
 using format::EntryStore;
 using format::RowStore;
 
-constexpr const char* kSuffix = ".cellfeed";
 constexpr std::int64_t kMaxNoteBytes = 1 << 20;
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
 // Of packed counts, for an estimate.
 constexpr double kBytesPerEntry = 1.3;
 
-// The folder of a file's caches, and the names in it that belong to one matrix.
-struct CachePlace {
-  fs::path folder;
-  std::string key;
-  std::string rows() const { return (folder / key).string(); }
-  std::string note() const { return (folder / fmt::format("{}.json", key)).string(); }
-  std::string lock_name() const { return fmt::format(".{}.lock", key); }
-};
-
-// One path component, whatever the layer is called.
-std::string key_of(const std::string& layer) {
-  std::string key;
-  for (const char c : layer) {
-    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
-    if (is_plain || c == '/')
-      key.push_back(is_plain ? c : '.');
-    else
-      key.append(fmt::format("%{:02x}", static_cast<unsigned char>(c)));
-  }
-  return key;
-}
-
-// A folder in `dir` of its own for each place that a file may lie in.
-CachePlace place_of(const EntryStore& store, std::string dir) {
-  fs::path path = io::canonical(store.info().path);
-  if (path.filename().empty()) path = path.parent_path();
-  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
-    dir = std::string(named);
-  CachePlace place;
-  place.key = key_of(store.info().layer);
-  const std::string type = store.choice().feature_type;
-  if (!type.empty()) place.key.append(1, '+').append(key_of(type));
-  if (dir.empty()) {
-    place.folder = fmt::format("{}{}", path.string(), kSuffix);
-  } else {
-    const std::string whole = path.string();
-    place.folder = fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
-                                               XXH3_64bits(whole.data(), whole.size()), kSuffix);
-  }
-  return place;
-}
-
 bool can_write(const std::string& folder) {
   return !io::is_local(folder) || ::access(folder.c_str(), W_OK) == 0;
+}
+
+bool is_whole(const shard::FileEntry& file, const std::string& dir) {
+  const std::string path = (fs::path(dir) / file.name).string();
+  const io::PathStatus status = io::status_of(path);
+  return status.is_file() && status.size == file.bytes;
+}
+
+// Shards of a matrix like this one, of which no file is missing or cut.
+bool has_rows_of(const EntryStore& store, const CachePlace& place) {
+  try {
+    const shard::Manifest manifest = shard::read_manifest(place.rows());
+    if (manifest.n_cells != store.info().n_rows || manifest.n_genes != store.info().n_cols ||
+        manifest.value_dtype != store.info().value_dtype || manifest.shards.size() != 1)
+      return false;
+    return is_whole(manifest.genes, place.rows()) &&
+           std::ranges::all_of(manifest.shards, [&](const shard::ShardEntry& entry) {
+             return std::ranges::all_of(shard::files_of(entry), [&](const shard::FileEntry* file) {
+               return is_whole(*file, place.rows());
+             });
+           });
+  } catch (const Error& error) {
+    // Gone, damaged, or of another version: they are made again.
+    if (error.kind() == ErrorKind::kIo) throw;
+    return false;
+  }
 }
 
 // What stands there is of these files, and can be read by this version.
@@ -89,17 +71,7 @@ bool is_fitting(const EntryStore& store, const CachePlace& place) {
   auto note = note_from_json(io::read_small_file(place.note(), kMaxNoteBytes));
   if (!note) return false;
   const Sameness sameness = compare_source(*note, store.files());
-  if (sameness == Sameness::kOther) return false;
-  try {
-    const format::shard::Manifest manifest = format::shard::read_manifest(place.rows());
-    if (manifest.n_cells != store.info().n_rows || manifest.n_genes != store.info().n_cols ||
-        manifest.value_dtype != store.info().value_dtype || manifest.shards.size() != 1)
-      return false;
-  } catch (const Error& error) {
-    // Gone, damaged, or of another version: they are made again.
-    if (error.kind() == ErrorKind::kIo) throw;
-    return false;
-  }
+  if (sameness == Sameness::kOther || !has_rows_of(store, place)) return false;
   // So that the next one need not read the files. Where the folder cannot be written to it has to.
   if (sameness == Sameness::kSameByContent && can_write(place.folder.string()))
     io::write_small_file(place.note(), note_to_json(*note));
@@ -169,41 +141,6 @@ std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const Cach
   }
 }
 
-// Of this matrix; and the folder, where nothing else is in it.
-void remove_rows(const CachePlace& place) {
-  io::remove(place.note());
-  io::remove_all(place.rows());
-}
-
-void remove_if_empty(const std::string& folder) {
-  if (io::is_directory(folder) && io::Directory(folder).names().empty()) io::remove(folder);
-}
-
-// The rows of one shard; all else is the file's own.
-class CachedRows final : public DescribedRows {
- public:
-  CachedRows(std::unique_ptr<EntryStore> entries, std::unique_ptr<RowStore> rows)
-      : DescribedRows(std::move(entries)), rows_(std::move(rows)), info_(rows_->info()) {
-    info_.path = this->entries().info().path;
-    info_.layer = this->entries().info().layer;
-    info_.left_out = this->entries().info().left_out;
-  }
-  const format::StoreInfo& info() const override { return info_; }
-  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
-                                             const format::ReadContext& context) const override {
-    return rows_->begin(rows, context);
-  }
-  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return rows_->plan(rows);
-  }
-  void release_pages() const override { rows_->release_pages(); }
-  void set_cache_bytes(std::int64_t bytes) const override { rows_->set_cache_bytes(bytes); }
-
- private:
-  std::unique_ptr<RowStore> rows_;
-  format::StoreInfo info_;
-};
-
 bool is_empty(const EntryStore& store) { return store.n_entries() == 0; }
 
 void write_rows(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
@@ -237,11 +174,11 @@ void write_rows(const EntryStore& store, const CachePlace& place, const RowCache
 }  // namespace
 
 std::string RowCache::directory_of(const EntryStore& store) const {
-  return place_of(store, options_.dir).rows();
+  return cache_place(store, options_.dir).rows();
 }
 
 bool RowCache::has_rows(const EntryStore& store) const {
-  return is_empty(store) || is_fitting(store, place_of(store, options_.dir));
+  return is_empty(store) || is_fitting(store, cache_place(store, options_.dir));
 }
 
 std::string RowCache::announcement(const EntryStore& store) const {
@@ -259,11 +196,12 @@ void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progre
                          std::stop_token stop,
                          const std::function<void(const std::string&)>& say) const {
   if (is_empty(store)) return;
-  const CachePlace place = place_of(store, options_.dir);
+  const CachePlace place = cache_place(store, options_.dir);
   try {
     io::make_directories(place.folder.string());
     const auto held = take_lock(store, place, options_.silence_ms, stop, say);
     if (!held || is_fitting(store, place)) return;
+    require_own_files(place);
     remove_rows(place);
     try {
       const auto alive = [&](const Progress& now) {
@@ -291,11 +229,8 @@ std::vector<std::unique_ptr<RowStore>> RowCache::open_rows(
     stores.push_back(std::move(rows));
     return stores;
   }
-  const CachePlace place = place_of(*store, options_.dir);
-  format::OpenOptions of_rows = options;
-  of_rows.layer = std::string("X");
-  auto shards = format::shard::open_shards(place.rows(), of_rows);
-  stores.push_back(std::make_unique<CachedRows>(std::move(store), std::move(shards.at(0))));
+  const CachePlace place = cache_place(*store, options_.dir);
+  stores.push_back(open_cached_rows(std::move(store), place.rows(), options));
   return stores;
 }
 

@@ -1,0 +1,30 @@
+// CachePlace: where the cached rows of a matrix lie, and which of the files there are ours.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cellfeed/format/entry_store.h"
+
+namespace cellfeed::convert {
+
+// The folder of a file's caches, and the names in it that belong to one matrix.
+struct CachePlace {
+  std::filesystem::path folder;
+  std::string key;
+
+  std::string rows() const { return (folder / key).string(); }  // a shard directory
+  std::string note() const;                                     // of what the file was
+  std::string lock_name() const;
+};
+
+// dir: as RowCacheOptions::dir.
+CachePlace cache_place(const format::EntryStore& store, std::string dir);
+
+// Throws kAlreadyExists where the place of the rows holds anything that no cache has.
+void require_own_files(const CachePlace& place);
+// Removes what a cache has there, and the folder of the rows unless something else is in it.
+void remove_rows(const CachePlace& place);
+void remove_if_empty(const std::string& folder);
+
+}  // namespace cellfeed::convert
