@@ -272,3 +272,87 @@ def test_csc_of_old_files_is_read(tmp_path):
     np.testing.assert_array_equal(cells[:].to_numpy(), counts().toarray())
     with pytest.raises(cf.errors.UnsupportedError, match=r"layers/by_gene"):
         cf.open(tmp_path / "a.h5ad", layer="by_gene", cache_dir=None)
+
+
+OLD_OBSM = {
+    "anndata/kang_ifnb_valid_anndata06.h5ad",
+    "odd/anndata_archive_v0.5.0.h5ad",
+    "odd/cellxgene_nan_in_dense_X.h5ad",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OLD_OBSM & set(REAL_FILES)))
+def test_obsm_of_old_files_is_a_table_of_arrays(name):
+    path = REAL_DATA / name
+    adata = read_anndata(path)
+    names = list(adata.obsm)
+    assert "X_pca" in names
+    rows = np.random.default_rng(0).permutation(adata.n_obs)[:50]
+    batch = cf.open(path, obsm=names)[rows]
+    for key in names:
+        np.testing.assert_array_equal(
+            np.asarray(batch.obsm[key]), adata.obsm[key][rows].astype("float32")
+        )
+    described = {matrix["name"]: matrix for matrix in cf.info(path)["matrices"]}
+    assert described["obsm/X_pca"]["shape"] == list(adata.obsm["X_pca"].shape)
+
+
+def test_a_made_table_of_obsm_in_every_storage(tmp_path):
+    adata = anndata.AnnData(np.eye(30, 4, dtype="float32"))
+    table = np.zeros(30, dtype=[("wide", "f8", (3,)), ("single", "f8"), ("ints", "i4", (2,))])
+    random = np.random.default_rng(1)
+    table["wide"], table["single"] = random.normal(size=(30, 3)), random.normal(size=30)
+    table["ints"] = random.integers(-9, 9, (30, 2))
+    for storage in ({}, {"chunks": (7,)}, {"chunks": (7,), "compression": "gzip", "shuffle": True}):
+        path = tmp_path / "a.h5ad"
+        adata.write_h5ad(path)
+        with h5py.File(path, "r+") as file:
+            del file["obsm"]
+            file.create_dataset("obsm", data=table, **storage)
+        batch = cf.open(path, obsm=["wide", "single", "ints"])[[29, 0, 13]]
+        for key in ("wide", "single", "ints"):
+            expected = table[key][[29, 0, 13]].reshape(3, -1).astype("float32")
+            np.testing.assert_array_equal(np.asarray(batch.obsm[key]), expected)
+        with pytest.raises(KeyError, match="obsm/wide"):
+            cf.open(path, obsm=["wids"])
+
+
+def test_an_index_that_is_named_and_missing_is_damage(tmp_path):
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(np.eye(3, dtype="float32")).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["obs/_index"]
+    with pytest.raises(cf.errors.CorruptDataError, match="'obs' names '_index' as its index"):
+        cf.open(path)
+    with h5py.File(path, "r+") as file:
+        del file["obs"].attrs["_index"]
+    assert cf.open(path)[[2]].obs_names == ["2"]
+
+
+def test_a_gene_whose_name_is_masked_is_an_error(tmp_path):
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(np.eye(3, dtype="float32")).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["var/_index"]
+        index = file["var"].create_group("_index")
+        index.attrs["encoding-type"], index.attrs["encoding-version"] = (
+            "nullable-string-array",
+            "0.1.0",
+        )
+        index["mask"] = np.array([False, True, False])
+        index.create_dataset("values", data=["a", "b", "c"], dtype=h5py.string_dtype())
+    with pytest.raises(cf.errors.CorruptDataError, match="gene 1 of 'var'"):
+        cf.open(path)
+
+
+def test_info_of_a_file_with_a_column_that_cannot_be_read(tmp_path):
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(np.eye(3, dtype="float32")).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file["obs/bad"] = np.zeros(3, "c8")
+        file["obs"].attrs["column-order"] = np.array(["bad"], dtype=h5py.string_dtype())
+    description = cf.info(path)
+    assert description["n_cells"] == 3
+    assert description["obs"] == []
+    assert "obs/bad" in description["obs_refused"]
+    assert description["var_refused"] is None

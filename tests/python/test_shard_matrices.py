@@ -175,7 +175,7 @@ def test_resume_and_overwrite(path, tmp_path):
         assert (part / file.name).read_bytes() == file.read_bytes(), file.name
     cf.convert_to_shards(path, part, shard_size=40, overwrite=True, layers=["dense"])
     assert validate_shard_dir(part)
-    assert len(list(part.glob("*.cells"))) == 5
+    assert len(list(part.glob("*.cells"))) == 4
     with pytest.raises(NoSuchKeyError, match="'layers/spliced', but X, layers/dense"):
         cf.open(part, layers=["spliced"])
 

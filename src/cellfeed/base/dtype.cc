@@ -69,13 +69,16 @@ bool may_round(Casting casting, DType stored, DType out) {
          (casting == Casting::kSameKind || (casting == Casting::kRound && is_float(stored)));
 }
 
-std::string misfit_text(Casting casting, DType stored, DType out) {
+std::string misfit_text(Casting casting, DType stored, DType out, bool is_dtype_fixed) {
   // The narrowest dtype of batches that holds the stored type, or most of it.
   const DType wider = is_float(stored)     ? stored
                       : out == DType::kF32 ? DType::kF64
                       : out == DType::kI64 ? DType::kF64
                                            : DType::kI64;
   std::string rounding;
+  if (is_dtype_fixed)
+    return fmt::format("does not fit {}, in which it is given, exactly; pass casting=\"same_kind\"",
+                       dtype_name(out));
   if (is_float(out) && !may_round(casting, stored, out))
     rounding = is_float(stored) ? " or casting=\"round\"" : " or casting=\"same_kind\"";
   return fmt::format("does not fit {}{}; pass dtype=\"{}\"{}", dtype_name(out),

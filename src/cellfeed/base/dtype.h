@@ -98,6 +98,6 @@ std::string_view casting_name(Casting casting);    // "exact", "round", "same_ki
 Casting casting_from_name(std::string_view name);  // throws kInvalidArgument naming the known ones
 bool may_round(Casting casting, DType stored, DType out);
 // Why a value does not become one of `out`, and what to ask for: "does not fit int32; pass ...".
-std::string misfit_text(Casting casting, DType stored, DType out);
+std::string misfit_text(Casting casting, DType stored, DType out, bool is_dtype_fixed = false);
 
 }  // namespace cellfeed

@@ -40,14 +40,15 @@ std::vector<bool> used_categories(const FixedColumn& column) {
 // What each store's column is. Stores with equal categories share one list of them.
 class Descriptions {
  public:
-  Descriptions(const std::string& what, std::span<const std::shared_ptr<const FixedColumn>> columns)
+  Descriptions(const std::string& what, std::span<const std::shared_ptr<const FixedColumn>> columns,
+               std::span<const std::string> paths)
       : reader_(what), all_(columns.size()), pointers_(columns.size()), used_(columns.size()) {
     const bool any_text = std::any_of(columns.begin(), columns.end(),
                                       [](const auto& column) { return column && column->is_text; });
     for (std::size_t s = 0; s < columns.size(); ++s) {
       if (!columns[s]) continue;
       pointers_[s] = &all_[s];
-      describe(*columns[s], s, any_text);
+      describe(*columns[s], s, any_text, paths[s]);
     }
   }
 
@@ -56,7 +57,7 @@ class Descriptions {
   const std::vector<bool>& used(std::size_t s) const { return used_[s]; }
 
  private:
-  void describe(const FixedColumn& column, std::size_t s, bool any_text) {
+  void describe(const FixedColumn& column, std::size_t s, bool any_text, const std::string& path) {
     ObsDescription& description = all_[s];
     if (!column.is_categorical) {
       description.type = {
@@ -66,7 +67,7 @@ class Descriptions {
     }
     description.form = column.is_text ? ObsForm::kText : ObsForm::kCategorical;
     description.ordered = column.ordered;
-    description.categories = reader_.read(column.categories);
+    description.categories = reader_.read(column.categories, path);
     description.type = matrix::value_type_of(*column.categories->type()).value();
     if (!any_text || column.is_text) return;
     used_[s] = used_categories(column);
@@ -129,7 +130,7 @@ JoinedColumn::JoinedColumn(std::string name,
                            std::span<const std::string> paths, const LabelMap& map)
     : name_(std::move(name)), columns_(std::move(columns)) {
   const std::string what = fmt::format("obs column '{}'", name_);
-  const Descriptions descriptions(what, columns_);
+  const Descriptions descriptions(what, columns_, paths);
   for (const auto& column : columns_) {
     has_checked_sources_ = has_checked_sources_ || (column && column->check_source);
     if (column) matrix::require_intact(*column);

@@ -101,6 +101,26 @@ std::string column_text(const ColumnDescription& column) {
                      column.n_categories == 1 ? "category" : "categories");
 }
 
+std::string columns_text(const char* what, const std::vector<ColumnDescription>& columns,
+                         const std::string& refused) {
+  if (!refused.empty()) return fmt::format("{} columns   refused: {}\n", what, refused);
+  std::string text = fmt::format("{} columns   {}\n", what, columns.size());
+  for (const auto& column : columns) text += column_text(column);
+  return text;
+}
+
+// What the data is at fault for; throws all else.
+template <typename Read>
+std::string reason_of_failure(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorruptData && error.kind() != ErrorKind::kUnsupported) throw;
+    return error.what();
+  }
+  return {};
+}
+
 nlohmann::ordered_json column_json(const ColumnDescription& column) {
   nlohmann::ordered_json json = {{"name", column.name}, {"type", column.type}};
   if (column.n_categories >= 0) {
@@ -186,9 +206,11 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
     description.nnz = info.nnz < 0 ? -1 : std::max<std::int64_t>(description.nnz, 0) + info.nnz;
     description.rows_per_chunk = std::max(description.rows_per_chunk, info.rows_per_chunk);
     compressions.insert(info.compression);
-    auto rows = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
-    obs.add_source(*rows, info.path);
-    if (!sample) sample = rows;
+    description.obs_refused += reason_of_failure([&] {
+      auto rows = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
+      obs.add_source(*rows, info.path);
+      if (!sample) sample = rows;
+    });
   }
   const format::StoreInfo& first = stores.front()->info();
   description.format = first.format;
@@ -203,13 +225,17 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   for (const std::string& compression : compressions)
     description.compression += (description.compression.empty() ? "" : ", ") + compression;
   description.matrix_bytes = description.bytes;
-  obs.finish();
-  description.obs = describe_columns(obs, *sample);
+  if (description.obs_refused.empty()) {
+    obs.finish();
+    description.obs = describe_columns(obs, *sample);
+  }
   if (!var_keys.empty()) describe_gene_names(*stores.front(), var_keys, description);
-  const auto genes = stores.front()->read_var();
-  var.add_source(*genes, path);
-  var.finish();
-  description.var = describe_columns(var, *genes);
+  description.var_refused = reason_of_failure([&] {
+    const auto genes = stores.front()->read_var();
+    var.add_source(*genes, path);
+    var.finish();
+    description.var = describe_columns(var, *genes);
+  });
   if (format::shard::is_shard_dir(path)) describe_shards(path, description);
   if (description.nnz > 0) {
     description.bits_per_nonzero =
@@ -259,10 +285,8 @@ std::string description_text(const PathDescription& d) {
       text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);
   }
   if (!d.matrices.empty()) text += matrices_text(d.matrices);
-  text += fmt::format("obs columns   {}\n", d.obs.size());
-  for (const auto& column : d.obs) text += column_text(column);
-  text += fmt::format("var columns   {}\n", d.var.size());
-  for (const auto& column : d.var) text += column_text(column);
+  text += columns_text("obs", d.obs, d.obs_refused);
+  text += columns_text("var", d.var, d.var_refused);
   return text;
 }
 
@@ -296,6 +320,10 @@ std::string description_json(const PathDescription& d) {
   if (!d.matrices.empty()) json["matrices"] = matrices_json(d.matrices);
   json["obs"] = nlohmann::ordered_json::array();
   for (const auto& column : d.obs) json["obs"].push_back(column_json(column));
+  json["obs_refused"] =
+      d.obs_refused.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(d.obs_refused);
+  json["var_refused"] =
+      d.var_refused.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(d.var_refused);
   json["var"] = nlohmann::ordered_json::array();
   for (const auto& column : d.var) json["var"].push_back(column_json(column));
   if (d.n_shards > 0) {

@@ -47,6 +47,7 @@ struct PathDescription {
   std::int64_t not_finite = -1;  // NaN and infinite values; -1: not known without a scan
   std::vector<ColumnDescription> obs;
   std::vector<ColumnDescription> var;
+  std::string obs_refused, var_refused;  // why their columns cannot be read; empty: they can
   // Shard directories only.
   std::int64_t n_shards = 0;
   std::int64_t shard_size = 0;

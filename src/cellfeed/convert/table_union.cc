@@ -120,7 +120,7 @@ bool TableUnion::Column::describe(const std::string& what, const std::vector<std
     if (dictionary) {
       description.form = matrix::ObsForm::kCategorical;
       description.ordered = dictionary->ordered();
-      description.categories = reader.read(origins[s].categories);
+      description.categories = reader.read(origins[s].categories, paths[s]);
     } else if (value->kind == matrix::ValueKind::kText) {
       description.form = matrix::ObsForm::kText;
     }

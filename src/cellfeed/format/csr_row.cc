@@ -242,8 +242,8 @@ void RowDecoder::throw_bad_index(std::int64_t row, std::span<const RowPiece> ind
 void RowDecoder::throw_precision(std::int64_t row, const std::string& value, Casting casting,
                                  DType out) const {
   throw_error(ErrorKind::kPrecision, path_, "a {} value of {} {}: row {}, value {}",
-              dtype_name(value_.dtype), layer_, misfit_text(casting, value_.dtype, out), row,
-              value);
+              dtype_name(value_.dtype), layer_,
+              misfit_text(casting, value_.dtype, out, is_obsm(layer_)), row, value);
 }
 
 }  // namespace cellfeed::format

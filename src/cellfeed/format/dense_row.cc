@@ -89,7 +89,8 @@ void DenseRowDecoder::convert(std::int64_t row, const RowPiece& native, DType ou
       convert_values({value_.dtype, out, rounds}, native, to, upcoming, past_caches);
   if (misfit != kNoPosition)
     throw_error(ErrorKind::kPrecision, path_, "a {} value of {} {}: row {}, value {}",
-                dtype_name(value_.dtype), layer_, misfit_text(casting, value_.dtype, out), row,
+                dtype_name(value_.dtype), layer_,
+                misfit_text(casting, value_.dtype, out, is_obsm(layer_)), row,
                 value_text(value_.dtype, native.data, misfit));
 }
 

@@ -24,16 +24,20 @@ constexpr std::uint64_t kMaxOwnedBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenChunks = std::uint64_t{1} << 24;
 
-hdf5::Dataset find_dataset(const H5File& file, const std::string& name, std::size_t rank) {
-  const auto object = file.hdf5().find(name);
-  if (!object || object->kind() != hdf5::ObjectKind::kDataset)
-    throw_error(ErrorKind::kCorruptData, file.path(), "no such dataset: '{}'", name);
-  hdf5::Dataset dataset = object->dataset();
+const hdf5::Dataset& checked_rank(const H5File& file, const std::string& name,
+                                  const hdf5::Dataset& dataset, std::size_t rank) {
   if (dataset.shape().size() != rank)
     throw_error(ErrorKind::kCorruptData, file.path(), "must have {}: '{}' has {}",
                 rank == 1 ? "one dimension" : fmt::format("{} dimensions", rank), name,
                 dataset.shape().size());
   return dataset;
+}
+
+hdf5::Dataset find_dataset(const H5File& file, const std::string& name, std::size_t rank) {
+  const auto object = file.hdf5().find(name);
+  if (!object || object->kind() != hdf5::ObjectKind::kDataset)
+    throw_error(ErrorKind::kCorruptData, file.path(), "no such dataset: '{}'", name);
+  return checked_rank(file, name, object->dataset(), rank);
 }
 
 [[noreturn]] void throw_impossible_shape(const H5File& file, const std::string& name,
@@ -97,8 +101,9 @@ void check_unwritten(const H5File& file, const std::string& name,
                 "a dataset this long was never written: '{}': {}", name, stored.shape().back());
 }
 
+// number: of which the elements are records; null where they are numbers themselves.
 chunked::ArrayDescription describe(const H5File& file, const std::string& name, std::int32_t key,
-                                   const hdf5::DatasetBytes& stored) {
+                                   const hdf5::DatasetBytes& stored, const hdf5::Datatype* number) {
   const bool is_read = reads_of(stored.dataset()) != nullptr;
   chunked::ArrayDescription array{
       .path = file.path(),
@@ -123,6 +128,13 @@ chunked::ArrayDescription describe(const H5File& file, const std::string& name, 
     array.chunk_shape = array.shape;
     if (stored.n_bytes() == 0) array.chunk_shape.assign(array.shape.size(), 1);
   }
+  if (number != nullptr) {
+    const std::int64_t n_numbers = array.element_bytes / static_cast<std::int64_t>(number->size);
+    array.shape.push_back(n_numbers);
+    array.chunk_shape.push_back(n_numbers);
+    array.element_bytes = static_cast<std::int64_t>(number->size);
+    return array;
+  }
   const hdf5::Bytes element = stored.dataset().fill_value();
   array.fill.assign(element.view().begin(), element.view().end());
   return array;
@@ -134,16 +146,26 @@ StoredArray::StoredArray(const H5File& file, const std::string& name, std::size_
                          std::int32_t key, std::span<const std::byte> bytes,
                          hdf5::Unwritten unwritten)
     : StoredArray(file, name, key, bytes,
-                  hdf5::DatasetBytes(find_dataset(file, name, rank), unwritten)) {}
+                  hdf5::DatasetBytes(find_dataset(file, name, rank), unwritten), nullptr) {}
+
+StoredArray::StoredArray(const H5File& file, const std::string& name, const hdf5::Dataset& records,
+                         const hdf5::Datatype& number, std::int32_t key,
+                         std::span<const std::byte> bytes)
+    : StoredArray(
+          file, name, key, bytes,
+          hdf5::DatasetBytes(checked_rank(file, name, records, 1), hdf5::Unwritten::kDamage),
+          &number) {}
 
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
-                         std::span<const std::byte> bytes, hdf5::DatasetBytes stored)
-    : ChunkedArray(describe(file, name, key, stored)),
+                         std::span<const std::byte> bytes, hdf5::DatasetBytes stored,
+                         const hdf5::Datatype* number)
+    : ChunkedArray(describe(file, name, key, stored, number)),
       file_(file),
       bytes_(bytes_of(file, bytes, stored.dataset())),
       reads_(reads_of(stored.dataset())),
       stored_(std::move(stored)),
-      number_(stored_number(stored_.dataset().datatype(), file.path(), name)) {
+      number_(stored_number(number != nullptr ? *number : stored_.dataset().datatype(), file.path(),
+                            name)) {
   if (stored_.chunk_index() != nullptr)
     make_places();
   else

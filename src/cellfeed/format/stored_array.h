@@ -27,6 +27,11 @@ class StoredArray final : public chunked::ChunkedArray {
               std::span<const std::byte> bytes,
               hdf5::Unwritten unwritten = hdf5::Unwritten::kFilled);
 
+  // The records of a compound dataset of one dimension as rows of numbers of one type, of whose
+  // bytes a whole number make a record. Throws as above.
+  StoredArray(const H5File& file, const std::string& name, const hdf5::Dataset& records,
+              const hdf5::Datatype& number, std::int32_t key, std::span<const std::byte> bytes);
+
   const StoredNumber& number() const { return number_; }
   DType dtype() const { return number_.dtype; }
   std::string compression() const { return stored_.filters().name(); }
@@ -51,7 +56,8 @@ class StoredArray final : public chunked::ChunkedArray {
   };
 
   StoredArray(const H5File& file, const std::string& name, std::int32_t key,
-              std::span<const std::byte> bytes, hdf5::DatasetBytes stored);
+              std::span<const std::byte> bytes, hdf5::DatasetBytes stored,
+              const hdf5::Datatype* number);
   void inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
                        std::span<std::byte> out) const override;
   const std::byte* mapped(std::int64_t chunk) const override;

@@ -106,14 +106,15 @@ std::unordered_map<Category, std::int32_t> codes_of(const Categories& categories
   return codes;
 }
 
-Categories read_categories(const arrow::Array& array, const std::string& what) {
+Categories read_categories(const arrow::Array& array, const std::string& what,
+                           const std::string& path) {
   const auto type = value_type_of(*array.type());
   if (!type)
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{} has categories of a type that cannot be read: {}; make them text",
-                            what, array.type()->ToString()));
+    throw_error(ErrorKind::kUnsupported, path,
+                "{} has categories of a type that cannot be read: {}; make them text", what,
+                array.type()->ToString());
   if (array.null_count() > 0)
-    throw Error(ErrorKind::kCorruptData, fmt::format("{} has a category without a value", what));
+    throw_error(ErrorKind::kCorruptData, path, "{} has a category without a value", what);
   Categories categories;
   categories.reserve(static_cast<std::size_t>(array.length()));
   std::unordered_set<Category> seen;
@@ -121,18 +122,19 @@ Categories read_categories(const arrow::Array& array, const std::string& what) {
     categories.push_back(category_at(array, *type, i));
     const auto* number = std::get_if<double>(&categories.back());
     if (number != nullptr && std::isnan(*number))
-      throw Error(ErrorKind::kCorruptData, fmt::format("{} has NaN as a category", what));
+      throw_error(ErrorKind::kCorruptData, path, "{} has NaN as a category", what);
     if (!seen.insert(categories.back()).second)
-      throw Error(ErrorKind::kCorruptData, fmt::format("{} has one category twice: '{}'", what,
-                                                       category_text(categories.back())));
+      throw_error(ErrorKind::kCorruptData, path, "{} has one category twice: '{}'", what,
+                  category_text(categories.back()));
   }
   return categories;
 }
 
-std::shared_ptr<const Categories> CategoryReader::read(const std::shared_ptr<arrow::Array>& array) {
+std::shared_ptr<const Categories> CategoryReader::read(const std::shared_ptr<arrow::Array>& array,
+                                                       const std::string& path) {
   for (const auto& [known, categories] : known_)
     if (known == array || known->Equals(*array)) return categories;
-  auto categories = std::make_shared<const Categories>(read_categories(*array, what_));
+  auto categories = std::make_shared<const Categories>(read_categories(*array, what_, path));
   known_.emplace_back(array, categories);
   return categories;
 }

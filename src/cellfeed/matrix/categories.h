@@ -47,13 +47,15 @@ std::unordered_map<Category, std::int32_t> codes_of(const Categories& categories
 
 // what: names the column in messages. Throws kUnsupported for other types; kCorruptData for a
 // category that is missing, NaN or there twice.
-Categories read_categories(const arrow::Array& array, const std::string& what);
+Categories read_categories(const arrow::Array& array, const std::string& what,
+                           const std::string& path = {});
 // Reads lists of categories; equal ones are read once and shared. Not thread-safe.
 class CategoryReader {
  public:
   explicit CategoryReader(std::string what) : what_(std::move(what)) {}
   // Throws what read_categories throws.
-  std::shared_ptr<const Categories> read(const std::shared_ptr<arrow::Array>& array);
+  std::shared_ptr<const Categories> read(const std::shared_ptr<arrow::Array>& array,
+                                         const std::string& path);
 
  private:
   std::string what_;

@@ -34,6 +34,10 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
   var_.emplace(file.hdf5(), *var, n_cols);
   const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
+  for (std::int64_t i = 0; names.null_count() > 0 && i < names.length(); ++i)
+    if (names.IsNull(i))
+      throw_error(ErrorKind::kCorruptData, file_.path(),
+                  "a gene has no name: gene {} of '{}' is missing in its index", i, *var);
   for (std::int64_t i = 0; i < names.length(); ++i) genes.names.emplace_back(names.GetView(i));
   genes_ = share_axis(std::move(genes));
   file_.require_unchanged();
@@ -89,7 +93,8 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   std::vector<std::string> groups{"obs"};
-  if (layer_ != kNoLayer) groups.insert(groups.begin(), layer_);
+  if (layer_ != kNoLayer)
+    groups.insert(groups.begin(), find_obsm_field(file_, layer_) ? "obsm" : layer_);
   if (var_) groups.push_back(var_->name());
   std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
   const std::uint64_t found = content_fingerprint(file_, groups, layer_name(layer_));

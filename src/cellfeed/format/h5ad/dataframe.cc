@@ -67,8 +67,14 @@ void Dataframe::open_group(const hdf5::Group& group) {
   const auto is_member = [&](const std::string& member) {
     return std::find(members.begin(), members.end(), member) != members.end();
   };
-  index_name_ = group.text_attribute("_index").value_or("_index");
+  const auto named = group.text_attribute("_index");
+  index_name_ = named.value_or("_index");
   has_index_ = is_member(index_name_);
+  if (named && !has_index_ && name_ == "obs")
+    throw_error(ErrorKind::kCorruptData, file_.path(),
+                "'{}' names '{}' as its index, which is not there: the file is damaged, or was "
+                "not written whole",
+                name_, index_name_);
   if (auto order = group.texts_attribute("column-order")) {
     columns_ = std::move(*order);
   } else {

@@ -8,6 +8,14 @@ namespace cellfeed::format::h5ad {
 DenseMatrix::DenseMatrix(const H5File& file, const std::string& layer)
     : file_(file),
       values_(file, layer, 2, 0, file.row_bytes()),
+      n_cols_(values_.shape()[1]),
+      decoder_(file.path(), layer, n_cols(), values_.number()) {}
+
+DenseMatrix::DenseMatrix(const H5File& file, const std::string& layer, const ObsmField& field)
+    : file_(file),
+      values_(file, layer, field.table, field.number, 0, file.row_bytes()),
+      first_col_(static_cast<std::int64_t>(field.offset / field.number.size)),
+      n_cols_(static_cast<std::int64_t>(field.n_columns)),
       decoder_(file.path(), layer, n_cols(), values_.number()) {}
 
 void DenseMatrix::describe(StoreInfo& info) const {
@@ -31,7 +39,8 @@ chunked::EntryRange DenseMatrix::row_elements(std::int64_t row) const {
   if (row < 0 || row >= n_rows())
     throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row,
                 n_rows());
-  return {row * n_cols(), (row + 1) * n_cols()};
+  const std::int64_t begin = row * values_.shape()[1] + first_col_;
+  return {begin, begin + n_cols()};
 }
 
 }  // namespace cellfeed::format::h5ad

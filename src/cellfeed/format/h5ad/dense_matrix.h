@@ -10,6 +10,7 @@
 
 #include "cellfeed/format/dense_row.h"
 #include "cellfeed/format/h5_file.h"
+#include "cellfeed/format/h5ad/layers.h"
 #include "cellfeed/format/row_matrix.h"
 
 namespace cellfeed::format::h5ad {
@@ -18,10 +19,12 @@ class DenseMatrix final : public RowMatrix {
  public:
   // Throws what StoredArray throws; kUnsupported for more than 2^31-1 columns.
   DenseMatrix(const H5File& file, const std::string& layer);
+  // Of the columns of a row that the field has.
+  DenseMatrix(const H5File& file, const std::string& layer, const ObsmField& field);
 
   const H5File& file() const { return file_; }
   std::int64_t n_rows() const override { return values_.shape()[0]; }
-  std::int64_t n_cols() const override { return values_.shape()[1]; }
+  std::int64_t n_cols() const override { return n_cols_; }
   const StoredArray& values() const { return values_; }
   const DenseRowDecoder& decoder() const { return decoder_; }
   std::vector<const StoredArray*> arrays() const override { return {&values_}; }
@@ -37,6 +40,8 @@ class DenseMatrix final : public RowMatrix {
  private:
   const H5File& file_;
   StoredArray values_;
+  std::int64_t first_col_ = 0;  // of those in values_
+  std::int64_t n_cols_;
   DenseRowDecoder decoder_;
 };
 

@@ -56,6 +56,8 @@ class H5adStore final : public RowStore {
 };
 
 std::unique_ptr<const RowMatrix> open_matrix(const H5File& file, const std::string& layer) {
+  if (const auto field = find_obsm_field(file, layer))
+    return std::make_unique<DenseMatrix>(file, layer, *field);
   if (file.hdf5().find(layer)->kind() == hdf5::ObjectKind::kDataset)
     return std::make_unique<DenseMatrix>(file, layer);
   const auto [n_rows, n_cols] = read_csr_shape(file, layer);

@@ -1,6 +1,7 @@
 // The matrices of an .h5ad file.
 #include "cellfeed/format/h5ad/layers.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,14 @@ std::string path_of_raw(const H5File& file) {
 std::vector<std::string> list_members(const H5File& file, const std::string& folder) {
   std::vector<std::string> names;
   const auto group = file.hdf5().find(folder);
-  if (group && group->kind() == hdf5::ObjectKind::kGroup)
+  if (!group) return names;
+  if (group->kind() == hdf5::ObjectKind::kGroup) {
     for (const std::string& name : group->group().member_names())
       names.push_back(folder + "/" + name);
+  } else if (group->kind() == hdf5::ObjectKind::kDataset) {
+    const hdf5::Dataset table = group->dataset();
+    for (const auto& member : table.datatype().members) names.push_back(folder + "/" + member.name);
+  }
   return names;
 }
 
@@ -51,6 +57,7 @@ std::vector<std::string> list_layers(const H5File& file) {
 
 // Arrays and sparse matrices are read, and nothing else that obsm may hold.
 std::string find_obsm(const H5File& file, const std::string& path) {
+  if (find_obsm_field(file, path)) return path;
   const auto object = file.hdf5().find(path);
   if (!object) {
     const std::vector<std::string> known = list_members(file, "obsm");
@@ -73,6 +80,34 @@ std::string find_obsm(const H5File& file, const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<ObsmField> find_obsm_field(const H5File& file, const std::string& path) {
+  if (!is_obsm(path)) return std::nullopt;
+  const auto object = file.hdf5().find("obsm");
+  if (!object || object->kind() != hdf5::ObjectKind::kDataset) return std::nullopt;
+  const hdf5::Dataset table = object->dataset();
+  const auto& members = table.datatype().members;
+  const auto member = std::find_if(members.begin(), members.end(),
+                                   [&](const auto& m) { return "obsm/" + m.name == path; });
+  if (member == members.end()) return std::nullopt;
+  ObsmField field{.table = table, .offset = member->offset, .number = *member->type};
+  if (member->type->type_class == hdf5::TypeClass::kArray) {
+    if (member->type->array_shape.size() != 1)
+      throw_error(ErrorKind::kUnsupported, file.path(),
+                  "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path,
+                  1 + member->type->array_shape.size());
+    field.n_columns = member->type->array_shape[0];
+    field.number = *member->type->base;
+  }
+  const std::uint64_t record_bytes = table.datatype().size;
+  if (field.number.size == 0 || field.offset % field.number.size != 0 ||
+      record_bytes % field.number.size != 0)
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "'{}' lies at byte {} of records of {} bytes, numbers of {} bytes cannot be read "
+                "there: write the file again with a newer anndata",
+                path, field.offset, record_bytes, field.number.size);
+  return field;
+}
 
 std::string sparse_encoding(const hdf5::Object& group) {
   if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
@@ -98,6 +133,7 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
 
 std::string find_layer(const H5File& file, const std::string& layer) {
   if (is_obsm(layer)) return find_obsm(file, layer);
+  if (layer.empty()) throw_invalid("the name of a layer is empty; X is 'X'");
   std::string name = layer;
   if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
     name = path_of_raw(file);

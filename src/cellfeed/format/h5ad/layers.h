@@ -24,6 +24,16 @@ std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const s
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or
 // what kind of file this is when there is no matrix at all.
 std::string find_layer(const H5File& file, const std::string& layer);
+// An array of obsm as anndata 0.5 and 0.6 write it: a field of the one table "obsm".
+struct ObsmField {
+  hdf5::Dataset table;
+  std::uint64_t offset = 0;  // in a record
+  std::uint64_t n_columns = 1;
+  hdf5::Datatype number;  // of a column
+};
+// None where the path is no such field.
+std::optional<ObsmField> find_obsm_field(const H5File& file, const std::string& path);
+
 // Where X, raw/X, layers and obsm lie, as far as they are there; whatever they are.
 std::vector<std::string> list_matrix_paths(const H5File& file);
 // What users call the matrix at a path, and where its genes are described, where it has any.

@@ -16,9 +16,9 @@
 namespace cellfeed::format {
 namespace {
 
-std::string dtype_text(const hdf5::Dataset& dataset, const std::string& path,
+std::string dtype_text(const hdf5::Datatype& type, const std::string& path,
                        const std::string& name) {
-  const StoredNumber number = stored_number(dataset.datatype(), path, name);
+  const StoredNumber number = stored_number(type, path, name);
   const bool is_half = number.dtype == DType::kF32 && number.bytes == 2;
   std::string text(is_half ? "float16" : dtype_name(number.dtype));
   return number.is_big_endian && number.bytes > 1 ? text + " (big endian)" : text;
@@ -34,12 +34,12 @@ std::string filters_text(const hdf5::Dataset& dataset) {
   return text.empty() ? "none" : text;
 }
 
-void describe_values(const hdf5::Dataset& values, const std::string& path,
-                     MatrixDescription& matrix) {
+void describe_values(const hdf5::Dataset& values, const hdf5::Datatype& type,
+                     const std::string& path, MatrixDescription& matrix) {
   matrix.filters = filters_text(values);
   if (const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&values.layout()))
     matrix.chunk_shape.assign(chunked->chunk_shape.begin(), chunked->chunk_shape.end());
-  matrix.value_dtype = dtype_text(values, path, matrix.name);
+  matrix.value_dtype = dtype_text(type, path, matrix.name);
 }
 
 void describe_group(const H5File& file, const hdf5::Object& object, const std::string& stored,
@@ -55,13 +55,20 @@ void describe_group(const H5File& file, const hdf5::Object& object, const std::s
   if (!data) throw_error(ErrorKind::kCorruptData, file.path(), "no dataset '{}/data'", stored);
   const hdf5::Dataset values = data->dataset();
   if (values.shape().size() == 1) matrix.nnz = static_cast<std::int64_t>(values.shape()[0]);
-  describe_values(values, file.path(), matrix);
+  describe_values(values, values.datatype(), file.path(), matrix);
 }
 
 MatrixDescription describe(const H5File& file, const std::string& stored) {
   MatrixDescription matrix;
   matrix.name = h5ad::layer_name(stored);
   try {
+    if (const auto field = h5ad::find_obsm_field(file, stored)) {
+      matrix.encoding = "dense, of anndata 0.6";
+      matrix.shape = {static_cast<std::int64_t>(field->table.space().n_elements),
+                      static_cast<std::int64_t>(field->n_columns)};
+      describe_values(field->table, field->number, file.path(), matrix);
+      return matrix;
+    }
     const auto object = file.hdf5().find(stored);
     if (!object) throw_error(ErrorKind::kCorruptData, file.path(), "it leads nowhere");
     if (object->kind() != hdf5::ObjectKind::kDataset) {
@@ -71,7 +78,7 @@ MatrixDescription describe(const H5File& file, const std::string& stored) {
     matrix.encoding = std::string("dense");
     const hdf5::Dataset dataset = object->dataset();
     matrix.shape.assign(dataset.shape().begin(), dataset.shape().end());
-    describe_values(dataset, file.path(), matrix);
+    describe_values(dataset, dataset.datatype(), file.path(), matrix);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kIo) throw;
     matrix.damage = error.what();
