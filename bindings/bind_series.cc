@@ -14,7 +14,6 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "cellfeed/base/checked_size.h"
-#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
@@ -23,6 +22,7 @@
 #include "gil.h"
 #include "paths.h"
 #include "watched_work.h"
+#include "window_buffers.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -159,40 +159,6 @@ nb::list verify_series(const FilePath& path, int threads, const nb::object& prog
   }
   return out;
 }
-
-// Buffers of batches, used again once nobody has them: fresh memory costs as much as the copy.
-// Freed ones of a forked child's parent are the parent's. Thread-safe.
-class WindowBuffers : public std::enable_shared_from_this<WindowBuffers> {
- public:
-  std::shared_ptr<std::byte[]> take(std::size_t bytes) {
-    std::unique_ptr<std::byte[]> found;
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto at = free_.begin(); at != free_.end() && !found; ++at)
-        if (at->first == bytes) {
-          found = std::move(at->second);
-          free_.erase(at);
-          break;
-        }
-    }
-    if (!found) found = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    return {found.release(), [bytes, self = weak_from_this()](std::byte* data) {
-              std::unique_ptr<std::byte[]> owned(data);
-              if (const auto buffers = self.lock()) buffers->give_back(bytes, std::move(owned));
-            }};
-  }
-
- private:
-  static constexpr std::size_t kKept = 32;  // x and y of two groups of batches
-  void give_back(std::size_t bytes, std::unique_ptr<std::byte[]> data) {
-    const std::lock_guard lock(mutex_);
-    if (free_.size() == kKept) free_.erase(free_.begin());
-    free_.emplace_back(bytes, std::move(data));
-  }
-
-  ForkSafeMutex mutex_;
-  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> free_;  // guarded by mutex_
-};
 
 // What Python holds of a data set of windows.
 struct Windows {
@@ -357,6 +323,13 @@ void bind_windows(nb::module_& module) {
       .def_prop_ro("size", [](const Windows& w) { return w.windows.size(); })
       .def_prop_ro("n_short", [](const Windows& w) { return w.windows.n_short(); })
       .def("copy", &copy_windows, "indices"_a, "threads"_a)
+      .def(
+          "will_read",
+          [](const Windows& w, const Int64Array& indices) {
+            const ReleasedGil released;
+            w.windows.will_read({indices.data(), indices.size()});
+          },
+          "indices"_a)
       .def("locate", &locate_windows, "indices"_a)
       .def("times", &times_of_windows, "indices"_a)
       .def(

@@ -53,7 +53,6 @@ def forecasting_batches(frame: pd.DataFrame) -> Iterator[object]:
         max_prediction_length=1,
         time_varying_unknown_reals=FEATURES,
         target_normalizer=MultiNormalizer([TorchNormalizer("identity") for _ in FEATURES]),
-        scalers=dict.fromkeys(FEATURES),
     )
     loader = ds.to_dataloader(train=True, batch_size=BATCH, num_workers=0)
     while True:

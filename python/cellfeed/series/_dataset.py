@@ -191,6 +191,18 @@ class SeriesDataset(SeriesWindows, MapStyle):
         numbers = as_row_numbers(indices, len(self), ("window", "window"))
         return self._arrays(numbers, as_int("threads", threads, 1, _core.MAX_THREADS))
 
+    def will_read(self, indices: Any) -> None:
+        """Have the rows of windows that are soon asked for read into memory; waits for none.
+
+        What loaders do by themselves. Where the rows are in memory it costs little.
+
+        Parameters
+        ----------
+        indices
+            Numbers of windows, a slice or a mask.
+        """
+        self._windows.will_read(as_row_numbers(indices, len(self), ("window", "window")))
+
     def _arrays(self, numbers: np.ndarray, threads: int) -> tuple[Any, np.ndarray]:
         x, y, future = self._windows.copy(numbers, threads)
         if self._is_one_target:

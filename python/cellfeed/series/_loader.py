@@ -206,8 +206,11 @@ class SeriesLoader(BatchDataset[Yielded]):
         begin = time.perf_counter()
         batches: deque[SeriesBatch] = deque()
         try:
-            for number in numbers:
-                batches.append(self._copy(*plan.batch(number)))
+            planned = [plan.batch(number) for number in numbers]
+            # Of all of them at once, so that a disk has enough to do.
+            self.ds.will_read(np.concatenate([np.asarray(rows) for rows, _ in planned]))
+            for rows, padding in planned:
+                batches.append(self._copy(rows, padding))
         except BaseException as error:
             return batches, error
         finally:

@@ -18,6 +18,7 @@
 #include "cellfeed/series/drift.h"
 #include "cellfeed/series/fit.h"
 #include "cellfeed/series/inputs.h"
+#include "cellfeed/series/longer_checksums.h"
 #include "cellfeed/series/row_writer.h"
 #include "cellfeed/series/windows.h"
 
@@ -45,8 +46,6 @@ class Append {
   void extend_entities();
   void write();
   SeriesFile write_checksums(const LongerFile& features, const LongerFile& times);
-  void check_last_segment(const LongerFile& file, std::int64_t before,
-                          const std::uint64_t* checksums) const;
   SeriesFile write_scaler();
   void remove_unnamed_files() const;
   void end_folder();
@@ -278,16 +277,6 @@ void Append::extend_entities() {
   metadata_.n_entities = entities_.size();
 }
 
-// A segment that is made longer gets a new checksum: what the old one was of must be whole.
-void Append::check_last_segment(const LongerFile& file, std::int64_t before,
-                                const std::uint64_t* checksums) const {
-  const std::int64_t segment = n_segments(before) - 1;
-  if (before == 0 || file.segment_checksum(segment, before) == checksums[segment]) return;
-  throw_error(ErrorKind::kCorruptData, file.path(),
-              "is damaged within its last {} bytes; verify it, and build the series again",
-              before - segment * kSegmentBytes);
-}
-
 SeriesFile Append::write_checksums(const LongerFile& features, const LongerFile& times) {
   const SeriesMetadata& before = before_->metadata();
   const SeriesFile& entry = before.file(kChecksumsName);
@@ -301,20 +290,12 @@ SeriesFile Append::write_checksums(const LongerFile& features, const LongerFile&
     throw Error(ErrorKind::kCorruptData, "is damaged; build the series again",
                 directory_.path_of(entry.name));
   std::memcpy(old.data(), text.data(), text.size());
-  std::vector<std::uint64_t> checksums;
-  const auto add = [&](const LongerFile& file, std::int64_t bytes, const std::uint64_t* known) {
-    check_last_segment(file, bytes, known);
-    const std::int64_t n_whole = bytes / kSegmentBytes;
-    const std::size_t first = checksums.size();
-    checksums.insert(checksums.end(), known, known + n_whole);
-    checksums.resize(first + static_cast<std::size_t>(n_segments(file.size())));
-    work_.pool().parallel_for(n_segments(file.size()) - n_whole, [&](std::int64_t i) {
-      checksums[first + static_cast<std::size_t>(n_whole + i)] = file.segment_checksum(n_whole + i);
-      work_.check_stop();
-    });
-  };
-  add(features, features_before, old.data());
-  add(times, times_before, old.data() + n_segments(features_before));
+  const auto n_of_features = static_cast<std::size_t>(n_segments(features_before));
+  std::vector<std::uint64_t> checksums =
+      longer_checksums(features, features_before, std::span(old).first(n_of_features), work_);
+  const std::vector<std::uint64_t> of_times =
+      longer_checksums(times, times_before, std::span(old).subspan(n_of_features), work_);
+  checksums.insert(checksums.end(), of_times.begin(), of_times.end());
   const auto bytes = std::as_bytes(std::span(checksums));
   return write_checked_file(directory_, name_after_appends(kChecksumsName, metadata_.n_appends),
                             {reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -246,6 +246,13 @@ void SeriesWindows::copy_one(const Place& place, const WindowParts& out) const {
     copy_part(after, options_.horizon, options_.future, has_all_future_, out.future);
 }
 
+void SeriesWindows::will_read(std::span<const std::int64_t> indices) const {
+  std::vector<Place> places;
+  places.reserve(indices.size());
+  for (const std::int64_t index : indices) places.push_back(place(index));
+  will_read(places);
+}
+
 // Where rows are not in memory yet, the reads of all windows are under way at once.
 void SeriesWindows::will_read(std::span<const Place> places) const {
   const SeriesMetadata& metadata = rows_->metadata();

@@ -118,6 +118,9 @@ class SeriesWindows {
   // dtype. On so many threads. A float64 becomes the nearest float32. Throws kOutOfRange before
   // anything is copied, and kIo.
   void copy(std::span<const std::int64_t> indices, const WindowParts& out, int threads) const;
+  // Has the rows of windows that will be copied soon read into memory, many at once, where they are
+  // not there; waits for none. Throws kOutOfRange.
+  void will_read(std::span<const std::int64_t> indices) const;
 
  private:
   void begin_transforms();
