@@ -272,8 +272,17 @@ def write(
     if drawn:
         parts += ["### Figures of the array-loader benchmark", ""]
         parts += [f"![{figure.title}](plots/{figure.name}.svg)\n" for figure in drawn]
-    parts += ["### Every measurement", "", detail_table(book)]
+    parts += ["### Every measurement", "", detail_table(book), *_kept(path)]
     path.write_text("\n".join(parts))
+
+
+KEPT = "## By programs of their own"
+
+
+def _kept(path: pathlib.Path) -> list[str]:
+    """What other programs measured, from its heading to the end of the page that is replaced."""
+    text = path.read_text() if path.exists() else ""
+    return [text[text.index(KEPT) :]] if KEPT in text else []
 
 
 def _draw(figure: Figure, book: Book, plots: pathlib.Path) -> bool:

@@ -153,6 +153,20 @@ def test_a_task_survives_its_json():
     assert Task.from_json(task.to_json()) == task
 
 
+def test_what_other_programs_measured_stays_when_the_tables_are_written(tmp_path, workshop):
+    path = tmp_path / "RESULTS.md"
+    kept = f"{report.KEPT}\n\nTokens: 3x\n"
+    path.write_text(f"# Old\n\n| old |\n\n{kept}")
+    book = report.Book(tmp_path / "results.json")
+    names = ("date", "processor", "memory", "kernel", "commit")
+    book.machine = {**dict.fromkeys(names, "x"), "versions": {}}
+    for _ in range(2):
+        report.write(path, book, {}, [], workshop)
+        text = path.read_text()
+        assert text.endswith(kept) and text.count(report.KEPT) == 1
+        assert "| old |" not in text and "### Every measurement" in text
+
+
 def test_tables_say_whether_a_goal_was_reached(tmp_path):
     ours, rival = Task("cellfeed", data="packed"), Task("h5py_rows")
     book = report.Book(tmp_path / "results.json")

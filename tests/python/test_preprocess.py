@@ -151,8 +151,13 @@ def test_seurat_v3_alone_leaves_counts_and_needs_them(raw):
     adata.write_h5ad("bare.h5ad")
     with pytest.raises(InvalidArgumentError, match="a fraction is no count"):
         cf.preprocess("bare.h5ad", "no", n_top_genes=5, **alone)
-    with pytest.raises(InvalidArgumentError, match="needs more different means"):
+    with pytest.raises(InvalidArgumentError, match="have too few different means"):
         cf.preprocess(raw, "no", n_top_genes=2, gene_vocab=["gene1", "gene2", "gene3"], **alone)
+    few = anndata.read_h5ad(raw)
+    few.obs["batch"] = pd.Categorical(["few", "few", *["many"] * 398])
+    few.write_h5ad("few.h5ad")
+    with pytest.raises(InvalidArgumentError, match="in batch 'few' have too few"):
+        cf.preprocess("few.h5ad", "no", n_top_genes=5, batch_key="batch", **alone)
     assert not os.path.exists("no")
 
 

@@ -9,8 +9,6 @@
 #include <numeric>
 #include <utility>
 
-#include "cellfeed/base/error.h"
-
 namespace cellfeed::convert {
 namespace {
 
@@ -41,12 +39,6 @@ Points sorted_points(std::span<const double> x, std::span<const double> y) {
     points.y.push_back(y[i]);
   }
   return points;
-}
-
-[[noreturn]] void refuse_degenerate() {
-  throw_invalid(
-      "a curve through the variances of genes needs more different means: leave out genes that are "
-      "in few cells (min_cells), or choose flavor seurat");
 }
 
 // The last place of the left half of [begin, end): the middle, or the nearest place after which x
@@ -104,12 +96,13 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Minimises |a beta - y| by one-sided Jacobi rotations, whose columns are scaled to length one.
-// Throws kInvalidArgument where the columns depend on one another.
-Columns least_squares(std::array<std::vector<double>, 3> a, const std::vector<double>& y) {
+// Nothing where the columns depend on one another.
+std::optional<Columns> least_squares(std::array<std::vector<double>, 3> a,
+                                     const std::vector<double>& y) {
   Columns lengths{};
   for (std::size_t j = 0; j < 3; ++j) {
     lengths[j] = std::sqrt(dot(a[j], a[j]));
-    if (lengths[j] == 0) refuse_degenerate();
+    if (lengths[j] == 0) return std::nullopt;
     for (double& value : a[j]) value /= lengths[j];
   }
   std::array<Columns, 3> v = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};  // by columns
@@ -138,7 +131,7 @@ Columns least_squares(std::array<std::vector<double>, 3> a, const std::vector<do
   Columns sigma{};
   for (std::size_t j = 0; j < 3; ++j) sigma[j] = std::sqrt(dot(a[j], a[j]));
   const auto [smallest, largest] = std::ranges::minmax(sigma);
-  if (smallest <= largest * 100 * kEpsilon) refuse_degenerate();
+  if (smallest <= largest * 100 * kEpsilon) return std::nullopt;
   Columns beta{};
   for (std::size_t j = 0; j < 3; ++j) {
     const double share = dot(a[j], y) / (sigma[j] * sigma[j]);
@@ -147,10 +140,10 @@ Columns least_squares(std::array<std::vector<double>, 3> a, const std::vector<do
   return beta;
 }
 
-Vertex fit_at(const Points& points, double at, std::size_t n) {
+std::optional<Vertex> fit_at(const Points& points, double at, std::size_t n) {
   const std::size_t first = first_neighbour(points.x, at, n);
   const double radius = std::max(at - points.x[first], points.x[first + n - 1] - at);
-  if (!(radius > 0)) refuse_degenerate();
+  if (!(radius > 0)) return std::nullopt;
   std::array<std::vector<double>, 3> columns;
   std::vector<double> y;
   for (std::size_t i = first; i < first + n; ++i) {
@@ -162,8 +155,9 @@ Vertex fit_at(const Points& points, double at, std::size_t n) {
     columns[2].push_back(weight * distance * distance);
     y.push_back(weight * points.y[i]);
   }
-  const Columns beta = least_squares(std::move(columns), y);
-  return {at, beta[0], beta[1]};
+  const auto beta = least_squares(std::move(columns), y);
+  if (!beta) return std::nullopt;
+  return Vertex{at, (*beta)[0], (*beta)[1]};
 }
 
 // Hermite's cubic between two vertices.
@@ -175,14 +169,18 @@ double between(const Vertex& a, const Vertex& b, double x) {
 
 }  // namespace
 
-std::vector<double> loess(std::span<const double> x, std::span<const double> y, double span) {
+std::optional<std::vector<double>> loess(std::span<const double> x, std::span<const double> y,
+                                         double span) {
   const auto share = static_cast<std::size_t>(static_cast<double>(x.size()) * span + 1e-5);
   const std::size_t n_neighbours = std::min(x.size(), share);
-  if (n_neighbours < kMinNeighbours) refuse_degenerate();
+  if (n_neighbours < kMinNeighbours) return std::nullopt;
   const Points points = sorted_points(x, y);
   std::vector<Vertex> vertices;
-  for (const double at : tree_vertices(points.x, span))
-    vertices.push_back(fit_at(points, at, n_neighbours));
+  for (const double at : tree_vertices(points.x, span)) {
+    const auto vertex = fit_at(points, at, n_neighbours);
+    if (!vertex) return std::nullopt;
+    vertices.push_back(*vertex);
+  }
   std::vector<double> curve;
   for (const double value : x) {
     const auto next = std::ranges::lower_bound(vertices, value, {}, &Vertex::x);

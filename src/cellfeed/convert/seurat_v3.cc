@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/convert/highly_variable_genes.h"
 #include "cellfeed/convert/loess.h"
 
@@ -32,9 +33,16 @@ ExpectedVariances expected_of(const BatchSums& batch, const std::vector<std::int
   out.deviations.assign(genes.size(), 1);
   out.varies = !varying.empty();
   if (!out.varies) return out;
-  const Numbers curve = loess(log_means, log_variances, kSpan);
+  const auto curve = loess(log_means, log_variances, kSpan);
+  if (!curve)
+    throw_invalid(
+        "seurat_v3 lays a curve through the variances of genes, and {} genes{} have too few "
+        "different means for that: leave out genes that are in few cells (min_cells){}, or choose "
+        "flavor seurat",
+        varying.size(), batch.name.empty() ? "" : fmt::format(" in batch '{}'", batch.name),
+        batch.name.empty() ? "" : ", choose another batch_key");
   for (std::size_t j = 0; j < varying.size(); ++j)
-    out.deviations[varying[j]] = std::sqrt(std::pow(10, curve[j]));
+    out.deviations[varying[j]] = std::sqrt(std::pow(10, (*curve)[j]));
   return out;
 }
 
