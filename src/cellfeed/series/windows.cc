@@ -246,30 +246,24 @@ void SeriesWindows::copy_one(const Place& place, const WindowParts& out) const {
     copy_part(after, options_.horizon, options_.future, has_all_future_, out.future);
 }
 
-void SeriesWindows::will_read(std::span<const std::int64_t> indices) const {
-  std::vector<Place> places;
-  places.reserve(indices.size());
-  for (const std::int64_t index : indices) places.push_back(place(index));
-  will_read(places);
-}
-
-// Where rows are not in memory yet, the reads of all windows are under way at once.
-void SeriesWindows::will_read(std::span<const Place> places) const {
+io::ByteRange SeriesWindows::range_of(const Place& place) const {
   const SeriesMetadata& metadata = rows_->metadata();
   const auto row_bytes =
       static_cast<std::int64_t>(metadata.features.size() * dtype_bytes(metadata.dtype));
-  const auto range = [&](const Place& place) -> io::ByteRange {
-    const SeriesRows::Stretch stretch = rows_->stretch(place.entity, place.row);
-    return {stretch.row * row_bytes,
-            std::min(stretch.n, options_.window + options_.horizon) * row_bytes};
-  };
+  const SeriesRows::Stretch stretch = rows_->stretch(place.entity, place.row);
+  return {stretch.row * row_bytes,
+          std::min(stretch.n, options_.window + options_.horizon) * row_bytes};
+}
+
+void SeriesWindows::will_read(std::span<const std::int64_t> indices) const {
   std::vector<std::int64_t> some;
-  for (std::size_t i = 0; i < std::min(kLookedAt, places.size()); ++i)
-    some.push_back(range(places[i * places.size() / std::min(kLookedAt, places.size())]).offset);
+  const std::size_t n_looked_at = std::min(kLookedAt, indices.size());
+  for (std::size_t i = 0; i < n_looked_at; ++i)
+    some.push_back(range_of(place(indices[i * indices.size() / n_looked_at])).offset);
   if (rows_->value_file().is_cached(some)) return;
   std::vector<io::ByteRange> ranges;
-  ranges.reserve(places.size());
-  for (const Place& place : places) ranges.push_back(range(place));
+  ranges.reserve(indices.size());
+  for (const std::int64_t index : indices) ranges.push_back(range_of(place(index)));
   std::ranges::sort(ranges, {}, &io::ByteRange::offset);
   rows_->value_file().will_read(ranges);
 }
@@ -293,7 +287,7 @@ void SeriesWindows::copy(std::span<const std::int64_t> indices, const WindowPart
                          int threads) const {
   std::vector<Place> places(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
-  if (places.size() > 1) will_read(places);
+  if (indices.size() > 1) will_read(indices);
   const std::int64_t bytes = (x_bytes() + y_bytes() + future_bytes()) * std::ssize(indices);
   const std::int64_t n_pieces = std::clamp<std::int64_t>(
       std::min<std::int64_t>(bytes / kBytesWorthAThread, 4 * std::int64_t{threads}), 1,

@@ -124,7 +124,7 @@ class SeriesWindows {
 
  private:
   void begin_transforms();
-  void will_read(std::span<const Place> places) const;
+  io::ByteRange range_of(const Place& place) const;
   void prefetch(const Place& place) const;
   std::int64_t part_bytes(std::int64_t n_rows, std::span<const std::int32_t> columns) const;
   void copy_one(const Place& place, const WindowParts& out) const;
