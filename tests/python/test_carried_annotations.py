@@ -142,6 +142,19 @@ def test_what_says_of_x_that_it_is_logarithms_does_not_follow_a_layer(tmp_path):
     assert "log1p" not in read(tmp_path / "counts.h5ad").uns
 
 
+def test_data_frames_and_sparse_matrices_of_varm(tmp_path):
+    path = tmp_path / "a.h5ad"
+    names = [str(i) for i in range(12)]
+    frame = pd.DataFrame({"q": np.arange(12.0), "t": pd.Categorical(list("abcabcabcabc"))}, names)
+    sparse = scipy.sparse.random(12, 3, 0.5, format="csr", rng=np.random.default_rng(0))
+    annotated(path, frame=frame, sparse=sparse)
+    cf.convert_to_shards(path, tmp_path / "shards")
+    cf.export_h5ad(tmp_path / "shards", tmp_path / "b.h5ad")
+    found = read(tmp_path / "b.h5ad")
+    pd.testing.assert_frame_equal(found.varm["frame"], frame)
+    assert (found.varm["sparse"] != sparse).nnz == 0
+
+
 def test_several_inputs_have_none(tmp_path):
     for name in ("a", "b"):
         annotated(tmp_path / f"{name}.h5ad")

@@ -93,7 +93,9 @@ void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sou
     const hdf5::Group group = varm->group();
     for (const std::string& name : group.member_names()) {
       const auto member = group.find(name);
-      if (member && rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size()))
+      // What is no array, a data frame or a sparse matrix, has the axis of the file as well.
+      if (member && (member->kind() == hdf5::ObjectKind::kGroup ||
+                     rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size())))
         continue;
       groups_.skipped.push_back("varm/" + name);
       left_out_.push_back("varm/" + name + ": no array of a row for each gene that is written");

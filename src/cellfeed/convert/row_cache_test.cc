@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <optional>
 #include <thread>
 
@@ -39,6 +40,7 @@ class RowCacheLock : public ::testing::Test {
       if (lock_first_) {
         io::make_directories(place_);
         lock_.emplace(io::Directory(place_), ".X.lock");
+        is_locked_.count_down();
       }
       cache.make_rows(*store, {}, {}, [&](const std::string& text) { said_ += text; });
       return cache.open_rows(std::move(store), open);
@@ -50,6 +52,7 @@ class RowCacheLock : public ::testing::Test {
   testing::TempDir dir_;
   std::string place_, said_;
   bool lock_first_ = false;
+  std::latch is_locked_{1};
   std::optional<io::DirectoryLock> lock_;
 };
 
@@ -61,6 +64,7 @@ TEST_F(RowCacheLock, NobodyHoldsItAndNothingIsSaid) {
 TEST_F(RowCacheLock, WhereTheSystemFreesLocksItIsWaitedForAndSaidOnce) {
   lock_first_ = true;
   std::jthread releasing([&] {
+    is_locked_.wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(900));
     lock_.reset();
   });
