@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pathlib
 import pickle
 import random
 import shutil
@@ -24,6 +25,9 @@ from program import PROGRAM, run
 import cellfeed as cf
 
 N_CELLS, N_GENES = 500, 60
+SHIM = pathlib.Path(__file__).parents[2] / "build/wheel/fault_shim.so"
+# Of rows that are stored in three shards.
+N_MANY = 250_000
 
 
 def make_obs(n: int) -> pd.DataFrame:
@@ -314,6 +318,101 @@ def test_killed_at_any_moment_the_next_one_has_the_rows(tmp_path):
     )
     assert float(done.stdout) == pytest.approx(float(x.sum()), rel=1e-6)
     assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A file of several shards of rows, that has been as it is for a while."""
+    path = tmp_path_factory.mktemp("many") / "csc.h5ad"
+    x = sp.random(N_MANY, 12, 0.2, format="csc", dtype=np.float32, random_state=3)
+    x.data = np.ceil(x.data * 9)
+    anndata.AnnData(x).write_h5ad(path)
+    time.sleep(2.2)
+    return path
+
+
+def row_files(folder):
+    """The bytes of what lies there."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(".")}
+
+
+def open_killed(path, cache, fault):
+    """Writes rows into a cache until a call of the system kills it."""
+    environment = {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": str(cache)}
+    killed = subprocess.run(
+        [PROGRAM, "plan", path, "--cache-dir", cache, "--quiet"],
+        env={**os.environ, **environment}, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL
+    (folder,) = cache.iterdir()
+    return folder
+
+
+def stored_numbers(folder):
+    return {p.name: p.stat().st_ino for p in (folder / "X").glob("shard_*.cells")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(many, tmp_path_factory):
+    cache = tmp_path_factory.mktemp("undisturbed")
+    cf.open(many, cache_dir=cache).close()
+    (folder,) = cache.iterdir()
+    return row_files(folder / "X")
+
+
+def test_rows_of_several_shards_are_those_of_the_matrix(many, tmp_path):
+    x = anndata.read_h5ad(many).X.tocsr()
+    cells = cf.open(many, cache_dir=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert len(stored_numbers(folder)) == 3
+    random_rows = np.random.default_rng(1).integers(0, N_MANY, 5000)
+    edges = np.array([249_999, 0, 100_000, 99_999, 200_000, 199_999, 0])
+    for rows in (random_rows, edges, np.arange(99_000, 201_000)):
+        assert (cells.read(rows).x != x[rows]).nnz == 0
+    loader = cf.Loader(cells, cf.BlockShuffling(block_size=3), 4096, seed=2)
+    for batch in loader:
+        assert (batch.to_scipy() != x[batch.index]).nnz == 0
+    with pytest.raises(cf.errors.OutOfRangeError):
+        cells.read([N_MANY])
+
+
+@pytest.mark.parametrize("fault", ["rename:7:kill", "rename:12:kill", "rename:13:kill"])
+def test_shards_that_a_killed_one_finished_are_used_by_the_next(many, undisturbed, tmp_path, fault):
+    folder = open_killed(many, tmp_path, fault)
+    journal = (folder / "X" / "shard_metadata.partial.jsonl").read_text().splitlines()
+    finished = {f"shard_{i:06}.cells" for i in range(len(journal) - 1)}
+    assert finished
+    before = stored_numbers(folder)
+    cells = cf.open(many, cache_dir=tmp_path)
+    after = stored_numbers(folder)
+    assert {name for name in after if after[name] == before.get(name)} == finished
+    assert row_files(folder / "X") == undisturbed
+    assert [p.name for p in sorted(folder.iterdir())] == ["X", "X.json"]
+    assert len(cells) == N_MANY
+
+
+def test_damaged_leftovers_and_those_of_another_file_are_not_used(many, undisturbed, tmp_path):
+    folder = open_killed(many, tmp_path, "rename:9:kill")
+    victim = folder / "X" / "shard_000000.cells"
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    cf.open(many, cache_dir=tmp_path).close()
+    assert row_files(folder / "X") == undisturbed
+    # Changed and changed back while nobody looked: shards that were begun may be of what it was.
+    shutil.rmtree(folder)
+    copy = tmp_path / "copy.h5ad"
+    shutil.copy(many, copy)
+    time.sleep(2.2)
+    folder = open_killed(copy, tmp_path / "rows", "rename:9:kill")
+    before = stored_numbers(folder)
+    assert before
+    os.utime(copy)
+    kept = {name: (folder / "X" / name).open("rb") for name in before}  # numbers stay taken
+    cf.open(copy, cache_dir=tmp_path / "rows").close()
+    assert not set(before.values()) & set(stored_numbers(folder).values())
+    for file in kept.values():
+        file.close()
 
 
 def test_a_full_disk_is_a_named_error_and_leaves_nothing(tmp_path):

@@ -81,6 +81,10 @@ class FetchedParts final : public FetchedRows {
     }
   }
   void sizes(std::span<std::int64_t> nnz) const override {
+    if (parts_.size() == 1) {
+      of_cache(cache_, parts_.front().first_row, [&] { parts_.front().rows->sizes(nnz); });
+      return;
+    }
     std::vector<std::int64_t> own;
     for (const Part& part : parts_) {
       own.resize(part.places.size());
@@ -95,6 +99,11 @@ class FetchedParts final : public FetchedRows {
     }
   }
   void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
+    // What the first rows of a part wait for passes while the parts before it are decoded.
+    for (std::size_t p = 1; p < parts_.size(); ++p) {
+      const auto [first, last] = parts_[p].range(begin, end);
+      if (first < last) parts_[p].rows->prefetch(first, std::min(last, first + format::kRowsAhead));
+    }
     for (const Part& part : parts_) {
       const auto [first, last] = part.range(begin, end);
       if (first < last) of_cache(cache_, part.first_row, [&] { decode(part, first, last, sink); });
@@ -156,6 +165,7 @@ class CachedRows final : public DescribedRows {
                   own.n_rows, own.n_cols);
     info_.path = own.path;
     info_.layer = own.layer;
+    info_.value_dtype = own.value_dtype;  // of sums the shards may have a wider one
     info_.left_out = own.left_out;
   }
 
@@ -188,6 +198,10 @@ class CachedRows final : public DescribedRows {
     if (row < 0 || row >= info_.n_rows)
       throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", row,
                   info_.n_rows);
+    // All but the last have one size where we wrote them.
+    const auto guess = std::min(static_cast<std::size_t>(row / std::max<std::int64_t>(1, ends_[0])),
+                                ends_.size() - 1);
+    if (row >= first_row(guess) && row < ends_[guess]) return guess;
     return static_cast<std::size_t>(std::ranges::upper_bound(ends_, row) - ends_.begin());
   }
 
@@ -195,6 +209,7 @@ class CachedRows final : public DescribedRows {
   template <typename Fn>
   void for_each_shard(std::span<const std::int64_t> rows, Fn&& fn) const {
     std::vector<std::vector<std::int64_t>> places(shards_.size());
+    for (auto& own : places) own.reserve(2 * rows.size() / shards_.size());
     for (std::size_t i = 0; i < rows.size(); ++i)
       places[shard_of(rows[i])].push_back(static_cast<std::int64_t>(i));
     std::vector<std::int64_t> own;

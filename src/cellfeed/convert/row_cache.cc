@@ -34,6 +34,9 @@ constexpr std::int64_t kMaxNoteBytes = 1 << 20;
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
 // Of packed counts, for an estimate.
 constexpr double kBytesPerEntry = 1.3;
+// Into so many shards rows are divided, where these are large enough: what a kill costs at most,
+// and so many files are open at once.
+constexpr std::int64_t kShards = 16;
 
 bool can_write(const std::string& folder) {
   return !io::is_local(folder) || ::access(folder.c_str(), W_OK) == 0;
@@ -50,13 +53,14 @@ bool has_rows_of(const EntryStore& store, const CachePlace& place) {
   try {
     const shard::Manifest manifest = shard::read_manifest(place.rows());
     if (manifest.n_cells != store.info().n_rows || manifest.n_genes != store.info().n_cols ||
-        manifest.value_dtype != store.info().value_dtype || manifest.shards.size() != 1)
+        manifest.value_dtype != store.info().value_dtype)
       return false;
-    return is_whole(manifest.genes, place.rows()) &&
+    const auto is_there = [&](const shard::FileEntry* file) {
+      return is_whole(*file, place.rows());
+    };
+    return std::ranges::all_of(shard::common_files(manifest), is_there) &&
            std::ranges::all_of(manifest.shards, [&](const shard::ShardEntry& entry) {
-             return std::ranges::all_of(shard::files_of(entry), [&](const shard::FileEntry* file) {
-               return is_whole(*file, place.rows());
-             });
+             return std::ranges::all_of(shard::files_of(entry), is_there);
            });
   } catch (const Error& error) {
     // Gone, damaged, or of another version: they are made again.
@@ -143,32 +147,89 @@ std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const Cach
 
 bool is_empty(const EntryStore& store) { return store.n_entries() == 0; }
 
-void write_rows(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
-                const ProgressCallback& progress, const std::stop_token& stop) {
-  const SourceNote note = note_source(store.files());
-  ConvertOptions options;
-  options.inputs = {store.info().path};
-  const format::OpenOptions choice = store.choice();
-  options.layer = choice.layer;
-  options.feature_type = choice.feature_type;
-  options.allow_external = choice.allow_external;
-  options.output_dir = place.rows();
-  options.shard_size = std::max<std::int64_t>(1, store.info().n_rows);
-  // Names are the file's own, not those of the shards.
-  options.make_unique = true;
-  options.threads = cache.threads;
-  options.memory_budget = cache.memory_budget;
-  options.progress = progress;
-  options.stop = stop;
-  options.names_resume = false;
-  options.carries_annotations = false;
-  convert_to_shards(options);
-  if (note_files(store.files()) != note.files)
-    throw Error(ErrorKind::kCorruptData,
-                "the file changed while its rows were written; open it "
-                "again once it is whole",
-                store.info().path);
-  io::write_small_file(place.note(), note_to_json(note));
+// What the files were when the shards that are there were begun. Empty where nothing was, and where
+// it cannot be told that the files have not been others meanwhile, if only for a while.
+std::optional<SourceNote> begun_note(const EntryStore& store, const CachePlace& place) {
+  if (!io::exists(place.begun_note())) return std::nullopt;
+  auto note = note_from_json(io::read_small_file(place.begun_note(), kMaxNoteBytes));
+  if (!note || compare_source(*note, store.files()) != Sameness::kSame) return std::nullopt;
+  return note;
+}
+
+// Of what an earlier run left, and not of the disk or the caller.
+bool is_of_leftovers(ErrorKind kind) {
+  return kind == ErrorKind::kCorruptData || kind == ErrorKind::kUnsupported ||
+         kind == ErrorKind::kInvalidArgument || kind == ErrorKind::kAlreadyExists ||
+         kind == ErrorKind::kNotFound;
+}
+
+class RowWriter {
+ public:
+  RowWriter(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
+            ProgressCallback progress, std::stop_token stop)
+      : store_(store), place_(place) {
+    const format::OpenOptions choice = store.choice();
+    const std::int64_t n_rows = store.info().n_rows;
+    options_.inputs = {store.info().path};
+    options_.layer = choice.layer;
+    options_.feature_type = choice.feature_type;
+    options_.allow_external = choice.allow_external;
+    options_.output_dir = place.rows();
+    options_.shard_size = std::max(cache.min_shard_cells, (n_rows + kShards - 1) / kShards);
+    // Names are the file's own, not those of the shards.
+    options_.make_unique = true;
+    options_.carries_annotations = false;
+    options_.threads = cache.threads;
+    options_.memory_budget = cache.memory_budget;
+    options_.progress = std::move(progress);
+    options_.stop = std::move(stop);
+    options_.names_resume = false;
+  }
+
+  // With the finished shards of a run that was stopped, where they are of the same files.
+  void write() {
+    if (const auto begun = begun_note(store_, place_); begun && goes_on()) return finish(*begun);
+    remove_rows(place_);
+    const SourceNote note = note_source(store_.files());
+    io::write_small_file(place_.begun_note(), note_to_json(note));
+    convert(ExistingTarget::kRefuse);
+    finish(note);
+  }
+
+ private:
+  // False where what is there is of no use.
+  bool goes_on() {
+    try {
+      convert(ExistingTarget::kResume);
+      return true;
+    } catch (const Error& error) {
+      if (!is_of_leftovers(error.kind())) throw;
+      return false;
+    }
+  }
+
+  void convert(ExistingTarget existing) {
+    options_.existing = existing;
+    convert_to_shards(options_);
+  }
+
+  void finish(const SourceNote& note) {
+    if (note_files(store_.files()) != note.files)
+      throw Error(ErrorKind::kCorruptData,
+                  "the file changed while its rows were written; open it again once it is whole",
+                  store_.info().path);
+    io::write_small_file(place_.note(), note_to_json(note));
+    io::remove(place_.begun_note());
+  }
+
+  const EntryStore& store_;
+  const CachePlace& place_;
+  ConvertOptions options_;
+};
+
+// Rows that were stopped on demand are finished by the next one that wants them.
+bool is_worth_keeping(const CachePlace& place, const std::stop_token& stop) {
+  return stop.stop_requested() && has_shards(place);
 }
 
 }  // namespace
@@ -202,15 +263,14 @@ void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progre
     const auto held = take_lock(store, place, options_.silence_ms, stop, say);
     if (!held || is_fitting(store, place)) return;
     require_own_files(place);
-    remove_rows(place);
     try {
       const auto alive = [&](const Progress& now) {
         held->show_life();
         if (progress) progress(now);
       };
-      write_rows(store, place, options_, alive, stop);
+      RowWriter(store, place, options_, alive, stop).write();
     } catch (...) {
-      remove_rows(place);
+      if (!is_worth_keeping(place, stop)) remove_rows(place);
       throw;
     }
   } catch (const Error& error) {

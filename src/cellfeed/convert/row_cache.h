@@ -23,6 +23,9 @@ struct RowCacheOptions {
   std::string dir;
   int threads = 0;  // 0: what the machine allows
   std::int64_t memory_budget = exec::default_memory_budget(1'000'000'000);
+  // Rows are written as some 16 shards, each of so many cells at least. More: fewer files, and more
+  // to repeat after a kill.
+  std::int64_t min_shard_cells = 100'000;
   // Where the file system has no locks: how long another process may show no sign of life while it
   // writes rows, before waiting for it is given up.
   std::int64_t silence_ms = 900'000;

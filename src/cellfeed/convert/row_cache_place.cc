@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <utility>
@@ -45,6 +46,9 @@ bool is_of_shards(const std::string& name) {
 }  // namespace
 
 std::string CachePlace::note() const { return (folder / fmt::format("{}.json", key)).string(); }
+std::string CachePlace::begun_note() const {
+  return (folder / fmt::format(".{}.begun.json", key)).string();
+}
 std::string CachePlace::lock_name() const { return fmt::format(".{}.lock", key); }
 
 // A folder in `dir` of its own for each place that a file may lie in.
@@ -67,6 +71,13 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   return place;
 }
 
+bool has_shards(const CachePlace& place) {
+  if (!io::is_directory(place.rows())) return false;
+  return std::ranges::any_of(io::Directory(place.rows()).names(), [](const std::string& name) {
+    return shard::generation_of(name) && name.ends_with(".cells");
+  });
+}
+
 void require_own_files(const CachePlace& place) {
   const io::PathStatus status = io::status_of(place.rows());
   if (!status.is_there()) return;
@@ -83,6 +94,7 @@ void require_own_files(const CachePlace& place) {
 
 void remove_rows(const CachePlace& place) {
   io::remove(place.note());
+  io::remove(place.begun_note());
   if (!io::is_directory(place.rows())) return;
   const io::Directory dir(place.rows());
   for (const std::string& name : dir.names())

@@ -15,12 +15,15 @@ struct CachePlace {
 
   std::string rows() const { return (folder / key).string(); }  // a shard directory
   std::string note() const;                                     // of what the file was
+  std::string begun_note() const;  // the same, for as long as the rows are not whole
   std::string lock_name() const;
 };
 
 // dir: as RowCacheOptions::dir.
 CachePlace cache_place(const format::EntryStore& store, std::string dir);
 
+// True where some shard is there.
+bool has_shards(const CachePlace& place);
 // Throws kAlreadyExists where the place of the rows holds anything that no cache has.
 void require_own_files(const CachePlace& place);
 // Removes what a cache has there, and the folder of the rows unless something else is in it.
