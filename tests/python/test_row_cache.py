@@ -464,3 +464,44 @@ def test_empty_matrices_need_no_cache_on_disk(tmp_path, shape):
     cells = cf.open(tmp_path / "a.h5ad")
     assert cells.shape == shape
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5ad"]
+
+
+def write_repeated(path, data, kind):
+    """Three cells and genes; the first two entries are of cell 0 and gene 0."""
+    cells = [f"c{i}" for i in range(3)]
+    empty = sp.csc_matrix((3, 3), dtype=data.dtype) if kind == "csc" else sp.csr_matrix((3, 3))
+    anndata.AnnData(
+        empty, pd.DataFrame(index=cells), pd.DataFrame(index=["ga", "gb", "gc"])
+    ).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        arrays = {"data": data, "indices": np.int32([0, 0, 1]), "indptr": np.int32([0, 2, 3, 3])}
+        for name, values in arrays.items():
+            del file["X"][name]
+            file["X"][name] = values
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int8", 100), ("uint8", 200), ("int16", 2**15 - 1), ("int32", 2**31 - 1)]
+)
+def test_sums_that_the_stored_type_does_not_hold_are_what_csr_gives(tmp_path, dtype, value):
+    data = np.array([value, value, 1], dtype)
+    by_columns = write_repeated(tmp_path / "csc.h5ad", data, "csc")
+    cells = cf.open(by_columns)
+    x = cells.read(slice(None), dtype="int64").x
+    assert x[0, 0] == 2 * value
+    by_rows = cf.open(write_repeated(tmp_path / "csr.h5ad", data, "csr"))
+    assert x[0, 0] == by_rows.read([0], dtype="int64").x[0, 0]
+    cf.open(by_columns).close()
+    folder = by_columns.with_name("csc.h5ad.cellfeed")
+    before = stamp(folder / "X")
+    cf.open(by_columns).close()
+    assert stamp(folder / "X") == before
+
+
+def test_values_that_no_rows_hold_name_row_and_gene_and_what_helps(tmp_path):
+    path = write_repeated(tmp_path / "csc.h5ad", np.array([2**63, 0, 1], "uint64"), "csc")
+    with pytest.raises(cf.errors.PrecisionError, match=r"row 0 of X, gene 'ga'.*float64") as caught:
+        cf.open(path)
+    assert "dtype=" not in str(caught.value)
+    assert not path.with_name("csc.h5ad.cellfeed").exists()

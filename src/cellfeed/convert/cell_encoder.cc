@@ -1,6 +1,7 @@
 #include "cellfeed/convert/cell_encoder.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -64,10 +65,66 @@ std::int64_t CellEncoder::n_genes_left_out() const {
   return most;
 }
 
-shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std::int64_t> rows) {
+// Whether an integer, of up to 64 bits, is one of a type.
+bool CellEncoder::holds(double value) const {
+  constexpr double kPast64Bits = 9223372036854775808.0;
+  if (dtype_bytes(value_dtype_) == 8) return value >= -kPast64Bits && value < kPast64Bits;
+  return dispatch_dtype(value_dtype_, [&](auto zero) {
+    using Limits = std::numeric_limits<decltype(zero)>;
+    return value >= static_cast<double>(Limits::lowest()) &&
+           value <= static_cast<double>(Limits::max());
+  });
+}
+
+void CellEncoder::refuse_misfit(std::int64_t source, std::span<const std::int64_t> rows) {
   const auto& store = sources_.store(source);
   const auto piece = pieces_.acquire();
-  read_rows(store, rows, *piece);
+  for (const std::int64_t row : rows) {
+    try {
+      read_rows(store, {&row, 1}, DType::kF64, Casting::kSameKind, *piece);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kPrecision) throw;
+      throw_error(ErrorKind::kPrecision, store.info().path,
+                  "row {} of {}: entries of one gene that occur more than once sum to more than 64 "
+                  "bits hold; sum them in the file, as float64",
+                  row, store.info().layer);
+    }
+    const auto* values = reinterpret_cast<const double*>(piece->values.data());
+    for (std::int64_t i = 0; i < piece->indptr.back(); ++i) {
+      if (holds(values[i])) continue;
+      const bool is_widest = dtype_bytes(value_dtype_) == 8;
+      throw_error(ErrorKind::kPrecision, store.info().path,
+                  "row {} of {}, gene '{}': {:.0f}{} does not fit {}, {}", row, store.info().layer,
+                  store.genes().names[piece->indices.data()[i]], values[i],
+                  is_widest ? "" : ", with entries that occur more than once summed,",
+                  is_widest ? "int64" : dtype_name(value_dtype_),
+                  is_widest ? "the widest integers that shards and cached rows hold; store the "
+                              "matrix as float64, or open a file that has it by rows (CSR)"
+                            : "the type of the matrix; store it in a wider type");
+    }
+  }
+}
+
+shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std::int64_t> rows) {
+  try {
+    return encode_exactly(source, rows);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kPrecision && !is_float(value_dtype_) &&
+        value_dtype_ != DType::kBool)
+      refuse_misfit(source, rows);
+    throw;
+  }
+}
+
+shard::EncodedRows CellEncoder::encode_exactly(std::int64_t source,
+                                               std::span<const std::int64_t> rows) {
+  const auto& store = sources_.store(source);
+  const auto piece = pieces_.acquire();
+  const DType stored = store.info().value_dtype;
+  const bool is_widened =
+      value_dtype_ == DType::kI64 && !is_float(stored) && stored != DType::kBool;
+  read_rows(store, rows, is_widened ? DType::kI64 : exact_decode_dtype(stored), Casting::kExact,
+            *piece);
   std::vector<double> library_sizes;
   if (library_sizes_) library_sizes = library_sizes_->of(source, rows, *piece);
   if (const auto& positions = positions_[source])

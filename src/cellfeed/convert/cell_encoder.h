@@ -40,6 +40,11 @@ class CellEncoder {
   format::shard::EncodedRows encode(std::int64_t source, std::span<const std::int64_t> rows);
 
  private:
+  format::shard::EncodedRows encode_exactly(std::int64_t source,
+                                            std::span<const std::int64_t> rows);
+  bool holds(double value) const;
+  // Throws kPrecision naming the first value that does not fit the integers that are written.
+  void refuse_misfit(std::int64_t source, std::span<const std::int64_t> rows);
   void place_genes();
 
   const Sources& sources_;

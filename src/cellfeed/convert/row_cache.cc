@@ -48,12 +48,17 @@ bool is_whole(const shard::FileEntry& file, const std::string& dir) {
   return status.is_file() && status.size == file.bytes;
 }
 
+bool holds_values_of(const EntryStore& store, DType dtype) {
+  const DType stored = store.info().value_dtype;
+  return dtype == stored || (dtype == DType::kI64 && can_widen(stored));
+}
+
 // Shards of a matrix like this one, of which no file is missing or cut.
 bool has_rows_of(const EntryStore& store, const CachePlace& place) {
   try {
     const shard::Manifest manifest = shard::read_manifest(place.rows());
     if (manifest.n_cells != store.info().n_rows || manifest.n_genes != store.info().n_cols ||
-        manifest.value_dtype != store.info().value_dtype)
+        !holds_values_of(store, manifest.value_dtype))
       return false;
     const auto is_there = [&](const shard::FileEntry* file) {
       return is_whole(*file, place.rows());
@@ -186,9 +191,25 @@ class RowWriter {
     options_.names_resume = false;
   }
 
-  // With the finished shards of a run that was stopped, where they are of the same files.
   void write() {
+    try {
+      write_as_stored();
+    } catch (const Error& error) {
+      // Sums of entries that occur more than once.
+      if (error.kind() != ErrorKind::kPrecision || !can_widen(store_.info().value_dtype)) throw;
+      options_.widens_integers = true;
+      write_anew();
+    }
+  }
+
+ private:
+  // With the finished shards of a run that was stopped, where they are of the same files.
+  void write_as_stored() {
     if (const auto begun = begun_note(store_, place_); begun && goes_on()) return finish(*begun);
+    write_anew();
+  }
+
+  void write_anew() {
     remove_rows(place_);
     const SourceNote note = note_source(store_.files());
     io::write_small_file(place_.begun_note(), note_to_json(note));
@@ -196,7 +217,6 @@ class RowWriter {
     finish(note);
   }
 
- private:
   // False where what is there is of no use.
   bool goes_on() {
     try {

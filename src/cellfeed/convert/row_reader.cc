@@ -89,10 +89,11 @@ DType exact_decode_dtype(DType stored) {
   throw Error(ErrorKind::kInternal, "unknown dtype");
 }
 
-void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece) {
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, DType dtype,
+               Casting casting, RowPiece& piece) {
   const auto fetched = format::fetch_rows(store, rows);
   const std::size_t n = rows.size();
-  piece.dtype = exact_decode_dtype(store.info().value_dtype);
+  piece.dtype = dtype;
   piece.indptr.assign(n + 1, 0);
   fetched->sizes(std::span(piece.indptr).subspan(1));
   std::partial_sum(piece.indptr.begin(), piece.indptr.end(), piece.indptr.begin());
@@ -105,10 +106,15 @@ void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows
   sink.indices = piece.indices.data();
   sink.values = piece.values.data();
   sink.dtype = piece.dtype;
+  sink.casting = casting;
   sink.counts = counts.data();
   fetched->decode(0, static_cast<std::int64_t>(n), sink);
   if (std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != capacity)
     close_gaps(piece, counts);
+}
+
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece) {
+  read_rows(store, rows, exact_decode_dtype(store.info().value_dtype), Casting::kExact, piece);
 }
 
 void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,

@@ -46,6 +46,9 @@ void for_each_entry(const RowPiece& piece, std::span<const std::int32_t> gene_ma
 
 // Replaces what piece held; its buffers are used again.
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece);
+// As a type of batches: kF32, kF64, kI32 or kI64.
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, DType dtype,
+               Casting casting, RowPiece& piece);
 void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,
                RowPiece& piece);
 

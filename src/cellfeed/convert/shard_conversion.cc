@@ -99,6 +99,11 @@ const ConvertOptions& checked(const ConvertOptions& options) {
   return options;
 }
 
+DType dtype_to_write(const ConvertOptions& options, DType stored) {
+  if (options.layout == shard::Layout::kDense) return DType::kF32;
+  return options.widens_integers && can_widen(stored) ? DType::kI64 : stored;
+}
+
 Sources Conversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
@@ -121,8 +126,7 @@ Conversion::Conversion(const ConvertOptions& options)
       limits_{options.memory_budget / 4, 256},
       pool_(exec::checked_thread_count(options.threads)),
       sources_(open_sources()),
-      encoder_(sources_, options.layout,
-               options.layout == shard::Layout::kDense ? DType::kF32 : sources_.value_dtype()) {
+      encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype())) {
   options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
   if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
   if (n_shards() > kMaxShards)
@@ -411,6 +415,10 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.cache_bytes = options.memory_budget / 4;
   source.row_maker = options.row_maker;
   return source;
+}
+
+bool can_widen(DType stored) {
+  return !is_float(stored) && stored != DType::kBool && dtype_bytes(stored) < 8;
 }
 
 ConvertResult convert_to_shards(const ConvertOptions& options) { return Conversion(options).run(); }

@@ -57,6 +57,9 @@ struct ConvertOptions {
   std::function<Sources()> open_sources{};
   // With these: matrices beside them, in the place of layers and obsm.
   std::function<std::vector<MatrixSource>()> open_further{};
+  // Integers of X are written as int64: sums of entries that occur more than once need not fit the
+  // type that they are stored in.
+  bool widens_integers = false;
   std::string selection_json = "{}";  // of these, as Manifest's
   bool carries_annotations = true;    // uns and varm, where there is one input
   bool names_resume = true;           // errors say how to go on from what is finished
@@ -82,6 +85,9 @@ struct ConvertResult {
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };
+
+// Of ConvertOptions::widens_integers: whether int64 holds more than this type.
+bool can_widen(DType stored);
 
 // How the inputs of a conversion are opened, but for the filter.
 SourceOptions source_options(const ConvertOptions& options);
