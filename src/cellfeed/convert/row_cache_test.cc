@@ -93,10 +93,11 @@ TEST_F(RowCacheLock, AHolderThatShowsLifeIsWaitedFor) {
   std::filesystem::remove_all(place_ + "/X");
   lock_first_ = true;
   std::ofstream(held()) << "123456789 elsewhere\n";
-  std::jthread living([&] {
+  std::jthread living([&, path = held()] {
+    is_locked_.wait();
     for (int i = 0; i < 12; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      std::filesystem::last_write_time(held(), std::filesystem::file_time_type::clock::now());
+      std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
     }
     lock_.reset();
   });
