@@ -433,20 +433,24 @@ TEST(H5adFileTest, RefusesNumbersThatNoBatchHas) {
 }
 
 TEST(H5adFileTest, NumbersCellsButNotGenesWithoutNames) {
-  for (const char* nameless : {"obs", "var"}) {
-    const TempDir directory;
-    const std::string path = make_file(directory, {});
-    {
-      const Hdf5Session session;
-      const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-      H5Ldelete(file.get(), (std::string(nameless) + "/_index").c_str(), H5P_DEFAULT);
+  for (const std::string nameless : {"obs", "var"})
+    for (const bool is_named : {true, false}) {
+      const TempDir directory;
+      const std::string path = make_file(directory, {});
+      {
+        const Hdf5Session session;
+        const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+        H5Ldelete(file.get(), (nameless + "/_index").c_str(), H5P_DEFAULT);
+        if (!is_named) H5Adelete_by_name(file.get(), nameless.c_str(), "_index", H5P_DEFAULT);
+      }
+      if (nameless == "var")
+        expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(path); }, "no names");
+      else if (is_named)
+        expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(path); }, "which is not there");
+      else
+        EXPECT_EQ(open_h5ad(path)->read_obs(1, 2)->column(0)->GetScalar(0).ValueOrDie()->ToString(),
+                  "1");
     }
-    if (std::string(nameless) == "obs")
-      EXPECT_EQ(open_h5ad(path)->read_obs(1, 2)->column(0)->GetScalar(0).ValueOrDie()->ToString(),
-                "1");
-    else
-      expect_error(ErrorKind::kCorruptData, [&] { open_h5ad(path); }, "no names");
-  }
 }
 
 TEST(H5adFileTest, FingerprintFollowsFromTheBytesAlone) {
