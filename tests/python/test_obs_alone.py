@@ -176,6 +176,7 @@ def test_an_obs_that_does_not_say_how_many_cells_there_are(tmp_path, obs):
     path = write(tmp_path / "a.h5ad", obs)
     with h5py.File(path, "r+") as file:
         del file["obs/_index"]
+        del file["obs"].attrs["_index"]
     assert cf.open(path, layer=None).n_obs == N  # by the first column
     with h5py.File(path, "r+") as file:
         for name in list(file["obs"]):
