@@ -141,6 +141,15 @@ def test_what_says_of_x_that_it_is_logarithms_does_not_follow_a_layer(tmp_path):
     cf.export_h5ad(tmp_path / "a.h5ad", tmp_path / "counts.h5ad", layer="counts")
     assert "log1p" not in read(tmp_path / "counts.h5ad").uns
 
+    cells = cf.open(tmp_path / "a.h5ad", layer="counts")
+    cf.export_h5ad(cells, tmp_path / "cells.h5ad")
+    cf.convert_to_shards(cells, tmp_path / "shards")
+    cf.export_h5ad(tmp_path / "shards", tmp_path / "again.h5ad")
+    for name in ("cells.h5ad", "again.h5ad"):
+        uns = read(tmp_path / name).uns
+        assert "log1p" not in uns
+        assert uns["number"] == 3
+
 
 def test_data_frames_and_sparse_matrices_of_varm(tmp_path):
     path = tmp_path / "a.h5ad"

@@ -250,6 +250,14 @@ def test_10x_files_become_shards_with_their_features(tmp_path):
     assert len(cf.open(tmp_path / "ab").var_names) == N_ANTIBODIES
 
 
+@pytest.mark.parametrize("output", ["shards", "file.h5ad"])
+def test_preprocessing_says_which_features_it_leaves_out(tmp_path, output):
+    write_cellranger3(tmp_path / "a.h5", MIXED)
+    with pytest.warns(cf.errors.LeftOutWarning, match="Antibody Capture"):
+        cf.preprocess(tmp_path / "a.h5", tmp_path / output)
+    assert len(cf.open(tmp_path / output).var_names) == N_GENES
+
+
 def test_empty_axes(tmp_path):
     for n_cells, n_features in ((0, 5), (3, 0)):
         path = tmp_path / f"{n_cells}_{n_features}.h5"

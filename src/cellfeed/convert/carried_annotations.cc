@@ -47,6 +47,7 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
   if (shard::is_shard_dir(input_)) {
     const shard::ShardDirectory directory(input_, {.reads_genes = false});
     path = shard::checked_annotations(directory);
+    is_in_mean_order_ = directory.manifest().gene_order == shard::GeneOrder::kMean;
   } else if (!input_.ends_with(".h5ad")) {
     return;
   }
@@ -64,7 +65,7 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
   if (!options.is_selection) return true;
   SourceOptions whole;
   whole.paths = {input_};
-  whole.layer = options.layer;
+  whole.layer = sources.store(0).info().layer;
   whole.make_unique = true;
   whole.allow_external = options.allow_external;
   return Sources::open(whole).genes().names == sources.genes().names;
@@ -72,36 +73,54 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
 
 void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sources& sources) {
   const hdf5::File& file = file_->hdf5();
+  const std::string& layer = sources.store(0).info().layer;
   groups_.skipped = {format::kProcessingPath};
-  // Old files keep the categories of columns here, and what is written has them with the columns.
-  arrow::FieldVector columns = sources.obs().schema()->fields();
-  const auto var = sources.read_var()->schema();
-  columns.insert(columns.end(), var->fields().begin(), var->fields().end());
-  for (const auto& field : columns)
-    groups_.skipped.push_back("uns/" + field->name() + "_categories");
+  skip_old_categories(sources);
   // What it says is of X.
-  if (options.layer != "X") groups_.skipped.push_back("uns/log1p");
+  if (layer != "X") groups_.skipped.push_back("uns/log1p");
   if (has_members(file, "uns")) groups_.paths.push_back("uns");
   // The genes of raw are others, and whoever asked for it knows.
-  if (options.layer.starts_with("raw") || !has_members(file, "varm")) return;
-  const auto varm = file.find("varm");
-  if (varm->kind() != hdf5::ObjectKind::kGroup)
-    left_out_.push_back("varm: one table, as anndata 0.6 and older write it");
-  else if (!options.keeps_gene_order || !has_genes_of_input(options, sources))
-    left_out_.push_back("varm: other genes are written, or in another order");
-  else {
-    const hdf5::Group group = varm->group();
-    for (const std::string& name : group.member_names()) {
-      const auto member = group.find(name);
-      // What is no array, a data frame or a sparse matrix, has the axis of the file as well.
-      if (member && (member->kind() == hdf5::ObjectKind::kGroup ||
-                     rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size())))
-        continue;
-      groups_.skipped.push_back("varm/" + name);
-      left_out_.push_back("varm/" + name + ": no array of a row for each gene that is written");
-    }
-    groups_.paths.push_back("varm");
+  if (!layer.starts_with("raw") && has_members(file, "varm")) find_varm(options, sources);
+}
+
+// Old files keep the categories of columns in uns, and what is written has them with the columns.
+void CarriedAnnotations::skip_old_categories(const Sources& sources) {
+  constexpr std::string_view kEnd = "_categories";
+  const auto uns = file_->hdf5().find("uns");
+  if (!uns || uns->kind() != hdf5::ObjectKind::kGroup) return;
+  std::shared_ptr<arrow::Schema> obs, var;
+  for (const std::string& name : uns->group().member_names()) {
+    if (!name.ends_with(kEnd)) continue;
+    if (!obs) obs = sources.obs().schema();
+    if (!var) var = sources.read_var()->schema();
+    const std::string column = name.substr(0, name.size() - kEnd.size());
+    if (obs->GetFieldIndex(column) >= 0 || var->GetFieldIndex(column) >= 0)
+      groups_.skipped.push_back("uns/" + name);
   }
+}
+
+void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sources& sources) {
+  const auto varm = file_->hdf5().find("varm");
+  const bool is_reordered = is_in_mean_order_ && !options.restores_gene_order;
+  if (varm->kind() != hdf5::ObjectKind::kGroup) {
+    left_out_.push_back("varm: one table, as anndata 0.6 and older write it");
+    return;
+  }
+  if (is_reordered || !has_genes_of_input(options, sources)) {
+    left_out_.push_back("varm: other genes are written, or in another order");
+    return;
+  }
+  const hdf5::Group group = varm->group();
+  for (const std::string& name : group.member_names()) {
+    const auto member = group.find(name);
+    // What is no array, a data frame or a sparse matrix, has the axis of the file as well.
+    if (member && (member->kind() == hdf5::ObjectKind::kGroup ||
+                   rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size())))
+      continue;
+    groups_.skipped.push_back("varm/" + name);
+    left_out_.push_back("varm/" + name + ": no array of a row for each gene that is written");
+  }
+  groups_.paths.push_back("varm");
 }
 
 std::optional<shard::FileEntry> CarriedAnnotations::write_to(const io::Directory& directory,
@@ -129,12 +148,6 @@ std::string CarriedAnnotations::left_out_text() const {
     text += (i > 0 ? "; " : "") + left_out_[i];
   if (left_out_.size() > kNamed) text += fmt::format("; and {} more", left_out_.size() - kNamed);
   return text;
-}
-
-bool is_stored_in_mean_order(const std::vector<std::string>& inputs) {
-  const std::string input = one_input(inputs);
-  return !input.empty() && shard::is_shard_dir(input) &&
-         shard::read_manifest(input).gene_order == shard::GeneOrder::kMean;
 }
 
 void add_sentence(std::string& text, const std::string& sentence) {

@@ -17,10 +17,9 @@ namespace cellfeed::convert {
 
 struct AnnotationOptions {
   std::vector<std::string> inputs;  // as ConvertOptions's
-  std::string layer = "X";
   std::string allow_external{};
-  // The genes are written in the order of the input, or with their original positions.
-  bool keeps_gene_order = true;
+  // Genes of shards in mean order are written in the order of their source.
+  bool restores_gene_order = false;
   // The sources are not the input as it is opened by itself: genes may have been chosen.
   bool is_selection = false;
 };
@@ -28,7 +27,8 @@ struct AnnotationOptions {
 class CarriedAnnotations {
  public:
   // Nothing, unless there is one input, an .h5ad file or a shard directory. uns without what it
-  // says of X where another matrix becomes X; varm where all genes of the input are written.
+  // says of X where another matrix becomes X; varm where all genes of the input are written, in the
+  // order of its source.
   CarriedAnnotations(const AnnotationOptions& options, const Sources& sources);
 
   // Their file in a shard directory; none where there is nothing. Throws what reading and writing
@@ -42,17 +42,17 @@ class CarriedAnnotations {
 
  private:
   void find_groups(const AnnotationOptions& options, const Sources& sources);
+  void skip_old_categories(const Sources& sources);
+  void find_varm(const AnnotationOptions& options, const Sources& sources);
   bool has_genes_of_input(const AnnotationOptions& options, const Sources& sources) const;
   void note_written(const std::vector<std::string>& left_out);
 
   std::string input_;
+  bool is_in_mean_order_ = false;
   std::unique_ptr<format::H5File> file_;  // null where nothing is carried
   format::h5ad::CarriedGroups groups_;
   std::vector<std::string> left_out_;
 };
-
-// Of a single shard directory: its genes are not in the order of its source.
-bool is_stored_in_mean_order(const std::vector<std::string>& inputs);
 
 // On a line of its own.
 void add_sentence(std::string& text, const std::string& sentence);

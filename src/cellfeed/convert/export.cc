@@ -247,11 +247,9 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
 
 // Returns what to say of those that are not.
 std::string Export::carry_annotations(H5adOutput& output) const {
-  const bool has_stored_order = gene_order_.empty() && is_stored_in_mean_order(options_.inputs);
   CarriedAnnotations carried({.inputs = options_.inputs,
-                              .layer = options_.layer,
                               .allow_external = options_.allow_external,
-                              .keeps_gene_order = !has_stored_order,
+                              .restores_gene_order = !gene_order_.empty(),
                               .is_selection = options_.cells || options_.open_sources},
                              sources_);
   carried.write_to(output);

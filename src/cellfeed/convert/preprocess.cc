@@ -227,7 +227,6 @@ void Preprocessing::write(const std::function<Sources()>& open_sources,
   }
   ExportOptions file;
   file.inputs = convert.inputs;
-  file.layer = convert.layer;
   file.allow_external = convert.allow_external;
   file.output = convert.output_dir;
   file.keep_stored_gene_order = true;

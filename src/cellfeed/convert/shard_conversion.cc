@@ -201,9 +201,7 @@ shard::FileEntry Conversion::write_genes() const {
 std::optional<shard::FileEntry> Conversion::write_annotations() {
   if (!options_.carries_annotations) return std::nullopt;
   CarriedAnnotations carried({.inputs = options_.inputs,
-                              .layer = options_.layer,
                               .allow_external = options_.allow_external,
-                              .keeps_gene_order = !is_stored_in_mean_order(options_.inputs),
                               .is_selection = options_.cells || options_.open_sources},
                              sources_);
   auto written = carried.write_to(target_, generation_);
