@@ -18,6 +18,7 @@ enum class DType : std::uint8_t { kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64,
 std::string_view dtype_name(DType dtype);      // numpy's names: "float32", "int64", "bool"
 DType dtype_from_name(std::string_view name);  // throws kInvalidArgument naming the known ones
 inline bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF64; }
+inline bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::kBool; }
 
 template <typename T>
 constexpr DType dtype_of() {

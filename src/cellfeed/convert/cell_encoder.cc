@@ -109,8 +109,7 @@ shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std:
   try {
     return encode_exactly(source, rows);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kPrecision && !is_float(value_dtype_) &&
-        value_dtype_ != DType::kBool)
+    if (error.kind() == ErrorKind::kPrecision && is_integer(value_dtype_))
       refuse_misfit(source, rows);
     throw;
   }
@@ -121,8 +120,7 @@ shard::EncodedRows CellEncoder::encode_exactly(std::int64_t source,
   const auto& store = sources_.store(source);
   const auto piece = pieces_.acquire();
   const DType stored = store.info().value_dtype;
-  const bool is_widened =
-      value_dtype_ == DType::kI64 && !is_float(stored) && stored != DType::kBool;
+  const bool is_widened = value_dtype_ == DType::kI64 && is_integer(stored);
   read_rows(store, rows, is_widened ? DType::kI64 : exact_decode_dtype(stored), Casting::kExact,
             *piece);
   std::vector<double> library_sizes;

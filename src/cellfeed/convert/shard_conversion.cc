@@ -415,9 +415,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   return source;
 }
 
-bool can_widen(DType stored) {
-  return !is_float(stored) && stored != DType::kBool && dtype_bytes(stored) < 8;
-}
+bool can_widen(DType stored) { return is_integer(stored) && dtype_bytes(stored) < 8; }
 
 ConvertResult convert_to_shards(const ConvertOptions& options) { return Conversion(options).run(); }
 

@@ -34,7 +34,7 @@ RowOffsets::RowOffsets(const H5File& file, std::string group, std::int64_t n_row
       n_entries_(n_entries),
       indptr_(file, group_ + "/indptr", 1, 0, file.bytes()),
       cache_(0, cached(indptr_)) {
-  if (is_float(indptr_.dtype()) || indptr_.dtype() == DType::kBool)
+  if (!is_integer(indptr_.dtype()))
     throw_error(ErrorKind::kCorruptData, file_.path(), "must hold integers: '{}' holds {}",
                 indptr_.name(), dtype_name(indptr_.dtype()));
   if (indptr_.length() != n_rows_ + 1)

@@ -303,7 +303,7 @@ void StoredArray::inflate_written(std::int64_t chunk, std::span<const std::byte>
 }
 
 std::vector<std::int64_t> StoredArray::read_integers() const {
-  if (is_float(dtype()) || dtype() == DType::kBool)
+  if (!is_integer(dtype()))
     throw_error(ErrorKind::kCorruptData, path(), "must hold integers: '{}' holds {}", name(),
                 dtype_name(dtype()));
   std::vector<std::int64_t> integers;

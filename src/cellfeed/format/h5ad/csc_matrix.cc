@@ -32,7 +32,7 @@ hdf5::Dataset find_array(const H5File& file, const std::string& name) {
 }
 
 void require_integers(const NumberArray& array, const std::string& path) {
-  if (is_float(array.dtype()) || array.dtype() == DType::kBool)
+  if (!is_integer(array.dtype()))
     throw_error(ErrorKind::kCorruptData, path, "must hold integers: '{}' holds {}", array.name(),
                 dtype_name(array.dtype()));
 }
