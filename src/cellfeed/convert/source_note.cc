@@ -1,7 +1,5 @@
 #include "cellfeed/convert/source_note.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
@@ -27,21 +26,20 @@ std::int64_t now_ns() {
 }
 
 std::uint64_t content_of(const std::vector<std::string>& paths) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                              XXH3_freeState);
-  XXH3_64bits_reset(state.get());
+  format::shard::RunningChecksum checksum;
   std::vector<std::byte> part(std::size_t{4} << 20);
   for (const std::string& path : paths) {
     const auto file = io::open_file(path, {.access = io::FileAccess::kPread});
     const std::int64_t size = file->size();
-    XXH3_64bits_update(state.get(), &size, sizeof size);
+    checksum.add(std::as_bytes(std::span(&size, 1)));
     for (std::int64_t at = 0; at < size; at += std::ssize(part)) {
-      const auto n = static_cast<std::size_t>(std::min(std::ssize(part), size - at));
-      file->read(at, std::span(part).first(n));
-      XXH3_64bits_update(state.get(), part.data(), n);
+      const auto read =
+          std::span(part).first(static_cast<std::size_t>(std::min(std::ssize(part), size - at)));
+      file->read(at, read);
+      checksum.add(read);
     }
   }
-  return XXH3_64bits_digest(state.get());
+  return checksum.value();
 }
 
 // Files that were written to just before they were noted may have been again, at the same time.

@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::series {
@@ -97,18 +97,16 @@ void PlacedBytes::begin_write_back(std::int64_t n) {
 std::uint64_t PlacedBytes::segment_checksum(std::int64_t segment, std::int64_t end) const {
   end = std::min(end, (segment + 1) * kSegmentBytes);
   std::vector<std::byte> bytes(kReadBytes);  // stays in caches
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                      XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  format::shard::RunningChecksum checksum;
   for (std::int64_t at = segment * kSegmentBytes; at < end;) {
     const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(kReadBytes, end - at));
     const ssize_t n = io::retry_interrupted([&] { return ::pread(fd_, bytes.data(), wanted, at); });
     if (n < 0) throw_errno(errno, path_, "read back");
     if (n == 0) throw Error(ErrorKind::kIo, "became shorter while it was written", path_);
-    XXH3_64bits_update(hash.get(), bytes.data(), static_cast<std::size_t>(n));
+    checksum.add(std::span(bytes).first(static_cast<std::size_t>(n)));
     at += n;
   }
-  return XXH3_64bits_digest(hash.get());
+  return checksum.value();
 }
 
 }  // namespace cellfeed::series

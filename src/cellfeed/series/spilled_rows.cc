@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/system_call.h"
 
@@ -76,11 +76,7 @@ class Footer {
 
 struct SpillWriter::Names {
   std::unordered_map<std::string, std::uint32_t> numbers;
-  XXH3_state_t* hash = XXH3_createState();
-  Names() { XXH3_64bits_reset(hash); }
-  ~Names() { XXH3_freeState(hash); }
-  Names(const Names&) = delete;
-  Names& operator=(const Names&) = delete;
+  format::shard::RunningChecksum checksum;  // of all that is written
 };
 
 SpillWriter::SpillWriter(io::FileTarget target, const RowColumns& columns,
@@ -123,7 +119,7 @@ void SpillWriter::write(std::span<const std::byte> bytes) {
 }
 
 void SpillWriter::append(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(names_->hash, bytes.data(), bytes.size());
+  names_->checksum.add(bytes);
   write(bytes);
 }
 
@@ -219,7 +215,7 @@ SpilledPart SpillWriter::commit() {
   append_footer();
   std::string trailer;
   put(trailer, footer_offset);
-  put(trailer, static_cast<std::uint64_t>(XXH3_64bits_digest(names_->hash)));
+  put(trailer, names_->checksum.value());
   put(trailer, kMagic);
   write(std::as_bytes(std::span(trailer)));
   if (::close(std::exchange(fd_, -1)) != 0) throw_errno(errno, path_, "close");
@@ -237,17 +233,16 @@ std::optional<SpilledPart> read_spilled_part(const std::string& path, const RowC
   if (trailer[2] != kMagic || footer_offset < 0 || footer_offset > end ||
       footer_offset % record_bytes(columns.n_values()) != 0)
     return std::nullopt;
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                      XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  format::shard::RunningChecksum checksum;
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   for (std::int64_t at = 0; at < end;) {
     const auto n = std::min<std::int64_t>(end - at, static_cast<std::int64_t>(buffer.size()));
-    file->read(at, std::span(buffer).first(static_cast<std::size_t>(n)));
-    XXH3_64bits_update(hash.get(), buffer.data(), static_cast<std::size_t>(n));
+    const auto part = std::span(buffer).first(static_cast<std::size_t>(n));
+    file->read(at, part);
+    checksum.add(part);
     at += n;
   }
-  if (XXH3_64bits_digest(hash.get()) != trailer[1]) return std::nullopt;
+  if (checksum.value() != trailer[1]) return std::nullopt;
   std::vector<char> bytes(static_cast<std::size_t>(end - footer_offset));
   file->read(footer_offset, std::as_writable_bytes(std::span(bytes)));
   Footer footer(bytes);

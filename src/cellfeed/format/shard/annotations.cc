@@ -1,10 +1,9 @@
 #include "cellfeed/format/shard/annotations.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/io/file_system.h"
 
@@ -14,17 +13,15 @@ namespace {
 constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
 
 std::uint64_t checksum_of(const io::ByteSource& source) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
-                                                                             XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  RunningChecksum checksum;
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPieceBytes, source.size())));
   for (std::int64_t at = 0; at < source.size(); at += kPieceBytes) {
     const std::span<std::byte> part(
         piece.data(), static_cast<std::size_t>(std::min(kPieceBytes, source.size() - at)));
     source.read(at, part);
-    XXH3_64bits_update(hash.get(), part.data(), part.size());
+    checksum.add(part);
   }
-  return XXH3_64bits_digest(hash.get());
+  return checksum.value();
 }
 
 }  // namespace

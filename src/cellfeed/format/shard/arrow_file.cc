@@ -1,13 +1,12 @@
 #include "cellfeed/format/shard/arrow_file.h"
 
-#include <xxhash.h>
-
 #include <exception>
 #include <filesystem>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/memory_source.h"
@@ -44,16 +43,10 @@ MappedFile::~MappedFile() = default;
 void MappedFile::require_intact() const { io::require_unchanged(*source_); }
 
 struct ChecksummedSink::State {
-  explicit State(io::FileTarget target)
-      : file(std::move(target), io::OnExisting::kReplace), hash(XXH3_createState()) {
-    XXH3_64bits_reset(hash);
-  }
-  ~State() { XXH3_freeState(hash); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  explicit State(io::FileTarget target) : file(std::move(target), io::OnExisting::kReplace) {}
 
   io::AtomicFile file;
-  XXH3_state_t* hash;
+  RunningChecksum checksum;
   std::exception_ptr error;
 };
 
@@ -70,7 +63,7 @@ arrow::Status ChecksummedSink::Write(const void* data, std::int64_t n_bytes) {
     state_->error = std::current_exception();
     return arrow::Status::IOError(error.what());
   }
-  XXH3_64bits_update(state_->hash, bytes.data(), bytes.size());
+  state_->checksum.add(bytes);
   return arrow::Status::OK();
 }
 
@@ -83,7 +76,7 @@ FileEntry ChecksummedSink::commit() {
   state_->file.commit();
   return {.name = std::filesystem::path(state_->file.path()).filename().string(),
           .bytes = state_->file.size(),
-          .checksum = XXH3_64bits_digest(state_->hash)};
+          .checksum = state_->checksum.value()};
 }
 
 void ChecksummedSink::check(const arrow::Status& status) {

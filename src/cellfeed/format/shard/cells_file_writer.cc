@@ -1,7 +1,5 @@
 #include "cellfeed/format/shard/cells_file_writer.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/record_checksum.h"
 #include "cellfeed/io/atomic_file.h"
 
@@ -26,12 +25,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 struct CellsFileWriter::State {
   State(io::FileTarget target, const CellsFileSpec& s)
-      : spec(s), file(std::move(target), io::OnExisting::kReplace), hash(XXH3_createState()) {
-    XXH3_64bits_reset(hash);
-  }
-  ~State() { XXH3_freeState(hash); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+      : spec(s), file(std::move(target), io::OnExisting::kReplace) {}
 
   void append_zeros(std::int64_t n) {
     const std::vector<std::byte> zeros(static_cast<std::size_t>(n));
@@ -40,14 +34,14 @@ struct CellsFileWriter::State {
 
   // Whole records that all belong to the open segment.
   void append_run(std::span<const std::byte> bytes) {
-    XXH3_64bits_update(hash, bytes.data(), bytes.size());
+    checksum.add(bytes);
     file.append(bytes);
   }
 
   void close_segment() {
     if (open.n_rows == 0) return;
-    open.checksum = XXH3_64bits_digest(hash);
-    XXH3_64bits_reset(hash);
+    open.checksum = checksum.value();
+    checksum.reset();
     segments.push_back(open);
     open = SegmentEntry{.offset = open.offset + open.length,
                         .first_row = open.first_row + open.n_rows};
@@ -81,7 +75,7 @@ struct CellsFileWriter::State {
 
   CellsFileSpec spec;
   io::AtomicFile file;
-  XXH3_state_t* hash;  // of the open segment
+  RunningChecksum checksum;  // of the open segment
   std::vector<std::uint64_t> row_table;
   std::vector<SegmentEntry> segments;
   SegmentEntry open;

@@ -1,8 +1,6 @@
 // CheckedFile: a file whose bytes are compared with checksums, and Findings: what came of it.
 #pragma once
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/file_system.h"
 
@@ -98,13 +97,9 @@ class CheckedFile {
     }
   }
   std::uint64_t checksum(std::int64_t begin, std::int64_t end) const {
-    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
-                                                                               XXH3_freeState);
-    XXH3_64bits_reset(hash.get());
-    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t) {
-      XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
-    });
-    return XXH3_64bits_digest(hash.get());
+    RunningChecksum sum;
+    scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t) { sum.add(bytes); });
+    return sum.value();
   }
   void check_zeros(std::int64_t begin, std::int64_t end, const char* what) const {
     scan(begin, end, [&](std::span<const std::byte> bytes, std::int64_t at) {

@@ -1,7 +1,5 @@
 #include "cellfeed/format/shard/dense_file_writer.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -10,6 +8,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/dense_file_layout.h"
 #include "cellfeed/io/atomic_file.h"
 
@@ -18,14 +17,8 @@ namespace cellfeed::format::shard {
 struct DenseFileWriter::State {
   State(io::FileTarget target, std::int64_t genes)
       : file(std::move(target), io::OnExisting::kReplace),
-        hash(XXH3_createState()),
         n_genes(genes),
-        rows_per_block(DenseLayout(0, genes, file.path()).rows_per_block) {
-    XXH3_64bits_reset(hash);
-  }
-  ~State() { XXH3_freeState(hash); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+        rows_per_block(DenseLayout(0, genes, file.path()).rows_per_block) {}
 
   void append_header(const std::string& header) {
     file.append(std::as_bytes(std::span<const char>(header)));
@@ -37,7 +30,7 @@ struct DenseFileWriter::State {
     while (rows > 0) {
       const std::int64_t taken = std::min(rows, rows_per_block - rows_in_block);
       const std::size_t size = row_bytes * static_cast<std::size_t>(taken);
-      XXH3_64bits_update(hash, bytes.data(), size);
+      checksum.add(std::as_bytes(bytes.first(size)));
       bytes = bytes.subspan(size);
       rows -= taken;
       rows_in_block += taken;
@@ -47,13 +40,13 @@ struct DenseFileWriter::State {
 
   void close_block() {
     if (rows_in_block == 0) return;
-    checksums.push_back(XXH3_64bits_digest(hash));
-    XXH3_64bits_reset(hash);
+    checksums.push_back(checksum.value());
+    checksum.reset();
     rows_in_block = 0;
   }
 
   io::AtomicFile file;
-  XXH3_state_t* hash;  // of the open block
+  RunningChecksum checksum;  // of the open block
   std::int64_t n_genes;
   std::int64_t rows_per_block;
   std::int64_t rows_in_block = 0;

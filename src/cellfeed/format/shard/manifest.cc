@@ -1,7 +1,5 @@
 #include "cellfeed/format/shard/manifest.h"
 
-#include <xxhash.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -32,12 +30,10 @@ std::size_t checksum_position(const std::string& text) {
 // Of the text with kNoChecksum in place of its checksum, without a copy of it.
 std::uint64_t hash_without_checksum(std::string_view text) {
   const std::size_t position = text.size() - kTail.size() - kNoChecksum.size();
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                       &XXH3_freeState);
-  XXH3_64bits_reset(state.get());
+  RunningChecksum checksum;
   for (const std::string_view part : {text.substr(0, position), kNoChecksum, kTail})
-    XXH3_64bits_update(state.get(), part.data(), part.size());
-  return XXH3_64bits_digest(state.get());
+    checksum.add(std::as_bytes(std::span(part)));
+  return checksum.value();
 }
 
 void check_own_checksum(const std::string& text, const std::string& path) {
