@@ -206,7 +206,8 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
     description.nnz = info.nnz < 0 ? -1 : std::max<std::int64_t>(description.nnz, 0) + info.nnz;
     description.rows_per_chunk = std::max(description.rows_per_chunk, info.rows_per_chunk);
     compressions.insert(info.compression);
-    description.obs_refused += reason_of_failure([&] {
+    if (!description.obs_refused.empty()) continue;
+    description.obs_refused = reason_of_failure([&] {
       auto rows = store->read_obs(0, std::min<std::int64_t>(1, info.n_rows));
       obs.add_source(*rows, info.path);
       if (!sample) sample = rows;

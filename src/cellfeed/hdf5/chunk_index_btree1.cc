@@ -43,7 +43,7 @@ class BTree1Index final : public ChunkIndex {
     return 8 + 2 * static_cast<std::uint64_t>(file_.offset_size());
   }
   int compare(std::span<const std::uint64_t> chunk, Cursor& keys, std::uint64_t i) const;
-  std::vector<std::uint64_t> read_key(Cursor& keys, std::uint64_t i) const;
+  void read_key(Cursor& keys, std::uint64_t i, std::vector<std::uint64_t>& key) const;
   void check_keys(const Visit& visit, Cursor& keys, std::uint64_t n) const;
   void visit(const Visit& visit, std::span<const std::uint64_t> coordinates, std::span<Entry> found,
              std::vector<Visit>& below, WalkBound& bound) const;
@@ -80,8 +80,8 @@ int BTree1Index::compare(std::span<const std::uint64_t> chunk, Cursor& keys,
 }
 
 // Where chunk i begins, in elements; checked, as this tree has no checksum.
-std::vector<std::uint64_t> BTree1Index::read_key(Cursor& keys, std::uint64_t i) const {
-  std::vector<std::uint64_t> key(grid_.rank());
+void BTree1Index::read_key(Cursor& keys, std::uint64_t i, std::vector<std::uint64_t>& key) const {
+  key.resize(grid_.rank());
   keys.seek(i * step_bytes() + 8);
   for (std::size_t d = 0; d < key.size(); ++d) {
     key[d] = keys.u64();
@@ -91,19 +91,17 @@ std::vector<std::uint64_t> BTree1Index::read_key(Cursor& keys, std::uint64_t i) 
   }
   if (const std::uint64_t within = keys.u64(); within != 0)
     keys.fail("key {}: a chunk begins {} bytes inside an element", i, within);
-  return key;
 }
 
 // A chunk whose key is damaged would be looked for in vain, and read as never written.
 void BTree1Index::check_keys(const Visit& visit, Cursor& keys, std::uint64_t n) const {
-  std::vector<std::uint64_t> last;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    std::vector<std::uint64_t> key = read_key(keys, i);
+  std::vector<std::uint64_t> key, last;
+  for (std::uint64_t i = 0; i < n; ++i, std::swap(key, last)) {
+    read_key(keys, i, key);
     if (i == 0 ? key < visit.first : key <= last)
       keys.fail("key {}: its chunk does not stand behind the one before", i);
     if (!visit.next.empty() && key >= visit.next)
       keys.fail("key {}: its chunk belongs to another node", i);
-    last = std::move(key);
   }
 }
 
@@ -143,13 +141,15 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
     keys.seek(entry * step_bytes() + key_bytes());
     const Address child = keys.read_address();
     if (child == kUndefinedAddress) keys.fail("child {} has no address", entry);
-    if (level == 0)
+    if (level == 0) {
       found[c] = {child, n_bytes, skipped};
-    else if (entry == last_entry)
+    } else if (entry == last_entry) {
       below.back().end = c + 1;
-    else
-      below.push_back({child, level, c, c + 1, read_key(keys, entry),
-                       entry + 1 < n ? read_key(keys, entry + 1) : visit.next});
+    } else {
+      Visit& next = below.emplace_back(Visit{child, level, c, c + 1, {}, visit.next});
+      read_key(keys, entry, next.first);
+      if (entry + 1 < n) read_key(keys, entry + 1, next.next);
+    }
     last_entry = entry;
   }
 }
