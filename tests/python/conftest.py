@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from bucket_servers import BucketServer, s3_server
 from skips import unexpected_skip
 from stand_ins import make_stand_ins
 
@@ -52,3 +54,10 @@ def made_data(tmp_path_factory) -> pathlib.Path:
 def shared_data(request) -> pathlib.Path:
     """A folder of data sets: made ones with the traps of the real ones; the real ones if there."""
     return request.getfixturevalue("made_data") if request.param == "made" else REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[BucketServer]:
+    """An S3 on loopback for the whole run: a bucket belongs to the test that makes it."""
+    with s3_server() as server:
+        yield server
