@@ -5,6 +5,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/loader/matrix_window.h"
 #include "cellfeed/loader/slice_decoder.h"
+#include "cellfeed/transform/simd/row_kernels.h"
 
 namespace cellfeed::loader {
 
@@ -40,12 +41,31 @@ void CsrSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& bloc
 }
 
 void CsrSink::take_csr(SliceDecoder& decoder, const Piece& step, matrix::CsrBlock& block) const {
+  std::int32_t* indices = block.indices.data();
+  void* values = matrix::value_buffer_data(block.values);
   const bool is_identity = decoder.is_identity(step);
-  decoder.decode(step, block.indices.data(), matrix::value_buffer_data(block.values), dtype_,
-                 is_identity);
+  if (!is_identity && decoder.goes_past_caches()) return take_past_caches(decoder, step, block);
+  decoder.decode(step, indices, values, dtype_, is_identity);
   if (is_identity) return;
-  decoder.change_rows(step, block.indices.data(), matrix::value_buffer_data(block.values), dtype_,
+  decoder.change_rows(step, indices, values, dtype_, transform::EntryOrder::kIncreasing,
                       [](std::int64_t, const transform::Row&) {});
+}
+
+// Rows are changed in the nearest caches, and go to memory from there in whole lines: a store of a
+// line that is in no cache has it read first.
+void CsrSink::take_past_caches(SliceDecoder& decoder, const Piece& step,
+                               matrix::CsrBlock& block) const {
+  const std::size_t width = dtype_bytes(dtype_);
+  auto* values = static_cast<std::byte*>(matrix::value_buffer_data(block.values));
+  decoder.decode_apart(step, dtype_, transform::EntryOrder::kIncreasing,
+                       [&](std::int64_t position, const transform::Row& row) {
+                         const auto place = static_cast<std::size_t>(block.indptr[position]);
+                         const auto n = static_cast<std::size_t>(row.size);
+                         transform::copy_past_caches(row.indices, n * 4,
+                                                     block.indices.data() + place);
+                         transform::copy_past_caches(row.values, n * width, values + place * width);
+                       });
+  transform::publish_copies();
 }
 
 void CsrSink::finish(Recycler&, const Rows& rows, matrix::Block& block) const {

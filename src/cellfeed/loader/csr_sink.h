@@ -21,6 +21,8 @@ class CsrSink final : public BatchSink {
   void finish_csr(const Rows& rows, matrix::CsrBlock& block) const;
 
  private:
+  void take_past_caches(SliceDecoder& decoder, const Piece& step, matrix::CsrBlock& block) const;
+
   std::int64_t n_columns_;
   DType dtype_;
 };

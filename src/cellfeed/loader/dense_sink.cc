@@ -35,10 +35,11 @@ void DenseSink::scatter(SliceDecoder& decoder, const Piece& step, matrix::DenseB
   const auto stores =
       transform::choose_row_stores(block.n_rows, n_columns_ * static_cast<std::int64_t>(width));
   auto* values = static_cast<std::byte*>(matrix::value_buffer_data(block.values));
-  decoder.decode_apart(step, dtype_, [&](std::int64_t position, const transform::Row& row) {
+  const auto order = decoder.order_for_scatter(step);
+  decoder.decode_apart(step, dtype_, order, [&](std::int64_t position, const transform::Row& row) {
     transform::scatter_row(std::span(row.indices, static_cast<std::size_t>(row.size)), row.values,
                            width, values + static_cast<std::size_t>(position) * n_columns * width,
-                           n_columns, stores);
+                           n_columns, stores, order);
   });
 }
 

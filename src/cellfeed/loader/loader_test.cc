@@ -162,6 +162,49 @@ TEST(Loader, SelectionShortensRowsWithoutGaps) {
   }
 }
 
+// Rows that change are made in scratch memory where their batch goes past the caches.
+TEST(Loader, BatchesPastTheCachesAreTheOthers) {
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  for (const std::int64_t width : {kGenes, kGenes / 2})
+    stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
+        testing::random_csr({.n_rows = kRows, .n_cols = width, .density = 0.4}))));
+  const auto cells = std::make_shared<const collection::Collection>(
+      std::move(stores), collection::CollectionOptions{.join = collection::Join::kOuter});
+  const auto select = std::make_shared<transform::SelectGenes>(
+      std::vector<std::string>{"gene_9", "gene_70", "gene_4", "gene_100", "gene_31"});
+  using Transforms = std::vector<std::shared_ptr<const transform::Transform>>;
+  for (const auto& transforms : {Transforms{}, Transforms{std::make_shared<transform::Log1p>()},
+                                 Transforms{std::make_shared<transform::Log1p>(), select}})
+    for (const DType dtype : {DType::kF32, DType::kF64}) {
+      // A cache for ever more batches has no room for any.
+      const auto batches_of = [&](int prefetch_batches) {
+        const auto core = make_loader_core(cells, {.dtype = dtype,
+                                                   .transforms = transforms,
+                                                   .threads = 2,
+                                                   .prefetch_batches = prefetch_batches});
+        BatchIterator iterator(core, plan_of(100, 4));
+        std::vector<matrix::CsrBlock> blocks;
+        for (const auto& loaded : drain(iterator))
+          blocks.push_back(std::move(std::get<matrix::CsrBlock>(loaded->batch().x)));
+        return blocks;
+      };
+      const auto cached = batches_of(2);
+      const auto streamed = batches_of(1 << 24);
+      ASSERT_EQ(cached.size(), streamed.size());
+      for (std::size_t b = 0; b < cached.size(); ++b) {
+        ASSERT_TRUE(std::ranges::equal(cached[b].indptr.span(), streamed[b].indptr.span()));
+        ASSERT_TRUE(std::ranges::equal(cached[b].indices.span(), streamed[b].indices.span()));
+        std::visit(
+            [&](const auto& values) {
+              using Values = std::decay_t<decltype(values)>;
+              ASSERT_TRUE(
+                  std::ranges::equal(values.span(), std::get<Values>(streamed[b].values).span()));
+            },
+            cached[b].values);
+      }
+    }
+}
+
 TEST(Loader, AnErrorComesAfterTheGoodBatches) {
   const auto core = make_loader_core(
       collect(std::make_unique<TroubledStore>(memory_store(), 400, 0, 1)), {.threads = 2});

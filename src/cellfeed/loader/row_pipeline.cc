@@ -96,7 +96,11 @@ void RowPipeline::compose_maps(const collection::Collection& collection) {
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
     const Map join = collection.gene_map(s);
     const auto [it, is_new] = composed.try_emplace(join.data());
-    if (is_new) it->second = transform::ColumnMap(compose(join, selection));
+    if (is_new) {
+      const Map places = compose(join, selection);
+      const transform::MapTraits traits = transform::find_traits(places);
+      it->second = {places, traits, narrow_.emplace_back(narrow_places(places, traits))};
+    }
     maps_.push_back(it->second);
   }
 }
@@ -110,7 +114,8 @@ RowPipeline::Map RowPipeline::compose(Map join, Map selection) {
 
 void RowPipeline::invert_maps() {
   std::map<const std::int32_t*, Map> inverted;
-  for (const auto& [places, traits] : maps_) {
+  for (const auto& map : maps_) {
+    const Map places = map.places;
     const auto [it, is_new] = inverted.try_emplace(places.data());
     if (is_new && !places.empty()) {
       auto& columns = composed_.emplace_back(static_cast<std::size_t>(genes_.size()), -1);
@@ -122,14 +127,15 @@ void RowPipeline::invert_maps() {
   }
 }
 
-void RowPipeline::apply(std::int64_t store, transform::Row& row) const {
+void RowPipeline::apply(std::int64_t store, transform::Row& row,
+                        transform::EntryOrder order) const {
   for (const auto& transform : stages_.whole_row) {
     if (transform->needs_library_size()) row.library_size = transform::library_size(row);
     transform->apply(row);
   }
   if (needs_library_size_) set_library_size(store, &row);
   if (const auto& map = maps_[static_cast<std::size_t>(store)]; !map.empty())
-    transform::remap_row(row, map);
+    transform::remap_row(row, map, order);
   for (const auto& transform : stages_.kept_genes) transform->apply(row);
 }
 

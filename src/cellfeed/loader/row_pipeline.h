@@ -14,6 +14,7 @@
 #include "cellfeed/matrix/obs.h"
 #include "cellfeed/transform/column_map.h"
 #include "cellfeed/transform/fusion.h"
+#include "cellfeed/transform/simd/row_kernels.h"
 
 namespace cellfeed::loader {
 
@@ -30,7 +31,13 @@ class RowPipeline {
     return stages_.whole_row.empty() && stages_.kept_genes.empty() &&
            maps_[static_cast<std::size_t>(store)].empty();
   }
-  void apply(std::int64_t store, transform::Row& row) const;
+  // Columns stay in the order of the store.
+  bool keeps_order(std::int64_t store) const {
+    return maps_[static_cast<std::size_t>(store)].traits.keeps_order;
+  }
+  // order: that of the columns afterwards.
+  void apply(std::int64_t store, transform::Row& row,
+             transform::EntryOrder order = transform::EntryOrder::kIncreasing) const;
   // Throws where the totals of a store's cells, which apply read, may have been lost since.
   void require_intact(std::int64_t store) const {
     if (!needs_library_size_) return;
@@ -63,6 +70,7 @@ class RowPipeline {
   transform::Stages stages_;
   // Of each store: its columns -> the batch's; empty where they stay as they are.
   std::vector<transform::ColumnMap> maps_;
+  std::list<std::vector<std::uint16_t>> narrow_;  // of those maps
   // The other way round; of loaders of dense batches.
   std::vector<Map> source_columns_;
   // What owns maps that are not a join's.

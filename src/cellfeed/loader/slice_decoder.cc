@@ -74,10 +74,10 @@ void SliceDecoder::decode(const Piece& step, std::int32_t* indices, void* values
 }
 
 transform::Row SliceDecoder::change_row(const Piece& step, std::int64_t i, std::int32_t* indices,
-                                        void* values, DType dtype) {
+                                        void* values, DType dtype, transform::EntryOrder order) {
   transform::Row row{indices,         values, dtype,
                      rows_.counts[i], 0,      rows_.plan.rows[rows_.positions[i]]};
-  pipeline_.apply(part(step).store, row);
+  pipeline_.apply(part(step).store, row, order);
   rows_.counts[i] = row.size;
   return row;
 }

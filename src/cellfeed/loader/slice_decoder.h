@@ -64,28 +64,35 @@ class SliceDecoder {
   bool stays_dense(const Piece& step) const {
     return pipeline_.only_moves_columns() && fetched(step).is_dense();
   }
+  // Of entries that are scattered: increasing where that costs nothing.
+  transform::EntryOrder order_for_scatter(const Piece& step) const {
+    return pipeline_.keeps_order(part(step).store) ? transform::EntryOrder::kIncreasing
+                                                   : transform::EntryOrder::kAny;
+  }
   // Decodes a step to the places of its rows. is_final: nothing is done to them afterwards.
   void decode(const Piece& step, std::int32_t* indices, void* values, DType dtype, bool is_final);
   // Runs decoded rows through the pipeline; then calls fn(position in the batch, row) for each.
   template <typename Fn>
   void change_rows(const Piece& step, std::int32_t* indices, void* values, DType dtype,
-                   const Fn& fn) {
+                   transform::EntryOrder order, const Fn& fn) {
     const std::int64_t decoded = now_ns();
     const auto width = static_cast<std::int64_t>(dtype_bytes(dtype));
     for (std::int64_t i = step.begin; i < step.end; ++i)
       fn(rows_.positions[i],
          change_row(step, i, indices + rows_.place[i],
-                    static_cast<std::byte*>(values) + rows_.place[i] * width, dtype));
+                    static_cast<std::byte*>(values) + rows_.place[i] * width, dtype, order));
     pipeline_.require_intact(part(step).store);
     transform_ns_ += now_ns() - decoded;
   }
   // Both, in memory of this thread's own.
   template <typename Fn>
-  void decode_apart(const Piece& step, DType dtype, const Fn& fn) {
+  void decode_apart(const Piece& step, DType dtype, transform::EntryOrder order, const Fn& fn) {
     const Scratch scratch = make_scratch(step, dtype);
     decode(step, scratch.indices, scratch.values, dtype, false);
-    change_rows(step, scratch.indices, scratch.values, dtype, fn);
+    change_rows(step, scratch.indices, scratch.values, dtype, order, fn);
   }
+  // Rows of the batch are not read again soon.
+  bool goes_past_caches() const { return rows_.past_caches; }
   // Moves a step that stays dense to its rows of a matrix of n_columns.
   void move_dense(const Piece& step, void* values, DType dtype, std::int64_t n_columns);
 
@@ -105,7 +112,7 @@ class SliceDecoder {
   void prefetch(std::size_t step);
   Scratch make_scratch(const Piece& step, DType dtype);
   transform::Row change_row(const Piece& step, std::int64_t i, std::int32_t* indices, void* values,
-                            DType dtype);
+                            DType dtype, transform::EntryOrder order);
 
   const SliceRows& rows_;
   const RowPipeline& pipeline_;

@@ -99,9 +99,11 @@ void TokenSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& bl
     return;
   }
   const Keys keys(decoder.plan());
-  decoder.decode_apart(step, DType::kF32, [&](std::int64_t position, const transform::Row& row) {
-    write(decoder.plan(), keys, position, row, {}, tokens);
-  });
+  const auto order = transform::EntryOrder::kIncreasing;
+  decoder.decode_apart(step, DType::kF32, order,
+                       [&](std::int64_t position, const transform::Row& row) {
+                         write(decoder.plan(), keys, position, row, {}, tokens);
+                       });
 }
 
 void TokenSink::write(const sampling::BatchPlan& plan, const Keys& keys, std::int64_t position,

@@ -20,4 +20,10 @@ MapTraits find_traits(std::span<const std::int32_t> places) {
   return traits;
 }
 
+std::vector<std::uint16_t> narrow_places(std::span<const std::int32_t> places,
+                                         const MapTraits& traits) {
+  if (!traits.keeps_all || traits.n_columns > (1 << 16)) return {};
+  return {places.begin(), places.end()};
+}
+
 }  // namespace cellfeed::transform

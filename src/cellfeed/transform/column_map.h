@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace cellfeed::transform {
 
@@ -16,16 +17,23 @@ struct MapTraits {
 
 MapTraits find_traits(std::span<const std::int32_t> places);
 
+// The same places in half the bytes, so that a map of some ten thousand columns leaves room for
+// rows in the nearest cache. Empty where a column is dropped, or a place is above 65535.
+std::vector<std::uint16_t> narrow_places(std::span<const std::int32_t> places,
+                                         const MapTraits& traits);
+
 // Entry of column g goes to places[g], or is dropped where that is -1. No two go to one.
 struct ColumnMap {
   ColumnMap() = default;  // everything stays where it is
   explicit ColumnMap(std::span<const std::int32_t> places)
       : ColumnMap(places, find_traits(places)) {}
-  ColumnMap(std::span<const std::int32_t> places, MapTraits traits)
-      : places(places), traits(traits) {}
+  ColumnMap(std::span<const std::int32_t> places, MapTraits traits,
+            std::span<const std::uint16_t> narrow = {})
+      : places(places), narrow(narrow), traits(traits) {}
   bool empty() const { return places.empty(); }
 
   std::span<const std::int32_t> places;
+  std::span<const std::uint16_t> narrow;  // of narrow_places, where somebody made them
   MapTraits traits;
 };
 

@@ -11,23 +11,39 @@
 
 namespace cellfeed::transform {
 
-void remap_row(Row& row, const ColumnMap& map) {
+namespace {
+
+template <typename Place>
+void move_columns(std::int32_t* indices, std::size_t n, const Place* places) {
+  for (std::size_t i = 0; i < n; ++i) indices[i] = places[indices[i]];
+}
+
+}  // namespace
+
+void remap_row(Row& row, const ColumnMap& map, EntryOrder order) {
   const std::size_t value_bytes = dtype_bytes(row.dtype);
   const MapTraits& traits = map.traits;
   const std::int32_t* places = map.places.data();
+  const std::uint16_t* narrow = map.narrow.empty() ? nullptr : map.narrow.data();
+  const bool is_ordered = traits.keeps_order || order == EntryOrder::kAny;
   auto size = static_cast<std::size_t>(row.size);
-  if (traits.keeps_order && traits.keeps_all) {
-    for (std::size_t i = 0; i < size; ++i) row.indices[i] = places[row.indices[i]];
+  if (is_ordered && traits.keeps_all) {
+    if (narrow != nullptr)
+      move_columns(row.indices, size, narrow);
+    else
+      move_columns(row.indices, size, places);
     return;
   }
   // What drops much does so first: vectors pass over it faster than the reordering does.
-  if (traits.keeps_order || !traits.keeps_most) {
+  if (is_ordered || !traits.keeps_most) {
     size = keep_mapped(row.indices, row.values, value_bytes, size, places);
     places = nullptr;
   }
-  if (!traits.keeps_order)
-    size = reorder_row(row.indices, row.values, value_bytes, size, places,
-                       static_cast<std::size_t>(traits.n_columns));
+  const auto n_columns = static_cast<std::size_t>(traits.n_columns);
+  if (!is_ordered && narrow != nullptr)
+    size = reorder_row(row.indices, row.values, value_bytes, size, narrow, n_columns);
+  else if (!is_ordered)
+    size = reorder_row(row.indices, row.values, value_bytes, size, places, n_columns);
   row.size = static_cast<std::int32_t>(size);
 }
 

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "cellfeed/transform/column_map.h"
+#include "cellfeed/transform/simd/row_kernels.h"
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::transform {
 
-// Moves a row to the columns of a map; its indices are sorted afterwards. REQUIRES: every index <
-// map.places.size().
-void remap_row(Row& row, const ColumnMap& map);
+// Moves a row to the columns of a map; its indices are in the order asked for afterwards. REQUIRES:
+// every index < map.places.size().
+void remap_row(Row& row, const ColumnMap& map, EntryOrder order = EntryOrder::kIncreasing);
 
 // Keeps the genes named, in the order given: column j of the batch is genes[j].
 class SelectGenes final : public Transform {

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "cellfeed/base/error.h"
@@ -65,7 +66,8 @@ Entries<T> guarded(const Entries<T>& entries) {
 }
 
 template <typename T>
-void expect_remapped(const Entries<T>& entries, const ColumnMap& map) {
+void expect_remapped(const Entries<T>& entries, const ColumnMap& map,
+                     EntryOrder order = EntryOrder::kIncreasing) {
   std::map<std::int32_t, T> expected;
   for (std::size_t i = 0; i < entries.columns.size(); ++i)
     if (const auto place = map.places[entries.columns[i]]; place >= 0)
@@ -78,8 +80,14 @@ void expect_remapped(const Entries<T>& entries, const ColumnMap& map) {
           static_cast<std::int32_t>(n),
           0,
           0};
-  remap_row(row, map);
+  remap_row(row, map, order);
   ASSERT_EQ(row.size, static_cast<std::int32_t>(expected.size()));
+  if (order == EntryOrder::kAny) {
+    for (std::size_t i = kGuard; i < kGuard + expected.size(); ++i)
+      ASSERT_EQ(expected.at(row_at.columns[i]), row_at.values[i]) << "entry " << i - kGuard;
+    ASSERT_EQ(std::set(row.indices, row.indices + row.size).size(), expected.size());
+    return;
+  }
   std::size_t at = kGuard;
   for (const auto& [column, value] : expected) {
     ASSERT_EQ(row_at.columns[at], column) << "entry " << at - kGuard;
@@ -108,12 +116,19 @@ TYPED_TEST(RemapRow, GivesEveryEntryItsColumnInOrder) {
           for (const double keep : {0.0, 0.1, 0.5, 0.6, 0.98, 1.0}) {
             const auto places = random_places(n_from, n_to, keep, order, random);
             const ColumnMap map(places);
+            const auto narrow = narrow_places(places, map.traits);
+            ASSERT_EQ(narrow.empty(), !map.traits.keeps_all);
+            const ColumnMap narrow_map(places, map.traits, narrow);
             for (const std::size_t n :
                  {n_from, std::size_t{0}, n_from / 20, std::size_t{1}, n_from / 2, n_from}) {
               SCOPED_TRACE(::testing::Message()
                            << n << " of " << n_from << " columns to " << n_to << ", kept " << keep
                            << ", order " << static_cast<int>(order));
-              expect_remapped(random_entries<TypeParam>(n, n_from, random), map);
+              const auto entries = random_entries<TypeParam>(n, n_from, random);
+              expect_remapped(entries, map);
+              expect_remapped(entries, map, EntryOrder::kAny);
+              expect_remapped(entries, narrow_map);
+              expect_remapped(entries, narrow_map, EntryOrder::kAny);
               if (::testing::Test::HasFatalFailure()) return;
             }
           }
@@ -142,10 +157,22 @@ TEST(ColumnMap, SaysWhatRowsMustGoThrough) {
   EXPECT_TRUE(ColumnMap().empty());
 }
 
+TEST(ColumnMap, PlacesAreNarrowUpToTheLastThatTwoBytesHold) {
+  const auto narrow = [](const std::vector<std::int32_t>& places) {
+    return narrow_places(places, find_traits(places));
+  };
+  EXPECT_EQ(narrow({65535, 0}), (std::vector<std::uint16_t>{65535, 0}));
+  EXPECT_TRUE(narrow({65536, 0}).empty());
+  EXPECT_TRUE(narrow({1, -1}).empty());
+}
+
 TEST(ReorderRow, RefusesValuesOfOtherWidths) {
   std::int32_t index = 0;
   std::uint64_t value = 0;
-  EXPECT_THROW(reorder_row(&index, &value, 2, 1, nullptr, 1), Error);
+  const std::uint16_t narrow = 0;
+  const std::int32_t* none = nullptr;
+  EXPECT_THROW(reorder_row(&index, &value, 2, 1, none, 1), Error);
+  EXPECT_THROW(reorder_row(&index, &value, 2, 1, &narrow, 1), Error);
 }
 
 }  // namespace

@@ -76,15 +76,14 @@ std::size_t reorder(std::int32_t* indices, T* values, std::size_t n, std::size_t
   return kept;
 }
 
-template <typename T>
-std::size_t reorder_mapped(std::int32_t* indices, void* values, std::size_t n,
-                           const std::int32_t* map, std::size_t n_columns,
-                           ReorderScratch& scratch) {
+template <typename T, typename Place>
+std::size_t reorder_mapped(std::int32_t* indices, void* values, std::size_t n, const Place* map,
+                           std::size_t n_columns, ReorderScratch& scratch) {
   const auto run = [&](const auto& column_of) {
     return reorder(indices, static_cast<T*>(values), n, n_columns, column_of, scratch);
   };
   if (map == nullptr) return run([](std::int32_t column) { return column; });
-  return run([map](std::int32_t column) { return map[column]; });
+  return run([map](std::int32_t column) -> std::int32_t { return map[column]; });
 }
 
 std::size_t reorder_4(std::int32_t* indices, void* values, std::size_t n, const std::int32_t* map,
@@ -93,6 +92,16 @@ std::size_t reorder_4(std::int32_t* indices, void* values, std::size_t n, const 
 }
 std::size_t reorder_8(std::int32_t* indices, void* values, std::size_t n, const std::int32_t* map,
                       std::size_t n_columns, ReorderScratch& scratch) {
+  return reorder_mapped<std::uint64_t>(indices, values, n, map, n_columns, scratch);
+}
+std::size_t reorder_narrow_4(std::int32_t* indices, void* values, std::size_t n,
+                             const std::uint16_t* map, std::size_t n_columns,
+                             ReorderScratch& scratch) {
+  return reorder_mapped<std::uint32_t>(indices, values, n, map, n_columns, scratch);
+}
+std::size_t reorder_narrow_8(std::int32_t* indices, void* values, std::size_t n,
+                             const std::uint16_t* map, std::size_t n_columns,
+                             ReorderScratch& scratch) {
   return reorder_mapped<std::uint64_t>(indices, values, n, map, n_columns, scratch);
 }
 
@@ -106,19 +115,38 @@ namespace {
 
 HWY_EXPORT(reorder_4);
 HWY_EXPORT(reorder_8);
+HWY_EXPORT(reorder_narrow_4);
+HWY_EXPORT(reorder_narrow_8);
+
+ReorderScratch& scratch_of_thread() {
+  static thread_local ReorderScratch scratch;
+  return scratch;
+}
+
+void require_4_or_8(std::size_t value_bytes) {
+  if (value_bytes != 4 && value_bytes != 8)
+    throw Error(ErrorKind::kInternal,
+                fmt::format("values of a row have 4 or 8 bytes, not: {}", value_bytes));
+}
 
 }  // namespace
 
 std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
                         const std::int32_t* map, std::size_t n_columns) {
-  static thread_local ReorderScratch scratch;
   if (n == 0) return 0;
-  if (value_bytes == 4)
-    return HWY_DYNAMIC_DISPATCH(reorder_4)(indices, values, n, map, n_columns, scratch);
-  if (value_bytes == 8)
-    return HWY_DYNAMIC_DISPATCH(reorder_8)(indices, values, n, map, n_columns, scratch);
-  throw Error(ErrorKind::kInternal,
-              fmt::format("values of a row have 4 or 8 bytes, not: {}", value_bytes));
+  require_4_or_8(value_bytes);
+  const auto reorder =
+      value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(reorder_4) : HWY_DYNAMIC_DISPATCH(reorder_8);
+  return reorder(indices, values, n, map, n_columns, scratch_of_thread());
+}
+
+std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
+                        const std::uint16_t* map, std::size_t n_columns) {
+  if (n == 0) return 0;
+  require_4_or_8(value_bytes);
+  const auto reorder = value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(reorder_narrow_4)
+                                        : HWY_DYNAMIC_DISPATCH(reorder_narrow_8);
+  return reorder(indices, values, n, map, n_columns, scratch_of_thread());
 }
 
 }  // namespace cellfeed::transform

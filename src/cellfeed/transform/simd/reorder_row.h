@@ -15,5 +15,8 @@ namespace cellfeed::transform {
 // (4 or 8).
 std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
                         const std::int32_t* map, std::size_t n_columns);
+// The same for a map that drops nothing, in half its bytes.
+std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
+                        const std::uint16_t* map, std::size_t n_columns);
 
 }  // namespace cellfeed::transform

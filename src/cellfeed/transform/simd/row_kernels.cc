@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "cellfeed/base/error.h"
 
@@ -107,6 +108,22 @@ std::size_t compress_row_8(std::int32_t* indices, void* values, std::size_t n,
   return compress_row(indices, static_cast<std::uint64_t*>(values), n, map);
 }
 
+void stream_words(const std::uint32_t* HWY_RESTRICT from, std::size_t n,
+                  std::uint32_t* HWY_RESTRICT to) {
+  constexpr std::size_t kLine = 16;
+  const hn::CappedTag<std::uint32_t, kLine> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(to) % 64 / 4;
+  std::size_t i = std::min(n, (kLine - past_line) % kLine);
+  std::memcpy(to, from, i * 4);
+  for (; n - i >= kLine; i += kLine)
+    for (std::size_t j = i; j < i + kLine; j += lanes)
+      hn::Stream(hn::LoadU(d, from + j), d, to + j);
+  std::memcpy(to + i, from + i, (n - i) * 4);
+}
+
+void publish_streams() { hwy::FlushStream(); }
+
 // A row is built block by block in the nearest cache and streamed out of it by whole lines.
 template <typename T>
 void stream_row(const std::int32_t* HWY_RESTRICT indices, const T* HWY_RESTRICT values,
@@ -139,6 +156,20 @@ void stream_row(const std::int32_t* HWY_RESTRICT indices, const T* HWY_RESTRICT 
   hwy::FlushStream();
 }
 
+// A row whose entries come in any order is built as a whole, and streamed out of the second cache.
+template <typename T>
+void stream_unordered(const std::int32_t* HWY_RESTRICT indices, const T* HWY_RESTRICT values,
+                      std::size_t n, T* HWY_RESTRICT out, std::size_t n_cols) {
+  static thread_local std::vector<T> row;  // zero between calls
+  if (row.size() < n_cols) row.resize(n_cols);
+  T* HWY_RESTRICT whole = row.data();
+  for (std::size_t k = 0; k < n; ++k) whole[indices[k]] = values[k];
+  stream_words(reinterpret_cast<const std::uint32_t*>(whole), n_cols * sizeof(T) / 4,
+               reinterpret_cast<std::uint32_t*>(out));
+  for (std::size_t k = 0; k < n; ++k) whole[indices[k]] = 0;
+  hwy::FlushStream();
+}
+
 void stream_row_4(const std::int32_t* indices, const void* values, std::size_t n, void* out,
                   std::size_t n_cols) {
   stream_row(indices, static_cast<const std::uint32_t*>(values), n,
@@ -148,6 +179,16 @@ void stream_row_8(const std::int32_t* indices, const void* values, std::size_t n
                   std::size_t n_cols) {
   stream_row(indices, static_cast<const std::uint64_t*>(values), n,
              static_cast<std::uint64_t*>(out), n_cols);
+}
+void stream_unordered_4(const std::int32_t* indices, const void* values, std::size_t n, void* out,
+                        std::size_t n_cols) {
+  stream_unordered(indices, static_cast<const std::uint32_t*>(values), n,
+                   static_cast<std::uint32_t*>(out), n_cols);
+}
+void stream_unordered_8(const std::int32_t* indices, const void* values, std::size_t n, void* out,
+                        std::size_t n_cols) {
+  stream_unordered(indices, static_cast<const std::uint64_t*>(values), n,
+                   static_cast<std::uint64_t*>(out), n_cols);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -162,6 +203,10 @@ HWY_EXPORT(compress_row_4);
 HWY_EXPORT(compress_row_8);
 HWY_EXPORT(stream_row_4);
 HWY_EXPORT(stream_row_8);
+HWY_EXPORT(stream_unordered_4);
+HWY_EXPORT(stream_unordered_8);
+HWY_EXPORT(stream_words);
+HWY_EXPORT(publish_streams);
 
 void require_4_or_8(std::size_t value_bytes) {
   if (value_bytes != 4 && value_bytes != 8)
@@ -194,12 +239,15 @@ RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes) {
 }
 
 void scatter_row(std::span<const std::int32_t> indices, const void* values, std::size_t value_bytes,
-                 void* out, std::size_t n_cols, RowStores stores) {
+                 void* out, std::size_t n_cols, RowStores stores, EntryOrder order) {
   require_4_or_8(value_bytes);
   if (n_cols == 0) return;
   if (stores == RowStores::kStreaming) {
-    const auto stream =
-        value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(stream_row_4) : HWY_DYNAMIC_DISPATCH(stream_row_8);
+    const auto stream = order == EntryOrder::kIncreasing
+                            ? (value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(stream_row_4)
+                                                : HWY_DYNAMIC_DISPATCH(stream_row_8))
+                            : (value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(stream_unordered_4)
+                                                : HWY_DYNAMIC_DISPATCH(stream_unordered_8));
     return stream(indices.data(), values, indices.size(), out, n_cols);
   }
   if (value_bytes == 4)
@@ -208,6 +256,13 @@ void scatter_row(std::span<const std::int32_t> indices, const void* values, std:
   zero_and_set(indices, static_cast<const std::uint64_t*>(values), static_cast<std::uint64_t*>(out),
                n_cols);
 }
+
+void copy_past_caches(const void* from, std::size_t n_bytes, void* to) {
+  HWY_DYNAMIC_DISPATCH(stream_words)
+  (static_cast<const std::uint32_t*>(from), n_bytes / 4, static_cast<std::uint32_t*>(to));
+}
+
+void publish_copies() { HWY_DYNAMIC_DISPATCH(publish_streams)(); }
 
 }  // namespace cellfeed::transform
 #endif

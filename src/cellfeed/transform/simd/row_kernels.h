@@ -16,6 +16,9 @@ namespace cellfeed::transform {
 std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
                         const std::int32_t* map);
 
+// Of the entries of a row, by column.
+enum class EntryOrder { kIncreasing, kAny };
+
 // Through the caches for rows that are read again soon; past them (non-temporal) for rows of blocks
 // that are larger than the caches, where reading a line before writing it would cost a third of the
 // memory's bandwidth.
@@ -27,9 +30,16 @@ enum class RowStores { kCached, kStreaming };
 RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes);
 
 // out[0, n_cols) = 0, then out[indices[k]] = values[k]. Streaming stores are visible to other
-// threads on return, as others are. REQUIRES: indices increasing and in [0, n_cols); out aligned to
-// value_bytes (4 or 8), and apart from values.
+// threads on return, as others are. REQUIRES: indices in the order named, none twice, and in [0,
+// n_cols); out aligned to value_bytes (4 or 8), and apart from values.
 void scatter_row(std::span<const std::int32_t> indices, const void* values, std::size_t value_bytes,
-                 void* out, std::size_t n_cols, RowStores stores);
+                 void* out, std::size_t n_cols, RowStores stores,
+                 EntryOrder order = EntryOrder::kIncreasing);
+
+// Copies bytes past the caches: rows that were made in the nearest cache, to a batch that nobody
+// reads soon. Other threads see them after publish_copies(). REQUIRES: apart; n_bytes and `to` are
+// multiples of 4.
+void copy_past_caches(const void* from, std::size_t n_bytes, void* to);
+void publish_copies();
 
 }  // namespace cellfeed::transform

@@ -93,15 +93,17 @@ TYPED_TEST(RowKernels, KeepMappedIsTheLoop) {
 
 template <typename T>
 void expect_scattered_as_a_loop_does(std::size_t n_cols, std::size_t n, std::size_t offset,
-                                     RowStores stores, std::mt19937& random) {
-  const auto columns = random_columns(n, n_cols, random);
+                                     RowStores stores, EntryOrder order, std::mt19937& random) {
+  auto columns = random_columns(n, n_cols, random);
+  if (order == EntryOrder::kAny) std::shuffle(columns.begin(), columns.end(), random);
   std::vector<T> values(n);
   for (auto& value : values) value = static_cast<T>(1 + random() % 1000);
   std::vector<T> out(kGuard + offset + n_cols + kGuard, T{-7});
   std::vector<T> expected = out;
   for (std::size_t c = 0; c < n_cols; ++c) expected[kGuard + offset + c] = 0;
   for (std::size_t k = 0; k < n; ++k) expected[kGuard + offset + columns[k]] = values[k];
-  scatter_row(columns, values.data(), sizeof(T), out.data() + kGuard + offset, n_cols, stores);
+  scatter_row(columns, values.data(), sizeof(T), out.data() + kGuard + offset, n_cols, stores,
+              order);
   EXPECT_EQ(out, expected);
 }
 
@@ -110,10 +112,29 @@ TYPED_TEST(RowKernels, ScatterRowIsTheLoop) {
     std::mt19937 random(6);
     for (const auto stores : {RowStores::kCached, RowStores::kStreaming})
       for (const std::size_t n_cols : lengths())
-        for (const std::size_t n : {std::size_t{0}, n_cols / 10, n_cols / 2, n_cols}) {
-          SCOPED_TRACE(::testing::Message() << n_cols << " columns, " << n << " entries");
-          expect_scattered_as_a_loop_does<TypeParam>(n_cols, n, random() % 17, stores, random);
-        }
+        for (const std::size_t n : {std::size_t{0}, n_cols / 10, n_cols / 2, n_cols})
+          for (const auto order : {EntryOrder::kIncreasing, EntryOrder::kAny}) {
+            SCOPED_TRACE(::testing::Message() << n_cols << " columns, " << n << " entries");
+            expect_scattered_as_a_loop_does<TypeParam>(n_cols, n, random() % 17, stores, order,
+                                                       random);
+          }
+  });
+}
+
+TEST(RowKernels, CopiesPastTheCachesAreCopies) {
+  for_each_target([] {
+    std::mt19937 random(7);
+    for (const std::size_t n : lengths())
+      for (const std::size_t offset : {0, 1, 7, 15}) {
+        std::vector<std::uint32_t> from(n), out(kGuard + offset + n + kGuard, 7);
+        for (auto& word : from) word = static_cast<std::uint32_t>(random());
+        auto expected = out;
+        std::copy(from.begin(), from.end(),
+                  expected.begin() + static_cast<std::ptrdiff_t>(kGuard + offset));
+        copy_past_caches(from.data(), n * 4, out.data() + kGuard + offset);
+        publish_copies();
+        EXPECT_EQ(out, expected) << n << " words, " << offset << " behind a line";
+      }
   });
 }
 
