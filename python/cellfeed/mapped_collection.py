@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from ._arguments import (
-    as_bool,
-    as_dtype,
-    as_float,
-    as_int,
-    as_names,
-    as_paths,
-    as_row_numbers,
-    is_anndata,
-    one_of,
-    shown,
+from ._arguments import as_bool, as_choice, as_dtype, as_float, as_int, as_row_numbers, shown
+from ._mapped.arguments import (
+    as_join,
+    as_path_list,
+    each_once,
+    encoded_columns,
+    filtered_rows,
+    unknown_labels,
 )
-from ._cells.filtering import rows_where
+from ._mapped.genes import FileGenes
 from ._mapped.labels import LabelCounts, make_column, merged_categories
-from ._mapped.matrices import Matrices, have_same_genes, open_joined
-from ._mapped.rows import RowBatch
-from ._options import JOINS, DType, Join, Path
+from ._mapped.matrices import Matrices, open_joined
+from ._mapped.rows import RowBatch, Rows
+from ._options import OUTPUTS, DType, Join, Output, Path
 from .collection import CellCollection
-from .errors import InvalidArgumentError, InvalidTypeError, OutOfRangeError
+from .errors import InvalidArgumentError, OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
@@ -42,9 +39,9 @@ class MappedCollection(MapStyle):
     """Cells of many files, each a dict of numpy arrays: lamindb's class, on our reader.
 
     ``len(ds)``, ``ds[i]``, and whole batches at once for torch's ``DataLoader``: it takes any
-    sampler, shuffles truly at random, and its default collation copies no row. ``ds[i]`` has a
-    dense row under each of ``layers_keys``, one under ``"obsm_KEY"`` for each of ``obsm_keys``, an
-    entry under each of ``obs_keys``, and the number of the file under ``"_store_idx"``.
+    sampler, shuffles truly at random, and its default collation copies no row. ``ds[i]`` has a row
+    under each of ``layers_keys``, one under ``"obsm_KEY"`` for each of ``obsm_keys``, an entry
+    under each of ``obs_keys``, and the number of the file under ``"_store_idx"``.
 
     Picklable: a copy, as in each worker, opens the files again. Thread-safe: yes.
 
@@ -65,8 +62,8 @@ class MappedCollection(MapStyle):
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union, where absent genes are 0; None
-        leaves each file its own genes, so that rows may have different lengths. ``"raw.X"`` is
-        never joined.
+        leaves each file its own genes, so that rows may have different lengths. ``"auto"`` is
+        ``"inner"``, and ``"raw.X"`` is never joined.
     encode_labels
         Whether columns come as codes: of all ``obs_keys``, or a list of some. The sorted union of a
         column's values has the codes 0, 1, ...; missing is -1. Without, rows give labels (NaN =
@@ -79,6 +76,10 @@ class MappedCollection(MapStyle):
     dtype
         Of the rows: float32, float64, int32 or int64. As stored by default, where narrower ones
         become the next of these. Integers are exact or an error.
+    output
+        ``"dense"``: rows are arrays of one value a gene. ``"csr"``: rows of ``layers_keys`` are
+        ``scipy.sparse.csr_matrix`` of one row, and torch's default collation makes a
+        ``torch.sparse_csr`` tensor of a batch of them: as much memory as there are non-zeros.
     make_unique
         Number repeated gene names as anndata does, instead of refusing them.
     threads
@@ -106,34 +107,36 @@ class MappedCollection(MapStyle):
         obs_keys: str | Sequence[str] | None = None,
         obsm_keys: str | Sequence[str] | None = None,
         obs_filter: Mapping[str, Any] | None = None,
-        join: Join | None = "inner",
+        join: Join | Literal["auto"] | None = "inner",
         encode_labels: bool | Sequence[str] = True,
         unknown_label: Any = None,
         cache_categories: bool = True,
         parallel: bool = False,
         dtype: DType | None = None,
         *,
+        output: Output = "dense",
         make_unique: bool = False,
         threads: int | None = None,
     ) -> None:
-        if join is not None and join not in JOINS:
-            raise InvalidArgumentError(f"join must be None, {one_of(JOINS)}, not {shown(join)}")
+        join = as_join(join)
         as_bool("cache_categories", cache_categories)
         self.parallel = as_bool("parallel", parallel)
-        self.layers_keys = _each_once("layers_keys", "X" if layers_keys is None else layers_keys)
-        self.obs_keys = None if obs_keys is None else _each_once("obs_keys", obs_keys)
-        self.obsm_keys = None if obsm_keys is None else _each_once("obsm_keys", obsm_keys)
+        self.layers_keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
+        self.obs_keys = None if obs_keys is None else each_once("obs_keys", obs_keys)
+        self.obsm_keys = None if obsm_keys is None else each_once("obsm_keys", obsm_keys)
         self.join_vars = join
-        self.path_list = _paths(path_list)
+        self.path_list = as_path_list(path_list)
         self._join = join
-        encoded = self._encoded(encode_labels)
+        encoded = encoded_columns(encode_labels, self.obs_keys)
         self.encode_labels = encoded or False
-        unknown = _unknown_labels(unknown_label, encoded)
+        unknown = unknown_labels(unknown_label, encoded)
 
         options = {"make_unique": as_bool("make_unique", make_unique)}
         kind = None if dtype is None else as_dtype("dtype", dtype)
+        self.output = as_choice("output", output, OUTPUTS)
         self._matrices = self._open_matrices(options, kind, threads)
         self._cells = self._open_table(options)
+        self._genes = FileGenes(self._cells, join)
         self._columns = {
             name: make_column(
                 self._cells, name, is_encoded=name in encoded, unknown_label=unknown.get(name)
@@ -146,7 +149,7 @@ class MappedCollection(MapStyle):
             if column.encoder is not None
         }
         self.filtered = obs_filter is not None
-        self._rows = None if obs_filter is None else _filtered(self._cells, obs_filter)
+        self._rows = None if obs_filter is None else filtered_rows(self._cells, obs_filter)
         ends = np.cumsum([file["n_cells"] for file in self._cells.files])
         self._file_begins = np.concatenate([[0], ends]).astype(np.int64)
         self._closed = False
@@ -165,7 +168,7 @@ class MappedCollection(MapStyle):
         obsm = self.obsm_keys or []
         for keys, join in groups:
             parts = open_joined(self.path_list, keys, obsm, join, options)
-            found.append(Matrices(parts, keys, obsm, dtype, threads))
+            found.append(Matrices(parts, keys, obsm, self.output, dtype, threads))
             obsm = []
         return found
 
@@ -178,19 +181,6 @@ class MappedCollection(MapStyle):
         keys = [*(key for key in self.layers_keys if key != "raw.X"), "raw.X"][:1]
         return open_joined(self.path_list, keys, [], self._join or "outer", options)[0]
 
-    def _encoded(self, encode_labels: bool | Sequence[str]) -> list[str]:
-        keys = self.obs_keys or []
-        if isinstance(encode_labels, (bool, np.bool_)):
-            names = list(keys) if encode_labels else []
-        else:
-            names = _each_once("encode_labels", encode_labels)
-        for name in names:
-            if name not in keys:
-                raise InvalidArgumentError(
-                    f"encode_labels names {name!r}, which is not one of obs_keys: {shown(keys)}"
-                )
-        return names
-
     # ---- rows
 
     def __len__(self) -> int:
@@ -202,17 +192,19 @@ class MappedCollection(MapStyle):
         number = as_int("idx", idx, -(2**63))
         if not -n <= number < n:
             raise OutOfRangeError(f"cell {number} is outside the collection of {n} cells")
-        return dict(self.__getitems__([number])[0])
+        row = np.array([number + n if number < 0 else number], dtype=np.int64)
+        return dict(self._read(row).rows(0, 1)[0])
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[dict[str, Any]]:
         """Some cells, read together: what torch's ``DataLoader`` asks for.
 
-        Each is a dict of its own. Rows are views of one array.
+        Each is a dict of its own, made when it is asked for. Rows are views of one array.
         """
         rows = as_row_numbers(indices, len(self))
-        if rows.size == 0:
-            return []
-        rows = rows if self._rows is None else np.asarray(self._rows[rows])
+        return Rows(self._read(rows)) if rows.size else []
+
+    def _read(self, places: np.ndarray) -> RowBatch:
+        rows = places if self._rows is None else np.asarray(self._rows[places])
         columns: dict[str, Any] = {"_store_idx": self._file_of(rows)}
         read: dict[str, Any] = {}
         for matrices in self._matrices:
@@ -220,8 +212,9 @@ class MappedCollection(MapStyle):
         obsm = [f"obsm_{key}" for key in self.obsm_keys or []]
         columns.update({name: read[name] for name in [*self.layers_keys, *obsm]})
         for name, column in self._columns.items():
-            columns[name] = column.of_rows(self._cells.obs_values(name, rows))
-        return [*RowBatch(len(rows), columns).rows()]
+            values = self._cells._core.gather_obs(self._cells.obs_column(name), rows)
+            columns[name] = column.of_rows(values)
+        return RowBatch(len(rows), columns)
 
     def _all_rows(self) -> np.ndarray:
         return np.arange(len(self._cells)) if self._rows is None else self._rows
@@ -274,14 +267,10 @@ class MappedCollection(MapStyle):
         # The last bin of a histogram is closed, and no row lies at its end.
         return [int(n) for n in counts]
 
-    @cached_property
+    @property
     def var_list(self) -> list[pd.Index]:
         """Genes of each file."""
-        import pandas as pd
-
-        core = self._cells._core
-        genes = [core.store_genes(file) for file in range(core.n_stores)]
-        return [pd.Index(names, dtype=object) for names in genes]
+        return self._genes.of_files
 
     @property
     def n_vars_list(self) -> list[int]:
@@ -293,39 +282,27 @@ class MappedCollection(MapStyle):
         """Cells (after ``obs_filter``) and genes of each file."""
         return list(zip(self.n_obs_list, self.n_vars_list, strict=True))
 
-    @cached_property
+    @property
     def var_joint(self) -> pd.Index | None:
         """The genes of rows; None where files keep their own."""
-        import pandas as pd
+        return self._genes.joint
 
-        return None if self._join is None else pd.Index(self._cells.var_names, dtype=object)
-
-    @cached_property
+    @property
     def var_indices(self) -> list[np.ndarray] | None:
         """How genes were joined; None where they were not, as all files have the same.
 
         Inner: for each joint gene its place in the file. Outer: for each gene of the file its
         place among the joint ones.
         """
-        joint = self.var_joint
-        if joint is None or have_same_genes(self._cells):
-            return None
-        if self._join == "inner":
-            return [genes.get_indexer(joint) for genes in self.var_list]
-        return [joint.get_indexer(genes) for genes in self.var_list]
+        return self._genes.places
 
     def check_vars_sorted(self, ascending: bool = True) -> bool:
         """True if the genes of every file are sorted."""
-        if as_bool("ascending", ascending):
-            return all(genes.is_monotonic_increasing for genes in self.var_list)
-        return all(genes.is_monotonic_decreasing for genes in self.var_list)
+        return self._genes.are_sorted(ascending)
 
     def check_vars_non_aligned(self, vars: Iterable[str]) -> list[int]:
         """Numbers of the files whose genes are not exactly these, in this order."""
-        import pandas as pd
-
-        wanted = pd.Index(as_names("vars", vars), dtype=object)
-        return [i for i, genes in enumerate(self.var_list) if not genes.equals(wanted)]
+        return self._genes.files_without_axis(vars)
 
     # ---- labels
 
@@ -379,7 +356,7 @@ class MappedCollection(MapStyle):
         numpy.ndarray or dict
             One weight a cell, float64 (missing is a label of its own).
         """
-        names = _each_once("obs_keys", obs_keys)
+        names = each_once("obs_keys", obs_keys)
         if not names:
             raise InvalidArgumentError("obs_keys must name at least one obs column")
         if scaler is not None and as_float("scaler", scaler) <= 0:
@@ -414,44 +391,3 @@ class MappedCollection(MapStyle):
     @classmethod
     def torch_worker_init_fn(cls, worker_id: int) -> None:
         """For ``DataLoader(worker_init_fn=)``, as lamindb has it: nothing is left to be done."""
-
-
-def _filtered(cells: CellCollection, obs_filter: Any) -> np.ndarray:
-    if not isinstance(obs_filter, Mapping):
-        raise InvalidTypeError(
-            "obs_filter must be a dict of column -> value or list of values, not "
-            f"{shown(obs_filter)}"
-        )
-    return rows_where(cells, obs_filter)
-
-
-def _each_once(name: str, value: Any) -> list[str]:
-    names = as_names(name, value)
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InvalidArgumentError(f"{name} has {twice!r} twice")
-    return names
-
-
-def _paths(path_list: Any) -> Any:
-    if isinstance(path_list, CellCollection):
-        raise InvalidTypeError(
-            "path_list must be files, not a collection that is open: give its files, and "
-            "obs_filter= for some of the cells"
-        )
-    if is_anndata(path_list):
-        return [path_list]
-    if isinstance(path_list, (list, tuple)) and any(map(is_anndata, path_list)):
-        return list(path_list)
-    return as_paths("path_list", path_list)
-
-
-def _unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:
-    if not isinstance(unknown_label, Mapping):
-        return dict.fromkeys(encoded, unknown_label)
-    for name in unknown_label:
-        if name not in encoded:
-            raise InvalidArgumentError(
-                f"unknown_label names {name!r}, which is not an encoded column: {shown(encoded)}"
-            )
-    return dict(unknown_label)

@@ -105,6 +105,13 @@ def test_inner_keeps_the_first_files_order_and_outer_sorts(paths, equal_paths):
         assert [GENES[file][p] for p in places] == ["a", "c"]
 
 
+def test_auto_joins_what_differs(paths, equal_paths):
+    for files in (paths, equal_paths):
+        auto, inner = (cf.MappedCollection(files, join=join) for join in ("auto", "inner"))
+        assert list(auto.var_joint) == list(inner.var_joint) and auto.join_vars == "inner"
+        np.testing.assert_array_equal(auto[7]["X"], inner[7]["X"])
+
+
 def test_without_a_join_rows_have_their_files_genes(adatas, paths):
     ours = cf.MappedCollection(paths, layers_keys=["X", "raw.X"], join=None, obs_keys="kind")
     assert ours.shape == (18, None) and ours.var_joint is None and ours.var_indices is None
@@ -363,6 +370,7 @@ def test_indices_are_those_of_a_sequence(paths):
 
 WRONG = [
     (dict(join="both"), InvalidArgumentError, "join"),
+    (dict(join=["inner"]), InvalidArgumentError, "join"),
     (dict(obs_keys=["kind"], encode_labels=["depth"]), InvalidArgumentError, "encode_labels"),
     (dict(obs_keys=["kind"], unknown_label={"depth": 1}), InvalidArgumentError, "unknown_label"),
     (dict(obs_keys=["knid"]), NoSuchKeyError, "kind"),

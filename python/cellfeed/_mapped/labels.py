@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,19 +44,28 @@ class LabelColumn:
             labels: list[Any] = self.merged(values).tolist()
             return labels if self.is_categorical else values
         if self.is_categorical:
-            of_label = [self.encoder[label] for label in self.labels]
-            return _pick(np.array([*of_label, -1], dtype=np.int64), values)
+            return _pick(self._codes, values)
         known = values == values
         codes = np.full(len(values), -1, dtype=np.int64)
-        of_category = np.array([self.encoder[label] for label in self.categories], dtype=np.int64)
-        codes[known] = of_category[np.searchsorted(self.categories, values[known])]
+        codes[known] = self._codes[np.searchsorted(self.categories, values[known])]
         return codes
+
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        """Of each label, or of each number; the last one is that of missing values."""
+        known = self.labels if self.is_categorical else self.categories
+        encoder = self.encoder or {}
+        return np.array([*(encoder[label] for label in known), -1], dtype=np.int64)
 
     def merged(self, values: np.ndarray) -> np.ndarray:
         """Labels as an object array, NaN where missing; numbers as they are."""
         if not self.is_categorical:
             return values
-        return _pick(np.array([*self.labels, np.nan], dtype=object), values)
+        return _pick(self._objects, values)
+
+    @cached_property
+    def _objects(self) -> np.ndarray:
+        return np.array([*self.labels, np.nan], dtype=object)
 
 
 def _pick(table: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from .._arguments import is_anndata
-from .._options import DTYPES
+from .._cells.matrices import layer_key, obsm_key
+from .._options import DTYPES, Output
 from .._reader import Reader, ReaderOptions
-from ..batch import Batch
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..opening import open as open_cells
+from .genes import have_same_genes
+from .rows import Column, column_of, entries_of
 
 _NARROW = {"bool", "int8", "int16", "uint8", "uint16"}
 _WIDER = {"uint32": "int64", "float16": "float32"}
@@ -36,16 +38,19 @@ class Matrices:
         parts: list[CellCollection],
         keys: list[str],
         obsm: list[str],
+        output: Output,
         dtype: str | None,
         threads: int | None,
     ) -> None:
         self.parts = parts
-        self._keys = keys
-        self._obsm = obsm
-        numbers = range(len(parts[0]._matrices.paths) + 1)
+        matrices = parts[0]._matrices
+        numbers = range(len(matrices.paths) + 1)
+        self._numbers = {keys[0]: 0}
+        self._numbers.update({key: matrices.layers[layer_key(layer_name(key))] for key in keys[1:]})
+        self._numbers.update({f"obsm_{key}": matrices.obsm[obsm_key(key)] for key in obsm})
         kinds: list[Any] = [dtype or _stored_dtype(parts, number) for number in numbers]
         options = ReaderOptions(
-            output="dense", dtype=kinds[0], obs=[], threads=threads, matrix_dtypes=kinds[1:]
+            output=output, dtype=kinds[0], obs=[], threads=threads, matrix_dtypes=kinds[1:]
         )
         self._readers = [Reader(part, options) for part in parts if len(part) > 0]
         ends = np.cumsum([len(part) for part in parts if len(part) > 0])
@@ -58,27 +63,33 @@ class Matrices:
             if mine.size:
                 reader.check_values(_spread(mine))
 
-    def read(self, rows: np.ndarray) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """By the column of a row: rows x genes, or a list of rows of their own widths."""
+    def read(self, rows: np.ndarray) -> dict[str, Column]:
+        """By the column of a row: rows x genes, or a list of rows of their own widths.
+
+        Parameters
+        ----------
+        rows
+            int64, of the table of all files, and in it.
+        """
         if len(self._readers) == 1:
-            return {**self._columns_of(self._readers[0].read(rows))}
+            return self._read_part(0, rows)
         found: dict[str, Any] = {}
         part_of = self._part_of(rows)
         for part in np.unique(part_of).tolist():
             places = np.flatnonzero(part_of == part)
-            batch = self._readers[part].read(rows[places] - self._begins[part])
-            for name, matrix in self._columns_of(batch).items():
+            read = self._read_part(part, rows[places] - self._begins[part])
+            for name, matrix in read.items():
                 column = found.setdefault(name, [None] * len(rows))
-                for place, row in zip(places.tolist(), matrix, strict=True):
+                entries = entries_of(matrix, 0, len(places))
+                for place, row in zip(places.tolist(), entries, strict=True):
                     column[place] = row
         return found
 
-    def _columns_of(self, batch: Batch[np.ndarray]) -> dict[str, np.ndarray]:
-        first, *others = self._keys
+    def _read_part(self, part: int, rows: np.ndarray) -> dict[str, Column]:
+        core = self._readers[part].core.read_rows(rows)
         return {
-            first: batch.x,
-            **{key: batch.layers[key] for key in others},
-            **{f"obsm_{key}": batch.obsm[key] for key in self._obsm},
+            name: column_of(core if number == 0 else core.matrix(number))
+            for name, number in self._numbers.items()
         }
 
     def _part_of(self, rows: np.ndarray) -> np.ndarray:
@@ -123,11 +134,6 @@ def _each(paths: list[Any], options: dict[str, Any]) -> list[Any]:
                 for file in cells.files
             )
     return items
-
-
-def have_same_genes(cells: CellCollection) -> bool:
-    """True if the files have equal gene axes, so that nothing is joined."""
-    return all(cells._core.gene_map(file) is None for file in range(cells._core.n_stores))
 
 
 def _stored_dtype(parts: list[CellCollection], number: int) -> str:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import scipy.sparse
 import torch
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
+from ._tensors import block_to_tensor, csr_to_tensor
+
 
 def register_rows(kind: type) -> None:
-    """Let torch's default collation take a list of these rows as the batch they were read as."""
+    """Let torch's default collation take a list of these rows as the batch they were read as.
+
+    Sparse rows that were read apart become one tensor too.
+    """
     default_collate_fn_map.setdefault(kind, _collate_rows)
+    default_collate_fn_map.setdefault(scipy.sparse.csr_matrix, _collate_sparse)
 
 
 def _collate_rows(rows: list[Any], *, collate_fn_map: Any = None) -> dict[str, Any]:
@@ -19,9 +26,17 @@ def _collate_rows(rows: list[Any], *, collate_fn_map: Any = None) -> dict[str, A
         plain: dict[str, Any] = collate([dict(row) for row in rows], collate_fn_map=collate_fn_map)
         return plain
     return {
-        name: column if isinstance(column, list) else torch.from_numpy(column)
+        name: column if isinstance(column, list) else _as_tensor(column)
         for name, column in batch.columns.items()
     }
+
+
+def _collate_sparse(rows: list[Any], *, collate_fn_map: Any = None) -> torch.Tensor:
+    return csr_to_tensor(scipy.sparse.vstack(rows, format="csr"))
+
+
+def _as_tensor(column: Any) -> torch.Tensor:
+    return torch.from_numpy(column) if hasattr(column, "shape") else block_to_tensor(column.block)
 
 
 def _holds_arrays(column: Any) -> bool:

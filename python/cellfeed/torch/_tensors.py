@@ -11,6 +11,8 @@ from .._batch_source import column_numbers, row_starts
 from ._pinned import adopt_tensor, pin
 
 if TYPE_CHECKING:
+    import scipy.sparse
+
     from .._batch_source import AnyBlock
     from ..batch import Batch
 
@@ -49,6 +51,13 @@ def block_to_tensor(block: AnyBlock, *, dense: bool = False) -> torch.Tensor:
     size = (block.n_rows, block.n_cols)
     tensor = torch.sparse_csr_tensor(indptr, indices, values, size=size)
     return tensor.to_dense() if dense else tensor
+
+
+def csr_to_tensor(matrix: scipy.sparse.csr_matrix) -> torch.Tensor:
+    """A ``torch.sparse_csr`` tensor that shares the memory of a matrix."""
+    indptr, indices = torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices)
+    values = torch.from_numpy(matrix.data)
+    return torch.sparse_csr_tensor(indptr, indices, values, size=matrix.shape)
 
 
 def _share(array: np.ndarray, owner: Any) -> torch.Tensor:

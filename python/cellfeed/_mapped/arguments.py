@@ -1,0 +1,83 @@
+"""Arguments of a mapped collection, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._arguments import as_names, as_paths, is_anndata, one_of, shown
+from .._cells.filtering import rows_where
+from .._options import JOINS, Join
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError, InvalidTypeError
+
+
+def each_once(name: str, value: Any) -> list[str]:
+    """Names, of which none is there twice."""
+    names = as_names(name, value)
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InvalidArgumentError(f"{name} has {twice!r} twice")
+    return names
+
+
+def as_join(join: Any) -> Join | None:
+    """How genes are joined; ``"auto"`` joins those that differ, and ``"inner"`` no others."""
+    if join is None or join in JOINS:
+        given: Join | None = join
+        return given
+    if join == "auto":
+        return "inner"
+    raise InvalidArgumentError(f"join must be None, {one_of((*JOINS, 'auto'))}, not {shown(join)}")
+
+
+def as_path_list(path_list: Any) -> Any:
+    """Files and AnnData, as a list or as ``cellfeed.open`` takes them."""
+    if isinstance(path_list, CellCollection):
+        raise InvalidTypeError(
+            "path_list must be files, not a collection that is open: give its files, and "
+            "obs_filter= for some of the cells"
+        )
+    if is_anndata(path_list):
+        return [path_list]
+    if isinstance(path_list, (list, tuple)) and any(map(is_anndata, path_list)):
+        return list(path_list)
+    return as_paths("path_list", path_list)
+
+
+def encoded_columns(encode_labels: bool | Sequence[str], obs_keys: list[str] | None) -> list[str]:
+    """Those of ``obs_keys`` that come as codes."""
+    keys = obs_keys or []
+    if isinstance(encode_labels, (bool, np.bool_)):
+        return list(keys) if encode_labels else []
+    names = each_once("encode_labels", encode_labels)
+    for name in names:
+        if name not in keys:
+            raise InvalidArgumentError(
+                f"encode_labels names {name!r}, which is not one of obs_keys: {shown(keys)}"
+            )
+    return names
+
+
+def unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:
+    """The unknown label of each encoded column that has one."""
+    if not isinstance(unknown_label, Mapping):
+        return dict.fromkeys(encoded, unknown_label)
+    for name in unknown_label:
+        if name not in encoded:
+            raise InvalidArgumentError(
+                f"unknown_label names {name!r}, which is not an encoded column: {shown(encoded)}"
+            )
+    return dict(unknown_label)
+
+
+def filtered_rows(cells: CellCollection, obs_filter: Any) -> np.ndarray:
+    """Rows that have one of the values asked for in each column."""
+    if not isinstance(obs_filter, Mapping):
+        raise InvalidTypeError(
+            "obs_filter must be a dict of column -> value or list of values, not "
+            f"{shown(obs_filter)}"
+        )
+    return rows_where(cells, obs_filter)

@@ -1,0 +1,148 @@
+"""Strategies by the label of each sample."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .. import _core
+from .._arguments import as_bool, as_float, as_int, shown
+from .._cells.labels import encode_labels, look_up_labels
+from ..adapters import length_of
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError, InvalidTypeError
+from ._strategy import SamplingStrategy, as_indices, as_size, check_mask
+
+
+class LabelStrategy(SamplingStrategy):
+    """A strategy that knows the label of each sample, given or looked up by key."""
+
+    _shuffle_before_yield = True
+
+    def __init__(self, labels: Any, label_key: str | None, indices: Any) -> None:
+        if isinstance(labels, str):
+            labels, label_key = None, labels
+        name = type(self).__name__
+        if (labels is None) == (label_key is None):
+            raise InvalidArgumentError(f"{name} takes either labels, one a sample, or a label_key")
+        if label_key is not None and not isinstance(label_key, str):
+            raise InvalidTypeError(
+                f"label_key must be the name of a column, not {shown(label_key)}"
+            )
+        self.label_key = label_key
+        self.indices = indices
+        self._encoded = None if labels is None else encode_labels(labels)
+        self._found: tuple[weakref.ref[Any], _core.LabelIndex] | None = None
+        if self._encoded is not None and len(self._encoded[0]) == 0:
+            raise InvalidArgumentError(f"{name}: labels must be non-empty")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": None}
+
+    def _labels(self, cells: Any) -> _core.LabelIndex:
+        check_mask(self.indices, length_of(cells))
+        if self._encoded is not None:
+            return _core.make_labels(length_of(cells), self._encoded[0], as_indices(self.indices))
+        # A collection of cellfeed.open does not change; obs of others may.
+        is_fixed = isinstance(cells, CellCollection)
+        if self._found is not None and self._found[0]() is cells:
+            return self._found[1]
+        codes, _ = look_up_labels(cells, str(self.label_key))
+        index = _core.make_labels(length_of(cells), codes, as_indices(self.indices))
+        if is_fixed:
+            self._found = weakref.ref(cells), index
+        return index
+
+
+class ClassBalancedSampling(LabelStrategy):
+    """Draws a class first, then ``block_size`` of its members that are neighbours in storage.
+
+    The probability of a class is proportional to ``count / (count + smoothing * N / K)``, over N
+    labelled samples in K classes; samples without a label are never drawn.
+
+    Parameters
+    ----------
+    labels
+        One label a row of the collection, or one an index. Missing (None, NaN) is allowed.
+    block_size
+        Draws that come from one place in storage.
+    indices
+        Row numbers or a boolean mask; all rows when omitted.
+    total_size
+        Draws of an epoch; as many as there are labelled samples when omitted.
+    replace
+        ``False``: rounds of ``sampling_size`` draws, no sample twice in a round; O(samples) memory.
+    sampling_size
+        Draws of a round without replacement.
+    label_key
+        Column of the collection that holds the labels, instead of ``labels``.
+    smoothing
+        0 gives all classes the same probability; large leaves the frequencies as they are.
+    """
+
+    def __init__(
+        self,
+        labels: Any = None,
+        block_size: int = 8,
+        indices: Any = None,
+        total_size: int | None = None,
+        replace: bool = True,
+        sampling_size: int | None = None,
+        *,
+        label_key: str | None = None,
+        smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(labels, label_key, indices)
+        self.block_size = as_int("block_size", block_size, 1, 2**62)
+        self.total_size = as_size("total_size", total_size)
+        self.replace = as_bool("replace", replace)
+        self.sampling_size = as_size("sampling_size", sampling_size)
+        self.smoothing = as_float("smoothing", smoothing, 0)
+
+    def __repr__(self) -> str:
+        key = f"label_key={self.label_key!r}, " if self.label_key else ""
+        sizes = f"block_size={self.block_size}, smoothing={self.smoothing:g}"
+        return f"ClassBalancedSampling({key}{sizes})"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
+        return _core.make_class_balanced(
+            self._labels(cells), self.block_size, self.total_size, self.smoothing, self.replace,
+            self.sampling_size,
+        )  # fmt: skip
+
+
+class GroupSampling(LabelStrategy):
+    """Batches that hold one group only: one donor, one perturbation, one class.
+
+    Every member is drawn once an epoch; a group's last batch is filled up with repeats
+    (``batch.is_padding``).
+
+    Parameters
+    ----------
+    label_key
+        Column of the collection that holds the groups.
+    labels
+        One group a sample instead of ``label_key``.
+    indices
+        Row numbers or a boolean mask; all rows when omitted.
+    drop_last
+        Leave out the members that fill no batch, others each epoch, instead of filling up.
+    """
+
+    def __init__(
+        self,
+        label_key: str | None = None,
+        labels: Any = None,
+        indices: Any = None,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(labels, label_key, indices)
+        self.drop_last = as_bool("drop_last", drop_last)
+
+    def __repr__(self) -> str:
+        return f"GroupSampling({self.label_key!r})" if self.label_key else "GroupSampling(labels)"
+
+    def bind(self, cells: Any) -> _core.Strategy:
+        """The order over ``len(cells)`` samples; a key is looked up in ``cells``."""
+        return _core.make_groups(self._labels(cells), self.drop_last)
