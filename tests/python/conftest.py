@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
-from bucket_servers import BucketServer, s3_server
+from bucket_servers import BucketServer, azure_server, gcs_server, s3_server
 from skips import unexpected_skip
 from stand_ins import make_stand_ins
 
@@ -60,4 +60,18 @@ def shared_data(request) -> pathlib.Path:
 def s3() -> Iterator[BucketServer]:
     """An S3 on loopback for the whole run: a bucket belongs to the test that makes it."""
     with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[BucketServer]:
+    """A Google Cloud Storage on loopback."""
+    with gcs_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[BucketServer]:
+    """An Azure Blob Storage on loopback."""
+    with azure_server() as server:
         yield server

@@ -6,15 +6,13 @@
         assert proxy.count("GET") == 3
 
 A connection pays one round trip when it is made, a request `latency_s` on its way and its answer as
-much; all bodies together share `bytes_per_second`, each way. `python fault_proxy.py HOST:PORT` is
-the same as a process (`ProxyProcess` in proxy_process.py), for rates.
+much; all bodies together share `bytes_per_second`, each way. `ProxyProcess` (proxy_process.py) is
+the same in a process of its own.
 
 Thread-safe: a thread of its own for every connection; `set_faults` and `reset` at any time.
 """
 
-import collections
 import contextlib
-import re
 import socket
 import struct
 import threading
@@ -23,10 +21,11 @@ from collections.abc import Iterable, Iterator
 
 from fault_rules import Fault, FaultRules
 from http_wire import Head, Wire
-from proxy_exchange import Exchange, HangUpError, Link, Seen, Upstream, Way
+from proxy_exchange import Exchange, HangUpError, Link, Upstream, Way
+from proxy_record import Record, Seen
 
 
-class FaultProxy:
+class FaultProxy(Record):
     def __init__(
         self,
         upstream: str,
@@ -79,33 +78,6 @@ class FaultProxy:
         with self._lock:
             self.seen: list[Seen] = []
             self.most_under_way = self.connections = 0
-
-    def count(self, method: str = "", path: str = "") -> int:
-        """Requests of this method whose path with query has a match of the pattern `path`."""
-        return sum(
-            1 for each in list(self.seen)
-            if method in ("", each.method) and re.search(path, each.path)
-        )  # fmt: skip
-
-    def counts(self) -> dict[str, int]:
-        """How many requests of each method and path (without its query)."""
-        keys = (f"{each.method} {each.path.partition('?')[0]}" for each in list(self.seen))
-        return dict(collections.Counter(keys))
-
-    @property
-    def bytes_sent(self) -> int:
-        return sum(each.body_bytes for each in list(self.seen))
-
-    def said(self) -> str:
-        """Every path and header that the client sent, to search for what must not be there."""
-        return "\n".join(f"{each.method} {each.path} {each.headers}" for each in list(self.seen))
-
-    def report(self) -> dict:
-        """All of it as plain data."""
-        return {
-            "requests": len(self.seen), "counts": self.counts(), "bytes_sent": self.bytes_sent,
-            "most_under_way": self.most_under_way, "connections": self.connections,
-        }  # fmt: skip
 
     # What the threads do.
 

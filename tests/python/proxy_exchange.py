@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from fault_rules import Fault, error_answer
 from http_wire import REASONS, Head, Wire
+from proxy_record import Seen
 
 # What a link may send at once after it was idle: a shorter one would count the sleeps' overshoot.
 BURST_S = 0.002
@@ -49,21 +50,6 @@ class Way:
     up: Link
     down: Link
     closing: threading.Event
-
-
-@dataclasses.dataclass
-class Seen:
-    """A request that came to the proxy and what became of it; `status` 0: no answer was sent."""
-
-    method: str
-    path: str
-    headers: list[tuple[str, str]]
-    began: float
-    connection: int
-    status: int = 0
-    body_bytes: int = 0
-    fault: str = ""
-    seconds: float = 0.0
 
 
 class HangUpError(Exception):
@@ -134,11 +120,13 @@ class Exchange:
         for piece in self._client.message_body(self._request, is_response=False):
             self._way.up.carry(len(piece))
         headers = [*headers, ("Content-Length", str(len(body)))]
+        if self._seen.method == "HEAD":  # no client is to parse a body that is not there
+            headers, body = [pair for pair in headers if pair[0] != "Content-Type"], b""
         if self._fault.retry_after is not None:
             headers.append(("Retry-After", f"{self._fault.retry_after:g}"))
         head = Head(f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}", headers)
         self._seen.status = status
-        self._client.socket.sendall(head.encode() + (b"" if self._seen.method == "HEAD" else body))
+        self._client.socket.sendall(head.encode() + body)
         return True
 
     def _pass_on(self) -> bool:
