@@ -2,11 +2,9 @@
 
 import os
 import pathlib
-from collections.abc import Iterator
 
 import hypothesis
 import pytest
-from bucket_servers import BucketServer, azure_server, gcs_server, s3_server
 from skips import unexpected_skip
 from stand_ins import make_stand_ins
 
@@ -57,21 +55,27 @@ def shared_data(request) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[BucketServer]:
+def s3():
     """An S3 on loopback for the whole run: a bucket belongs to the test that makes it."""
-    with s3_server() as server:
+    import bucket_servers
+
+    with bucket_servers.s3_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def gcs() -> Iterator[BucketServer]:
+def gcs():
     """A Google Cloud Storage on loopback."""
-    with gcs_server() as server:
+    import bucket_servers
+
+    with bucket_servers.gcs_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def azure() -> Iterator[BucketServer]:
+def azure():
     """An Azure Blob Storage on loopback."""
-    with azure_server() as server:
+    import bucket_servers
+
+    with bucket_servers.azure_server() as server:
         yield server
