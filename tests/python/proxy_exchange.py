@@ -125,7 +125,7 @@ class Exchange:
         if self._fault.retry_after is not None:
             headers.append(("Retry-After", f"{self._fault.retry_after:g}"))
         head = Head(f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}", headers)
-        self._seen.status = status
+        self._seen.status, self._seen.body_bytes = status, len(body)
         self._client.socket.sendall(head.encode() + body)
         return True
 
@@ -205,8 +205,8 @@ class Exchange:
 
     def _send(self, piece: memoryview, answer: Head) -> None:
         self._way.down.carry(len(piece))
+        self._seen.body_bytes += len(piece)  # before the client can know of them
         self._client.socket.sendall(_framed(piece, answer))
-        self._seen.body_bytes += len(piece)
 
     def _trickle(self, piece: memoryview, answer: Head) -> None:
         step = max(1, int(self._fault.bytes_per_second * TRICKLE_STEP_S))
