@@ -2,13 +2,17 @@
 
 python benchmarks/mapped.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] [--batches N]
 
-In one process and in turn: batches of ``DataLoader(batch_size=1024, shuffle=True)``, and rows
-``collection[i]`` in random order, of plain files and of gzipped ones; also cells of ``cf.Loader``
-as CSR in the same truly random order; a ratio is that of one round, and the median is printed with
-the smallest and largest. Then cellfeed alone: an outer join of files whose genes differ against
-files whose genes are the same, weighted against unweighted sampling with the weights of
-``get_label_weights``, and a filter over three columns of many cells. Rivals that are not
-installed are named and left out.
+In one process and in turn: batches of ``DataLoader(batch_size=1024, shuffle=True)``, dense and
+sparse, and rows ``collection[i]`` in random order, of plain files and of gzipped ones; also cells
+of ``cf.Loader`` as CSR in the same truly random order; a ratio is that of one round, and the median
+is printed with the smallest and largest. Then cellfeed alone: an outer join of files whose genes
+differ against files that have all of the joined genes, by the clock and by the processor time of
+all threads; weighted against unweighted sampling with the weights of ``get_label_weights``; and a
+filter over three columns of many cells. Rivals that are not installed are named and left out.
+
+Of the joined files a tenth of the genes is each file's own. ``sorted``: every file has its genes in
+the order of their names, so that columns keep their order in the join; ``shuffled``: in another
+order, which all files share, as files in the order of the genome do.
 """
 
 import argparse
@@ -30,8 +34,16 @@ import cellfeed as cf
 BATCH = 1024
 
 
-def write_files(folder: pathlib.Path, options: argparse.Namespace, *, differ: bool, **how):
-    """Four files of a quarter of the cells each; genes differ in a tenth of their names."""
+def gene_names(kind: str, file: int, n: int) -> list[str]:
+    """Of one file: those of all files, or with a tenth of its own."""
+    order = np.random.default_rng(1).permutation(n) if kind == "shuffled" else np.arange(n)
+    if kind in ("same", "wide"):
+        return [f"gene{g:06d}" for g in order]
+    return [f"gene{g:06d}-{file}" if g % 10 == 0 else f"gene{g:06d}" for g in order]
+
+
+def write_files(folder: pathlib.Path, options: argparse.Namespace, kind: str = "same", **how):
+    """Four files of a quarter of the cells each; ``wide`` has as many genes as the joins."""
     paths = []
     for number in range(4):
         random = np.random.default_rng(number)
@@ -43,14 +55,14 @@ def write_files(folder: pathlib.Path, options: argparse.Namespace, *, differ: bo
         x = scipy.sparse.csr_matrix((values, genes.ravel(), starts), shape=(n, options.genes))
         x.sum_duplicates()
         labels = random.choice([f"type {i}" for i in range(30)], n, p=skewed(30))
-        names = [f"gene{g}" for g in range(options.genes)]
-        if differ:
-            names = [f"{name}-{number}" if g % 10 == 0 else name for g, name in enumerate(names)]
+        if kind == "wide":
+            x.resize(n, options.genes + 3 * len(range(0, options.genes, 10)))
+        names = gene_names(kind, number, x.shape[1])
         obs = pd.DataFrame(
             {"cell_type": pd.Categorical(labels), "n_counts": np.asarray(x.sum(axis=1)).ravel()},
             index=[f"{number}-{i}" for i in range(n)],
         )
-        paths.append(folder / f"{'differ' if differ else 'same'}{number}.h5ad")
+        paths.append(folder / f"{kind}{number}.h5ad")
         anndata.AnnData(x, obs, pd.DataFrame(index=names)).write_h5ad(paths[-1], **how)
     return paths
 
@@ -138,6 +150,15 @@ def beside_rivals(kind: str, paths, options: argparse.Namespace) -> None:
             for _ in range(options.rounds)
         ]
         ratio(f"{kind}, DataLoader of dense rows / lamindb", found)
+        sparse = cf.MappedCollection(paths, obs_keys=["cell_type"], join="inner", output="csr")
+        found = [
+            (
+                cells_per_second(loader_of(sparse), 20 * few),
+                cells_per_second(loader_of(theirs), few),
+            )
+            for _ in range(options.rounds)
+        ]
+        ratio(f"{kind}, DataLoader of sparse rows / lamindb", found)
         csr = cf.open(paths, obs=["cell_type"])
 
         def csr_batches():
@@ -154,6 +175,11 @@ def beside_rivals(kind: str, paths, options: argparse.Namespace) -> None:
             for _ in range(options.rounds)
         ]
         ratio(f"{kind}, collection[i] / lamindb", rows)
+        rows = [
+            (rows_per_second(sparse, 2000), rows_per_second(theirs, 300))
+            for _ in range(options.rounds)
+        ]
+        ratio(f"{kind}, collection[i] of sparse rows / lamindb", rows)
     batches = ann_collection_batches(paths)
     found = [
         (cells_per_second(loader_of(ours), 20 * few), cells_per_second(batches, few))
@@ -162,21 +188,52 @@ def beside_rivals(kind: str, paths, options: argparse.Namespace) -> None:
     ratio(f"{kind}, DataLoader of dense rows / AnnCollection", found)
 
 
-def epoch_rate(cells, **how) -> float:
-    """Cells a second of one epoch in blocks of 64."""
-    loader = cf.Loader(cells, cf.BlockShuffling(64), BATCH, **how)
-    start = time.perf_counter()
+def epoch_rates(paths, options: argparse.Namespace, output: str, block: int):
+    """Cells a second of one epoch, by the clock and by the processor; of few, where dense."""
+    cells = cf.open(paths, join="outer")
+    loader = cf.Loader(cells, cf.BlockShuffling(block), BATCH, output=output)
+    next(iter(loader))
+    start, work, n = time.perf_counter(), time.process_time(), 0
     for batch in loader:
-        batch.x.data[::1024].sum()
-    return len(cells) / (time.perf_counter() - start)
+        n += len(batch)
+        np.asarray(getattr(batch.x, "data", batch.x)).ravel()[::1024].sum()
+        if output == "dense" and n >= options.cells // 4:
+            break
+    return n / (time.perf_counter() - start), n / (time.process_time() - work)
 
 
-def joins(same, differ, options: argparse.Namespace) -> None:
+def mapped_rates(paths, options: argparse.Namespace, output: str):
+    """The same of a DataLoader over a MappedCollection."""
+    dataset = cf.MappedCollection(paths, join="outer", output=output)
+    taken = iter(DataLoader(dataset, batch_size=BATCH, shuffle=True))
+    next(taken)
+    start, work = time.perf_counter(), time.process_time()
+    n = sum(
+        batch["X"].shape[0] for batch, _ in zip(taken, range(20 * options.batches), strict=False)
+    )
+    return n / (time.perf_counter() - start), n / (time.process_time() - work)
+
+
+def joins(home: pathlib.Path, options: argparse.Namespace) -> None:
     """What joining costs, the epochs in turn."""
-    one, four = cf.open(same), cf.open(differ, join="outer")
-    epoch_rate(one), epoch_rate(four)
-    found = [(epoch_rate(four), epoch_rate(one)) for _ in range(options.rounds)]
-    ratio("outer join of 4 gene sets / one gene set, CSR", found)
+    wide = write_files(home, options, "wide")
+    for kind in ("sorted", "shuffled"):
+        paths = write_files(home, options, kind)
+        for output in ("csr", "dense"):
+            for name, rates in (
+                ("Loader, blocks of 64", lambda *of: epoch_rates(*of, 64)),
+                ("Loader, true random", lambda *of: epoch_rates(*of, 1)),
+                ("MappedCollection", mapped_rates),
+            ):
+                rounds = [
+                    (rates(paths, options, output), rates(wide, options, output))
+                    for _ in range(options.rounds)
+                ]
+                for place, clock in enumerate(("clock", "processor")):
+                    found = [(joined[place], one[place]) for joined, one in rounds]
+                    ratio(f"outer join, {kind}, {output}, {name}, by the {clock}", found)
+        for path in paths:
+            path.unlink()
 
 
 def weighted(paths, options: argparse.Namespace) -> None:
@@ -254,13 +311,13 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
-        same = write_files(home, options, differ=False)
+        same = write_files(home, options)
         beside_rivals("plain", same, options)
-        joins(same, write_files(home, options, differ=True), options)
         weighted(same, options)
+        joins(home, options)
         for path in home.glob("*.h5ad"):
             path.unlink()
-        beside_rivals("gzip", write_files(home, options, differ=False, compression="gzip"), options)
+        beside_rivals("gzip", write_files(home, options, compression="gzip"), options)
     if options.filtered:
         filters(options.filtered, options.rounds)
 

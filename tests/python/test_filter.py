@@ -138,6 +138,8 @@ WRONG = [
     ("   ", InvalidArgumentError, "empty"),
     ("tissue = 'lung'", InvalidArgumentError, "character"),
     ("tissue == 'lung' and", InvalidArgumentError, "character"),
+    ("(n_counts > 500", InvalidArgumentError, r"'\)' is missing \(at character 16"),
+    ("tissue in ('lung', 'liver'", InvalidArgumentError, r"'\)' is missing"),
     ("tisue == 'lung'", NoSuchKeyError, "tissue"),
     ("tissue == 'lnug'", InvalidArgumentError, "did you mean 'lung'"),
     ("tissue == lung", InvalidArgumentError, "quotes"),

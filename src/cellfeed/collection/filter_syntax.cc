@@ -200,7 +200,8 @@ class Parser {
       return first;
     }
     list.children.push_back(std::move(first));
-    expect(",");
+    if (!tokens_.is_sign(",")) expect(")");
+    tokens_.take();
     items(list, ")");
     return list;
   }

@@ -16,20 +16,20 @@
 #define CELLFEED_TRANSFORM_REORDER_ROW_SCRATCH
 namespace cellfeed::transform {
 
-// 64 columns: which of them the row has, and how many it has before them.
-struct ColumnMarks {
-  std::uint64_t bits = 0;
-  std::uint64_t before = 0;
-};
-
 // Of a thread. The first marks are of the columns -64 to -1, so that what is dropped needs no test.
 struct ReorderScratch {
-  std::vector<ColumnMarks> marks;  // zero between calls
+  // Of 64 columns: which of them the row has, and how many it has before them. Apart, so that both
+  // take little of the nearest cache.
+  std::vector<std::uint64_t> marks;  // zero between calls
+  std::vector<std::uint32_t> before;
   std::vector<std::int32_t> columns;
   std::vector<std::byte> values;
 
   void reserve(std::size_t n_marks, std::size_t n, std::size_t value_bytes) {
-    if (marks.size() < n_marks) marks.resize(n_marks);
+    if (marks.size() < n_marks) {
+      marks.resize(n_marks);
+      before.resize(n_marks);
+    }
     if (columns.size() < n) columns.resize(n);
     if (values.size() < n * value_bytes) values.resize(n * value_bytes);
   }
@@ -49,30 +49,30 @@ std::size_t reorder(std::int32_t* indices, T* values, std::size_t n, std::size_t
                     const ColumnOf& column_of, ReorderScratch& scratch) {
   const std::size_t n_marks = 1 + (n_columns + 63) / 64;
   scratch.reserve(n_marks, n, sizeof(T));
-  ColumnMarks* HWY_RESTRICT marks = scratch.marks.data() + 1;
+  std::uint64_t* HWY_RESTRICT marks = scratch.marks.data() + 1;
+  std::uint32_t* HWY_RESTRICT before = scratch.before.data() + 1;
   std::int32_t* HWY_RESTRICT columns = scratch.columns.data();
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t column = column_of(indices[i]);
     columns[i] = column;
-    marks[column >> 6].bits |= std::uint64_t{1} << (column & 63);
+    marks[column >> 6] |= std::uint64_t{1} << (column & 63);
   }
   std::memcpy(scratch.values.data(), values, n * sizeof(T));
-  std::uint64_t kept = 0;
+  std::uint32_t kept = 0;
   for (std::size_t m = 0; m + 1 < n_marks; ++m) {
-    marks[m].before = kept;
-    kept += hwy::PopCount(marks[m].bits);
+    before[m] = kept;
+    kept += static_cast<std::uint32_t>(hwy::PopCount(marks[m]));
   }
-  marks[-1].before = kept;
+  before[-1] = kept;
   const T* HWY_RESTRICT old_values = reinterpret_cast<const T*>(scratch.values.data());
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t column = columns[i];
-    const ColumnMarks& around = marks[column >> 6];
     const std::uint64_t lower = (std::uint64_t{1} << (column & 63)) - 1;
-    const std::uint64_t place = around.before + hwy::PopCount(around.bits & lower);
+    const std::size_t place = before[column >> 6] + hwy::PopCount(marks[column >> 6] & lower);
     indices[place] = column;
     values[place] = old_values[i];
   }
-  std::fill_n(scratch.marks.begin(), n_marks, ColumnMarks());
+  std::fill_n(scratch.marks.begin(), n_marks, std::uint64_t{0});
   return kept;
 }
 
