@@ -104,7 +104,9 @@ std::vector<std::int32_t> make_map(std::size_t n_kept, bool is_shuffled) {
 template <typename T>
 void remap(benchmark::State& state) {
   const auto places = make_map(static_cast<std::size_t>(state.range(1)), state.range(2) != 0);
-  const transform::ColumnMap map(places);
+  const transform::MapTraits traits = transform::find_traits(places);
+  const auto narrow = transform::narrow_places(places, traits);
+  const transform::ColumnMap map(places, traits, narrow);
   change_rows(state, make_cells<T>(static_cast<std::size_t>(state.range(0))), 4 + sizeof(T),
               [&](Row& row) { transform::remap_row(row, map); });
 }
@@ -226,6 +228,7 @@ void remap_arguments(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"nnz", "kept", "shuffled"})->UseManualTime();
   for (const int nnz : {300, 1000, 6000}) bench->Args({nnz, 2048, 0});
   bench->Args({1000, 2048, 1})->Args({1000, 18'000, 0})->Args({1000, 18'000, 1});
+  bench->Args({1000, kGenes, 0})->Args({1000, kGenes, 1});  // a join, which drops none
 }
 void scatter_arguments(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"cols", "nnz", "rows"})->UseManualTime();
