@@ -21,14 +21,13 @@ struct Task {
 };
 using TaskResult = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
 
-std::vector<Task> make_tasks(const ShardPass& pass,
-                             const std::map<std::int64_t, shard::ShardEntry>& finished) {
+std::vector<Task> make_tasks(const ShardPass& pass) {
   std::vector<Task> tasks;
   for (std::int64_t k = 0; k < pass.n_shards(); ++k) {
-    if (finished.contains(k)) continue;
+    if (!pass.is_wanted[k]) continue;
     const std::int64_t begin = k * pass.shard_size;
-    const std::int64_t end = std::min(pass.sources().n_cells(), begin + pass.shard_size);
-    for (const CellTask& cells : pass.make_tasks(begin, end)) tasks.push_back({k, cells});
+    for (const CellTask& cells : pass.make_tasks(begin, begin + pass.cells_of(k)))
+      tasks.push_back({k, cells});
   }
   return tasks;
 }
@@ -59,6 +58,16 @@ std::int64_t MatrixPass::plan_bytes(const SourceRange& range) const {
   return decoded + (dense_bytes > 0 ? dense_bytes : decoded / 4);
 }
 
+std::int64_t ShardPass::cells_of(std::int64_t shard) const {
+  return std::min(shard_size, sources().n_cells() - shard * shard_size);
+}
+
+std::int64_t ShardPass::cells_before() const {
+  std::int64_t cells = 0;
+  for (std::int64_t k = 0; k < n_shards(); ++k) cells += is_wanted[k] ? 0 : cells_of(k);
+  return cells;
+}
+
 std::vector<CellTask> ShardPass::make_tasks(std::int64_t begin, std::int64_t end) const {
   std::vector<const Sources*> of_matrices;
   std::vector<CellTaskSizes> sizes;
@@ -75,12 +84,10 @@ std::int64_t ShardPass::plan_bytes(const CellTask& task) const {
 }
 
 double write_in_order(const ShardPass& pass) {
-  const auto finished = pass.journal.finished();
-  std::int64_t cells_before = 0;
-  for (const auto& [number, entry] : finished) cells_before += entry.n_cells;
-  ProgressMeter meter(pass.progress, "writing shards", pass.sources().n_cells(), cells_before);
-  const std::vector<Task> tasks = make_tasks(pass, finished);
-  ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.journal);
+  ProgressMeter meter(pass.progress, "writing shards", pass.sources().n_cells(),
+                      pass.cells_before());
+  const std::vector<Task> tasks = make_tasks(pass);
+  ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.finished);
   run_in_order<TaskResult>(
       pass.pool, std::ssize(tasks), pass.limits,
       [&](std::int64_t i) { return pass.plan_bytes(tasks[i].cells); },

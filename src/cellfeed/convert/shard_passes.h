@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -12,7 +13,6 @@
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/thread_pool.h"
-#include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_writer.h"
 
 namespace cellfeed::convert {
@@ -32,22 +32,27 @@ struct MatrixPass {
 struct ShardPass {
   std::vector<MatrixPass> matrices;  // of the same cells; obs is that of the first
   exec::ThreadPool& pool;
-  format::shard::PartialManifest& journal;
   format::shard::ShardSpec spec;  // of every shard, but for its number and first cell
   std::int64_t shard_size = 0;
+  std::vector<bool> is_wanted;  // of all shards, those to write
+  // Of each that is written, once its files are whole; on the calling thread.
+  std::function<void(const format::shard::ShardEntry&)> finished;
   std::int64_t memory_bytes = 0;  // held by pieces under way
   PipelineLimits limits;
   ProgressCallback progress;
   std::stop_token stop;
 
   const Sources& sources() const { return matrices[0].sources; }
-  std::int64_t n_shards() const { return (sources().n_cells() + shard_size - 1) / shard_size; }
+  std::int64_t n_shards() const { return std::ssize(is_wanted); }
+  std::int64_t cells_of(std::int64_t shard) const;
+  // Cells of the shards that are not written.
+  std::int64_t cells_before() const;
   std::vector<CellTask> make_tasks(std::int64_t begin, std::int64_t end) const;
   std::int64_t plan_bytes(const CellTask& task) const;
 };
 
-// Both write the shards that the journal does not know yet, enter each there, and return cells per
-// second. Throw kCancelled and what reading, encoding and writing throw.
+// Both write the shards that are wanted and return cells per second; their progress counts the
+// others as done. Throw kCancelled and what reading, encoding and writing throw.
 double write_in_order(const ShardPass& pass);
 double write_shuffled(const ShardPass& pass, std::uint64_t seed);
 

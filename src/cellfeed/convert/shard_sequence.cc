@@ -28,7 +28,7 @@ void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows rows,
   open(shard);
   writer_->append(std::move(rows), matrix);
   if (writer_->n_cells() < size_of(shard)) return;
-  journal_.add(writer_->finish());
+  finished_(writer_->finish());
   writer_.reset();
   number_ = -1;
 }

@@ -1,12 +1,13 @@
-// ShardSequence: shards written one after the other, each entered in the journal once it is whole.
-// Not thread-safe. Lifetime: the journal outlives it.
+// ShardSequence: shards written one after the other, each handed on once its files are whole.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
-#include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_writer.h"
 
 namespace cellfeed::convert {
@@ -15,8 +16,11 @@ class ShardSequence {
  public:
   // spec: of every shard, but for its number and first cell.
   ShardSequence(format::shard::ShardSpec spec, std::int64_t shard_size, std::int64_t n_cells,
-                format::shard::PartialManifest& journal)
-      : spec_(std::move(spec)), shard_size_(shard_size), n_cells_(n_cells), journal_(journal) {}
+                std::function<void(const format::shard::ShardEntry&)> finished)
+      : spec_(std::move(spec)),
+        shard_size_(shard_size),
+        n_cells_(n_cells),
+        finished_(std::move(finished)) {}
 
   // obs of a cell comes before its row. A shard is finished by the last row of the last matrix;
   // what comes next belongs to a later one.
@@ -30,7 +34,7 @@ class ShardSequence {
   format::shard::ShardSpec spec_;
   std::int64_t shard_size_;
   std::int64_t n_cells_;
-  format::shard::PartialManifest& journal_;
+  std::function<void(const format::shard::ShardEntry&)> finished_;
   std::optional<format::shard::ShardWriter> writer_;  // of shard number_
   std::int64_t number_ = -1;
 };

@@ -1,6 +1,7 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,8 +23,9 @@ struct ScatteredRows {
 using ScatterResult = std::variant<ScatteredRows, std::vector<ObsScatter::Piece>>;
 
 // The first pass of a shuffle.
-void scatter(const ShardPass& pass, CellShuffle& shuffle, std::int64_t cells_before) {
-  ProgressMeter meter(pass.progress, "shuffling cells", pass.sources().n_cells(), cells_before);
+void scatter(const ShardPass& pass, CellShuffle& shuffle) {
+  ProgressMeter meter(pass.progress, "shuffling cells", pass.sources().n_cells(),
+                      pass.cells_before());
   const std::vector<CellTask> tasks = pass.make_tasks(0, pass.sources().n_cells());
   run_in_order<ScatterResult>(
       pass.pool, std::ssize(tasks), pass.limits,
@@ -54,8 +56,8 @@ CellShuffleSpec shuffle_spec(const ShardPass& pass, std::uint64_t seed) {
   spec.dir = pass.spec.dir;
   spec.seed = seed;
   spec.shard_size = pass.shard_size;
-  spec.is_finished.resize(static_cast<std::size_t>(pass.n_shards()));
-  for (const auto& [number, entry] : pass.journal.finished()) spec.is_finished[number] = true;
+  spec.is_finished = pass.is_wanted;
+  spec.is_finished.flip();
   spec.keeps_library_sizes = pass.matrices[0].encoder.keeps_library_sizes();
   spec.n_matrices = pass.matrices.size();
   for (const MatrixPass& matrix : pass.matrices) {
@@ -71,13 +73,12 @@ CellShuffleSpec shuffle_spec(const ShardPass& pass, std::uint64_t seed) {
 }  // namespace
 
 double write_shuffled(const ShardPass& pass, std::uint64_t seed) {
-  std::int64_t cells_before = 0;
-  for (const auto& [number, entry] : pass.journal.finished()) cells_before += entry.n_cells;
-  ProgressMeter meter(pass.progress, "writing shards", pass.sources().n_cells(), cells_before);
-  if (cells_before == pass.sources().n_cells()) return meter.rate();
+  ProgressMeter meter(pass.progress, "writing shards", pass.sources().n_cells(),
+                      pass.cells_before());
+  if (std::ranges::none_of(pass.is_wanted, std::identity())) return meter.rate();
   CellShuffle shuffle(pass.sources(), pass.spec.obs_schema, shuffle_spec(pass, seed));
-  scatter(pass, shuffle, cells_before);
-  ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.journal);
+  scatter(pass, shuffle);
+  ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.finished);
   run_in_order<std::vector<CellShuffle::Part>>(
       pass.pool, shuffle.n_buckets(), pass.limits,
       [&](std::int64_t bucket) { return shuffle.plan_take_bytes(bucket); },

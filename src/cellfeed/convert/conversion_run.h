@@ -1,0 +1,64 @@
+// ConversionRun: a conversion into a directory that this process holds: begun or continued, its
+// shards written here or by others, and finished with the manifest.
+//
+// Not thread-safe. Lifetime: the conversion outlives it; nobody else writes to the directory until
+// it is destroyed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cellfeed/convert/open_conversion.h"
+#include "cellfeed/convert/target_directory.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+
+namespace cellfeed::convert {
+
+class ConversionRun {
+ public:
+  // Makes and locks the directory, looks at the shards that are finished, and writes what all
+  // shards have in common. Throws what TargetDirectory throws, and kAlreadyExists where another
+  // conversion was finished there.
+  explicit ConversionRun(OpenConversion& conversion);
+
+  // Of the journal.
+  const std::string& plan() const { return plan_; }
+  // REQUIRES of both: shards are missing, or were when it began.
+  const io::Directory& directory() const { return target_.dir; }
+  format::shard::Generation generation() const { return target_.generation; }
+  // Ascending.
+  std::vector<std::int64_t> missing_shards() const;
+  // All of these, here.
+  void write_missing();
+  // One that was written elsewhere: lasting, once this returns. Throws kInvalidArgument for a
+  // shard of another conversion.
+  void add(const format::shard::ShardEntry& shard);
+  // The manifest. Throws kInvalidArgument naming a shard that is missing.
+  ConvertResult finish();
+
+ private:
+  format::shard::ResumeOptions resume_options();
+  void require_same_conversion(const format::shard::Manifest& manifest) const;
+  void require_whole();
+  bool is_of_plan(const format::shard::ShardEntry& shard) const;
+  void require_shards_of_plan() const;
+  std::string text_of_rest() const;
+
+  OpenConversion& conversion_;
+  const ConvertOptions& options_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::string plan_;
+  TargetDirectory directory_;
+  ShardTarget target_;
+  std::optional<format::shard::PartialManifest> journal_;  // none: all was finished before
+  std::optional<format::shard::Manifest> manifest_;        // of what was finished before
+  format::shard::FileEntry genes_;
+  std::optional<format::shard::FileEntry> annotations_;
+  std::int64_t n_resumed_ = 0;
+  double cells_per_second_ = 0;
+};
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,260 @@
+#include "cellfeed/convert/open_conversion.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+#include "cellfeed/convert/carried_annotations.h"
+#include "cellfeed/convert/conversion_plan.h"
+#include "cellfeed/convert/gene_order.h"
+#include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/format/shard/genes_file.h"
+#include "cellfeed/format/shard/obs_schema.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+// More cells than there are.
+constexpr std::int64_t kMaxShardSize = std::int64_t{1} << 40;
+// What a manifest has room for.
+constexpr std::int64_t kMaxShards = 40'000;
+
+void check_options(const ConvertOptions& options) {
+  if (options.inputs.empty()) throw_invalid("there is nothing to convert: no input was given");
+  if (options.output_dir.empty()) throw_invalid("the shards need a directory: output_dir is empty");
+  if (options.shard_size < 1)
+    throw_invalid("a shard holds one cell at least: shard_size is {}", options.shard_size);
+  exec::checked_thread_count(options.threads);
+  exec::check_memory_budget(options.memory_budget);
+}
+
+const ConvertOptions& checked(const ConvertOptions& options) {
+  check_options(options);
+  return options;
+}
+
+DType dtype_to_write(const ConvertOptions& options, DType stored) {
+  if (options.layout == shard::Layout::kDense) return DType::kF32;
+  return options.widens_integers && can_widen(stored) ? DType::kI64 : stored;
+}
+
+PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4, 256}; }
+
+}  // namespace
+
+Sources OpenConversion::open_sources() {
+  if (options_.cells) {
+    selection_json_ = selection_json(options_.cells);
+    return sources_of(options_.cells);
+  }
+  if (options_.open_sources) {
+    selection_json_ = options_.selection_json;
+    return options_.open_sources();
+  }
+  from_ = source_options(options_);
+  FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
+  from_.rows = std::move(filtered.rows);
+  selection_json_ = std::move(filtered.selection_json);
+  filter_warnings_ = std::move(filtered.warnings);
+  return Sources::open(from_);
+}
+
+OpenConversion::OpenConversion(const ConvertOptions& options)
+    : options_(checked(options)),
+      pool_(exec::checked_thread_count(options.threads)),
+      sources_(open_sources()),
+      encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype())) {
+  options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
+  if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
+  if (n_shards() > kMaxShards)
+    throw_invalid(
+        "{} cells in shards of {} are {} shards, and a directory holds {} at most: ask for "
+        "larger shards",
+        sources_.n_cells(), options_.shard_size, n_shards(), kMaxShards);
+  require_utf8_paths(sources_);
+  if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
+    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
+  obs_schema_ = shard::stored_obs_schema(*sources_.obs().schema(), options_.inputs.front());
+  open_further();
+}
+
+void OpenConversion::open_further() {
+  const auto names = matrix_names(options_.layers, options_.obsm);
+  auto matrices = options_.cells          ? matrices_of(options_.cells)
+                  : options_.open_further ? options_.open_further()
+                                          : open_matrices(sources_, from_, names);
+  for (MatrixSource& source : matrices) {
+    const shard::Layout layout = layout_of(source);
+    const Sources& of_matrix = *source.sources;
+    if (of_matrix.genes().size() > shard::kMaxObsmColumns && format::is_obsm(source.name))
+      throw_error(ErrorKind::kUnsupported, of_matrix.store(0).info().path,
+                  "'{}' has {} columns, and shards hold arrays of obsm of at most {}", source.name,
+                  of_matrix.genes().size(), shard::kMaxObsmColumns);
+    const DType dtype = layout == shard::Layout::kDense ? DType::kF32 : of_matrix.value_dtype();
+    further_.push_back(std::unique_ptr<Further>(
+        new Further{std::move(source), CellEncoder(of_matrix, layout, dtype, false)}));
+  }
+}
+
+shard::Layout OpenConversion::layout_of(const MatrixSource& source) const {
+  return format::is_obsm(source.name) ? shard::Layout::kPacked : options_.layout;
+}
+
+std::string OpenConversion::plan() const {
+  std::vector<PlannedMatrix> matrices{{"X", sources_, encoder_.value_dtype()}};
+  for (const auto& further : further_)
+    matrices.push_back(
+        {further->source.name, *further->source.sources, further->encoder.value_dtype()});
+  return conversion_plan(options_, matrices, *obs_schema_, selection_json_);
+}
+
+shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
+  auto var = sources_.read_var();
+  std::vector<std::int64_t> original = encoder_.gene_order();
+  if (original.empty()) {
+    original.resize(sources_.genes().names.size());
+    std::iota(original.begin(), original.end(), std::int64_t{0});
+  } else {
+    var = take_rows(*var, original);
+  }
+  return shard::write_genes(target.dir, var, original, target.generation);
+}
+
+std::optional<shard::FileEntry> OpenConversion::write_annotations(const ShardTarget& target) {
+  if (!options_.carries_annotations) return std::nullopt;
+  CarriedAnnotations carried({.inputs = options_.inputs,
+                              .allow_external = options_.allow_external,
+                              .is_selection = options_.cells || options_.open_sources},
+                             sources_);
+  auto written = carried.write_to(target.dir, target.generation);
+  left_out_text_ = carried.left_out_text();
+  return written;
+}
+
+shard::Manifest OpenConversion::make_manifest() const {
+  shard::Manifest manifest;
+  manifest.layout = options_.layout;
+  manifest.n_genes = sources_.genes().size();
+  manifest.value_dtype = encoder_.value_dtype();
+  manifest.gene_order = options_.gene_order;
+  manifest.keeps_library_sizes = encoder_.keeps_library_sizes();
+  manifest.gene_fingerprint = shard::gene_fingerprint(encoder_.gene_names());
+  manifest.processing_json = sources_.processing_json();
+  manifest.selection_json = selection_json_;
+  manifest.shard_size = options_.shard_size;
+  for (const auto& further : further_)
+    manifest.matrices.push_back({.name = further->source.name,
+                                 .layout = further->encoder.layout(),
+                                 .n_columns = further->source.sources->genes().size(),
+                                 .value_dtype = further->encoder.value_dtype()});
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto& store = sources_.store(s);
+    manifest.sources.push_back(
+        {store.info().path, store.info().layer, store.fingerprint(), store.info().n_rows});
+  }
+  return manifest;
+}
+
+shard::ShardSpec OpenConversion::shard_spec(const ShardTarget& target) const {
+  shard::ShardSpec spec;
+  spec.dir = target.dir;
+  spec.generation = target.generation;
+  spec.layout = options_.layout;
+  spec.cells.n_genes = sources_.genes().size();
+  spec.cells.value_dtype = encoder_.value_dtype();
+  spec.cells.gene_order = options_.gene_order;
+  spec.obs_schema = obs_schema_;
+  spec.keeps_library_sizes = encoder_.keeps_library_sizes();
+  for (const auto& further : further_)
+    spec.matrices.push_back({.layout = further->encoder.layout(),
+                             .n_columns = further->source.sources->genes().size(),
+                             .value_dtype = further->encoder.value_dtype(),
+                             .gene_order = format::is_obsm(further->source.name)
+                                               ? shard::GeneOrder::kSource
+                                               : options_.gene_order});
+  return spec;
+}
+
+double OpenConversion::write_shards(const ShardTarget& target, const WantedShards& wanted) {
+  const std::int64_t budget = options_.memory_budget / wanted.n_callers;
+  const auto n_matrices = 1 + std::ssize(further_);
+  std::deque<PassedPages> pages;
+  std::vector<MatrixPass> matrices;
+  const auto add = [&](const Sources& sources, CellEncoder& encoder) {
+    auto& passed = pages.emplace_back(sources, budget / 8 / n_matrices);
+    matrices.push_back({sources, encoder, passed});
+  };
+  add(sources_, encoder_);
+  for (const auto& further : further_) add(*further->source.sources, further->encoder);
+  const ShardPass pass{.matrices = std::move(matrices),
+                       .pool = pool_,
+                       .spec = shard_spec(target),
+                       .shard_size = options_.shard_size,
+                       .is_wanted = wanted.is_wanted,
+                       .finished = wanted.finished,
+                       .memory_bytes = budget / 4,
+                       .limits = limits_of(budget),
+                       .progress = wanted.progress,
+                       .stop = wanted.stop};
+  return options_.shuffle ? write_shuffled(pass, options_.seed) : write_in_order(pass);
+}
+
+ConvertResult OpenConversion::result_of(const shard::Manifest& manifest) const {
+  ConvertResult result;
+  result.n_cells = manifest.n_cells;
+  result.n_genes = manifest.n_genes;
+  result.nnz = manifest.nnz;
+  result.n_shards = std::ssize(manifest.shards);
+  result.n_absent_genes = std::ssize(sources_.absent_genes());
+  result.absent_genes_text = sources_.absent_genes_text();
+  // Of an open collection it was said when it was opened.
+  if (!options_.cells) result.left_out_text = sources_.left_out_text();
+  add_sentence(result.left_out_text, left_out_text_);
+  result.filter_warnings = filter_warnings_;
+  result.n_genes_left_out = encoder_.n_genes_left_out();
+  for (const auto* file : common_files(manifest)) result.bytes += file->bytes;
+  for (const auto& entry : manifest.shards) {
+    result.bytes += shard::bytes_of(entry);
+    result.not_finite += entry.not_finite;
+    for (const shard::ShardMatrix& matrix : entry.matrices) result.not_finite += matrix.not_finite;
+  }
+  return result;
+}
+
+std::vector<Sources*> OpenConversion::sources_by_columns() {
+  std::vector<Sources*> by_columns;
+  if (!sources_.is_by_rows()) by_columns.push_back(&sources_);
+  for (const auto& further : further_)
+    if (!further->source.sources->is_by_rows()) by_columns.push_back(further->source.sources.get());
+  return by_columns;
+}
+
+void OpenConversion::transpose_columns(const io::Directory& dir) {
+  const auto by_columns = sources_by_columns();
+  for (Sources* sources : by_columns)
+    sources->transpose(pool_, {.dir = dir,
+                               .memory_bytes = options_.memory_budget / 4 / std::ssize(by_columns),
+                               .progress = options_.progress,
+                               .stop = options_.stop});
+}
+
+void OpenConversion::order_genes() {
+  if (options_.gene_order == shard::GeneOrder::kMean)
+    set_gene_order(genes_by_mean(sources_, pool_, limits_of(options_.memory_budget),
+                                 options_.progress, options_.stop));
+}
+
+// That of the first matrix; layers have it too.
+void OpenConversion::set_gene_order(const std::vector<std::int64_t>& order) {
+  if (order.empty()) return;
+  encoder_.set_gene_order(order);
+  for (const auto& further : further_)
+    if (!format::is_obsm(further->source.name)) further->encoder.set_gene_order(order);
+}
+
+}  // namespace cellfeed::convert
