@@ -1,242 +1,24 @@
 #include "cellfeed/convert/preprocess.h"
 
-#include <algorithm>
-#include <filesystem>
-
-#include "cellfeed/collection/gene_join.h"
-#include "cellfeed/convert/gene_statistics.h"
-#include "cellfeed/convert/h5ad_output.h"
-#include "cellfeed/convert/highly_variable_genes.h"
-#include "cellfeed/convert/processed_store.h"
-#include "cellfeed/convert/seurat_v3.h"
-#include "cellfeed/exec/memory_budget.h"
-#include "cellfeed/io/file_system.h"
+#include "cellfeed/convert/preprocessing.h"
 
 namespace cellfeed::convert {
 namespace {
 
-constexpr const char* kCountsLayer = "layers/counts";
-
-class Preprocessing {
- public:
-  explicit Preprocessing(const PreprocessOptions& options);
-  PreprocessResult run();
-
- private:
-  Sources open_sources() const;
-  void require_counts_once() const;
-  GeneStatistics gather(const CountLimits* limits = nullptr);
-  std::vector<std::int64_t> variable_genes(const GeneStatistics& statistics,
-                                           const std::vector<std::int64_t>& genes);
-  std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics);
-  // is_beside: of a matrix beside the first.
-  Sources processed_sources(const ProcessingOptions& processing, const GeneStatistics& statistics,
-                            const std::vector<std::int64_t>& genes, bool is_beside) const;
-  ProcessedPart part_of(std::int64_t source, const GeneStatistics& statistics,
-                        const std::vector<bool>& stays) const;
-  std::vector<MatrixSource> counts_beside(const GeneStatistics& statistics,
-                                          const std::vector<std::int64_t>& genes) const;
-  void write(const std::function<Sources()>& open_sources,
-             const std::function<std::vector<MatrixSource>()>& open_further,
-             PreprocessResult& result);
-
-  PreprocessOptions options_;
-  bool is_h5ad_;
-  exec::ThreadPool pool_;
-  FilteredRows filtered_;
-  Sources sources_;
-};
-
-// Before the pass over all cells; whoever writes checks again.
-void check_output(const ConvertOptions& convert) {
-  const std::string& output = convert.output_dir;
-  if (is_h5ad_name(output)) {
-    if (convert.existing == ExistingTarget::kResume)
-      throw_invalid("a single file is written as a whole, so there is nothing to resume: '{}'",
-                    output);
-    if (convert.existing == ExistingTarget::kRefuse) refuse_existing_file(output);
-    return;
-  }
-  if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&
-      (!io::is_directory(output) || !io::Directory(output).names().empty()))
-    throw Error(ErrorKind::kAlreadyExists,
-                "exists already; choose another name, or replace it with --overwrite", output);
-}
-
-const PreprocessOptions& checked(const PreprocessOptions& options) {
-  check_processing(options.processing);
-  if (options.convert.output_dir.empty()) throw_invalid("preprocess needs an output: it is empty");
-  exec::checked_thread_count(options.convert.threads);
-  exec::check_memory_budget(options.convert.memory_budget);
-  check_output(options.convert);
-  return options;
-}
-
-Sources Preprocessing::open_sources() const {
-  SourceOptions source = source_options(options_.convert);
-  source.rows = filtered_.rows;
-  return Sources::open(source);
-}
-
-Preprocessing::Preprocessing(const PreprocessOptions& options)
-    : options_(checked(options)),
-      is_h5ad_(is_h5ad_name(options.convert.output_dir)),
-      pool_(exec::checked_thread_count(options.convert.threads)),
-      filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
-      sources_(open_sources()) {
-  if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
-    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
-}
-
-void Preprocessing::require_counts_once() const {
-  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
-    const format::RowStore& store = sources_.store(s);
-    const format::Processing before = store.processing();
-    refuse_repetition(options_.processing, before, store.info().path);
-    const ProcessingOptions& asked = options_.processing;
-    if (asked.n_top_genes > 0 && !asked.finds_genes_in_counts() && !asked.log_transform &&
-        !before.is_log1p && !before.has_log1p_mark)
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("highly variable genes of flavor {} are found in log-transformed "
-                              "values: ask for the logarithm too",
-                              flavor_name(asked.flavor)),
-                  store.info().path);
-  }
-}
-
-GeneStatistics Preprocessing::gather(const CountLimits* limits) {
-  const ConvertOptions& convert = options_.convert;
-  if (!sources_.is_by_rows() && !limits)
-    sources_.transpose(pool_, {.dir = io::FileTarget(convert.output_dir).directory(),
-                               .memory_bytes = convert.memory_budget / 4,
-                               .progress = convert.progress,
-                               .stop = convert.stop});
-  StatisticsOptions statistics;
-  const format::Processing before = sources_.store(0).processing();
-  statistics.was_log1p =
-      !options_.processing.log_transform && (before.is_log1p || before.has_log1p_mark);
-  statistics.keeps_totals = !options_.processing.changes_values();
-  statistics.limits = limits;
-  statistics.memory_budget = convert.memory_budget;
-  statistics.progress = convert.progress;
-  statistics.stop = convert.stop;
-  return gather_statistics(sources_, options_.processing, pool_, statistics);
-}
-
-std::vector<std::int64_t> Preprocessing::variable_genes(const GeneStatistics& statistics,
-                                                        const std::vector<std::int64_t>& genes) {
-  const ProcessingOptions& processing = options_.processing;
-  if (!processing.finds_genes_in_counts())
-    return highly_variable_genes(statistics.batches, genes, sources_.genes().names,
-                                 processing.flavor, processing.n_top_genes);
-  // How large a count may be is known once all were seen.
-  const auto expected = expected_variances(statistics.batches, genes);
-  const CountLimits limits = count_limits(statistics.batches, expected, genes);
-  return seurat_v3_genes(gather(&limits).batches, expected, genes, processing.n_top_genes);
-}
-
-// Joined columns that stay, ascending.
-std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& statistics) {
-  const ProcessingOptions& processing = options_.processing;
-  std::vector<std::int64_t> genes;
-  for (std::int64_t gene = 0; gene < sources_.genes().size(); ++gene)
-    if (statistics.n_cells_with_gene[gene] >= processing.min_cells) genes.push_back(gene);
-  if (genes.empty())
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
-        sources_.store(0).info().path);
-  if (processing.n_top_genes == 0) return genes;
-  genes = variable_genes(statistics, genes);
-  if (genes.empty())
-    throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
-                sources_.store(0).info().path);
-  return genes;
-}
-
-ProcessedPart Preprocessing::part_of(std::int64_t source, const GeneStatistics& statistics,
-                                     const std::vector<bool>& stays) const {
-  const format::RowStore& store = sources_.store(source);
-  const matrix::GeneAxis& axis = sources_.source_genes(source);
-  const auto map = sources_.gene_map(source);
-  ProcessedPart part;
-  part.rows = statistics.kept_rows[source];
-  for (std::int64_t column = 0; column < axis.size(); ++column) {
-    const std::int64_t gene = map.empty() ? column : map[column];
-    if (gene < 0 || !stays[gene]) continue;
-    part.columns.push_back(column);
-    part.names.push_back(axis.names[column]);
-  }
-  const bool leaves_out = std::ssize(part.columns) < axis.size();
-  if (leaves_out || store.known_library_sizes()) part.totals = statistics.totals[source];
-  const format::Processing before = store.processing();
-  part.recorded =
-      format::read_processing(recorded_processing(options_.processing, before), store.info().path);
-  return part;
-}
-
-Sources Preprocessing::processed_sources(const ProcessingOptions& processing,
-                                         const GeneStatistics& statistics,
-                                         const std::vector<std::int64_t>& genes,
-                                         bool is_beside) const {
-  std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
-  SourceOptions join;
-  join.is_beside = is_beside;
-  join.keeps_own_names = !options_.convert.var_keys.empty();
-  for (const std::int64_t gene : genes) {
-    stays[gene] = true;
-    join.genes.push_back(sources_.genes().names[gene]);
-  }
-  std::vector<std::unique_ptr<format::RowStore>> stores;
-  for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
-    stores.push_back(
-        make_processed_store(sources_.store(s), processing, part_of(s, statistics, stays)));
-  // A source of which no cell stays has nothing to say.
-  std::erase_if(stores, [](const auto& store) { return store->info().n_rows == 0; });
-  return Sources::over(std::move(stores), join);
-}
-
-std::vector<MatrixSource> Preprocessing::counts_beside(
-    const GeneStatistics& statistics, const std::vector<std::int64_t>& genes) const {
-  std::vector<MatrixSource> matrices;
-  if (!options_.processing.keeps_counts) return matrices;
-  ProcessingOptions unchanged = options_.processing;
-  unchanged.normalize = unchanged.log_transform = false;
-  matrices.push_back({kCountsLayer, std::make_unique<Sources>(
-                                        processed_sources(unchanged, statistics, genes, true))});
-  return matrices;
-}
-
-void Preprocessing::write(const std::function<Sources()>& open_sources,
-                          const std::function<std::vector<MatrixSource>()>& open_further,
-                          PreprocessResult& result) {
-  ConvertOptions convert = options_.convert;
-  convert.genes.clear();
-  convert.open_sources = open_sources;
-  convert.open_further = open_further;
-  convert.selection_json = filtered_.selection_json;
-  if (!is_h5ad_) {
-    const ConvertResult shards = convert_to_shards(convert);
-    result.n_cells = shards.n_cells;
-    result.n_genes = shards.n_genes;
-    result.nnz = shards.nnz;
-    result.n_shards = shards.n_shards;
-    result.bytes = shards.bytes;
-    result.left_out_text = shards.left_out_text;
-    return;
-  }
+void write_h5ad(const ConvertOptions& convert, format::h5ad::Compression compression,
+                PreprocessResult& result) {
   ExportOptions file;
   file.inputs = convert.inputs;
   file.allow_external = convert.allow_external;
   file.output = convert.output_dir;
   file.keep_stored_gene_order = true;
   file.gives_all = false;
-  file.compression = options_.compression;
+  file.compression = compression;
   file.threads = convert.threads;
   file.memory_budget = convert.memory_budget;
   file.overwrite = convert.existing == ExistingTarget::kOverwrite;
-  file.open_sources = open_sources;
-  file.open_further = open_further;
+  file.open_sources = convert.open_sources;
+  file.open_further = convert.open_further;
   file.progress = convert.progress;
   file.stop = convert.stop;
   const ExportResult exported = export_h5ad(file);
@@ -247,29 +29,6 @@ void Preprocessing::write(const std::function<Sources()>& open_sources,
   result.left_out_text = exported.left_out_text;
 }
 
-PreprocessResult Preprocessing::run() {
-  const ProgressMeter clock({}, "", 0);
-  require_counts_once();
-  const GeneStatistics statistics = gather();
-  const auto genes = choose_genes(statistics);
-  PreprocessResult result;
-  result.n_cells_before = sources_.n_cells();
-  result.n_genes_before = sources_.genes().size();
-  result.absent_genes_text = sources_.absent_genes_text();
-  result.filter_warnings = filtered_.warnings;
-  write(
-      [&] {
-        Sources processed = processed_sources(options_.processing, statistics, genes, false);
-        result.processing_json = processed.processing_json();
-        return processed;
-      },
-      [&] { return counts_beside(statistics, genes); }, result);
-  result.seconds = clock.seconds();
-  result.cells_per_second =
-      result.seconds > 0 ? static_cast<double>(result.n_cells_before) / result.seconds : 0;
-  return result;
-}
-
 }  // namespace
 
 bool is_h5ad_name(const std::string& output) {
@@ -277,7 +36,25 @@ bool is_h5ad_name(const std::string& output) {
 }
 
 PreprocessResult preprocess(const PreprocessOptions& options) {
-  return Preprocessing(options).run();
+  const ProgressMeter clock({}, "", 0);
+  Preprocessing preprocessing(options);
+  const KeptCells kept = preprocessing.choose();
+  ConvertOptions convert = preprocessing.conversion_of(kept);
+  PreprocessResult result;
+  convert.open_sources = [&result, open = convert.open_sources] {
+    Sources processed = open();
+    result.processing_json = processed.processing_json();
+    return processed;
+  };
+  if (is_h5ad_name(convert.output_dir))
+    write_h5ad(convert, options.compression, result);
+  else
+    describe_shards(convert_to_shards(convert), result);
+  preprocessing.describe(result);
+  result.seconds = clock.seconds();
+  result.cells_per_second =
+      result.seconds > 0 ? static_cast<double>(result.n_cells_before) / result.seconds : 0;
+  return result;
 }
 
 }  // namespace cellfeed::convert

@@ -176,6 +176,10 @@ void Sources::join(const SourceOptions& options) {
                 store_paths.front());
 }
 
+std::string Sources::path_by_columns() const {
+  return transposed_.empty() ? std::string() : transposed_.front()->info().path;
+}
+
 void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
   TransposeOptions each = options;
   if (!transposed_.empty()) each.memory_bytes /= std::ssize(transposed_);

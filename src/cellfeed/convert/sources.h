@@ -63,6 +63,8 @@ class Sources {
                       const SourceOptions& options);
 
   bool is_by_rows() const { return transposed_.empty(); }
+  // Of the first that is not; empty where all are.
+  std::string path_by_columns() const;
   // REQUIRED before rows are read where some input is not stored by rows.
   void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
 
