@@ -1,14 +1,8 @@
 // Shards, exports, simulations: whole files in, whole files out.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "bindings.h"
@@ -21,9 +15,9 @@
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
+#include "conversion_options.h"
 #include "gil.h"
 #include "paths.h"
-#include "watched_work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -49,48 +43,12 @@ format::h5ad::Compression compression_of(const std::string& name) {
       {{"none", format::h5ad::Compression::kNone}, {"gzip", format::h5ad::Compression::kGzip}});
 }
 
-// Runs `work` on options that every long operation has. memory_budget: 0 for the default.
-template <typename Options, typename Work>
-auto run_with(Options& options, int threads, std::int64_t memory_budget, const nb::object& progress,
-              Work work) {
-  options.threads = threads;
-  if (memory_budget > 0) options.memory_budget = memory_budget;
-  return run_watched(progress, [&](auto report, auto stop) {
-    options.progress = std::move(report);
-    options.stop = std::move(stop);
-    return work(options);
-  });
-}
-
-// What every result has.
-template <typename Result>
-nb::dict figures_of(const Result& r) {
-  nb::dict out;
-  out["n_cells"] = r.n_cells;
-  out["n_genes"] = r.n_genes;
-  out["nnz"] = r.nnz;
-  out["bytes"] = r.bytes;
-  out["seconds"] = r.seconds;
-  out["cells_per_second"] = r.cells_per_second;
-  return out;
-}
-
 convert::ExistingTarget existing_target(const std::string& name) {
   using convert::ExistingTarget;
   return choose<ExistingTarget>("existing", name,
                                 {{"refuse", ExistingTarget::kRefuse},
                                  {"resume", ExistingTarget::kResume},
                                  {"overwrite", ExistingTarget::kOverwrite}});
-}
-
-// What is given instead of files: (collection, make_unique, steps, content) of ChosenCells; None.
-using GivenCells = std::optional<std::tuple<std::shared_ptr<const collection::Collection>, bool,
-                                            std::vector<std::string>, std::uint64_t>>;
-
-convert::ChosenCells chosen_cells(GivenCells given) {
-  if (!given) return {};
-  auto& [cells, make_unique, steps, content] = *given;
-  return {std::move(cells), make_unique, std::move(steps), content};
 }
 
 nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
@@ -128,17 +86,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
   options.existing = existing_target(existing);
-  const convert::ConvertResult r =
-      run_with(options, threads, memory_budget, progress, convert::convert_to_shards);
-  nb::dict out = figures_of(r);
-  out["n_shards"] = r.n_shards;
-  out["n_shards_resumed"] = r.n_shards_resumed;
-  out["not_finite"] = r.not_finite;
-  out["n_absent_genes"] = r.n_absent_genes;
-  out["n_genes_left_out"] = r.n_genes_left_out;
-  out["absent_genes_text"] = r.absent_genes_text;
-  out["left_out_text"] = r.left_out_text;
-  return out;
+  return dict_of(run_with(options, threads, memory_budget, progress, convert::convert_to_shards));
 }
 
 nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normalize,
@@ -180,16 +128,8 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   convert.allow_external = std::move(allow_external.bytes);
   convert.existing = existing_target(existing);
   options.compression = compression_of(compression);
-  const convert::PreprocessResult r = run_with(convert, threads, memory_budget, progress,
-                                               [&](auto&) { return convert::preprocess(options); });
-  nb::dict out = figures_of(r);
-  out["n_cells_before"] = r.n_cells_before;
-  out["n_genes_before"] = r.n_genes_before;
-  out["n_shards"] = r.n_shards;
-  out["processing"] = r.processing_json;
-  out["left_out_text"] = r.left_out_text;
-  out["absent_genes_text"] = r.absent_genes_text;
-  return out;
+  return dict_of(run_with(convert, threads, memory_budget, progress,
+                          [&](auto&) { return convert::preprocess(options); }));
 }
 
 nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string layer,

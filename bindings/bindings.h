@@ -13,6 +13,7 @@ void bind_transform(nanobind::module_& module);
 void bind_loader(nanobind::module_& module);
 void bind_tuning(nanobind::module_& module);
 void bind_convert(nanobind::module_& module);
+void bind_shared_conversion(nanobind::module_& module);
 void bind_config(nanobind::module_& module);
 void bind_series(nanobind::module_& module);
 

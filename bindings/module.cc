@@ -12,6 +12,7 @@ NB_MODULE(_core, module) {
   cellfeed::bindings::bind_loader(module);
   cellfeed::bindings::bind_tuning(module);
   cellfeed::bindings::bind_convert(module);
+  cellfeed::bindings::bind_shared_conversion(module);
   cellfeed::bindings::bind_config(module);
   cellfeed::bindings::bind_series(module);
 }

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/program.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/io/atomic_file.h"

@@ -3,15 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cellfeed/base/byte_size.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/convert/result_text.h"
 
 namespace cellfeed::cli {
 namespace {
@@ -24,34 +23,6 @@ struct PreprocessArguments {
   std::optional<double> target_sum;
   std::optional<std::int64_t> n_top_genes;
 };
-
-std::string json_text(const std::string& output, const convert::PreprocessResult& r) {
-  const nlohmann::ordered_json json = {{"output", output},
-                                       {"n_cells", r.n_cells},
-                                       {"n_genes", r.n_genes},
-                                       {"n_cells_before", r.n_cells_before},
-                                       {"n_genes_before", r.n_genes_before},
-                                       {"nnz", r.nnz},
-                                       {"n_shards", r.n_shards},
-                                       {"processing", nlohmann::json::parse(r.processing_json)},
-                                       {"left_out", r.left_out_text},
-                                       {"bytes", r.bytes},
-                                       {"seconds", r.seconds},
-                                       {"cells_per_second", r.cells_per_second}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-std::string plain_text(const std::string& output, const convert::PreprocessResult& r) {
-  std::string text =
-      fmt::format("{} of {} cells x {} of {} genes, {}: {}\nrecorded: {}\n", grouped(r.n_cells),
-                  grouped(r.n_cells_before), grouped(r.n_genes), grouped(r.n_genes_before),
-                  format_byte_size(r.bytes), output, r.processing_json);
-  for (const std::string& said : {r.absent_genes_text, r.left_out_text})
-    if (!said.empty()) text += said + "\n";
-  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
-  return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
-                            grouped(static_cast<std::int64_t>(r.cells_per_second)));
-}
 
 // Options of the command line come before those of the file.
 void follow_config(const Session& session, PreprocessArguments& arguments) {
@@ -139,7 +110,7 @@ int run_preprocess(Session& session, convert::PreprocessOptions options) {
     result = convert::preprocess(options);
   }
   const std::string& output = options.convert.output_dir;
-  print(session.json ? json_text(output, result) : plain_text(output, result));
+  print(session.json ? convert::result_json(output, result) : convert::result_text(output, result));
   return 0;
 }
 

@@ -34,9 +34,4 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_;
 };
 
-// "12 s", "3 min 20 s", "2 h 5 min".
-std::string duration_text(double seconds);
-// "1234567" -> "1,234,567".
-std::string grouped(std::int64_t number);
-
 }  // namespace cellfeed::cli

@@ -1,16 +1,14 @@
 // cellfeed shard: files -> a directory of shards.
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cellfeed/base/byte_size.h"
-#include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/preprocess.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/convert/result_text.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::cli {
@@ -24,47 +22,6 @@ struct ShardArguments {
   std::string gene_order = "source", layout = "packed";
   bool resume = false, overwrite = false;
 };
-
-std::string json_text(const convert::ConvertOptions& options, const convert::ConvertResult& r) {
-  const nlohmann::ordered_json json = {{"output_dir", options.output_dir},
-                                       {"n_cells", r.n_cells},
-                                       {"n_genes", r.n_genes},
-                                       {"nnz", r.nnz},
-                                       {"n_shards", r.n_shards},
-                                       {"n_shards_resumed", r.n_shards_resumed},
-                                       {"not_finite", r.not_finite},
-                                       {"n_genes_left_out", r.n_genes_left_out},
-                                       {"left_out", r.left_out_text},
-                                       {"filter_warnings", r.filter_warnings},
-                                       {"bytes", r.bytes},
-                                       {"seconds", r.seconds},
-                                       {"cells_per_second", r.cells_per_second}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-std::string plain_text(const convert::ConvertOptions& options, const convert::ConvertResult& r) {
-  std::string text =
-      fmt::format("{} cells x {} genes in {} shards, {}: {}\n", grouped(r.n_cells),
-                  grouped(r.n_genes), r.n_shards, format_byte_size(r.bytes), options.output_dir);
-  if (r.n_shards_resumed == r.n_shards)
-    text += "nothing was left to do: all shards were there\n";
-  else if (r.n_shards_resumed > 0)
-    text += fmt::format("{} shards were there from an earlier run\n", r.n_shards_resumed);
-  if (r.not_finite > 0)
-    text += fmt::format("{} values are NaN or infinite, and were stored as they are\n",
-                        grouped(r.not_finite));
-  if (r.n_genes_left_out > 0)
-    text += fmt::format(
-        "up to {} genes of an input are left out, and each cell's total over all of them is kept; "
-        "--join outer keeps all genes\n",
-        grouped(r.n_genes_left_out));
-  if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
-  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
-  if (r.n_shards_resumed < r.n_shards)
-    text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
-                        grouped(static_cast<std::int64_t>(r.cells_per_second)));
-  return text;
-}
 
 // What the settings of a file say of a conversion.
 void follow_config(const Session& session, ShardArguments& arguments) {
@@ -96,7 +53,8 @@ int run_shard(Session& session, ShardArguments& arguments) {
     options.progress = line.callback();
     result = convert::convert_to_shards(options);
   }
-  print(session.json ? json_text(options, result) : plain_text(options, result));
+  print(session.json ? convert::result_json(options.output_dir, result)
+                     : convert::result_text(options.output_dir, result));
   return 0;
 }
 

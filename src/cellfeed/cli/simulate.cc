@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"

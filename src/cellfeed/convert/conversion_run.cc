@@ -139,15 +139,20 @@ void ConversionRun::add(const shard::ShardEntry& shard) {
   journal_->add(shard);
 }
 
-ConvertResult ConversionRun::finish() {
+void ConversionRun::require_all_shards() const {
   if (const auto missing = missing_shards(); !missing.empty())
     throw_error(ErrorKind::kInvalidArgument, options_.output_dir, "shard {} was not written; {}",
                 missing.front(), text_of_rest());
+}
+
+ConvertResult ConversionRun::finish() {
+  require_all_shards();
   shard::Manifest manifest;
   if (journal_) {
     manifest = conversion_.make_manifest();
     manifest.genes = genes_;
     manifest.annotations = annotations_;
+    target_.dir.remove(shard::first_pass_name(target_.generation));
     manifest = journal_->commit(std::move(manifest));
   } else {
     manifest = *manifest_;

@@ -26,9 +26,10 @@ class ConversionRun {
 
   // Of the journal.
   const std::string& plan() const { return plan_; }
-  // REQUIRES of both: shards are missing, or were when it began.
-  const io::Directory& directory() const { return target_.dir; }
-  format::shard::Generation generation() const { return target_.generation; }
+  // All shards were finished by an earlier run, manifest and all.
+  bool was_finished() const { return manifest_.has_value(); }
+  // REQUIRES: !was_finished().
+  const ShardTarget& target() const { return target_; }
   // Ascending.
   std::vector<std::int64_t> missing_shards() const;
   // All of these, here.
@@ -36,7 +37,9 @@ class ConversionRun {
   // One that was written elsewhere: lasting, once this returns. Throws kInvalidArgument for a
   // shard of another conversion.
   void add(const format::shard::ShardEntry& shard);
-  // The manifest. Throws kInvalidArgument naming a shard that is missing.
+  // Throws kInvalidArgument naming one that is missing.
+  void require_all_shards() const;
+  // Writes the manifest. Throws the same.
   ConvertResult finish();
 
  private:

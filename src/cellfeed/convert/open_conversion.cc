@@ -234,6 +234,11 @@ std::vector<Sources*> OpenConversion::sources_by_columns() {
   return by_columns;
 }
 
+std::string OpenConversion::path_by_columns() {
+  const auto by_columns = sources_by_columns();
+  return by_columns.empty() ? std::string() : by_columns.front()->path_by_columns();
+}
+
 void OpenConversion::transpose_columns(const io::Directory& dir) {
   const auto by_columns = sources_by_columns();
   for (Sources* sources : by_columns)

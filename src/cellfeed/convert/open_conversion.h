@@ -58,7 +58,8 @@ class OpenConversion {
     return std::min(sources_.n_cells(), (shard + 1) * options_.shard_size);
   }
 
-  bool is_by_rows() { return sources_by_columns().empty(); }
+  // Of the first input that is not stored by rows; empty where all are.
+  std::string path_by_columns();
   // REQUIRED before cells are read where inputs are not stored by rows. Temporary files lie in the
   // directory.
   void transpose_columns(const io::Directory& dir);

@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 #include <span>
+#include <tuple>
+#include <utility>
 
 namespace cellfeed::format::shard {
 namespace {
@@ -13,6 +15,10 @@ namespace {
 constexpr std::string_view kShard = "shard_";
 constexpr std::string_view kGenes = "genes";
 constexpr std::string_view kAnnotations = "annotations";
+constexpr std::string_view kFirstPass = "first_pass";
+// What all shards of a directory have in common, and how its name ends.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kCommon = {
+    {{kGenes, ".parquet"}, {kAnnotations, ".h5"}, {kFirstPass, ".cbor"}}};
 constexpr std::array<std::string_view, 4> kExtensions = {".cells", ".npy", ".parquet", ".arrow"};
 
 std::string suffix(Generation generation) {
@@ -46,25 +52,28 @@ std::string annotations_name(Generation generation) {
   return fmt::format("{}{}.h5", kAnnotations, suffix(generation));
 }
 
+std::string first_pass_name(Generation generation) {
+  return fmt::format("{}{}.cbor", kFirstPass, suffix(generation));
+}
+
 // The next one still fits.
 constexpr Generation kMaxGeneration = 1'000'000'000;
 
 std::optional<Generation> generation_of(std::string_view file_name) {
   std::string_view rest = file_name;
   std::string stem;
+  std::string_view extension;  // of what shards have in common
   if (rest.starts_with(kShard)) {
     rest.remove_prefix(kShard.size());
     const auto shard = take_number(rest);
     if (!shard) return std::nullopt;
     stem = shard_stem(*shard);
-  } else if (rest.starts_with(kGenes)) {
-    rest.remove_prefix(kGenes.size());
-    stem = kGenes;
-  } else if (rest.starts_with(kAnnotations)) {
-    rest.remove_prefix(kAnnotations.size());
-    stem = kAnnotations;
   } else {
-    return std::nullopt;
+    const auto common = std::ranges::find_if(
+        kCommon, [&](const auto& name) { return rest.starts_with(name.first); });
+    if (common == kCommon.end()) return std::nullopt;
+    std::tie(stem, extension) = *common;
+    rest.remove_prefix(stem.size());
   }
   Generation generation = 0;
   if (rest.starts_with(".g")) {
@@ -74,7 +83,7 @@ std::optional<Generation> generation_of(std::string_view file_name) {
     generation = *number;
   }
   std::string matrix;
-  const bool is_of_shard = stem != kGenes && stem != kAnnotations;
+  const bool is_of_shard = extension.empty();
   if (is_of_shard && rest.starts_with(".m")) {
     rest.remove_prefix(2);
     const auto number = take_number(rest);
@@ -82,9 +91,8 @@ std::optional<Generation> generation_of(std::string_view file_name) {
     matrix = fmt::format(".m{}", *number);
   }
   const auto extensions = std::span(kExtensions).first(matrix.empty() ? kExtensions.size() : 2);
-  const bool is_known = is_of_shard      ? std::ranges::find(extensions, rest) != extensions.end()
-                        : stem == kGenes ? rest == ".parquet"
-                                         : rest == ".h5";
+  const bool is_known =
+      is_of_shard ? std::ranges::find(extensions, rest) != extensions.end() : rest == extension;
   // Numbers have one way of being written.
   if (!is_known || file_name != stem + suffix(generation) + matrix + std::string(rest))
     return std::nullopt;

@@ -21,7 +21,9 @@ std::string matrix_stem(std::int64_t shard, Generation generation, std::size_t m
 std::string genes_name(Generation generation = 0);
 // "annotations.h5", "annotations.g2.h5".
 std::string annotations_name(Generation generation = 0);
-// Of a file that is named as one of a shard's or the genes'; empty for any other.
+// "first_pass.cbor", "first_pass.g2.cbor": there while several processes write, and in no manifest.
+std::string first_pass_name(Generation generation = 0);
+// Of a file that is named as one of a shard's or of all shards; empty for any other.
 std::optional<Generation> generation_of(std::string_view file_name);
 
 }  // namespace cellfeed::format::shard

@@ -52,18 +52,6 @@ Json plan_line(const std::string& plan, Generation generation) {
           {"plan", plan}};
 }
 
-// Empty without a journal, and where its first line is damaged.
-std::optional<Generation> journal_generation(const io::Directory& dir) {
-  if (!dir.file_bytes(kPartialManifestName)) return std::nullopt;
-  const std::string path = dir.path_of(kPartialManifestName);
-  std::istringstream lines(io::read_small_file(path, kMaxManifestBytes));
-  std::string line;
-  std::getline(lines, line);
-  const auto head = from_line(line, path);
-  if (!head || !head->contains("generation")) return std::nullopt;
-  return JsonReader(*head, path).count("generation");
-}
-
 // Empty without a manifest, and where it is damaged.
 std::optional<Manifest> readable_manifest(const io::Directory& dir) {
   try {
@@ -171,11 +159,23 @@ DirectoryState shard_directory_state(const std::string& dir) {
   return DirectoryState::kEmpty;
 }
 
+std::optional<JournalHead> read_journal_head(const io::Directory& dir) {
+  if (!dir.file_bytes(kPartialManifestName)) return std::nullopt;
+  const std::string path = dir.path_of(kPartialManifestName);
+  std::istringstream lines(io::read_small_file(path, kMaxManifestBytes));
+  std::string line;
+  std::getline(lines, line);
+  const auto head = from_line(line, path);
+  if (!head || !head->contains("generation") || !head->contains("plan")) return std::nullopt;
+  const JsonReader read(*head, path);
+  return JournalHead{read.text("plan"), read.count("generation")};
+}
+
 bool is_being_rewritten(const io::Directory& dir) {
-  const auto journal = journal_generation(dir);
+  const auto journal = read_journal_head(dir);
   if (!journal || !dir.file_bytes(kManifestName)) return false;
   const auto manifest = readable_manifest(dir);
-  return *journal != (manifest ? generation_of(manifest->genes.name) : Generation{0});
+  return journal->generation != (manifest ? generation_of(manifest->genes.name) : Generation{0});
 }
 
 Generation next_generation(const io::Directory& dir) {

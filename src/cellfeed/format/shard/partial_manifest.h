@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cellfeed/format/row_store.h"
@@ -31,6 +32,13 @@ std::uint64_t plan_fingerprint(const std::string& plan);
 enum class DirectoryState { kEmpty, kOther, kUnfinished, kFinished };
 // kEmpty: missing or without files; kOther: files, but neither manifest nor journal.
 DirectoryState shard_directory_state(const std::string& dir);
+// The first line of a journal.
+struct JournalHead {
+  std::string plan;
+  Generation generation = 0;
+};
+// Empty without a journal, and where its first line is damaged.
+std::optional<JournalHead> read_journal_head(const io::Directory& dir);
 // True when finished shards are being rewritten: a journal beside the manifest, of another
 // generation.
 bool is_being_rewritten(const io::Directory& dir);

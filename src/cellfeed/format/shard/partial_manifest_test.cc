@@ -138,14 +138,14 @@ TEST(FileNames, HaveAGenerationThatIsReadBack) {
   EXPECT_EQ(shard_stem(1234567, 2), "shard_1234567.g2");
   for (const Generation generation : {0, 1, 12})
     for (const std::string& name :
-         {genes_name(generation), shard_stem(7, generation) + ".cells",
+         {genes_name(generation), first_pass_name(generation), shard_stem(7, generation) + ".cells",
           shard_stem(1234567, generation) + ".arrow", shard_stem(0, generation) + ".npy"})
       EXPECT_EQ(generation_of(name), generation) << name;
   for (const char* other :
        {"shard_metadata.json", "shard_metadata.partial.jsonl", "shard_000000.txt", "shard_.cells",
         "shard_00000.cells", "shard_000000.g0.cells", "shard_000000.g01.cells", "genes.cells",
         "shard_000000.g1", "shard_-00001.cells", "shard_99999999999999999999.cells", "genes", "",
-        "shard_000000.cells.tmp-1-0123456789abcdef"})
+        "first_pass.g0.cbor", "first_pass.h5", "shard_000000.cells.tmp-1-0123456789abcdef"})
     EXPECT_EQ(generation_of(other), std::nullopt) << other;
 }
 

@@ -1,0 +1,96 @@
+// Conversions whose shards several processes write.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <memory>
+#include <utility>
+
+#include "bindings.h"
+#include "cellfeed/convert/result_text.h"
+#include "cellfeed/convert/shard_worker.h"
+#include "cellfeed/convert/shared_conversion.h"
+#include "conversion_options.h"
+#include "gil.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace cellfeed::bindings {
+namespace {
+
+using convert::ShardWorker;
+using convert::SharedConversion;
+
+std::unique_ptr<SharedConversion> begin_shared_conversion(const std::string& text, GivenCells cells,
+                                                          int threads, std::int64_t memory_budget,
+                                                          const nb::object& progress) {
+  convert::SharedOptions options = convert::shared_options_of(text);
+  options.convert.cells = chosen_cells(std::move(cells));
+  if (options.convert.cells) options.convert.inputs = paths_of(options.convert.cells);
+  return run_with(options.convert, threads, memory_budget, progress,
+                  [&](auto&) { return std::make_unique<SharedConversion>(options); });
+}
+
+std::unique_ptr<ShardWorker> open_shard_worker(const std::string& task, GivenCells cells,
+                                               int threads, std::int64_t memory_budget,
+                                               std::int64_t n_callers) {
+  const convert::ChosenCells chosen = chosen_cells(std::move(cells));
+  ShardWorker::Resources resources{.threads = threads, .n_callers = n_callers};
+  if (memory_budget > 0) resources.memory_budget = memory_budget;
+  const ReleasedGil released;
+  return std::make_unique<ShardWorker>(task, chosen, resources);
+}
+
+std::vector<std::string> write_shards(ShardWorker& worker, const std::vector<std::int64_t>& shards,
+                                      const nb::object& progress) {
+  return run_watched(progress, [&](const auto& report, const auto& stop) {
+    return worker.write(shards, report, stop);
+  });
+}
+
+void add(SharedConversion& conversion, const std::string& shard) {
+  const ReleasedGil released;
+  conversion.add(shard);
+}
+
+convert::SharedResult finished(SharedConversion& conversion) {
+  const ReleasedGil released;
+  return conversion.finish();
+}
+
+nb::dict finish(SharedConversion& conversion) {
+  const convert::SharedResult result = finished(conversion);
+  return result.processed ? dict_of(*result.processed) : dict_of(result.shards);
+}
+
+// What the program prints.
+std::string finish_as_text(SharedConversion& conversion, const std::string& output, bool as_json) {
+  const convert::SharedResult made = finished(conversion);
+  const auto text_of = [&](const auto& result) {
+    return as_json ? convert::result_json(output, result) : convert::result_text(output, result);
+  };
+  return made.processed ? text_of(*made.processed) : text_of(made.shards);
+}
+
+}  // namespace
+
+void bind_shared_conversion(nb::module_& module) {
+  nb::class_<SharedConversion>(module, "SharedConversion")
+      .def_prop_ro("task", &SharedConversion::task)
+      .def_prop_ro("paths", &SharedConversion::paths)
+      .def_prop_ro("n_cells", &SharedConversion::n_cells)
+      .def_prop_ro("n_shards", &SharedConversion::n_shards)
+      .def("missing_shards", &SharedConversion::missing_shards)
+      .def("cells_of", &SharedConversion::cells_of, "shard"_a)
+      .def("add", &add, "shard"_a)
+      .def("finish", &finish)
+      .def("finish_as_text", &finish_as_text, "output"_a, "as_json"_a);
+  nb::class_<ShardWorker>(module, "ShardWorker")
+      .def("write", &write_shards, "shards"_a, "progress"_a.none());
+  module.def("begin_shared_conversion", &begin_shared_conversion, "options"_a, "cells"_a.none(),
+             "threads"_a, "memory_budget"_a, "progress"_a.none());
+  module.def("open_shard_worker", &open_shard_worker, "task"_a, "cells"_a.none(), "threads"_a,
+             "memory_budget"_a, "n_callers"_a);
+}
+
+}  // namespace cellfeed::bindings

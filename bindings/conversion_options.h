@@ -1,0 +1,83 @@
+// What bindings of conversions share: options that all have, cells in the place of files, results.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/convert/preprocess.h"
+#include "cellfeed/convert/shard_conversion.h"
+#include "watched_work.h"
+
+namespace cellfeed::bindings {
+
+// Runs `work` on options that every long operation has. memory_budget: 0 for the default.
+template <typename Options, typename Work>
+auto run_with(Options& options, int threads, std::int64_t memory_budget,
+              const nanobind::object& progress, Work work) {
+  options.threads = threads;
+  if (memory_budget > 0) options.memory_budget = memory_budget;
+  return run_watched(progress, [&](auto report, auto stop) {
+    options.progress = std::move(report);
+    options.stop = std::move(stop);
+    return work(options);
+  });
+}
+
+// What every result has.
+template <typename Result>
+nanobind::dict figures_of(const Result& r) {
+  nanobind::dict out;
+  out["n_cells"] = r.n_cells;
+  out["n_genes"] = r.n_genes;
+  out["nnz"] = r.nnz;
+  out["bytes"] = r.bytes;
+  out["seconds"] = r.seconds;
+  out["cells_per_second"] = r.cells_per_second;
+  return out;
+}
+
+// What is given instead of files: (collection, make_unique, steps, content) of ChosenCells; None.
+using GivenCells = std::optional<std::tuple<std::shared_ptr<const collection::Collection>, bool,
+                                            std::vector<std::string>, std::uint64_t>>;
+
+inline convert::ChosenCells chosen_cells(GivenCells given) {
+  if (!given) return {};
+  auto& [cells, make_unique, steps, content] = *given;
+  return {std::move(cells), make_unique, std::move(steps), content};
+}
+
+inline nanobind::dict dict_of(const convert::ConvertResult& r) {
+  nanobind::dict out = figures_of(r);
+  out["n_shards"] = r.n_shards;
+  out["n_shards_resumed"] = r.n_shards_resumed;
+  out["not_finite"] = r.not_finite;
+  out["n_absent_genes"] = r.n_absent_genes;
+  out["n_genes_left_out"] = r.n_genes_left_out;
+  out["absent_genes_text"] = r.absent_genes_text;
+  out["left_out_text"] = r.left_out_text;
+  return out;
+}
+
+inline nanobind::dict dict_of(const convert::PreprocessResult& r) {
+  nanobind::dict out = figures_of(r);
+  out["n_cells_before"] = r.n_cells_before;
+  out["n_genes_before"] = r.n_genes_before;
+  out["n_shards"] = r.n_shards;
+  out["processing"] = r.processing_json;
+  out["left_out_text"] = r.left_out_text;
+  out["absent_genes_text"] = r.absent_genes_text;
+  return out;
+}
+
+}  // namespace cellfeed::bindings

@@ -1,0 +1,18 @@
+// What conversions have made, as the program prints it. Pure.
+#pragma once
+
+#include <string>
+
+#include "cellfeed/convert/preprocess.h"
+#include "cellfeed/convert/shard_conversion.h"
+
+namespace cellfeed::convert {
+
+// One JSON object, for machines.
+std::string result_json(const std::string& output_dir, const ConvertResult& result);
+std::string result_json(const std::string& output, const PreprocessResult& result);
+// Lines for people.
+std::string result_text(const std::string& output_dir, const ConvertResult& result);
+std::string result_text(const std::string& output, const PreprocessResult& result);
+
+}  // namespace cellfeed::convert
