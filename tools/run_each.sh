@@ -42,6 +42,7 @@ case $1 in
       run_quietly benchmarks/mtx .venv/bin/python benchmarks/mtx.py --cells 100 --genes 2000 --rounds 1
       run_quietly benchmarks/layers .venv/bin/python benchmarks/layers.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
       run_quietly benchmarks/preprocess .venv/bin/python benchmarks/preprocess.py --cells 2000 --genes 2000 --nonzeros 100 --top 300 --rounds 1
+      run_quietly benchmarks/many_machines .venv/bin/python benchmarks/many_machines.py --cells 600 --genes 2500 --nonzeros 50 --shards 3 --rounds 1
       run_quietly benchmarks/tokens .venv/bin/python benchmarks/tokens.py --cells 1000 --genes 4000 --rounds 1
       run_quietly benchmarks/science .venv/bin/python benchmarks/science/run.py --seeds 1 --steps 5 --cells 500 --genes 50 --data "$scratch"
       run_quietly benchmarks/steps .venv/bin/python benchmarks/loader/steps.py --cells 300 --genes 300 --width 64 --steps 1 --batch-size 8

@@ -42,18 +42,23 @@ _LAZY = {
     "RankTokens": "tokens",
     "SamplingStrategy": "strategies",
     "SelectGenes": "transforms",
+    "ShardPlan": "shard_plan",
     "Streaming": "strategies",
     "TokenBatch": "token_batch",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
     "convert_to_shards": "conversion",
-    "export_h5ad": "conversion",
+    "export_h5ad": "exporting",
+    "finish_shards": "shard_plan",
     "info": "conversion",
     "load_encoders": "encoders",
     "open": "opening",
+    "plan_preprocess": "preprocessing",
+    "plan_shards": "conversion",
     "preprocess": "preprocessing",
     "scDataset": "scdataset",
     "simulate": "simulation",
+    "write_shards": "shard_plan",
 }
 
 _SUBMODULES = ("census", "data", "errors", "series", "torch", "training", "transforms")
@@ -71,16 +76,21 @@ if TYPE_CHECKING:
     from .collection import CellView as CellView
     from .config import Config as Config
     from .conversion import convert_to_shards as convert_to_shards
-    from .conversion import export_h5ad as export_h5ad
     from .conversion import info as info
+    from .conversion import plan_shards as plan_shards
     from .encoders import Encoders as Encoders
     from .encoders import load_encoders as load_encoders
+    from .exporting import export_h5ad as export_h5ad
     from .loader import Loader as Loader
     from .mapped_collection import MappedCollection as MappedCollection
     from .opening import open as open
+    from .preprocessing import plan_preprocess as plan_preprocess
     from .preprocessing import preprocess as preprocess
     from .samplers import WeightedCellSampler as WeightedCellSampler
     from .scdataset import scDataset as scDataset
+    from .shard_plan import ShardPlan as ShardPlan
+    from .shard_plan import finish_shards as finish_shards
+    from .shard_plan import write_shards as write_shards
     from .simulation import simulate as simulate
     from .strategies import BlockShuffling as BlockShuffling
     from .strategies import BlockWeightedSampling as BlockWeightedSampling

@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ._arguments import as_choice, as_paths, as_text, parse_memory_budget, parse_threads
-from ._options import JOINS, Join
+from ._arguments import (
+    as_bool,
+    as_choice,
+    as_names,
+    as_paths,
+    as_text,
+    parse_memory_budget,
+    parse_threads,
+)
+from ._cells.genes import gene_list
+from ._options import JOINS, MISSING_GENES, Join
 from ._progress import Progress, as_progress_callback
 from .collection import CellCollection
 from .errors import InvalidArgumentError
@@ -53,6 +62,24 @@ def chosen_cells(source: Any, **fixed: tuple[Any, Any]) -> ChosenCells | None:
     return source._core, make_unique, origin.steps, origin.fingerprint(0)
 
 
+def input_of_all(source: Any, name: str) -> tuple[CellCollection | None, list[str]]:
+    """A collection, or absolute paths: what several processes can open."""
+    if isinstance(source, CellCollection):
+        return source, []
+    if hasattr(source, "write_h5ad"):
+        raise InvalidArgumentError(
+            f"{name} is in the memory of this process, and others write the shards: write it to "
+            f"an .h5ad file that all of them see, and give that"
+        )
+    return None, [absolute(path) for path in as_paths(name, source)]
+
+
+def absolute(path: str) -> str:
+    """The path for processes of other folders."""
+    # As it is but for that: "a/../b" is not "b" where a is a link.
+    return path if "://" in path else os.path.join(os.getcwd(), path)
+
+
 def resources(
     threads: int | None, memory_budget: int | str | None, progress: Progress
 ) -> dict[str, Any]:
@@ -69,6 +96,30 @@ def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, Any]:
         "genome": "" if genome is None else as_text("genome", genome),
         "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),
     }
+
+
+def axis_options(
+    gene_vocab: Any, missing_genes: Any, join: Any, var_key: Any, make_unique: Any
+) -> dict[str, Any]:
+    """What decides the genes of the output."""
+    as_choice("missing_genes", missing_genes, MISSING_GENES)
+    return {
+        "genes": [] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
+        "refuse_absent_genes": missing_genes == "error",
+        "join": join_text(join),
+        "var_keys": [] if var_key is None else as_names("var_key", var_key),
+        "make_unique": as_bool("make_unique", make_unique),
+    }
+
+
+def existing(resume: Any, overwrite: Any) -> str:
+    """What is done about shards that are there."""
+    resume, overwrite = as_bool("resume", resume), as_bool("overwrite", overwrite)
+    if resume and overwrite:
+        raise InvalidArgumentError(
+            "resume continues what is there and overwrite replaces it: choose one"
+        )
+    return "resume" if resume else "overwrite" if overwrite else "refuse"
 
 
 def join_text(join: Join | None) -> str:

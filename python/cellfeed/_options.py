@@ -79,3 +79,53 @@ class CellOptions(ReaderKeywords, total=False):
     """Arguments of ``scDataset`` that are for a collection of ``cellfeed.open`` only."""
 
     output: Output
+
+
+class ShardingOptions(TypedDict, total=False):
+    """Arguments of ``convert_to_shards`` that decide what is written."""
+
+    layout: Layout
+    layer: str
+    layers: Sequence[str] | str | None
+    obsm: Sequence[str] | str | None
+    genome: str | None
+    feature_type: str | None
+    gene_order: GeneOrder
+    join: Join | None
+    missing_genes: MissingGenes
+    shuffle: bool
+    seed: int
+    var_key: Sequence[str] | str | None
+    make_unique: bool
+    allow_external: Path | None
+    resume: bool
+    overwrite: bool
+
+
+class ProcessingOptions(TypedDict, total=False):
+    """Arguments of ``preprocess`` that decide what is written to shards."""
+
+    normalize: bool
+    target_sum: float
+    log_transform: bool
+    n_top_genes: int | None
+    hvg_flavor: HvgFlavor
+    batch_key: str | None
+    min_genes: int
+    min_cells: int
+    max_mito_share: float
+    mito_prefix: str
+    keep_counts: bool
+    force: bool
+    gene_vocab: Any
+    missing_genes: MissingGenes
+    layer: str
+    genome: str | None
+    feature_type: str | None
+    join: Join | None
+    var_key: Sequence[str] | str | None
+    make_unique: bool
+    allow_external: Path | None
+    shard_size: int
+    resume: bool
+    overwrite: bool

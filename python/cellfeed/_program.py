@@ -23,9 +23,12 @@ def main() -> None:
 
 
 def run_python_verb() -> None:
-    """What the program hands back: ``train``, ``embed`` and ``predict``, which need torch."""
+    """What the program hands over: verbs that need torch, and shards written by a cluster."""
     try:
-        from .training._program import main
+        if sys.argv[1:2] == ["write-shards"]:
+            from ._cluster_program import main
+        else:
+            from .training._program import main
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "cellfeed":
             raise

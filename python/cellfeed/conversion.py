@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._arguments import (
@@ -17,32 +17,37 @@ from ._arguments import (
     as_int,
     as_names,
     as_path,
-    as_paths,
     as_text,
+    check_options,
 )
-from ._cells.genes import gene_list, report_left_out, report_missing_genes
+from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import (
+    axis_options,
     chosen_cells,
+    existing,
+    input_of_all,
     input_paths,
-    join_text,
     resources,
     tenx_choice,
 )
+from ._dask import check_client, write_on_cluster
 from ._options import (
-    COMPRESSIONS,
     GENE_ORDERS,
     LAYOUTS,
-    MISSING_GENES,
-    Compression,
     GeneOrder,
     Join,
     Layout,
     MissingGenes,
     Path,
+    ShardingOptions,
 )
 from ._progress import Progress
-from .collection import CellCollection
-from .errors import InvalidArgumentError
+from .shard_plan import ShardPlan, begin
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from dask.distributed import Client
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +120,7 @@ def convert_to_shards(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress = None,
+    client: Client | None = None,
 ) -> ShardingResult:
     """Convert files to a directory of shards, in bounded memory whatever their size.
 
@@ -186,6 +192,10 @@ def convert_to_shards(
     progress
         ``True``, ``False``, ``None`` (on a terminal), or a function ``f(phase, done, total,
         rate)``.
+    client
+        A :class:`dask.distributed.Client`: its workers write the shards, one a task, to the same
+        bytes; all of them see the inputs and ``output_dir`` under the same paths. ``threads`` and
+        ``memory_budget`` are then of each worker (docs/many_machines.md).
 
     Returns
     -------
@@ -193,136 +203,150 @@ def convert_to_shards(
 
     Raises
     ------
+    ClusterError
+        Of a ``client``: the scheduler went away, or a worker ended or has another cellfeed.
     InvalidArgumentError, AlreadyExistsError, NotFoundError, CorruptDataError, NoSpaceError,
     PrecisionError
         All derive from :class:`~cellfeed.errors.CellfeedError` and say what, where and what to do.
     """
-    resume, overwrite = as_bool("resume", resume), as_bool("overwrite", overwrite)
-    if resume and overwrite:
-        raise InvalidArgumentError(
-            "resume continues what is there and overwrite replaces it: choose one"
-        )
-    as_choice("missing_genes", missing_genes, MISSING_GENES)
+    options: ShardingOptions = {
+        "layout": layout, "layer": layer, "layers": layers, "obsm": obsm, "genome": genome,
+        "feature_type": feature_type, "gene_order": gene_order, "join": join,
+        "missing_genes": missing_genes, "shuffle": shuffle, "seed": seed, "var_key": var_key,
+        "make_unique": make_unique, "allow_external": allow_external, "resume": resume,
+        "overwrite": overwrite,
+    }  # fmt: skip
+    if client is not None:
+        check_client(client)
+        plan = plan_shards(
+            adata_path, output_dir, gene_vocab, shard_size, threads=threads,
+            memory_budget=memory_budget, progress=progress, **options,
+        )  # fmt: skip
+        return write_on_cluster(plan, client, threads, memory_budget, progress)
+    given = _core_options(output_dir, gene_vocab, shard_size, **options)
     shared = resources(threads, memory_budget, progress)
-    directory = as_path("output_dir", output_dir)
-    cells = chosen_cells(
-        adata_path, gene_vocab=(gene_vocab, None), layer=(layer, "X"), layers=(layers, None),
-        obsm=(obsm, None), genome=(genome, None), feature_type=(feature_type, None),
-        join=(join, None), var_key=(var_key, None), make_unique=(make_unique, False),
-        allow_external=(allow_external, None),
-    )  # fmt: skip
+    cells = chosen_cells(adata_path, **_settled_when_opened(gene_vocab, options))
     with input_paths([] if cells else adata_path) as inputs:
-        result = _core.convert_to_shards(
-            inputs,
-            directory,
-            shard_size=as_int("shard_size", shard_size, 1),
-            layout=as_choice("layout", layout, LAYOUTS),
-            layer=as_text("layer", layer),
-            layers=[] if layers is None else as_names("layers", layers),
-            obsm=[] if obsm is None else as_names("obsm", obsm),
-            gene_order=as_choice("gene_order", gene_order, GENE_ORDERS),
-            genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
-            refuse_absent_genes=missing_genes == "error",
-            join=join_text(join),
-            shuffle=as_bool("shuffle", shuffle),
-            seed=as_int("seed", seed, 0, 2**64 - 1),
-            var_keys=[] if var_key is None else as_names("var_key", var_key),
-            make_unique=as_bool("make_unique", make_unique),
-            allow_external=as_folder("allow_external", allow_external),
-            existing="resume" if resume else "overwrite" if overwrite else "refuse",
-            cells=cells,
-            **tenx_choice(genome, feature_type),
-            **shared,
-        )
-    absent, left_out = result.pop("absent_genes_text"), result.pop("left_out_text")
-    if cells is None:  # of a collection it was said when it was opened
-        report_missing_genes(absent, missing_genes, stacklevel=2)
-    report_left_out(left_out, stacklevel=2)
-    if result["n_genes_left_out"]:
-        _log.info(
-            "up to %d genes of a file are left out of the shards, which keep each cell's total "
-            "over all of them for NormalizeTotal; join='outer' keeps all genes",
-            result["n_genes_left_out"],
-        )
-    return ShardingResult(path=directory, **result)
+        made = _core.convert_to_shards(inputs, cells=cells, **given, **shared)
+    return _result(made, given["output_dir"], None if cells else missing_genes)
 
 
-def export_h5ad(
-    paths: Path | Iterable[Path] | CellCollection,
-    output: Path,
+def plan_shards(
+    adata_path: Any,
+    output_dir: str | os.PathLike[str],
+    gene_vocab: Any = None,
+    shard_size: int = 100_000,
     *,
-    layer: str = "X",
-    layers: Sequence[str] | str | None = None,
-    obsm: Sequence[str] | str | None = None,
-    genome: str | None = None,
-    feature_type: str | None = None,
-    join: Join | None = None,
-    var_key: Sequence[str] | str | None = None,
-    make_unique: bool = False,
-    allow_external: Path | None = None,
-    keep_stored_gene_order: bool = False,
-    keep_source_columns: bool = False,
-    compression: Compression = "none",
     threads: int | None = None,
     memory_budget: int | str | None = None,
-    overwrite: bool = False,
     progress: Progress = None,
-) -> dict[str, Any]:
-    """Write shards or files as one ``.h5ad``, equal to what the shards were made from.
+    **options: Unpack[ShardingOptions],
+) -> ShardPlan[ShardingResult]:
+    """Begin a conversion whose shards other processes write, by any task runner.
+
+    Three calls: this one, in the process that holds the folder; :func:`cellfeed.write_shards`, in
+    as many as there are; and :func:`cellfeed.finish_shards`, in the first again. The bytes are
+    those of :func:`convert_to_shards`, whose arguments it takes. Nothing is written of cells yet,
+    but with ``gene_order="mean"`` they are all read.
 
     Parameters
     ----------
-    paths
-        A shard directory, a file, a glob, a list of these, or cells of :func:`cellfeed.open`, as
-        for :func:`convert_to_shards`: they are written with the genes that they have, in their
-        order.
-    output
-        The file to write.
-    layer, genome, feature_type, join, var_key, make_unique, allow_external
-        As for :func:`cellfeed.open`.
-    layers, obsm
-        Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
-        given, all that shards hold, and none of other files.
-    keep_stored_gene_order
-        Keep the order of shards in mean order, instead of giving the source's back.
-    keep_source_columns
-        Keep the obs columns ``_source_file`` and ``_source_row`` that sharding added.
-    compression
-        ``"none"`` or ``"gzip"``.
-    threads, memory_budget, overwrite, progress
-        As for :func:`convert_to_shards`; there is no ``resume``, a file is written as a whole.
+    adata_path
+        As for :func:`convert_to_shards`, but in files: every process opens them. Relative paths
+        become absolute, and shards name their sources so.
+    output_dir, gene_vocab, shard_size
+        As for :func:`convert_to_shards`; every process writes to that folder.
+    threads, memory_budget, progress
+        Of what is done now.
+    **options
+        As for :func:`convert_to_shards`.
 
     Returns
     -------
-    dict
-        ``n_cells``, ``n_genes``, ``nnz``, ``bytes``, ``seconds``, ``cells_per_second``.
+    ShardPlan
+
+    Raises
+    ------
+    UnsupportedError
+        An input is not stored by rows: open it with ``cellfeed.open(..., cache_dir=...)`` first.
+    AlreadyExistsError, InvalidArgumentError, NotFoundError
+        As for :func:`convert_to_shards`.
     """
-    cells = chosen_cells(
-        paths, layer=(layer, "X"), layers=(layers, None), obsm=(obsm, None), genome=(genome, None),
-        feature_type=(feature_type, None), join=(join, None), var_key=(var_key, None),
-        make_unique=(make_unique, False), allow_external=(allow_external, None),
-        keep_stored_gene_order=(keep_stored_gene_order, False),
+    check_options("plan_shards", options, list(ShardingOptions.__annotations__))
+    source, inputs = input_of_all(adata_path, "adata_path")
+    given = _core_options(output_dir, gene_vocab, shard_size, **options)
+    chosen_cells(source, **_settled_when_opened(gene_vocab, options))
+    given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
+    missing = None if source else options.get("missing_genes", "warn")
+    return begin(
+        given, source, resources(threads, memory_budget, progress),
+        lambda made: _result(made.finish(), given["output_dir"], missing),
     )  # fmt: skip
-    result: dict[str, Any] = _core.export_h5ad(
-        [] if cells else as_paths("paths", paths),
-        as_path("output", output),
-        layer=as_text("layer", layer),
-        layers=_names_if_any("layers", layers, obsm),
-        obsm=_names_if_any("obsm", obsm, layers),
-        join=join_text(join),
-        var_keys=[] if var_key is None else as_names("var_key", var_key),
-        make_unique=as_bool("make_unique", make_unique),
-        allow_external=as_folder("allow_external", allow_external),
-        keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
-        keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
-        cells=cells,
-        compression=as_choice("compression", compression, COMPRESSIONS),
-        overwrite=as_bool("overwrite", overwrite),
+
+
+def _core_options(
+    output_dir: Any,
+    gene_vocab: Any,
+    shard_size: Any,
+    *,
+    layout: Any = "packed",
+    layer: Any = "X",
+    layers: Any = None,
+    obsm: Any = None,
+    genome: Any = None,
+    feature_type: Any = None,
+    gene_order: Any = "source",
+    join: Any = None,
+    missing_genes: Any = "warn",
+    shuffle: Any = False,
+    seed: Any = 0,
+    var_key: Any = None,
+    make_unique: Any = False,
+    allow_external: Any = None,
+    resume: Any = False,
+    overwrite: Any = False,
+) -> dict[str, Any]:
+    """What the core takes, but for the inputs and resources."""
+    return {
+        "output_dir": as_path("output_dir", output_dir),
+        "shard_size": as_int("shard_size", shard_size, 1),
+        "layout": as_choice("layout", layout, LAYOUTS),
+        "layer": as_text("layer", layer),
+        "layers": [] if layers is None else as_names("layers", layers),
+        "obsm": [] if obsm is None else as_names("obsm", obsm),
+        "gene_order": as_choice("gene_order", gene_order, GENE_ORDERS),
+        "shuffle": as_bool("shuffle", shuffle),
+        "seed": as_int("seed", seed, 0, 2**64 - 1),
+        **axis_options(gene_vocab, missing_genes, join, var_key, make_unique),
+        "allow_external": as_folder("allow_external", allow_external),
+        "existing": existing(resume, overwrite),
         **tenx_choice(genome, feature_type),
-        **resources(threads, memory_budget, progress),
-    )
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
-    return result
+    }
+
+
+def _settled_when_opened(gene_vocab: Any, options: ShardingOptions) -> dict[str, tuple[Any, Any]]:
+    """What a collection was opened with: the value given now, and the one that means none."""
+    defaults = {
+        "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,
+        "join": None, "var_key": None, "make_unique": False, "allow_external": None,
+    }  # fmt: skip
+    given = {name: (options.get(name, default), default) for name, default in defaults.items()}
+    return {"gene_vocab": (gene_vocab, None), **given}
+
+
+def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes | None) -> ShardingResult:
+    """``missing_genes``: None for a collection, of which it was said when it was opened."""
+    absent, left_out = made.pop("absent_genes_text"), made.pop("left_out_text")
+    if missing_genes is not None:
+        report_missing_genes(absent, missing_genes, stacklevel=3)
+    report_left_out(left_out, stacklevel=3)
+    if made["n_genes_left_out"]:
+        _log.info(
+            "up to %d genes of a file are left out of the shards, which keep each cell's total "
+            "over all of them for NormalizeTotal; join='outer' keeps all genes",
+            made["n_genes_left_out"],
+        )
+    return ShardingResult(path=path, **made)
 
 
 def info(
@@ -357,12 +381,3 @@ def info(
     )
     description: dict[str, Any] = json.loads(text)
     return description
-
-
-def _names_if_any(
-    name: str, names: Sequence[str] | str | None, others: Sequence[str] | str | None
-) -> list[str] | None:
-    """None where neither is given."""
-    if names is None:
-        return None if others is None else []
-    return as_names(name, names)

@@ -6,6 +6,7 @@ __all__ = [
     "AlreadyExistsError",
     "CancelledError",
     "CellfeedError",
+    "ClusterError",
     "CollectionError",
     "CorruptDataError",
     "InputOutputError",
@@ -99,6 +100,10 @@ class PrecisionError(CellfeedError, ValueError):
 
 class CollectionError(CellfeedError, RuntimeError):
     """A Python collection raised, or gave other rows than asked for; the cause is chained."""
+
+
+class ClusterError(CellfeedError, RuntimeError):
+    """A scheduler is not there, or a worker ended or has another version of cellfeed."""
 
 
 class CancelledError(CellfeedError, RuntimeError):

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._arguments import (
@@ -15,24 +15,38 @@ from ._arguments import (
     as_float,
     as_folder,
     as_int,
-    as_names,
     as_path,
     as_text,
+    check_options,
 )
-from ._cells.genes import gene_list, report_left_out, report_missing_genes
-from ._conversion_arguments import input_paths, join_text, resources, tenx_choice
+from ._cells.genes import report_left_out, report_missing_genes
+from ._conversion_arguments import (
+    axis_options,
+    existing,
+    input_of_all,
+    input_paths,
+    resources,
+    tenx_choice,
+)
+from ._dask import check_client, write_on_cluster
 from ._options import (
     COMPRESSIONS,
     HVG_FLAVORS,
-    MISSING_GENES,
     Compression,
     HvgFlavor,
     Join,
     MissingGenes,
     Path,
+    ProcessingOptions,
 )
 from ._progress import Progress
-from .errors import InvalidArgumentError
+from .errors import InvalidTypeError
+from .shard_plan import ShardPlan, begin
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from dask.distributed import Client
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,7 @@ def preprocess(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress = None,
+    client: Client | None = None,
 ) -> PreprocessResult:
     """Normalise, log-transform and filter counts, and keep highly variable genes.
 
@@ -161,6 +176,8 @@ def preprocess(
         Of shards: continue a run that was interrupted.
     overwrite
         Replace what is there, once the new is whole.
+    client
+        As for :func:`convert_to_shards`: its workers write the shards; an ``.h5ad`` is refused.
 
     Returns
     -------
@@ -171,46 +188,151 @@ def preprocess(
     InvalidArgumentError
         Values that are NaN, infinite, negative, or (to be normalised) fractions, with file, cell
         and gene; data that was processed before; filters that leave nothing.
-    AlreadyExistsError, NotFoundError, CorruptDataError, NoSpaceError, NoSuchKeyError
+    AlreadyExistsError, NotFoundError, CorruptDataError, NoSpaceError, NoSuchKeyError, ClusterError
         As for :func:`convert_to_shards`.
     """
-    resume, overwrite = as_bool("resume", resume), as_bool("overwrite", overwrite)
-    if resume and overwrite:
-        raise InvalidArgumentError(
-            "resume continues what is there and overwrite replaces it: choose one"
-        )
-    as_choice("missing_genes", missing_genes, MISSING_GENES)
-    path = as_path("output", output)
+    options: ProcessingOptions = {
+        "normalize": normalize, "target_sum": target_sum, "log_transform": log_transform,
+        "n_top_genes": n_top_genes, "hvg_flavor": hvg_flavor, "batch_key": batch_key,
+        "min_genes": min_genes, "min_cells": min_cells, "max_mito_share": max_mito_share,
+        "mito_prefix": mito_prefix, "keep_counts": keep_counts, "force": force,
+        "gene_vocab": gene_vocab, "missing_genes": missing_genes, "layer": layer,
+        "genome": genome, "feature_type": feature_type, "join": join, "var_key": var_key,
+        "make_unique": make_unique, "allow_external": allow_external, "shard_size": shard_size,
+        "resume": resume, "overwrite": overwrite,
+    }  # fmt: skip
+    if client is not None:
+        check_client(client)
+        plan = plan_preprocess(
+            input, output, threads=threads, memory_budget=memory_budget, progress=progress,
+            **options,
+        )  # fmt: skip
+        return write_on_cluster(plan, client, threads, memory_budget, progress)
+    steps, given = _steps(**options), _core_options(output, **options)
     with input_paths(input, "input") as inputs:
-        result = _core.preprocess(
+        made = _core.preprocess(
             inputs,
-            path,
-            normalize=as_bool("normalize", normalize),
-            target_sum=as_float("target_sum", target_sum),
-            log_transform=as_bool("log_transform", log_transform),
-            n_top_genes=0 if n_top_genes is None else as_int("n_top_genes", n_top_genes, 1),
-            hvg_flavor=as_choice("hvg_flavor", hvg_flavor, HVG_FLAVORS),
-            batch_key="" if batch_key is None else as_text("batch_key", batch_key),
-            min_genes=as_int("min_genes", min_genes, 0),
-            min_cells=as_int("min_cells", min_cells, 0),
-            max_mito_share=as_float("max_mito_share", max_mito_share),
-            mito_prefix=as_text("mito_prefix", mito_prefix),
-            keep_counts=as_bool("keep_counts", keep_counts),
-            force=as_bool("force", force),
-            shard_size=as_int("shard_size", shard_size, 1),
-            layer=as_text("layer", layer),
-            genes=[] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
-            refuse_absent_genes=missing_genes == "error",
-            join=join_text(join),
-            var_keys=[] if var_key is None else as_names("var_key", var_key),
-            make_unique=as_bool("make_unique", make_unique),
-            allow_external=as_folder("allow_external", allow_external),
+            given.pop("output_dir"),
             compression=as_choice("compression", compression, COMPRESSIONS),
-            existing="resume" if resume else "overwrite" if overwrite else "refuse",
-            **tenx_choice(genome, feature_type),
+            **steps,
+            **given,
             **resources(threads, memory_budget, progress),
         )
-    report_missing_genes(result.pop("absent_genes_text"), missing_genes, stacklevel=2)
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
-    processing = json.loads(result.pop("processing"))
-    return PreprocessResult(path=path, processing=processing, **result)
+    return _result(made, as_path("output", output), missing_genes)
+
+
+def plan_preprocess(
+    input: Any,
+    output: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
+    progress: Progress = None,
+    **options: Unpack[ProcessingOptions],
+) -> ShardPlan[PreprocessResult]:
+    """Begin a preprocessing whose shards other processes write, by any task runner.
+
+    As :func:`cellfeed.plan_shards` is for :func:`convert_to_shards`. All cells are read now, to
+    check their values and to choose genes; :func:`cellfeed.write_shards` reads them once more.
+
+    Parameters
+    ----------
+    input
+        As for :func:`plan_shards`.
+    output
+        The folder of the shards; no ``.h5ad``, which one process writes.
+    threads, memory_budget, progress
+        Of what is done now.
+    **options
+        As for :func:`preprocess`.
+
+    Returns
+    -------
+    ShardPlan
+
+    Raises
+    ------
+    InvalidArgumentError, AlreadyExistsError, NotFoundError, CorruptDataError, NoSuchKeyError
+        As for :func:`preprocess`.
+    UnsupportedError
+        An input is not stored by rows.
+    """
+    check_options("plan_preprocess", options, list(ProcessingOptions.__annotations__))
+    source, inputs = input_of_all(input, "input")
+    if source is not None:
+        raise InvalidTypeError("input must be files: a collection cannot be preprocessed")
+    missing = options.get("missing_genes", "warn")
+    given = _core_options(output, **options)
+    given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
+    given |= {"processing": _steps(**options), "layers": [], "obsm": [], "layout": "packed"}
+    given |= {"gene_order": "source", "shuffle": False, "seed": 0}
+    return begin(
+        given, None, resources(threads, memory_budget, progress),
+        lambda made: _result(made.finish(), given["output_dir"], missing),
+    )  # fmt: skip
+
+
+def _steps(
+    normalize: Any = True,
+    target_sum: Any = 1e4,
+    log_transform: Any = True,
+    n_top_genes: Any = None,
+    hvg_flavor: Any = "seurat",
+    batch_key: Any = None,
+    min_genes: Any = 0,
+    min_cells: Any = 0,
+    max_mito_share: Any = 1.0,
+    mito_prefix: Any = "MT-",
+    keep_counts: Any = False,
+    force: Any = False,
+    **_: Any,
+) -> dict[str, Any]:
+    """What is done to cells and genes, as the core takes it."""
+    return {
+        "normalize": as_bool("normalize", normalize),
+        "target_sum": as_float("target_sum", target_sum),
+        "log_transform": as_bool("log_transform", log_transform),
+        "n_top_genes": 0 if n_top_genes is None else as_int("n_top_genes", n_top_genes, 1),
+        "hvg_flavor": as_choice("hvg_flavor", hvg_flavor, HVG_FLAVORS),
+        "batch_key": "" if batch_key is None else as_text("batch_key", batch_key),
+        "min_genes": as_int("min_genes", min_genes, 0),
+        "min_cells": as_int("min_cells", min_cells, 0),
+        "max_mito_share": as_float("max_mito_share", max_mito_share),
+        "mito_prefix": as_text("mito_prefix", mito_prefix),
+        "keep_counts": as_bool("keep_counts", keep_counts),
+        "force": as_bool("force", force),
+    }
+
+
+def _core_options(
+    output: Any,
+    gene_vocab: Any = None,
+    missing_genes: Any = "warn",
+    layer: Any = "X",
+    genome: Any = None,
+    feature_type: Any = None,
+    join: Any = None,
+    var_key: Any = None,
+    make_unique: Any = False,
+    allow_external: Any = None,
+    shard_size: Any = 100_000,
+    resume: Any = False,
+    overwrite: Any = False,
+    **_: Any,
+) -> dict[str, Any]:
+    """What is read and where it goes, as the core takes it."""
+    return {
+        "output_dir": as_path("output", output),
+        "shard_size": as_int("shard_size", shard_size, 1),
+        "layer": as_text("layer", layer),
+        **axis_options(gene_vocab, missing_genes, join, var_key, make_unique),
+        "allow_external": as_folder("allow_external", allow_external),
+        "existing": existing(resume, overwrite),
+        **tenx_choice(genome, feature_type),
+    }
+
+
+def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes) -> PreprocessResult:
+    report_missing_genes(made.pop("absent_genes_text"), missing_genes, stacklevel=3)
+    report_left_out(made.pop("left_out_text"), stacklevel=3)
+    return PreprocessResult(path=path, processing=json.loads(made.pop("processing")), **made)

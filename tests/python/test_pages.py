@@ -123,6 +123,11 @@ def test_preprocessing(atlas):
     assert names["refused"] is not None
 
 
+def test_many_machines(atlas):
+    run_page("many_machines.md")
+    assert len(cf.open("processed").var_names) == 20
+
+
 def test_distributed(atlas):
     run_page("distributed.md")
 

@@ -9,6 +9,7 @@
 #include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cli/shared_run.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/convert/result_text.h"
 
@@ -18,6 +19,8 @@ namespace {
 struct PreprocessArguments {
   convert::PreprocessOptions options;
   CacheArguments cache;
+  std::string scheduler;
+  bool has_budget = false;
   std::string config, flavor;
   bool skips_normalize = false, skips_log = false, resume = false, overwrite = false;
   std::optional<double> target_sum;
@@ -53,6 +56,9 @@ int run(Session& session, PreprocessArguments& arguments) {
   if (arguments.target_sum) processing.target_sum = *arguments.target_sum;
   if (arguments.n_top_genes) processing.n_top_genes = *arguments.n_top_genes;
   if (!arguments.flavor.empty()) processing.flavor = convert::flavor_from_name(arguments.flavor);
+  if (!arguments.scheduler.empty())
+    return run_on_workers(session, {arguments.scheduler, arguments.has_budget, arguments.cache},
+                          {.convert = convert, .processing = processing});
   return run_preprocess(session, arguments.options);
 }
 
@@ -149,9 +155,11 @@ void add_preprocess(CLI::App& program, Session& session) {
                   "cellfeed.open and other runs [default: nothing of them stays]")
       ->type_name("DIR");
   add_tenx_options(verb, convert.genome, convert.feature_type);
+  add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, convert.threads, convert.memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, arguments] {
+  verb.callback([&session, &verb, arguments] {
+    arguments->has_budget = verb.count("--memory-budget") > 0;
     if (arguments->options.convert.inputs.empty() && arguments->config.empty())
       throw CLI::ValidationError("--input is required, or a configuration with --config");
     session.run = [&session, arguments] { return run(session, *arguments); };

@@ -7,6 +7,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/preprocess.h"
 #include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cli/shared_run.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/convert/result_text.h"
 #include "cellfeed/convert/shard_conversion.h"
@@ -17,6 +18,8 @@ namespace {
 struct ShardArguments {
   convert::ConvertOptions convert;
   CacheArguments cache;
+  std::string scheduler;
+  bool has_budget = false;
   std::string config;
   std::optional<convert::ProcessingOptions> processing;  // of the configuration
   std::string gene_order = "source", layout = "packed";
@@ -45,6 +48,9 @@ int run_shard(Session& session, ShardArguments& arguments) {
   options.stop = session.stop.get_token();
   if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
   if (!arguments.config.empty()) follow_config(session, arguments);
+  if (!arguments.scheduler.empty())
+    return run_on_workers(session, {arguments.scheduler, arguments.has_budget, arguments.cache},
+                          {.convert = options, .processing = arguments.processing});
   if (arguments.processing)
     return run_preprocess(session, {.processing = *arguments.processing, .convert = options});
   convert::ConvertResult result;
@@ -110,9 +116,11 @@ void add_shard(CLI::App& program, Session& session) {
                   "cellfeed.open and other runs [default: nothing of them stays]")
       ->type_name("DIR");
   add_tenx_options(verb, options.genome, options.feature_type);
+  add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, arguments] {
+  verb.callback([&session, &verb, arguments] {
+    arguments->has_budget = verb.count("--memory-budget") > 0;
     if (arguments->convert.inputs.empty() && arguments->config.empty())
       throw CLI::ValidationError("INPUT is required, or a configuration with --config");
     session.run = [&session, arguments] { return run_shard(session, *arguments); };

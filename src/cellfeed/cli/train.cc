@@ -1,16 +1,11 @@
 // cellfeed train, embed, predict: checked here, run by Python, where torch is.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
-#include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
 #include "cellfeed/cli/options.h"
+#include "cellfeed/cli/python_verb.h"
 #include "cellfeed/cli/verbs.h"
 
 namespace cellfeed::cli {
@@ -27,25 +22,6 @@ struct ApplyArguments {
   int batch_size = 1024;
   bool is_forced = false, overwrites = false;
 };
-
-// Replaces this process, so that signals and exit codes are Python's.
-int run_python(const Session& session, std::vector<std::string> arguments) {
-  const char* python = std::getenv("CELLFEED_PYTHON");
-  if (python == nullptr || *python == '\0')
-    throw Error(ErrorKind::kNotFound,
-                "this verb runs in Python: use the cellfeed command that pip installed, or name "
-                "the interpreter in CELLFEED_PYTHON");
-  arguments.insert(arguments.begin(), {python, "-m", "cellfeed._program"});
-  if (session.json) arguments.emplace_back("--json");
-  if (session.quiet) arguments.emplace_back("--quiet");
-  std::vector<char*> raw;
-  for (std::string& argument : arguments) raw.push_back(argument.data());
-  raw.push_back(nullptr);
-  // Modules of the folder that it runs in are not Python's.
-  ::setenv("PYTHONSAFEPATH", "1", 1);
-  ::execvp(python, raw.data());
-  throw_error(ErrorKind::kIo, python, "cannot be run: {}", std::strerror(errno));
-}
 
 int run_train(const Session& session, const TrainArguments& chosen) {
   read_config(chosen.config);  // a mistake is said at once, and without torch

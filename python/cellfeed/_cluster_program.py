@@ -1,0 +1,75 @@
+"""What the program hands over with ``--scheduler``; it has checked its options."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+from ._conversion_arguments import absolute, resources
+from ._dask import connected, write_on_cluster
+from .errors import CellfeedError
+from .shard_plan import ShardPlan, begin
+
+_FAILED, _INTERRUPTED = 1, 130
+# What errors call options, in the words of the program.
+_WORDS = {
+    "resume=True": "--resume", "overwrite=True": "--overwrite", "make_unique=True": "--make-unique",
+    "memory_budget": "--memory-budget",
+}  # fmt: skip
+
+
+def main() -> None:
+    """Plan, have the workers write, and print the result; exit codes as of the program."""
+    arguments = _parsed()
+    plan: ShardPlan[str] | None = None
+    try:
+        with connected(arguments.scheduler) as client:
+            given = _given(arguments.options_fd)
+            threads, budget = given.pop("threads") or None, given.pop("memory_budget") or None
+            progress = not arguments.quiet
+            plan = begin(given, None, resources(threads, budget, progress), functools.partial(
+                _printed, output=given["output_dir"], as_json=arguments.json
+            ))  # fmt: skip
+            text = write_on_cluster(plan, client, threads, budget, progress)
+        print(text, end="", flush=True)
+    except (CellfeedError, ModuleNotFoundError) as error:
+        _end(str(error), _FAILED)
+    except KeyboardInterrupt:
+        rest = "" if plan is None else f"; {plan.finished_text}"
+        _end(f"interrupted{rest}", _INTERRUPTED)
+
+
+def _given(fd: int) -> dict[str, Any]:
+    with os.fdopen(fd) as file:
+        given: dict[str, Any] = json.load(file)
+    given["inputs"] = [absolute(path) for path in given["inputs"]]
+    for name in ("output_dir", "cache_dir", "allow_external"):
+        if given.get(name):
+            given[name] = absolute(given[name])
+    return given
+
+
+def _printed(conversion: Any, output: str, as_json: bool) -> str:
+    text: str = conversion.finish_as_text(output, as_json)
+    return text
+
+
+def _end(message: str, code: int) -> NoReturn:
+    for word, option in _WORDS.items():
+        message = message.replace(word, option)
+    print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
+    # Threads of the client may wait for a scheduler that is gone.
+    os._exit(code)
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("cellfeed write-shards")
+    parser.add_argument("--scheduler", required=True)
+    parser.add_argument("--options-fd", type=int, required=True)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    return parser.parse_args(sys.argv[2:])

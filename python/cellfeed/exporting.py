@@ -1,0 +1,101 @@
+"""Shards or files, written as one ``.h5ad``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import _core
+from ._arguments import as_bool, as_choice, as_folder, as_names, as_path, as_paths, as_text
+from ._cells.genes import report_left_out
+from ._conversion_arguments import chosen_cells, join_text, resources, tenx_choice
+from ._options import COMPRESSIONS, Compression, Join, Path
+from ._progress import Progress
+from .collection import CellCollection
+
+
+def export_h5ad(
+    paths: Path | Iterable[Path] | CellCollection,
+    output: Path,
+    *,
+    layer: str = "X",
+    layers: Sequence[str] | str | None = None,
+    obsm: Sequence[str] | str | None = None,
+    genome: str | None = None,
+    feature_type: str | None = None,
+    join: Join | None = None,
+    var_key: Sequence[str] | str | None = None,
+    make_unique: bool = False,
+    allow_external: Path | None = None,
+    keep_stored_gene_order: bool = False,
+    keep_source_columns: bool = False,
+    compression: Compression = "none",
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
+    overwrite: bool = False,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Write shards or files as one ``.h5ad``, equal to what the shards were made from.
+
+    Parameters
+    ----------
+    paths
+        A shard directory, a file, a glob, a list of these, or cells of :func:`cellfeed.open`, as
+        for :func:`convert_to_shards`: they are written with the genes that they have, in their
+        order.
+    output
+        The file to write.
+    layer, genome, feature_type, join, var_key, make_unique, allow_external
+        As for :func:`cellfeed.open`.
+    layers, obsm
+        Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
+        given, all that shards hold, and none of other files.
+    keep_stored_gene_order
+        Keep the order of shards in mean order, instead of giving the source's back.
+    keep_source_columns
+        Keep the obs columns ``_source_file`` and ``_source_row`` that sharding added.
+    compression
+        ``"none"`` or ``"gzip"``.
+    threads, memory_budget, overwrite, progress
+        As for :func:`convert_to_shards`; there is no ``resume``, a file is written as a whole.
+
+    Returns
+    -------
+    dict
+        ``n_cells``, ``n_genes``, ``nnz``, ``bytes``, ``seconds``, ``cells_per_second``.
+    """
+    cells = chosen_cells(
+        paths, layer=(layer, "X"), layers=(layers, None), obsm=(obsm, None), genome=(genome, None),
+        feature_type=(feature_type, None), join=(join, None), var_key=(var_key, None),
+        make_unique=(make_unique, False), allow_external=(allow_external, None),
+        keep_stored_gene_order=(keep_stored_gene_order, False),
+    )  # fmt: skip
+    result: dict[str, Any] = _core.export_h5ad(
+        [] if cells else as_paths("paths", paths),
+        as_path("output", output),
+        layer=as_text("layer", layer),
+        layers=_names_if_any("layers", layers, obsm),
+        obsm=_names_if_any("obsm", obsm, layers),
+        join=join_text(join),
+        var_keys=[] if var_key is None else as_names("var_key", var_key),
+        make_unique=as_bool("make_unique", make_unique),
+        allow_external=as_folder("allow_external", allow_external),
+        keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
+        keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
+        cells=cells,
+        compression=as_choice("compression", compression, COMPRESSIONS),
+        overwrite=as_bool("overwrite", overwrite),
+        **tenx_choice(genome, feature_type),
+        **resources(threads, memory_budget, progress),
+    )
+    report_left_out(result.pop("left_out_text"), stacklevel=2)
+    return result
+
+
+def _names_if_any(
+    name: str, names: Sequence[str] | str | None, others: Sequence[str] | str | None
+) -> list[str] | None:
+    """None where neither is given."""
+    if names is None:
+        return None if others is None else []
+    return as_names(name, names)

@@ -1,0 +1,381 @@
+"""Shards written by the workers of a Dask cluster: real processes, killed, lost and misled."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from program import PROGRAM, run
+from small_atlas import make_anndata, write_atlas
+from worker_doubles import make_deadly, make_slow, put_first, take_away
+
+import cellfeed as cf
+from cellfeed.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    ClusterError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+)
+
+distributed = pytest.importorskip("distributed")
+
+OPTIONS = {
+    "plain": {},
+    "mean": {"gene_order": "mean"},
+    "shuffle": {"shuffle": True, "seed": 7},
+    "dense": {"layout": "dense"},
+}
+N_CELLS = 400  # of each of two files
+
+
+def files_of(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("atlas")
+    write_atlas(path, 2, n_cells=N_CELLS, n_genes=60)
+    return path
+
+
+@pytest.fixture(scope="module")
+def atlas(folder):
+    return str(folder / "atlas_*.h5ad")
+
+
+def local_cluster(n_workers=2, threads_per_worker=1):
+    return distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=threads_per_worker,
+        processes=True,
+        dashboard_address=":0",
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with local_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster, set_as_default=False) as made:
+        made.wait_for_workers(2)
+        yield made
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_workers_write_the_bytes_of_one_process(atlas, tmp_path, client, options):
+    one = cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50, **options)
+    many = cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client, **options)
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    assert (many.n_shards, many.n_shards_resumed) == (one.n_shards, 0) == (16, 0)
+
+
+def test_both_workers_preprocess_to_the_bytes_of_one_process(atlas, tmp_path, client):
+    options = {"n_top_genes": 9, "min_genes": 24, "keep_counts": True, "shard_size": 20}
+    one = cf.preprocess(atlas, tmp_path / "one", **options)
+    many = cf.preprocess(atlas, tmp_path / "many", client=client, **options)
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    assert many.processing == one.processing
+    with pytest.raises(InvalidArgumentError, match="choose a folder"):
+        cf.preprocess(atlas, tmp_path / "out.h5ad", client=client)
+
+
+def test_chosen_cells_and_several_threads_of_a_worker(atlas, tmp_path):
+    cells = cf.open(atlas).filter("donor == 'd2'")
+    cf.convert_to_shards(cells, tmp_path / "one", shard_size=30)
+    with (
+        local_cluster(n_workers=1, threads_per_worker=3) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        cf.convert_to_shards(cells, tmp_path / "many", shard_size=30, client=client)
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_progress_is_of_all_workers(atlas, tmp_path, client):
+    said = []
+    cf.convert_to_shards(
+        atlas, tmp_path / "many", shard_size=50, client=client,
+        progress=lambda *report: said.append(report),
+    )  # fmt: skip
+    assert {phase for phase, *_ in said} == {"writing shards"}
+    assert {total for _, _, total, _ in said} == {2 * N_CELLS}
+    done = [report[1] for report in said]
+    assert done[-1] == 2 * N_CELLS
+    assert len(set(done)) >= 8
+
+
+@contextlib.contextmanager
+def slow_tasks(client, seconds):
+    """Every task of the workers that are there takes that long."""
+    client.run(make_slow, seconds)
+    yield
+    client.run(make_slow, 0)
+
+
+def kill_worker(client):
+    pid = next(iter(client.run(os.getpid).values()))
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}], ids=["order", "shuffle"])
+def test_a_killed_worker_is_survived(atlas, tmp_path, options):
+    cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20, **options)
+    killed = []
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        client.run(make_slow, 0.05)
+
+        def kill_once(phase, done, total, rate):
+            if not killed and (options or 0 < done < total):
+                killed.append(kill_worker(client))
+
+        result = cf.convert_to_shards(
+            atlas, tmp_path / "many", shard_size=20, client=client, progress=kill_once, **options
+        )
+    assert len(killed) == 1
+    assert result.n_shards == 40
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_what_a_killed_worker_left_behind_goes(atlas, tmp_path, client):
+    """Its temporary files: a process that holds one is killed in the middle of writing."""
+    many = tmp_path / "many"
+    many.mkdir()
+    left = many / "shard_000002.cells.tmp-1-0123456789abcdef"
+    said = []
+
+    def leave(*report):
+        if not said:
+            left.write_bytes(b"half a sh")
+        said.append(report)
+
+    cf.convert_to_shards(atlas, many, shard_size=50, client=client, progress=leave)
+    assert said
+    assert not left.exists()
+
+
+def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, tmp_path):
+    cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50)
+
+    import dask
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local_cluster() as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        client.run(make_deadly, 9)
+        with pytest.raises(ClusterError, match=r"workers? died.* of 16 shards are finished and st"):
+            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+        assert not (tmp_path / "many" / "shard_metadata.json").exists()
+        client.restart()
+        again = cf.convert_to_shards(
+            atlas, tmp_path / "many", shard_size=50, client=client, resume=True
+        )
+    assert again.n_shards_resumed >= 1
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_a_folder_is_written_by_one_client_at_a_time(atlas, tmp_path, client):
+    with cf.plan_shards(atlas, tmp_path / "many", shard_size=50):
+        with pytest.raises(AlreadyExistsError, match=f"written by process {os.getpid()}"):
+            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+        error = run(
+            "shard", atlas, "--output-dir", tmp_path / "many", "--scheduler",
+            client.scheduler.address, code=1,
+        )  # fmt: skip
+        assert f"written by process {os.getpid()}" in error
+
+
+@pytest.fixture
+def misled(tmp_path, client):
+    """A worker that sees another folder than the others under the path /proc/self/cwd."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    before = os.getcwd()
+    workers = list(client.run(os.getpid))
+    os.chdir(here)
+    client.run(os.chdir, str(here))
+    client.run(os.chdir, str(there), workers=workers[:1])
+    yield workers[0], here, there
+    os.chdir(before)
+    client.run(os.chdir, before)
+
+
+def test_a_worker_that_does_not_see_an_input_is_named(misled, client):
+    worker, here, _ = misled
+    write_atlas(here, 1, n_cells=100)
+    with pytest.raises(NotFoundError) as error:
+        cf.convert_to_shards(
+            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=20, client=client
+        )
+    assert f"worker {worker} on " in str(error.value)
+    assert "/proc/self/cwd/atlas_0.h5ad: an input is not there" in str(error.value)
+
+
+def test_a_worker_that_does_not_see_the_output_is_named(misled, client, atlas):
+    worker, _, there = misled
+    with pytest.raises(NotFoundError, match="the folder of the shards is not there") as error:
+        cf.convert_to_shards(atlas, "/proc/self/cwd/many", shard_size=20, client=client)
+    assert f"worker {worker} on " in str(error.value)
+    (there / "many").mkdir()
+    with pytest.raises(CancelledError, match="the folder is another one") as error:
+        cf.convert_to_shards(
+            atlas, "/proc/self/cwd/many", shard_size=20, client=client, resume=True
+        )
+    assert f"worker {worker} on " in str(error.value)
+    assert not list((there / "many").iterdir())
+
+
+def test_a_worker_whose_input_is_another_file_is_named(misled, client):
+    worker, here, there = misled
+    write_atlas(here, 1, n_cells=100)
+    make_anndata(n_cells=100, seed=5).write_h5ad(there / "atlas_0.h5ad")
+    with (
+        slow_tasks(client, 0.2),
+        pytest.raises(InvalidArgumentError, match="what input 1 holds has changed") as error,
+    ):
+        cf.convert_to_shards(
+            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=10, client=client
+        )
+    assert f"worker {worker} on " in str(error.value)
+    assert "/proc/self/cwd/atlas_0.h5ad" in str(error.value)
+
+
+def test_a_worker_of_another_version_is_named(atlas, tmp_path, client):
+    info = tmp_path / "packages" / "cellfeed-9.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cellfeed\nVersion: 9.9\n")
+    worker = min(client.run(os.getpid))
+    client.run(put_first, str(info.parent), workers=[worker])
+    try:
+        with pytest.raises(ClusterError, match=rf"worker {worker} has cellfeed 9\.9"):
+            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+    finally:
+        client.run(take_away, str(info.parent), workers=[worker])
+
+
+def test_no_client_and_no_scheduler_are_named(atlas, tmp_path):
+    for wrong in ("tcp://127.0.0.1:8786", 3, object()):
+        with pytest.raises(InvalidTypeError, match=r"dask\.distributed\.Client"):
+            cf.convert_to_shards(atlas, tmp_path / "many", client=wrong)
+    begun = time.monotonic()
+    error = run(
+        "shard", atlas, "--output-dir", tmp_path / "many", "--scheduler", "tcp://127.0.0.1:9",
+        code=1,
+    )  # fmt: skip
+    assert time.monotonic() - begun < 30
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in error
+    assert not (tmp_path / "many").exists()
+
+
+def test_without_dask_the_extra_is_named(atlas, tmp_path):
+    (tmp_path / "distributed").mkdir()
+    (tmp_path / "distributed" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'distributed'\", name='distributed')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    error = run(
+        "shard", atlas, "--output-dir", tmp_path / "many", "--scheduler", "tcp://127.0.0.1:8786",
+        code=1, env=environment,
+    )  # fmt: skip
+    assert "pip install 'cellfeed[dask]'" in error
+    code = f"import cellfeed as cf; cf.convert_to_shards({atlas!r}, 'many', client=1)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert "ModuleNotFoundError: workers of a cluster need dask.distributed" in done.stderr
+
+
+def test_the_program_writes_the_bytes_of_one_process(atlas, tmp_path, client):
+    address = client.scheduler.address
+    for verb, *more in (
+        ("shard", "--shuffle", "--shard-size", "50"),
+        ("shard", "--filter", "donor == 'd1'", "--gene-order", "mean"),
+        ("preprocess", "--hvg", "7", "--shard-size", "100", "--memory-budget", "64MB"),
+    ):
+        one, many = tmp_path / f"one-{more[0]}", tmp_path / f"many-{more[0]}"
+        output = "--output" if verb == "preprocess" else "--output-dir"
+        run(verb, atlas, output, one, *more)
+        said = run(verb, atlas, output, many, "--scheduler", address, *more)
+        assert str(many) in said
+        assert files_of(many) == files_of(one)
+    error = run(verb, atlas, output, many, "--scheduler", address, *more, code=1)
+    assert "--overwrite" in error
+
+
+def interrupt(command, journal):
+    """Ctrl-C once some shards are noted; returns what the program said."""
+    program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 60
+        while not (journal.exists() and journal.read_text().count("\n") > 4):
+            assert time.monotonic() < until
+            assert program.poll() is None
+            time.sleep(0.02)
+        program.send_signal(signal.SIGINT)
+        error = program.communicate(timeout=60)[1]
+    finally:
+        program.kill()
+        program.wait()
+    assert program.returncode == 130
+    return error
+
+
+def test_a_program_that_is_interrupted_goes_on_with_resume(atlas, tmp_path, client):
+    cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20)
+    many = tmp_path / "many"
+    arguments = ["shard", atlas, "--output-dir", str(many), "--shard-size", "20",
+                 "--scheduler", client.scheduler.address]  # fmt: skip
+    with slow_tasks(client, 0.1):
+        error = interrupt([PROGRAM, *arguments], many / "shard_metadata.partial.jsonl")
+    assert "interrupted" in error
+    assert "of 40 shards are finished and stay: continue with --resume" in error
+    assert not (many / "shard_metadata.json").exists()
+    assert "were there from an earlier run" in run(*arguments, "--resume")
+    assert files_of(many) == files_of(tmp_path / "one")
+
+
+def test_a_scheduler_that_goes_away_is_named(atlas, tmp_path):
+    """In a process of its own, which is killed."""
+    code = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
+                           dashboard_address=":0", protocol="tcp")
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)}
+    scheduler = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        address = scheduler.stdout.readline().strip()
+        with distributed.Client(address, set_as_default=False) as client:
+            client.run(make_slow, 0.1)
+            threading.Timer(1.5, scheduler.kill).start()
+            begun = time.monotonic()
+            with pytest.raises(ClusterError, match=r"scheduler went away.* of 40 shards are fin"):
+                cf.convert_to_shards(atlas, tmp_path / "many", shard_size=20, client=client)
+            assert time.monotonic() - begun < 60
+    finally:
+        scheduler.kill()
+        scheduler.communicate()
+    cf.convert_to_shards(atlas, tmp_path / "many", shard_size=20, resume=True)
+    cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20)
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
