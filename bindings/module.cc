@@ -5,6 +5,7 @@ NB_MODULE(_core, module) {
   module.doc() = "The C++ core of cellfeed. Use the names of the package cellfeed instead.";
   nanobind::set_leak_warnings(false);
   cellfeed::bindings::bind_errors(module);
+  cellfeed::bindings::bind_cloud(module);
   cellfeed::bindings::bind_collection(module);
   cellfeed::bindings::bind_filter(module);
   cellfeed::bindings::bind_sampling(module);

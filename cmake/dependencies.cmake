@@ -35,6 +35,7 @@ check_library_exists(${xxhash_LIBRARY} XXH3_64bits_dispatch "" CELLFEED_HAS_XXH3
 if(CELLFEED_HAS_XXH3_DISPATCH)
   target_compile_definitions(dep_xxhash INTERFACE CELLFEED_HAS_XXH3_DISPATCH)
 endif()
+cellfeed_dependency(curl libcurl4-openssl-dev HEADER curl/curl.h LIBRARY curl)
 cellfeed_dependency(json nlohmann-json3-dev HEADER nlohmann/json.hpp)
 cellfeed_dependency(yaml libyaml-cpp-dev HEADER yaml-cpp/yaml.h LIBRARY yaml-cpp)
 cellfeed_dependency(cli11 libcli11-dev HEADER CLI/CLI.hpp)
@@ -55,5 +56,16 @@ file(GLOB parquet_library ${arrow_libdir}/libparquet.so.*)
 add_library(dep_arrow INTERFACE)
 target_include_directories(dep_arrow SYSTEM INTERFACE ${arrow_include})
 target_link_libraries(dep_arrow INTERFACE ${arrow_library} ${parquet_library})
+file(GLOB arrow_s3_library ${arrow_libdir}/libarrow_s3.so.*)
+add_library(dep_arrow_s3 INTERFACE)
+target_link_libraries(dep_arrow_s3 INTERFACE ${arrow_s3_library})
 
 target_link_libraries(dep_uring INTERFACE Threads::Threads)
+
+# libhdf5 and libcurl bring libcrypto, and libparquet exports an OpenSSL of its own. Were libcrypto not searched first, they
+# would call into that one, and what they make would be handed to the other. To be named before all else that is linked.
+add_library(cellfeed_crypto_first INTERFACE)
+find_library(crypto_LIBRARY NAMES crypto libcrypto.so.3)
+if(crypto_LIBRARY)
+  target_link_libraries(cellfeed_crypto_first INTERFACE -Wl,--push-state,--no-as-needed ${crypto_LIBRARY} -Wl,--pop-state)
+endif()

@@ -9,6 +9,7 @@
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/interrupt.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/cloud/schemes.h"
 
 #ifndef CELLFEED_VERSION
 #define CELLFEED_VERSION "0.1.0"
@@ -78,6 +79,7 @@ void print(const std::string& text) {
 }
 
 int run_program(int argc, char** argv) {
+  cloud::register_schemes();
   Session session;
   CLI::App program("Feeds neural networks from single-cell atlases that do not fit in memory.",
                    "cellfeed");

@@ -1,20 +1,19 @@
 // The lock of a local directory: flock on a file that is removed while it is still locked, so that
 // none is left behind; an exclusive file where there is no flock.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/local_directory.h"
+#include "cellfeed/io/lock_holder.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
@@ -22,38 +21,14 @@ namespace {
 
 constexpr int kNoLocks = -2;
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-// The lock file's one line, "<process> <host>"; the holder writes it right after locking.
-struct Holder {
-  int process = 0;  // 0: it is not known
-  std::string host;
-
-  bool is_here() const { return process > 0 && host == host_name(); }
-  bool is_dead() const { return is_here() && ::kill(process, 0) != 0 && errno == ESRCH; }
-  std::string text() const {
-    if (process <= 0) return "another process";
-    return fmt::format("process {}{}", process, is_here() ? "" : " on " + host);
-  }
-};
-
-Holder read_holder(int fd) {
+LockHolder read_holder(int fd) {
   std::array<char, 300> bytes{};
   const ssize_t got = retry_interrupted([&] { return ::pread(fd, bytes.data(), bytes.size(), 0); });
-  std::string_view text(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  text = text.substr(0, text.find('\n'));
-  Holder holder;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), holder.process);
-  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return {};
-  holder.host = text.substr(static_cast<std::size_t>(end - text.data()) + 1);
-  return holder;
+  return LockHolder::parse({bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0});
 }
 
 void write_holder(int fd, const std::string& path) {
-  const std::string text = fmt::format("{} {}\n", ::getpid(), host_name());
+  const std::string text = LockHolder::this_process().line();
   if (retry_interrupted([&] { return ::ftruncate(fd, 0); }) != 0 ||
       retry_interrupted([&] { return ::pwrite(fd, text.data(), text.size(), 0); }) < 0)
     throw_errno(errno, path, "write to the lock file");
@@ -85,7 +60,7 @@ int try_lock(const Directory& directory, const std::string& name) {
       if (errno != EWOULDBLOCK) throw_errno(errno, directory.path_of(name), "lock the directory");
       throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
                   "the directory is being written by {}; wait for it to end, or end it",
-                  read_holder(fd).text());
+                  read_holder(fd).describe());
     }
     // The holder before us may have removed the file that we locked.
     if (is_named(directory, fd, name)) {
@@ -113,17 +88,17 @@ int take_exclusive_file(const Directory& directory, const std::string& name) {
     return fd;
   }
   const int holder_fd = open_lock(directory, name, 0);
-  const Holder holder = read_holder(holder_fd);
+  const LockHolder holder = read_holder(holder_fd);
   ::close(holder_fd);
   if (holder.is_dead())
     throw_error(ErrorKind::kIo, directory.path_of(name),
                 "left behind by {}, which has ended, on a file system without locks that would "
                 "say so; remove this file and run again",
-                holder.text());
+                holder.describe());
   throw_error(ErrorKind::kAlreadyExists, directory.path_of(name),
               "the directory is being written by {}; wait for it to end. This file system has no "
               "locks: if that process was killed, remove this file",
-              holder.text());
+              holder.describe());
 }
 
 class LocalLock final : public HeldLock {

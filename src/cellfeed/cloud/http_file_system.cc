@@ -1,0 +1,135 @@
+#include "cellfeed/cloud/http_file_system.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/storage_options.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+std::string without_slash(std::string path) {
+  while (path.ends_with('/') && !path.ends_with("://")) path.pop_back();
+  return path;
+}
+
+// A path is shown and written: what opens a door has no place in it.
+void require_no_secret(const std::string& path) {
+  const auto query = path.find('?');
+  if (query == std::string::npos) return;
+  for (const std::string_view name :
+       {"X-Amz-Signature", "X-Goog-Signature", "Signature=", "sig=", "token=", "key="})
+    if (path.find(name, query) != std::string::npos)
+      throw_error(ErrorKind::kUnsupported, path.substr(0, query),
+                  "a signed address is not read, as paths are shown and written: read it by its "
+                  "s3://, gs:// or az:// path with credentials from the environment");
+}
+
+HttpRequest address(const std::string& path) {
+  require_no_secret(path);
+  const BucketPath parsed = parse_bucket_path(path);
+  HttpRequest request;
+  for (const char c : without_slash(path)) request.url += c == ' ' ? "%20" : std::string(1, c);
+  const StorageOptions options = storage_options_of(parsed.scheme, parsed.bucket);
+  if (const auto headers = options.find("headers"); headers != options.end())
+    for (std::string_view rest = headers->second; !rest.empty();) {
+      const auto end = rest.find('\n');
+      request.headers.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+  return request;
+}
+
+class HttpFile final : public HttpObject {
+ public:
+  HttpFile(std::string path, HttpRequest address, ObjectVersion version)
+      : path_(std::move(path)), address_(std::move(address)), version_(std::move(version)) {
+    // A weak tag never matches here; it is compared with that of each answer.
+    if (!version_.etag.empty() && !version_.etag.starts_with("W/"))
+      address_.headers.push_back("If-Match: " + version_.etag);
+  }
+  const std::string& path() const override { return path_; }
+  const ObjectVersion& version() const override { return version_; }
+  HttpRequest request(bool) const override { return address_; }
+
+ private:
+  const std::string path_;
+  HttpRequest address_;
+  const ObjectVersion version_;
+};
+
+[[noreturn]] void throw_refused(const std::string& path, const HttpAnswer& answer) {
+  throw_error(ErrorKind::kIo, path, "the server does not give it: {}", describe_refusal(answer));
+}
+
+// Empty where there is nothing.
+std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& address) {
+  HttpRequest head = address;
+  head.method = "HEAD";
+  const HttpAnswer answer = ask_until_answered(head);
+  if (answer.status == 404 || answer.status == 410) return std::nullopt;
+  if (answer.status != 200) throw_refused(path, answer);
+  auto version = version_of(answer);
+  if (!version)
+    throw_error(ErrorKind::kUnsupported, path,
+                "the server does not say how large it is, so that it cannot be read in parts: copy "
+                "it to a local disk");
+  if (answer.header("accept-ranges") == "none")
+    throw_error(
+        ErrorKind::kUnsupported, path,
+        "the server sends whole files only, and no ranges of them: copy it to a local disk, "
+        "or give a cache_dir");
+  return version;
+}
+
+class HttpFileSystem final : public io::FileSystem {
+ public:
+  io::PathStatus status(const std::string& path) const override {
+    const auto version = look(path, address(path));
+    if (!version) return {};
+    const auto modified =
+        version->last_modified.empty() ? -1 : curl_getdate(version->last_modified.c_str(), nullptr);
+    return {.kind = io::PathKind::kFile,
+            .size = version->size,
+            .modified_ns = static_cast<std::int64_t>(modified) * 1'000'000'000,
+            .changed_ns = static_cast<std::int64_t>(modified) * 1'000'000'000,
+            .device = std::hash<std::string>()(version->etag) | 1,
+            .inode = std::hash<std::string>()(without_slash(path))};
+  }
+  std::unique_ptr<io::ByteSource> open(const std::string& path,
+                                       const io::LocalFileOptions&) const override {
+    HttpRequest where = address(path);
+    auto version = look(path, where);
+    if (!version) throw_error(ErrorKind::kNotFound, path, "there is no such file on the server");
+    return make_http_source(
+        std::make_shared<const HttpFile>(path, std::move(where), std::move(*version)), "http");
+  }
+  std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
+    throw_error(ErrorKind::kUnsupported, path,
+                "folders of an http server cannot be listed or written to: name the files");
+  }
+  void make_directories(const std::string& path) const override { refuse_to_write(path); }
+  void remove(const std::string& path) const override { refuse_to_write(path); }
+  void remove_all(const std::string& path) const override { refuse_to_write(path); }
+  std::string canonical(const std::string& path) const override { return without_slash(path); }
+  void require_writable_folder(const std::string& path) const override { refuse_to_write(path); }
+
+ private:
+  [[noreturn]] static void refuse_to_write(const std::string& path) {
+    throw_error(ErrorKind::kUnsupported, path, "http(s) paths are read and not written");
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const io::FileSystem> make_http_file_system() {
+  return std::make_shared<const HttpFileSystem>();
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,365 @@
+#include "cellfeed/cloud/http_loop.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <queue>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "cellfeed/exec/fork_guard.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
+constexpr long kKeptConnections = 512;
+constexpr long kMaxRedirects = 5;
+
+std::string lower(std::string_view text) {
+  std::string made(text);
+  std::ranges::transform(made, made.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return made;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+struct FreeEasy {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+};
+
+}  // namespace
+
+std::string_view HttpAnswer::header(std::string_view name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+class HttpLoop::Transfer {
+ public:
+  Transfer(HttpRequest request, const HttpTimeouts& timeouts, std::function<void(HttpAnswer)> done)
+      : request_(std::move(request)), done_(std::move(done)), easy_(curl_easy_init()) {
+    if (!easy_) throw std::bad_alloc();
+    set_up(timeouts);
+  }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  CURL* easy() const { return easy_.get(); }
+  std::size_t received() const { return received_; }
+
+  HttpAnswer finish(CURLcode code) {
+    long status = 0;
+    curl_easy_getinfo(easy(), CURLINFO_RESPONSE_CODE, &status);
+    answer_.status = static_cast<int>(status);
+    if (code != CURLE_OK && !is_refused_range_)
+      answer_.failure = failure_[0] != '\0' ? failure_ : curl_easy_strerror(code);
+    return std::move(answer_);
+  }
+  std::function<void(HttpAnswer)> take_done() { return std::move(done_); }
+
+ private:
+  void set_up(const HttpTimeouts& timeouts) {
+    const auto set = [this](CURLoption option, auto value) {
+      curl_easy_setopt(easy(), option, value);
+    };
+    set(CURLOPT_PRIVATE, this);
+    set(CURLOPT_ERRORBUFFER, failure_);
+    set(CURLOPT_URL, request_.url.c_str());
+    set(CURLOPT_PATH_AS_IS, 1L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    // Of several connections, each has a share of the link; one for all is held up by a lost
+    // packet.
+    set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(timeouts.connect.count()));
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeouts.stalled.count()));
+    set(CURLOPT_BUFFERSIZE, 256L << 10);
+    set(CURLOPT_TCP_KEEPALIVE, 1L);
+    set(CURLOPT_USERAGENT, "cellfeed");
+    set_certificates();
+    set_method();
+    set_headers();
+    set(CURLOPT_WRITEFUNCTION, &Transfer::on_body);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
+    set(CURLOPT_HEADERDATA, this);
+  }
+
+  void set_certificates() {
+    if (const char* file = std::getenv("AWS_CA_BUNDLE"); file != nullptr && *file != '\0')
+      curl_easy_setopt(easy(), CURLOPT_CAINFO, file);
+  }
+
+  void set_method() {
+    if (request_.method == "HEAD") {
+      curl_easy_setopt(easy(), CURLOPT_NOBODY, 1L);
+    } else if (request_.method == "DELETE") {
+      curl_easy_setopt(easy(), CURLOPT_CUSTOMREQUEST, "DELETE");
+    } else if (request_.method == "PUT") {
+      curl_easy_setopt(easy(), CURLOPT_POSTFIELDSIZE, static_cast<long>(request_.body.size()));
+      curl_easy_setopt(easy(), CURLOPT_POSTFIELDS, request_.body.data());
+      curl_easy_setopt(easy(), CURLOPT_CUSTOMREQUEST, "PUT");
+    }
+  }
+
+  void add_header(const std::string& line) {
+    curl_slist* longer = curl_slist_append(headers_.get(), line.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    static_cast<void>(headers_.release());
+    headers_.reset(longer);
+  }
+
+  void set_headers() {
+    for (const std::string& line : request_.headers) add_header(line);
+    if (request_.method == "PUT") add_header("Content-Type: application/octet-stream");
+    add_header("Expect:");
+    if (!request_.out.empty())
+      add_header(fmt::format("Range: bytes={}-{}", request_.offset,
+                             request_.offset + std::ssize(request_.out) - 1));
+    const Signature& signature = request_.signature;
+    if (signature.is_used()) {
+      curl_easy_setopt(easy(), CURLOPT_AWS_SIGV4,
+                       fmt::format("aws:amz:{}:s3", signature.region).c_str());
+      curl_easy_setopt(easy(), CURLOPT_USERNAME, signature.access_key.c_str());
+      curl_easy_setopt(easy(), CURLOPT_PASSWORD, signature.secret_key.c_str());
+      if (!signature.session_token.empty())
+        add_header("X-Amz-Security-Token: " + signature.session_token);
+    } else {
+      curl_easy_setopt(easy(), CURLOPT_FOLLOWLOCATION, 1L);
+      curl_easy_setopt(easy(), CURLOPT_MAXREDIRS, kMaxRedirects);
+      curl_easy_setopt(easy(), CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    }
+    curl_easy_setopt(easy(), CURLOPT_HTTPHEADER, headers_.get());
+  }
+
+  static std::size_t on_header(char* bytes, std::size_t size, std::size_t n, void* self) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    const std::string_view line(bytes, size * n);
+    if (line.starts_with("HTTP/")) transfer.answer_.headers.clear();  // of a redirection
+    if (const auto colon = line.find(':'); colon != std::string_view::npos)
+      transfer.answer_.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
+    return line.size();
+  }
+
+  static std::size_t on_body(char* bytes, std::size_t size, std::size_t n, void* self) {
+    return static_cast<Transfer*>(self)->take({bytes, size * n});
+  }
+
+  // Returns less than there is where the rest is of no use.
+  std::size_t take(std::string_view bytes) {
+    received_ += bytes.size();
+    long status = 0;
+    curl_easy_getinfo(easy(), CURLINFO_RESPONSE_CODE, &status);
+    if (!request_.out.empty() && status == 206) {
+      if (bytes.size() > request_.out.size() - answer_.filled) return 0;
+      std::memcpy(request_.out.data() + answer_.filled, bytes.data(), bytes.size());
+      answer_.filled += bytes.size();
+      return bytes.size();
+    }
+    if (!request_.out.empty() && status / 100 == 2) {
+      is_refused_range_ = true;  // the whole object comes instead
+      return 0;
+    }
+    answer_.body.append(
+        bytes.substr(0, kMaxTextBytes - std::min(kMaxTextBytes, answer_.body.size())));
+    return bytes.size();
+  }
+
+  const HttpRequest request_;
+  std::function<void(HttpAnswer)> done_;
+  HttpAnswer answer_;
+  std::size_t received_ = 0;
+  bool is_refused_range_ = false;
+  char failure_[CURL_ERROR_SIZE] = {};
+  std::unique_ptr<curl_slist, FreeList> headers_;
+  const std::unique_ptr<CURL, FreeEasy> easy_;  // goes first
+};
+
+class HttpLoop::Impl {
+ public:
+  Impl() : multi_(curl_multi_init()) {
+    if (multi_ == nullptr) throw std::bad_alloc();
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Impl() {
+    post([this] { is_ended_ = true; });
+    thread_.join();
+    for (Transfer* transfer : transfers_) {
+      curl_multi_remove_handle(multi_, transfer->easy());
+      delete transfer;
+    }
+    curl_multi_cleanup(multi_);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void post(std::function<void()> work) {
+    {
+      const std::scoped_lock lock(mutex_);
+      posted_.push_back(std::move(work));
+    }
+    curl_multi_wakeup(multi_);
+  }
+  void at(Clock::time_point time, std::function<void()> work) {
+    timers_.push({time, ++last_timer_, std::move(work)});
+  }
+  Transfer* start(HttpRequest request, const HttpTimeouts& timeouts,
+                  std::function<void(HttpAnswer)> done) {
+    auto transfer = std::make_unique<Transfer>(std::move(request), timeouts, std::move(done));
+    transfers_.insert(transfer.get());
+    curl_multi_add_handle(multi_, transfer->easy());
+    return transfer.release();
+  }
+  void abort(Transfer* transfer) {
+    if (transfers_.erase(transfer) == 0) return;
+    curl_multi_remove_handle(multi_, transfer->easy());
+    delete transfer;
+  }
+
+ private:
+  struct Timer {
+    Clock::time_point time;
+    std::uint64_t number;
+    std::function<void()> work;
+    bool operator<(const Timer& other) const {
+      return std::pair(time, number) > std::pair(other.time, other.number);
+    }
+  };
+
+  void run() {
+    while (!is_ended_) {
+      run_posted();
+      run_timers();
+      int n_running = 0;
+      curl_multi_perform(multi_, &n_running);
+      hand_out_answers();
+      if (!is_ended_) curl_multi_poll(multi_, nullptr, 0, poll_ms(), nullptr);
+    }
+  }
+  void run_posted() {
+    std::vector<std::function<void()>> work;
+    {
+      const std::scoped_lock lock(mutex_);
+      work.swap(posted_);
+    }
+    for (const auto& each : work) each();
+  }
+  void run_timers() {
+    while (!timers_.empty() && timers_.top().time <= Clock::now()) {
+      const auto work = timers_.top().work;
+      timers_.pop();
+      work();
+    }
+  }
+  int poll_ms() const {
+    constexpr std::int64_t kLongest = 1000;
+    if (timers_.empty()) return kLongest;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(timers_.top().time - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest));
+  }
+  void hand_out_answers() {
+    int n_left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi_, &n_left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;
+      Transfer* transfer = nullptr;
+      curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+      HttpAnswer answer = transfer->finish(code);
+      const auto done = transfer->take_done();
+      abort(transfer);
+      done(std::move(answer));
+    }
+  }
+
+  CURLM* const multi_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::function<void()>> posted_;
+  // Of the thread alone.
+  std::unordered_set<Transfer*> transfers_;
+  std::priority_queue<Timer> timers_;
+  std::uint64_t last_timer_ = 0;
+  bool is_ended_ = false;
+  std::thread thread_;
+};
+
+HttpLoop::HttpLoop() : impl_(std::make_unique<Impl>()) {}
+HttpLoop::~HttpLoop() = default;
+void HttpLoop::post(std::function<void()> work) { impl_->post(std::move(work)); }
+void HttpLoop::at(Clock::time_point time, std::function<void()> work) {
+  impl_->at(time, std::move(work));
+}
+HttpLoop::Transfer* HttpLoop::start(HttpRequest request, const HttpTimeouts& timeouts,
+                                    std::function<void(HttpAnswer)> done) {
+  return impl_->start(std::move(request), timeouts, std::move(done));
+}
+void HttpLoop::abort(Transfer* transfer) { impl_->abort(transfer); }
+std::size_t HttpLoop::received(const Transfer& transfer) { return transfer.received(); }
+
+namespace {
+
+exec::PerProcess<std::unique_ptr<HttpLoop>>& loops() {
+  static auto* all = new exec::PerProcess<std::unique_ptr<HttpLoop>>;
+  return *all;
+}
+
+// Its thread must not outlive what curl and its TLS library keep, which they free when the process
+// ends: this is called before they do.
+void end_loop() {
+  if (auto* loop = loops().peek()) loop->reset();
+}
+
+}  // namespace
+
+HttpLoop& http_loop() {
+  static const bool is_ready = [] {
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    std::atexit(end_loop);
+    return true;
+  }();
+  static_cast<void>(is_ready);
+  return *loops().get([] { return std::make_unique<HttpLoop>(); });
+}
+
+HttpAnswer ask(HttpRequest request, const HttpTimeouts& timeouts) {
+  struct Waiting {
+    std::mutex mutex;
+    std::condition_variable came;
+    bool is_there = false;
+    HttpAnswer answer;
+  };
+  const auto waiting = std::make_shared<Waiting>();
+  HttpLoop& loop = http_loop();
+  loop.post([&loop, waiting, timeouts, request = std::move(request)] {
+    loop.start(request, timeouts, [waiting](HttpAnswer answer) {
+      const std::scoped_lock lock(waiting->mutex);
+      waiting->answer = std::move(answer);
+      waiting->is_there = true;
+      waiting->came.notify_all();
+    });
+  });
+  std::unique_lock lock(waiting->mutex);
+  waiting->came.wait(lock, [&] { return waiting->is_there; });
+  return std::move(waiting->answer);
+}
+
+}  // namespace cellfeed::cloud

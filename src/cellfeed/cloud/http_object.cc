@@ -1,0 +1,146 @@
+#include "cellfeed/cloud/http_object.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr std::size_t kMaxShown = 200;
+constexpr std::chrono::seconds kLongestWait{60};
+
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+// Of the XML that stores of objects answer with.
+std::string_view element(std::string_view text, std::string_view name) {
+  const std::string begin = fmt::format("<{}>", name);
+  const auto at = text.find(begin);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + begin.size());
+  return text.substr(0, std::min(text.find("</"), text.size()));
+}
+
+bool is_old_credentials(const HttpAnswer& answer) {
+  if (answer.status != 400 && answer.status != 401 && answer.status != 403) return false;
+  const std::string_view code = element(answer.body, "Code");
+  return code == "ExpiredToken" || code == "TokenRefreshRequired" || code == "InvalidToken" ||
+         code == "RequestTimeTooSkewed";
+}
+
+RangeOutcome failed(ErrorKind kind, std::string reason) {
+  return {.kind = RangeOutcome::Kind::kFailed, .error_kind = kind, .reason = std::move(reason)};
+}
+
+RangeOutcome changed() {
+  return failed(ErrorKind::kCorruptData,
+                "the object was written again since it was opened, so rows and labels may not "
+                "belong together: open it again");
+}
+
+struct ContentRange {
+  std::int64_t first = -1;
+  std::int64_t last = -1;
+  std::optional<std::int64_t> size{};
+};
+
+// "bytes 0-99/1234" or "bytes 0-99/*"
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  constexpr std::string_view kUnit = "bytes ";
+  if (!text.starts_with(kUnit)) return std::nullopt;
+  text.remove_prefix(kUnit.size());
+  const auto dash = text.find('-');
+  const auto slash = text.find('/');
+  if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash)
+    return std::nullopt;
+  const auto first = parse_number(text.substr(0, dash));
+  const auto last = parse_number(text.substr(dash + 1, slash - dash - 1));
+  if (!first || !last) return std::nullopt;
+  return ContentRange{*first, *last, parse_number(text.substr(slash + 1))};
+}
+
+RangeOutcome judge_bytes(const HttpAnswer& answer, const ObjectVersion& version,
+                         std::int64_t offset, std::int64_t length) {
+  const auto range = parse_content_range(answer.header("content-range"));
+  if (range && range->size && *range->size != version.size) return changed();
+  if (!version.is_of(answer)) return changed();
+  if (!range || range->first != offset || range->last != offset + length - 1)
+    return {.kind = RangeOutcome::Kind::kAgain,
+            .error_kind = ErrorKind::kCorruptData,
+            .reason = fmt::format("the server sent another range than the one asked for, '{}'",
+                                  answer.header("content-range").substr(0, kMaxShown))};
+  if (!answer.is_whole()) return {.kind = RangeOutcome::Kind::kAgain, .reason = answer.failure};
+  if (static_cast<std::int64_t>(answer.filled) != length)
+    return {.kind = RangeOutcome::Kind::kAgain,
+            .reason = fmt::format("the answer ended after {} of {} bytes", answer.filled, length)};
+  return {};
+}
+
+}  // namespace
+
+bool ObjectVersion::is_of(const HttpAnswer& answer) const {
+  const std::string_view found_etag = answer.header("etag");
+  if (!etag.empty() && !found_etag.empty()) return found_etag == etag;
+  const std::string_view found_time = answer.header("last-modified");
+  return last_modified.empty() || found_time.empty() || found_time == last_modified;
+}
+
+bool is_transient(const HttpAnswer& answer) {
+  const int status = answer.status;
+  return status == 0 || status == 408 || status == 429 || status == 500 || status == 502 ||
+         status == 503 || status == 504 || (status / 100 == 2 && !answer.is_whole());
+}
+
+std::chrono::milliseconds retry_after(const HttpAnswer& answer) {
+  const auto seconds = parse_number(answer.header("retry-after"));
+  return seconds ? std::min<std::chrono::seconds>(std::chrono::seconds(*seconds), kLongestWait)
+                 : std::chrono::seconds(0);
+}
+
+RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
+                         std::int64_t offset, std::int64_t length) {
+  if (answer.status == 206) return judge_bytes(answer, version, offset, length);
+  if (answer.status == 412 || answer.status == 416) return changed();
+  if (answer.status == 404 || answer.status == 410)
+    return failed(ErrorKind::kNotFound, "the object was removed since it was opened");
+  if (is_old_credentials(answer))
+    return {.kind = RangeOutcome::Kind::kOldCredentials, .reason = describe_refusal(answer)};
+  if (is_transient(answer))
+    return {.kind = RangeOutcome::Kind::kAgain,
+            .reason = answer.status == 0 ? answer.failure : describe_refusal(answer),
+            .is_throttled = answer.status == 503 || answer.status == 429,
+            .wait = retry_after(answer)};
+  if (answer.status / 100 == 2)
+    return failed(ErrorKind::kUnsupported,
+                  "the server sends whole files only, and no ranges of them: copy the file to a "
+                  "local disk, or give a cache_dir");
+  return failed(ErrorKind::kIo, "the server refused to read it: " + describe_refusal(answer));
+}
+
+std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
+  const auto size = parse_number(answer.header("content-length"));
+  if (!size) return std::nullopt;
+  return ObjectVersion{.size = *size,
+                       .etag = std::string(answer.header("etag")),
+                       .last_modified = std::string(answer.header("last-modified"))};
+}
+
+std::string describe_refusal(const HttpAnswer& answer) {
+  if (answer.status == 0) return answer.failure;
+  std::string text = fmt::format("HTTP {}", answer.status);
+  const std::string_view code = element(answer.body, "Code");
+  const std::string_view message = element(answer.body, "Message");
+  if (!code.empty())
+    text += fmt::format(" ({}{}{})", code.substr(0, kMaxShown), message.empty() ? "" : ": ",
+                        message.substr(0, kMaxShown));
+  return text;
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,58 @@
+// HttpObject: an object that is read by ranges over HTTP, and the answers that say what became of
+// it. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/http_loop.h"
+
+namespace cellfeed::cloud {
+
+// What is pinned when an object is opened.
+struct ObjectVersion {
+  std::int64_t size = 0;
+  std::string etag;           // empty: the server gives none
+  std::string last_modified;  // the same
+
+  // Whether the answer is of this version, as far as it tells.
+  bool is_of(const HttpAnswer& answer) const;
+};
+
+class HttpObject {
+ public:
+  virtual ~HttpObject() = default;
+  virtual const std::string& path() const = 0;  // for errors
+  virtual const ObjectVersion& version() const = 0;
+  // Its address, headers and signature, without a range. fresh: after a signature was refused as
+  // too old, of which kNotFound and kIo may be thrown. Not called on the loop's thread.
+  virtual HttpRequest request(bool fresh) const = 0;
+};
+
+// What an answer to a request for a range means.
+struct RangeOutcome {
+  enum class Kind { kDone, kAgain, kOldCredentials, kFailed };
+  Kind kind = Kind::kDone;
+  ErrorKind error_kind = ErrorKind::kIo;
+  std::string reason{};
+  bool is_throttled = false;
+  // Not before that, where the server says so.
+  std::chrono::milliseconds wait{0};
+};
+RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
+                         std::int64_t offset, std::int64_t length);
+
+// The version that an answer to a HEAD tells of. Empty where it gives no size.
+std::optional<ObjectVersion> version_of(const HttpAnswer& answer);
+
+// What an answer that is no success says, in a few words: "403 Forbidden (AccessDenied: ...)".
+std::string describe_refusal(const HttpAnswer& answer);
+// Whether the same request may succeed later.
+bool is_transient(const HttpAnswer& answer);
+// What the server asks to wait before it is asked again; 0 where it says nothing.
+std::chrono::milliseconds retry_after(const HttpAnswer& answer);
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,63 @@
+#include "cellfeed/cloud/http_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "cellfeed/cloud/range_fetcher.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+// With some dozens of requests under way a round trip of 30 ms is shared by all of them: this much
+// comes meanwhile.
+constexpr io::ReadCosts kCosts{.gap_bytes = 128 << 10, .max_read_bytes = 4 << 20};
+
+class HttpSource final : public io::ByteSource {
+ public:
+  HttpSource(std::shared_ptr<const HttpObject> object, std::string_view backend)
+      : object_(std::move(object)), backend_(backend) {}
+
+  const std::string& path() const override { return object_->path(); }
+  std::int64_t size() const override { return object_->version().size; }
+  std::string_view backend_name() const override { return backend_; }
+  io::ReadCosts costs() const override { return kCosts; }
+
+  void read(std::int64_t offset, std::span<std::byte> out) const override {
+    const io::ReadRequest request{offset, out};
+    read_many({&request, 1});
+  }
+  void read_many(std::span<const io::ReadRequest> requests) const override {
+    if (const auto pending = begin_read_many(requests)) pending->wait();
+  }
+  std::unique_ptr<io::PendingReads> begin_read_many(
+      std::span<const io::ReadRequest> requests) const override {
+    io::check_requests(*this, requests);
+    return begin_ranges(object_, requests);
+  }
+
+ private:
+  const std::shared_ptr<const HttpObject> object_;
+  const std::string_view backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObject> object,
+                                                 std::string_view backend) {
+  return std::make_unique<HttpSource>(std::move(object), backend);
+}
+
+HttpAnswer ask_until_answered(const HttpRequest& request) {
+  const auto deadline = Clock::now() + fetch_deadline();
+  for (std::chrono::milliseconds wait{100};; wait *= 2) {
+    HttpAnswer answer = ask(request);
+    if (!is_transient(answer)) return answer;
+    const auto until = std::max(wait, retry_after(answer));
+    if (Clock::now() + until >= deadline) return answer;
+    std::this_thread::sleep_for(until);
+  }
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,19 @@
+// The bytes of an object that is read by ranges over HTTP, as a ByteSource.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/io/byte_source.h"
+
+namespace cellfeed::cloud {
+
+// backend: what backend_name() says, "http". Lifetime: a literal.
+std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObject> object,
+                                                 std::string_view backend);
+
+// Asks again where the answer is one that may be another later, until the deadline of reads.
+HttpAnswer ask_until_answered(const HttpRequest& request);
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,250 @@
+#include "cellfeed/cloud/s3_file_system.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/s3_access.h"
+#include "cellfeed/cloud/s3_bucket.h"
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/lock_holder.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr int kListedAtOnce = 1000;
+
+class S3Object final : public HttpObject {
+ public:
+  S3Object(std::string given, BucketPath path, ObjectVersion version)
+      : given_(std::move(given)), path_(std::move(path)), version_(std::move(version)) {}
+  const std::string& path() const override { return given_; }
+  const ObjectVersion& version() const override { return version_; }
+  HttpRequest request(bool fresh) const override {
+    HttpRequest request = s3_access(path_.bucket)->request(path_.key, {}, fresh);
+    request.headers.push_back("If-Match: " + version_.etag);
+    return request;
+  }
+
+ private:
+  const std::string given_;
+  const BucketPath path_;
+  const ObjectVersion version_;
+};
+
+StagedFile::Content content_of(std::string_view text) {
+  return {
+      std::ssize(text), [text](std::int64_t offset, std::span<std::byte> out) {
+        std::ranges::copy(
+            std::as_bytes(std::span(text)).subspan(static_cast<std::size_t>(offset), out.size()),
+            out.begin());
+      }};
+}
+
+[[noreturn]] void throw_exists(const BucketPath& path) {
+  throw_error(ErrorKind::kAlreadyExists, path.text(),
+              "the target exists and is not replaced; remove it or choose another");
+}
+
+// Objects are written whole: each line that is added writes it again.
+class S3Journal final : public io::Journal {
+ public:
+  explicit S3Journal(BucketPath path) : path_(std::move(path)), text_(read_object(path_)) {}
+  void append(std::string_view text) override {
+    text_ += text;
+    write_object(path_, content_of(text_), false);
+  }
+
+ private:
+  const BucketPath path_;
+  std::string text_;
+};
+
+class S3Lock final : public io::HeldLock {
+ public:
+  explicit S3Lock(BucketPath path)
+      : path_(std::move(path)),
+        generation_(exec::fork_generation()),
+        line_(io::LockHolder::this_process().line() +
+              fmt::format("{:016x}\n", std::random_device()() * 0x9e3779b97f4a7c15ULL)) {
+    if (!take()) {
+      const io::LockHolder holder = io::LockHolder::parse(read_object(path_));
+      if (!holder.is_dead()) throw_held(holder);
+      remove_object(path_);
+      if (!take()) throw_held({});
+    }
+    // A store that does not know conditions lets both write.
+    if (const std::string found = read_object(path_); found != line_)
+      throw_held(io::LockHolder::parse(found));
+  }
+  ~S3Lock() override {
+    if (generation_ != exec::fork_generation()) return;
+    try {
+      if (read_object(path_) == line_) remove_object(path_);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whoever comes next is told of it
+    }
+  }
+  S3Lock(const S3Lock&) = delete;
+  S3Lock& operator=(const S3Lock&) = delete;
+  std::string path() const override { return path_.text(); }
+
+ private:
+  bool take() const { return write_object(path_, content_of(line_), true); }
+  [[noreturn]] void throw_held(const io::LockHolder& holder) const {
+    throw_error(ErrorKind::kAlreadyExists, path_.text(),
+                "the directory is being written by {}; wait for it to end. A bucket has no locks "
+                "that end with their holder: if it was killed, remove this object",
+                holder.describe());
+  }
+
+  const BucketPath path_;
+  const std::uint64_t generation_;
+  const std::string line_;
+};
+
+std::unique_ptr<io::NewFile> create_object(const BucketPath& path, io::OnExisting on_existing) {
+  const bool is_new = on_existing == io::OnExisting::kRefuse;
+  if (is_new && look_at_object(path)) throw_exists(path);
+  return std::make_unique<StagedFile>(path.text(),
+                                      [path, is_new](const StagedFile::Content& content) {
+                                        if (!write_object(path, content, is_new))
+                                          throw_exists(path);
+                                      });
+}
+
+class S3Directory final : public io::OpenDirectory {
+ public:
+  explicit S3Directory(const std::string& given) : given_(given), path_(parse_bucket_path(given)) {}
+
+  const std::string& path() const override { return given_; }
+  std::string path_of(std::string_view name) const override { return path_.child(name).text(); }
+  std::vector<std::string> names() const override {
+    const std::string prefix = path_.key.empty() ? "" : path_.key + "/";
+    std::set<std::string> names;
+    std::string token;
+    do {
+      const S3Listing part = list_objects(path_.bucket, prefix, true, kListedAtOnce, token);
+      for (const std::string& key : part.keys) names.insert(key.substr(prefix.size()));
+      for (const std::string& folder : part.folders)
+        names.insert(folder.substr(prefix.size(), folder.size() - prefix.size() - 1));
+      token = part.next;
+    } while (!token.empty());
+    names.erase("");  // the folder's own mark
+    return {names.begin(), names.end()};
+  }
+  std::optional<std::int64_t> file_bytes(const std::string& name) const override {
+    const auto version = look_at_object(path_.child(name));
+    return version ? std::optional(version->size) : std::nullopt;
+  }
+  void remove(const std::string& name) const override { remove_object(path_.child(name)); }
+  std::unique_ptr<io::NewFile> create(const std::string& name,
+                                      io::OnExisting on_existing) const override {
+    return create_object(path_.child(name), on_existing);
+  }
+  std::unique_ptr<io::Journal> append_to(const std::string& name) const override {
+    return std::make_unique<S3Journal>(path_.child(name));
+  }
+  std::unique_ptr<io::HeldLock> lock(const std::string& name) const override {
+    return std::make_unique<S3Lock>(path_.child(name + io::DirectoryLock::kHeldSuffix));
+  }
+  // Uploads that were not ended are no objects.
+  void remove_leftovers(std::string_view) const override {}
+
+ private:
+  const std::string given_;
+  const BucketPath path_;
+};
+
+class S3FileSystem final : public io::FileSystem {
+ public:
+  io::PathStatus status(const std::string& given) const override {
+    const BucketPath path = parse_bucket_path(given);
+    if (!path.key.empty() && !given.ends_with('/'))
+      if (const auto version = look_at_object(path)) return status_of(path, *version);
+    if (!holds_objects(path)) return {};
+    return {.kind = io::PathKind::kDirectory,
+            .device = 1,
+            .inode = std::hash<std::string>()(path.text())};
+  }
+  std::unique_ptr<io::ByteSource> open(const std::string& given,
+                                       const io::LocalFileOptions&) const override {
+    const BucketPath path = parse_bucket_path(given);
+    auto version = path.key.empty() ? std::nullopt : look_at_object(path);
+    if (!version) {
+      list_objects(path.bucket, path.key, false, 1, "");  // throws where there is no such bucket
+      throw_error(ErrorKind::kNotFound, given, "there is no such object in the bucket");
+    }
+    return make_http_source(std::make_shared<const S3Object>(given, path, std::move(*version)),
+                            "s3");
+  }
+  std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& given) const override {
+    if (!status(given).is_directory())
+      throw_error(ErrorKind::kNotFound, given, "there is no such folder in the bucket");
+    return std::make_shared<const S3Directory>(given);
+  }
+  // An object whose name ends in a slash stands for a folder that holds nothing yet.
+  void make_directories(const std::string& given) const override {
+    const BucketPath path = parse_bucket_path(given);
+    for (auto slash = path.key.find('/');; slash = path.key.find('/', slash + 1)) {
+      const BucketPath part{path.scheme, path.bucket, path.key.substr(0, slash)};
+      if (!part.key.empty() && look_at_object(part))
+        throw_error(ErrorKind::kAlreadyExists, part.text(),
+                    "is an object where a folder is to be made");
+      if (slash == std::string::npos) break;
+    }
+    if (path.key.empty() || holds_objects(path)) return;
+    write_object({path.scheme, path.bucket, path.key + "/"}, content_of(""), false);
+  }
+  void remove(const std::string& given) const override {
+    const BucketPath path = parse_bucket_path(given);
+    if (path.key.empty()) refuse_bucket(given);
+    remove_object(path);
+    remove_object({path.scheme, path.bucket, path.key + "/"});
+  }
+  void remove_all(const std::string& given) const override {
+    const BucketPath path = parse_bucket_path(given);
+    if (path.key.empty()) refuse_bucket(given);
+    remove_object(path);
+    while (true) {
+      const S3Listing part = list_objects(path.bucket, path.key + "/", false, kListedAtOnce, "");
+      if (part.keys.empty()) return;
+      for (const std::string& key : part.keys) remove_object({path.scheme, path.bucket, key});
+    }
+  }
+  std::string canonical(const std::string& given) const override {
+    return parse_bucket_path(given).text();
+  }
+
+ private:
+  static io::PathStatus status_of(const BucketPath& path, const ObjectVersion& version) {
+    const auto modified =
+        static_cast<std::int64_t>(curl_getdate(version.last_modified.c_str(), nullptr)) *
+        1'000'000'000;
+    return {.kind = io::PathKind::kFile,
+            .size = version.size,
+            .modified_ns = modified,
+            .changed_ns = modified,
+            .device = std::hash<std::string>()(version.etag) | 1,
+            .inode = std::hash<std::string>()(path.text())};
+  }
+  [[noreturn]] static void refuse_bucket(const std::string& given) {
+    throw_error(ErrorKind::kUnsupported, given, "a whole bucket is not removed here");
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const io::FileSystem> make_s3_file_system() {
+  return std::make_shared<const S3FileSystem>();
+}
+
+}  // namespace cellfeed::cloud

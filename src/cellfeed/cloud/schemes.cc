@@ -1,0 +1,22 @@
+#include "cellfeed/cloud/schemes.h"
+
+#include <string>
+
+#include "cellfeed/cloud/http_file_system.h"
+#include "cellfeed/cloud/s3_file_system.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::cloud {
+
+void register_schemes() {
+  // For good: files may be closed while the process ends.
+  static const bool is_done = [] {
+    const auto http = make_http_file_system();
+    for (const char* scheme : {"http", "https"}) new io::FileSystemRegistration(scheme, http);
+    new io::FileSystemRegistration("s3", make_s3_file_system());
+    return true;
+  }();
+  static_cast<void>(is_done);
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,119 @@
+#include "cellfeed/cloud/storage_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/fork_safe_mutex.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+struct Known {
+  std::string_view scheme;
+  std::vector<std::string_view> names;
+};
+
+// As fsspec's file systems name them.
+const std::vector<Known>& known_options() {
+  static const std::vector<std::string_view> gs{"anon", "endpoint_url", "project", "token"};
+  static const std::vector<std::string_view> az{"account_key",   "account_name", "anon",
+                                                "blob_endpoint", "client_id",    "client_secret",
+                                                "dfs_endpoint",  "sas_token",    "tenant_id"};
+  static const std::vector<std::string_view> http{"headers"};
+  static const auto* all = new std::vector<Known>{
+      {"s3", {"anon", "endpoint_url", "key", "profile", "region", "role_arn", "secret", "token"}},
+      {"gs", gs},
+      {"gcs", gs},
+      {"az", az},
+      {"abfs", az},
+      {"http", http},
+      {"https", http}};
+  return *all;
+}
+
+struct Given {
+  ForkSafeMutex mutex;
+  std::map<std::pair<std::string, std::string>, StorageOptions> of_buckets;
+  std::atomic<std::uint64_t> version{0};
+};
+
+Given& given() {
+  static auto* all = new Given;
+  return *all;
+}
+
+void check_names(const std::string& path, std::string_view scheme, const StorageOptions& options) {
+  const auto known = std::ranges::find(known_options(), scheme, &Known::scheme);
+  if (known == known_options().end())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "storage_options are for paths of buckets and of servers, and this is none");
+  for (const auto& [name, value] : options)
+    if (std::ranges::find(known->names, name) == known->names.end())
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "no such option among storage_options: '{}' (those of {}:// are {})", name,
+                  scheme, fmt::join(known->names, ", "));
+}
+
+}  // namespace
+
+std::string BucketPath::text() const {
+  return fmt::format("{}://{}{}{}", scheme, bucket, key.empty() ? "" : "/", key);
+}
+
+BucketPath BucketPath::child(std::string_view name) const {
+  return {scheme, bucket, key.empty() ? std::string(name) : fmt::format("{}/{}", key, name)};
+}
+
+BucketPath parse_bucket_path(const std::string& path) {
+  const auto colon = path.find("://");
+  BucketPath parsed{path.substr(0, colon), {}, {}};
+  std::string_view rest = std::string_view(path).substr(colon + 3);
+  const auto slash = rest.find('/');
+  parsed.bucket = rest.substr(0, slash);
+  if (parsed.bucket.empty())
+    throw_error(ErrorKind::kInvalidArgument, path, "names no bucket: {}://bucket/name is one",
+                parsed.scheme);
+  if (parsed.bucket.find('@') != std::string::npos && parsed.bucket.find(':') != std::string::npos)
+    throw_error(ErrorKind::kInvalidArgument, parsed.scheme + "://...",
+                "a path holds no user and no password, as it is shown and written: give them as "
+                "storage_options or by the environment");
+  if (slash == std::string_view::npos) return parsed;
+  rest.remove_prefix(slash + 1);
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  parsed.key = rest;
+  return parsed;
+}
+
+void set_storage_options(const std::string& path, StorageOptions options) {
+  const BucketPath parsed = parse_bucket_path(path);
+  check_names(path, parsed.scheme, options);
+  const std::scoped_lock lock(given().mutex);
+  auto& of_bucket = given().of_buckets[{parsed.scheme, parsed.bucket}];
+  if (of_bucket == options) return;
+  of_bucket = std::move(options);
+  ++given().version;
+}
+
+StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket) {
+  const std::scoped_lock lock(given().mutex);
+  const auto found = given().of_buckets.find({std::string(scheme), std::string(bucket)});
+  return found == given().of_buckets.end() ? StorageOptions() : found->second;
+}
+
+std::uint64_t storage_options_version() { return given().version; }
+
+bool parse_flag(std::string_view name, std::string_view value) {
+  if (value == "true" || value == "True" || value == "1" || value == "yes") return true;
+  if (value == "false" || value == "False" || value == "0" || value == "no") return false;
+  throw_invalid("the storage option {} must be true or false", name);
+}
+
+}  // namespace cellfeed::cloud

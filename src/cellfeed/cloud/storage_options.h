@@ -1,0 +1,37 @@
+// StorageOptions: how to reach a bucket, where the environment does not say it. They are of a
+// bucket and of this process and those it forks; never shown, and never written. Thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cellfeed::cloud {
+
+using StorageOptions = std::map<std::string, std::string, std::less<>>;
+
+// A path of a bucket, "s3://bucket/folder/name".
+struct BucketPath {
+  std::string scheme;
+  std::string bucket;
+  std::string key;  // without a slash at either end; empty: the bucket itself
+
+  std::string text() const;
+  BucketPath child(std::string_view name) const;
+};
+// Throws kInvalidArgument where it names no bucket.
+BucketPath parse_bucket_path(const std::string& path);
+
+// For the bucket of this path (of an http path, its server), in place of those given before. The
+// options that a scheme knows are listed where one is not among them: kInvalidArgument.
+void set_storage_options(const std::string& path, StorageOptions options);
+StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket);
+// How often options were set: whoever keeps a connection asks whether it is of the present ones.
+std::uint64_t storage_options_version();
+
+// "true", "1", "yes"; "false", "0", "no". Throws kInvalidArgument for others.
+bool parse_flag(std::string_view name, std::string_view value);
+
+}  // namespace cellfeed::cloud

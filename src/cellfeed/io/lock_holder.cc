@@ -1,0 +1,43 @@
+#include "cellfeed/io/lock_holder.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+namespace cellfeed::io {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+LockHolder LockHolder::this_process() { return {::getpid(), host_name()}; }
+
+LockHolder LockHolder::parse(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  LockHolder holder;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), holder.process);
+  if (error != std::errc() || end == text.data() + text.size() || *end != ' ') return {};
+  holder.host = text.substr(static_cast<std::size_t>(end - text.data()) + 1);
+  return holder;
+}
+
+bool LockHolder::is_here() const { return process > 0 && host == host_name(); }
+
+bool LockHolder::is_dead() const { return is_here() && ::kill(process, 0) != 0 && errno == ESRCH; }
+
+std::string LockHolder::describe() const {
+  if (process <= 0) return "another process";
+  return fmt::format("process {}{}", process, is_here() ? "" : " on " + host);
+}
+
+std::string LockHolder::line() const { return fmt::format("{} {}\n", process, host); }
+
+}  // namespace cellfeed::io
