@@ -1,6 +1,5 @@
 #include "cellfeed/cloud/http_file_system.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <functional>
@@ -9,6 +8,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
 
 namespace cellfeed::cloud {
@@ -57,6 +57,7 @@ class HttpFile final : public HttpObject {
   const std::string& path() const override { return path_; }
   const ObjectVersion& version() const override { return version_; }
   HttpRequest request(bool) const override { return address_; }
+  void forget() const override { recent_objects().forget(path_); }
 
  private:
   const std::string path_;
@@ -70,6 +71,7 @@ class HttpFile final : public HttpObject {
 
 // Empty where there is nothing.
 std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& address) {
+  if (auto known = recent_objects().find(path)) return known;
   HttpRequest head = address;
   head.method = "HEAD";
   const HttpAnswer answer = ask_until_answered(head);
@@ -85,6 +87,7 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
         ErrorKind::kUnsupported, path,
         "the server sends whole files only, and no ranges of them: copy it to a local disk, "
         "or give a cache_dir");
+  recent_objects().keep(path, *version);
   return version;
 }
 
@@ -93,12 +96,10 @@ class HttpFileSystem final : public io::FileSystem {
   io::PathStatus status(const std::string& path) const override {
     const auto version = look(path, address(path));
     if (!version) return {};
-    const auto modified =
-        version->last_modified.empty() ? -1 : curl_getdate(version->last_modified.c_str(), nullptr);
     return {.kind = io::PathKind::kFile,
             .size = version->size,
-            .modified_ns = static_cast<std::int64_t>(modified) * 1'000'000'000,
-            .changed_ns = static_cast<std::int64_t>(modified) * 1'000'000'000,
+            .modified_ns = version->modified_s * 1'000'000'000,
+            .changed_ns = version->modified_s * 1'000'000'000,
             .device = std::hash<std::string>()(version->etag) | 1,
             .inode = std::hash<std::string>()(without_slash(path))};
   }

@@ -1,5 +1,6 @@
 #include "cellfeed/cloud/http_object.h"
 
+#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,9 +128,11 @@ RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
   const auto size = parse_number(answer.header("content-length"));
   if (!size) return std::nullopt;
-  return ObjectVersion{.size = *size,
-                       .etag = std::string(answer.header("etag")),
-                       .last_modified = std::string(answer.header("last-modified"))};
+  return ObjectVersion{
+      .size = *size,
+      .etag = std::string(answer.header("etag")),
+      .last_modified = std::string(answer.header("last-modified")),
+      .modified_s = curl_getdate(std::string(answer.header("last-modified")).c_str(), nullptr)};
 }
 
 std::string describe_refusal(const HttpAnswer& answer) {

@@ -15,8 +15,9 @@ namespace cellfeed::cloud {
 // What is pinned when an object is opened.
 struct ObjectVersion {
   std::int64_t size = 0;
-  std::string etag;           // empty: the server gives none
-  std::string last_modified;  // the same
+  std::string etag;              // empty: the server gives none
+  std::string last_modified;     // the same
+  std::int64_t modified_s = -1;  // the same, as seconds since 1970
 
   // Whether the answer is of this version, as far as it tells.
   bool is_of(const HttpAnswer& answer) const;
@@ -30,6 +31,8 @@ class HttpObject {
   // Its address, headers and signature, without a range. fresh: after a signature was refused as
   // too old, of which kNotFound and kIo may be thrown. Not called on the loop's thread.
   virtual HttpRequest request(bool fresh) const = 0;
+  // It is no longer as version() says.
+  virtual void forget() const {}
 };
 
 // What an answer to a request for a range means.

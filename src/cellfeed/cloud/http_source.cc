@@ -6,13 +6,18 @@
 #include <utility>
 
 #include "cellfeed/cloud/range_fetcher.h"
+#include "cellfeed/cloud/recent_objects.h"
 
 namespace cellfeed::cloud {
 namespace {
 
 // With some dozens of requests under way a round trip of 30 ms is shared by all of them: this much
 // comes meanwhile.
-constexpr io::ReadCosts kCosts{.gap_bytes = 128 << 10, .max_read_bytes = 4 << 20};
+constexpr io::ReadCosts kCosts{
+    .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 1 << 20};
+// Read at once where a few of them are wanted: formats are told by their first bytes.
+constexpr std::int64_t kHeadBytes = 16 << 10;
+constexpr std::size_t kFewBytes = 1 << 10;
 
 class HttpSource final : public io::ByteSource {
  public:
@@ -25,6 +30,8 @@ class HttpSource final : public io::ByteSource {
   io::ReadCosts costs() const override { return kCosts; }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
+    if (out.size() <= kFewBytes && offset + std::ssize(out) <= kHeadBytes)
+      return read_of_head(offset, out);
     const io::ReadRequest request{offset, out};
     read_many({&request, 1});
   }
@@ -38,6 +45,19 @@ class HttpSource final : public io::ByteSource {
   }
 
  private:
+  void read_of_head(std::int64_t offset, std::span<std::byte> out) const {
+    io::check_range(*this, offset, std::ssize(out));
+    auto head = recent_objects().find_head(path(), object_->version());
+    if (!head) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kHeadBytes, size())));
+      const io::ReadRequest request{0, bytes};
+      read_many({&request, 1});
+      head = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+      recent_objects().keep_head(path(), object_->version(), head);
+    }
+    std::copy_n(head->begin() + offset, out.size(), out.begin());
+  }
+
   const std::shared_ptr<const HttpObject> object_;
   const std::string_view backend_;
 };

@@ -194,8 +194,10 @@ class Fetcher {
   void fail(const JobPtr& job, const RangeOutcome& outcome, Clock::time_point now) {
     if (outcome.kind == RangeOutcome::Kind::kOldCredentials)
       return job->batch->add_old_credentials(job->piece);
-    if (outcome.kind == RangeOutcome::Kind::kFailed)
+    if (outcome.kind == RangeOutcome::Kind::kFailed) {
+      job->batch->object().forget();
       return job->batch->add_error(error_of(*job, outcome.error_kind, outcome.reason));
+    }
     const auto wait = std::max(outcome.wait, jittered_wait(job->attempts));
     const auto deadline = job->begun + job->batch->deadline();
     if (now + wait >= deadline)

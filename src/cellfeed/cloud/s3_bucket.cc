@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/s3_access.h"
 
 namespace cellfeed::cloud {
@@ -16,6 +17,7 @@ namespace {
 
 // What is longer is sent in parts.
 constexpr std::int64_t kMaxPutBytes = std::int64_t{32} << 20;
+constexpr int kMaxListed = 1000;
 constexpr std::int64_t kUploadPieceBytes = std::int64_t{8} << 20;
 
 bool is_old_credentials(const HttpAnswer& answer) {
@@ -94,7 +96,13 @@ std::optional<ObjectVersion> look_at_object(const BucketPath& path) {
   auto version = version_of(answer);
   if (!version || version->etag.empty())
     throw_error(ErrorKind::kIo, path.text(), "the store says neither its size nor its version");
+  recent_objects().keep(path.text(), *version);
   return version;
+}
+
+std::optional<ObjectVersion> recall_object(const BucketPath& path) {
+  if (auto known = recent_objects().find(path.text())) return known;
+  return look_at_object(path);
 }
 
 S3Listing list_objects(const std::string& bucket, const std::string& prefix, bool into_folders,
@@ -108,13 +116,20 @@ S3Listing list_objects(const std::string& bucket, const std::string& prefix, boo
   const HttpAnswer answer = ask_bucket(bucket, "", query, nullptr);
   const BucketPath folder{"s3", bucket, prefix};
   if (answer.status != 200) throw_refused(folder, answer);
-  return parse_s3_listing(answer.body, folder.text());
+  S3Listing listing = parse_s3_listing(answer.body, folder.text());
+  for (const ListedObject& object : listing.objects)
+    recent_objects().keep(BucketPath{"s3", bucket, object.key}.text(), object.version);
+  return listing;
 }
 
 bool holds_objects(const BucketPath& folder) {
-  const S3Listing found =
-      list_objects(folder.bucket, folder.key.empty() ? "" : folder.key + "/", false, 1, "");
-  return folder.key.empty() || !found.keys.empty();
+  if (recent_objects().is_folder(folder.text())) return true;
+  // All that one answer holds: whoever asks for a folder opens its files next.
+  const S3Listing found = list_objects(folder.bucket, folder.key.empty() ? "" : folder.key + "/",
+                                       false, kMaxListed, "");
+  if (!folder.key.empty() && found.objects.empty()) return false;
+  recent_objects().keep_folder(folder.text());
+  return true;
 }
 
 std::string read_object(const BucketPath& path) {
@@ -126,6 +141,7 @@ std::string read_object(const BucketPath& path) {
 }
 
 bool write_object(const BucketPath& path, const StagedFile::Content& content, bool is_new) {
+  recent_objects().forget(path.text());
   if (content.size > kMaxPutBytes) {
     if (is_new && look_at_object(path)) return false;
     write_in_parts(path, content);
@@ -144,6 +160,11 @@ bool write_object(const BucketPath& path, const StagedFile::Content& content, bo
 }
 
 void remove_object(const BucketPath& path) {
+  recent_objects().forget(path.text());
+  for (std::string folder = path.text(); folder.rfind('/') > folder.find("://") + 2;) {
+    folder.resize(folder.rfind('/'));
+    recent_objects().forget(folder + "/");
+  }
   const HttpAnswer answer = ask_bucket(path.bucket, path.key, "",
                                        [](HttpRequest& request) { request.method = "DELETE"; });
   if (answer.status / 100 != 2 && answer.status != 404) throw_refused(path, answer);

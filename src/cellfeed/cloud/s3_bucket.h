@@ -20,6 +20,8 @@ namespace cellfeed::cloud {
 
 // Empty where there is no such object.
 std::optional<ObjectVersion> look_at_object(const BucketPath& path);
+// The same, or as it was a moment ago.
+std::optional<ObjectVersion> recall_object(const BucketPath& path);
 // A part of the objects whose keys begin so; behind the next slash they are folders.
 S3Listing list_objects(const std::string& bucket, const std::string& prefix, bool into_folders,
                        int max_keys, const std::string& token);

@@ -1,6 +1,5 @@
 #include "cellfeed/cloud/s3_file_system.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/s3_access.h"
 #include "cellfeed/cloud/s3_bucket.h"
 #include "cellfeed/exec/fork_guard.h"
@@ -34,6 +34,7 @@ class S3Object final : public HttpObject {
     request.headers.push_back("If-Match: " + version_.etag);
     return request;
   }
+  void forget() const override { recent_objects().forget(path_.text()); }
 
  private:
   const std::string given_;
@@ -133,7 +134,8 @@ class S3Directory final : public io::OpenDirectory {
     std::string token;
     do {
       const S3Listing part = list_objects(path_.bucket, prefix, true, kListedAtOnce, token);
-      for (const std::string& key : part.keys) names.insert(key.substr(prefix.size()));
+      for (const ListedObject& object : part.objects)
+        names.insert(object.key.substr(prefix.size()));
       for (const std::string& folder : part.folders)
         names.insert(folder.substr(prefix.size(), folder.size() - prefix.size() - 1));
       token = part.next;
@@ -142,7 +144,7 @@ class S3Directory final : public io::OpenDirectory {
     return {names.begin(), names.end()};
   }
   std::optional<std::int64_t> file_bytes(const std::string& name) const override {
-    const auto version = look_at_object(path_.child(name));
+    const auto version = recall_object(path_.child(name));
     return version ? std::optional(version->size) : std::nullopt;
   }
   void remove(const std::string& name) const override { remove_object(path_.child(name)); }
@@ -168,8 +170,8 @@ class S3FileSystem final : public io::FileSystem {
  public:
   io::PathStatus status(const std::string& given) const override {
     const BucketPath path = parse_bucket_path(given);
-    if (!path.key.empty() && !given.ends_with('/'))
-      if (const auto version = look_at_object(path)) return status_of(path, *version);
+    if (!path.key.empty() && !given.ends_with('/') && !recent_objects().is_folder(path.text()))
+      if (const auto version = recall_object(path)) return status_of(path, *version);
     if (!holds_objects(path)) return {};
     return {.kind = io::PathKind::kDirectory,
             .device = 1,
@@ -178,7 +180,7 @@ class S3FileSystem final : public io::FileSystem {
   std::unique_ptr<io::ByteSource> open(const std::string& given,
                                        const io::LocalFileOptions&) const override {
     const BucketPath path = parse_bucket_path(given);
-    auto version = path.key.empty() ? std::nullopt : look_at_object(path);
+    auto version = path.key.empty() ? std::nullopt : recall_object(path);
     if (!version) {
       list_objects(path.bucket, path.key, false, 1, "");  // throws where there is no such bucket
       throw_error(ErrorKind::kNotFound, given, "there is no such object in the bucket");
@@ -213,11 +215,13 @@ class S3FileSystem final : public io::FileSystem {
   void remove_all(const std::string& given) const override {
     const BucketPath path = parse_bucket_path(given);
     if (path.key.empty()) refuse_bucket(given);
+    recent_objects().forget_below(path.text());
     remove_object(path);
     while (true) {
       const S3Listing part = list_objects(path.bucket, path.key + "/", false, kListedAtOnce, "");
-      if (part.keys.empty()) return;
-      for (const std::string& key : part.keys) remove_object({path.scheme, path.bucket, key});
+      if (part.objects.empty()) return;
+      for (const ListedObject& object : part.objects)
+        remove_object({path.scheme, path.bucket, object.key});
     }
   }
   std::string canonical(const std::string& given) const override {
@@ -226,9 +230,7 @@ class S3FileSystem final : public io::FileSystem {
 
  private:
   static io::PathStatus status_of(const BucketPath& path, const ObjectVersion& version) {
-    const auto modified =
-        static_cast<std::int64_t>(curl_getdate(version.last_modified.c_str(), nullptr)) *
-        1'000'000'000;
+    const std::int64_t modified = version.modified_s * 1'000'000'000;
     return {.kind = io::PathKind::kFile,
             .size = version.size,
             .modified_ns = modified,

@@ -1,5 +1,8 @@
 #include "cellfeed/cloud/s3_listing.h"
 
+#include <charconv>
+#include <cstdint>
+#include <ctime>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -41,6 +44,32 @@ std::string unescaped(std::string_view text) {
   return plain;
 }
 
+std::int64_t parse_time(std::string_view text) {
+  std::tm time{};
+  if (::strptime(std::string(text).c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return -1;
+  return ::timegm(&time);
+}
+
+std::string_view element_of(std::string_view part, std::string_view name, const std::string& path) {
+  std::string_view text;
+  if (!take_element(part, name, text))
+    throw_error(ErrorKind::kIo, path, "the server's list of objects has one without its {}", name);
+  return text;
+}
+
+ListedObject parse_object(std::string_view part, const std::string& path) {
+  ListedObject object{.key = percent_decoded(element_of(part, "Key", path)), .version = {}};
+  const std::string_view size = element_of(part, "Size", path);
+  const auto [end, error] =
+      std::from_chars(size.data(), size.data() + size.size(), object.version.size);
+  if (error != std::errc() || end != size.data() + size.size() || object.version.size < 0)
+    throw_error(ErrorKind::kIo, path, "the server's list of objects has a size that is none: {}",
+                size);
+  object.version.etag = unescaped(element_of(part, "ETag", path));
+  object.version.modified_s = parse_time(element_of(part, "LastModified", path));
+  return object;
+}
+
 }  // namespace
 
 S3Listing parse_s3_listing(std::string_view xml, const std::string& path) {
@@ -50,7 +79,7 @@ S3Listing parse_s3_listing(std::string_view xml, const std::string& path) {
   std::string_view text;
   std::string_view part;
   for (std::string_view rest = xml; take_element(rest, "Contents", part);)
-    if (take_element(part, "Key", text)) listing.keys.push_back(percent_decoded(text));
+    listing.objects.push_back(parse_object(part, path));
   for (std::string_view rest = xml; take_element(rest, "CommonPrefixes", part);)
     if (take_element(part, "Prefix", text)) listing.folders.push_back(percent_decoded(text));
   std::string_view rest = xml;

@@ -5,10 +5,17 @@
 #include <string_view>
 #include <vector>
 
+#include "cellfeed/cloud/http_object.h"
+
 namespace cellfeed::cloud {
 
+struct ListedObject {
+  std::string key;
+  ObjectVersion version;
+};
+
 struct S3Listing {
-  std::vector<std::string> keys;
+  std::vector<ListedObject> objects;
   std::vector<std::string> folders;  // common prefixes, each ends in a slash
   std::string next;                  // a token; empty: this was the last part
 };

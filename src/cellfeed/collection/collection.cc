@@ -42,10 +42,8 @@ std::string Collection::left_out_text() const {
 
 std::shared_ptr<const Collection> Collection::open(const std::vector<std::string>& paths,
                                                    const CollectionOptions& options) {
-  std::vector<std::unique_ptr<format::RowStore>> stores;
-  for (const std::string& path : expand_paths(paths))
-    for (auto& store : format::open_stores(path, options.open)) stores.push_back(std::move(store));
-  return std::make_shared<const Collection>(std::move(stores), options);
+  return std::make_shared<const Collection>(format::open_stores(expand_paths(paths), options.open),
+                                            options);
 }
 
 Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,

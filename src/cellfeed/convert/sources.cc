@@ -92,8 +92,7 @@ Sources Sources::open(const SourceOptions& options) {
       stores.push_back(std::move(store));
       return stores;
     };
-  for (const std::string& path : paths)
-    for (auto& store : format::open_stores(path, open)) sources.stores_.push_back(std::move(store));
+  for (auto& store : format::open_stores(paths, open)) sources.stores_.push_back(std::move(store));
   if (options.rows) sources.select(*options.rows);
   sources.join(options);
   return sources;

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
+#include <mutex>
 #include <span>
 #include <string_view>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5_file.h"
@@ -25,6 +28,9 @@
 namespace cellfeed::format {
 namespace {
 namespace fs = std::filesystem;
+
+// Of remote files, each of which waits for its round trips.
+constexpr int kOpenedAtOnce = 32;
 
 using Stores = std::vector<std::unique_ptr<RowStore>>;
 
@@ -144,6 +150,29 @@ Stores open_stores(const std::string& path, const OpenOptions& options) {
     return cells;
   }
   return with_rows(h5ad::open_h5ad(std::move(file), options), options);
+}
+
+Stores open_stores(const std::vector<std::string>& paths, const OpenOptions& options) {
+  std::vector<Stores> of_paths(paths.size());
+  const bool is_local = std::ranges::all_of(paths, io::is_local);
+  std::mutex mutex;  // one matrix at a time is turned into rows
+  OpenOptions each = options;
+  if (options.row_maker && !is_local)
+    each.row_maker = [&](std::unique_ptr<EntryStore> entries, const OpenOptions& of_path) {
+      const std::scoped_lock lock(mutex);
+      return options.row_maker(std::move(entries), of_path);
+    };
+  const auto open_one = [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    of_paths[at] = open_stores(paths[at], each);
+  };
+  if (is_local)
+    for (std::int64_t i = 0; i < std::ssize(paths); ++i) open_one(i);
+  else
+    exec::shared_pool(kOpenedAtOnce)->parallel_for(std::ssize(paths), open_one);
+  Stores all;
+  for (Stores& of_path : of_paths) std::ranges::move(of_path, std::back_inserter(all));
+  return all;
 }
 
 }  // namespace cellfeed::format

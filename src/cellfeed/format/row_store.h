@@ -227,5 +227,8 @@ struct OpenOptions {
 // shard.
 std::vector<std::unique_ptr<RowStore>> open_stores(const std::string& path,
                                                    const OpenOptions& options);
+// Those of several paths, in their order; remote ones are opened many at once.
+std::vector<std::unique_ptr<RowStore>> open_stores(const std::vector<std::string>& paths,
+                                                   const OpenOptions& options);
 
 }  // namespace cellfeed::format

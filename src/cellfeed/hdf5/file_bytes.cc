@@ -45,6 +45,13 @@ std::vector<Bytes> FileBytes::read_many(std::span<const AddressRange> ranges) co
   return pages_.read_many(of_source);
 }
 
+void FileBytes::fetch_ends() const {
+  const io::ByteSource& source = *pages_.source();
+  if (source.costs().page_bytes == 0 || source.size() == 0) return;
+  const io::ByteRange ends[] = {{0, 1}, {source.size() - 1, 1}};
+  pages_.fetch(ends);
+}
+
 void FileBytes::fetch(std::span<const AddressRange> ranges) const {
   std::vector<io::ByteRange> inside;
   for (const AddressRange& range : ranges) {

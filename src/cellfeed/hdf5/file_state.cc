@@ -42,7 +42,7 @@ FileState::FileState(std::shared_ptr<const io::ByteSource> source,
                      std::shared_ptr<const ExternalFiles> external)
     : bytes_(std::move(source)),
       external_(std::move(external)),
-      superblock_(read_superblock(bytes_)) {
+      superblock_((bytes_.fetch_ends(), read_superblock(bytes_))) {
   const AddressRange headers[] = {{superblock_.root_header, 512}, {superblock_.extension, 512}};
   bytes_.fetch(headers);
   shared_ = std::make_unique<const SharedMessages>(bytes_, superblock_.extension);

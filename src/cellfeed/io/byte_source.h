@@ -39,6 +39,9 @@ struct ReadCosts {
   std::int64_t gap_bytes = 8 << 10;
   // A read of more gains nothing over several at once.
   std::int64_t max_read_bytes = 1 << 20;
+  // To be read at once where little is wanted and what lies around it may be wanted soon; 0: as who
+  // reads likes.
+  std::int64_t page_bytes = 0;
 };
 
 class ByteSource {

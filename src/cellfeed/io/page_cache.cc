@@ -7,17 +7,28 @@
 namespace cellfeed::io {
 namespace {
 
+constexpr std::int64_t kUsualPageBytes = 16 << 10;
+constexpr std::int64_t kLeastPages = 2;
+// Of a source whose pages are large because each costs a round trip.
+constexpr std::int64_t kLeastDearPages = 32;
+
 std::shared_ptr<std::vector<std::byte>> make_bytes(std::int64_t n) {
   return std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(n));
+}
+
+std::int64_t page_bytes_of(const PageCacheOptions& options, const ByteSource& source) {
+  if (options.page_bytes > 0) return options.page_bytes;
+  return source.costs().page_bytes > 0 ? source.costs().page_bytes : kUsualPageBytes;
 }
 
 }  // namespace
 
 PageCache::PageCache(std::shared_ptr<const ByteSource> source, PageCacheOptions options)
     : source_(std::move(source)),
-      page_bytes_(options.page_bytes),
+      page_bytes_(page_bytes_of(options, *source_)),
       max_pages_(static_cast<std::size_t>(
-          std::max(options.kept_bytes / options.page_bytes, std::int64_t{2}))) {}
+          std::max(options.kept_bytes / page_bytes_,
+                   source_->costs().page_bytes > 0 ? kLeastDearPages : kLeastPages))) {}
 
 Bytes PageCache::read(ByteRange range) const {
   if (const auto map = source_->map(); !map.empty())

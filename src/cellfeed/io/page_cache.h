@@ -34,8 +34,9 @@ class Bytes {
 };
 
 struct PageCacheOptions {
-  // Unit of reading and keeping. More costs bytes on a slow store, less costs round trips.
-  std::int64_t page_bytes = 16 << 10;
+  // Unit of reading and keeping; 0: as the source's costs say, else 16 KiB. More costs bytes on a
+  // slow store, less costs round trips.
+  std::int64_t page_bytes = 0;
   // Pages kept at most; the least recently used one goes first.
   std::int64_t kept_bytes = 8 << 20;
 };

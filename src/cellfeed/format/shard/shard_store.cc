@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/dense_rows.h"
 #include "cellfeed/format/shard/packed_rows.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -22,6 +23,8 @@ namespace {
 // What keeps NVMe disks busy. As deep as a virtual disk's queue (256) the kernel's locks cost more
 // than depth gains.
 constexpr int kQueueDepth = 96;
+// Of remote files, each of which waits for its round trips.
+constexpr int kOpenedAtOnce = 32;
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
@@ -226,8 +229,16 @@ class ShardOpener {
   }
 
   std::vector<std::unique_ptr<RowStore>> open() const {
-    std::vector<std::unique_ptr<RowStore>> stores;
-    for (const ShardEntry& shard : directory_->manifest().shards) stores.push_back(open(shard));
+    const std::vector<ShardEntry>& shards = directory_->manifest().shards;
+    std::vector<std::unique_ptr<RowStore>> stores(shards.size());
+    const auto open_one = [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      stores[at] = open(shards[at]);
+    };
+    if (io::is_local(directory_->dir()))
+      for (std::int64_t i = 0; i < std::ssize(shards); ++i) open_one(i);
+    else
+      exec::shared_pool(kOpenedAtOnce)->parallel_for(std::ssize(shards), open_one);
     return stores;
   }
 
