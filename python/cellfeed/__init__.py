@@ -57,6 +57,7 @@ _LAZY = {
     "plan_shards": "conversion",
     "preprocess": "preprocessing",
     "scDataset": "scdataset",
+    "set_storage_options": "storage",
     "simulate": "simulation",
     "write_shards": "shard_plan",
 }
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from .shard_plan import finish_shards as finish_shards
     from .shard_plan import write_shards as write_shards
     from .simulation import simulate as simulate
+    from .storage import set_storage_options as set_storage_options
     from .strategies import BlockShuffling as BlockShuffling
     from .strategies import BlockWeightedSampling as BlockWeightedSampling
     from .strategies import ClassBalancedSampling as ClassBalancedSampling

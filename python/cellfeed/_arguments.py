@@ -149,9 +149,19 @@ def as_path(name: str, value: Any) -> str:
     return str(path)
 
 
+def is_url(path: str) -> bool:
+    """Whether it leads to a bucket or a server, and not to a local file."""
+    return "://" in path
+
+
+def absolute(path: str) -> str:
+    """The path as it is in whatever folder a process runs."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
 def as_folder(name: str, value: Any) -> str:
     """A path that stays the same in other processes; "" for None."""
-    return "" if value is None else os.path.abspath(as_path(name, value))
+    return "" if value is None else absolute(as_path(name, value))
 
 
 def is_anndata(value: Any) -> bool:

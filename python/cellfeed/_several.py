@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ._arguments import as_names, as_paths, is_anndata
+from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.genes import report_left_out, report_missing_genes
 from ._cells.matrices import Matrices
 from ._cores import several_core
@@ -88,7 +87,7 @@ class Several:
 
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by."""
-        items = [item if is_anndata(item) else os.path.abspath(item) for item in self.items]
+        items = [item if is_anndata(item) else absolute(item) for item in self.items]
         return _open_several_again, (items, self.options, cells.default_obs, cells.fingerprint)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ._arguments import (
+    absolute,
     as_bool,
     as_choice,
     as_folder,
@@ -25,6 +25,7 @@ from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, Missin
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, LeftOutWarning
+from .storage import public_options, set_for_paths, take_public_options
 
 if TYPE_CHECKING:
     import anndata
@@ -53,6 +54,7 @@ def open(
     cache_dir: Path | None = "auto",
     genome: str | None = None,
     feature_type: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
@@ -62,7 +64,8 @@ def open(
         An ``.h5ad`` file, a 10x ``.h5`` file, a folder with 10x's ``matrix.mtx`` (or the
         ``PREFIXmatrix.mtx`` itself), a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted),
         an :class:`anndata.AnnData`, or a list of these: an AnnData in memory is copied, one in
-        backed mode is read from its file.
+        backed mode is read from its file. Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on
+        a server (``https://host/a.h5ad``).
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``
@@ -137,6 +140,9 @@ def open(
         Of 10x files: features of this type only, or ``"all"``. Without it gene expression
         is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
         is.
+    storage_options
+        How the buckets of the paths are reached, where the environment does not say it:
+        :func:`~cellfeed.storage.set_storage_options` lists them.
 
     Returns
     -------
@@ -193,6 +199,8 @@ def open(
         given = path_of_backed(given, Matrices.of(chosen).paths)
     items = items_of(given, chosen)
     names = as_paths("paths", given) if items is None else []
+    if storage_options is not None:
+        set_for_paths([item for item in items or names if isinstance(item, str)], storage_options)
     join = None if join is None else as_choice("join", join, JOINS)
     axis = _gene_axis(genes, missing_genes)
     if axis is not None and join is not None:
@@ -314,8 +322,9 @@ class Files:
 
     def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
         """What pickle makes a copy of the collection by: it opens the files again."""
-        paths = [os.path.abspath(path) for path in self.paths]
-        return _reopen, (paths, self.options, cells.default_obs, cells.fingerprint)
+        paths = [absolute(path) for path in self.paths]
+        storage = public_options(paths)
+        return _reopen, (paths, self.options, cells.default_obs, cells.fingerprint, storage)
 
 
 @dataclass(frozen=True)
@@ -363,8 +372,13 @@ def _copy_anndata(
 
 
 def _reopen(
-    paths: list[str], options: dict[str, Any], obs: list[str], fingerprint: int
+    paths: list[str],
+    options: dict[str, Any],
+    obs: list[str],
+    fingerprint: int,
+    storage: dict[str, dict[str, str]],
 ) -> CellCollection:
+    take_public_options(storage)
     # What there was to say was said when they were opened first.
     cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
     if cells.fingerprint != fingerprint:

@@ -200,7 +200,7 @@ def test_what_shard_cannot_do_it_refuses_by_name(atlas):
         assert not (atlas / "shards").exists()
         return error
 
-    assert "data.paths: 's3://b/a.h5ad' lies in a bucket" in refused("data: {paths: s3://b/a.h5ad}")
+    assert "no file system is known" in refused("data: {paths: ftp://b/a.h5ad}")
     assert "names no files to shard; give data.paths" in refused("data: {source: local}")
     assert "INPUT is required" in run("shard", "--output-dir", "shards", code=2)
 

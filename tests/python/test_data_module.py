@@ -308,7 +308,7 @@ def test_a_configuration_that_streams(path, tmp_path):
             "training: {sampling: {strategy: weighted, label_key: kind}}",
             "choose one",
         ),
-        ("data: {paths: s3://bucket/a.h5ad}", "remote files"),
+        ("data: {paths: ftp://host/a.h5ad}", "no file system is known"),
         ("data: {paths: a.h5ad, speed: high}", "speed"),
         ("data: {paths: nowhere.h5ad}", "nowhere.h5ad"),
     ],

@@ -109,7 +109,7 @@ def test_settings_of_strategies_and_transforms(make, words):
 
 
 OPEN = [
-    ("s3://bucket/a.h5ad", {}, NotImplementedError, ["s3://bucket/a.h5ad", "not supported yet"]),
+    ("ftp://host/a.h5ad", {}, NotImplementedError, ["ftp://host/a.h5ad", "known: local", "s3://"]),
     ("https://x.org/a.h5ad", {}, NotImplementedError, ["https://", "not supported yet", "copy"]),
     ("text.parquet", {}, NotImplementedError, ["Parquet", "not supported yet"]),
     ("store.zarr", {}, NotImplementedError, ["zarr", "not supported yet"]),
@@ -247,7 +247,7 @@ PROGRAM = [
     (["shrad", "atlas_0.h5ad"], 2, ["'shrad'", "did you mean 'shard'?", "simulate"]),
     (["shard", "atlas_0.h5ad", "--outptu-dir", "new"], 2, ["did you mean --output-dir?"]),
     (["export", "shards", "--output", "none/o.h5ad"], 1, ["none/o.h5ad", "no folder 'none'"]),
-    (["info", "s3://bucket/a.h5ad"], 1, ["s3://bucket/a.h5ad", "not supported yet"]),
+    (["info", "ftp://host/a.h5ad"], 1, ["ftp://host/a.h5ad", "known: local", "s3://"]),
     (["plan", "atlas_0.h5ad", "--label", "cell_typ"], 1, ["did you mean 'cell_type'?"]),
     (["shard", "atlas_0.h5ad", "--output-dir", "shards"], 1, ["--overwrite"]),
     (["export", "shards", "--output", "atlas_0.h5ad"], 1, [": atlas_0.h5ad: exists already"]),

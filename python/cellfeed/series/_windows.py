@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._arguments import (
+    absolute,
     as_choice,
     as_dtype,
     as_int,
@@ -54,7 +55,7 @@ class SeriesWindows:
         static: str | Sequence[str] | None,
     ) -> None:
         name = as_path("path", path)
-        self.path = name if "://" in name else os.path.abspath(name)
+        self.path = absolute(name)
         self._rows = _core.open_series_rows(self.path)
         about = self._rows.describe()
         self._about = about

@@ -31,7 +31,7 @@ struct PreprocessArguments {
 void follow_config(const Session& session, PreprocessArguments& arguments) {
   convert::ConvertOptions& convert = arguments.options.convert;
   const config::Config settings = read_config(arguments.config);
-  if (convert.inputs.empty()) convert.inputs = settings.local_paths("to preprocess");
+  if (convert.inputs.empty()) convert.inputs = settings.data_paths("to preprocess");
   convert.genes = vocabulary_of(session, settings, convert);
   if (!settings.is_given("data.preprocessing")) return;
   const convert::ProcessingOptions given = processing_of(settings);

@@ -12,9 +12,6 @@
 namespace cellfeed::config {
 namespace {
 
-constexpr std::array<std::string_view, 5> kBuckets = {"s3://", "gs://", "gcs://", "az://",
-                                                      "abfs://"};
-
 std::string joined(const std::string& section, std::string_view name) {
   return section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
 }
@@ -47,11 +44,6 @@ std::string values_or(const std::vector<std::string_view>& values) {
 }
 
 }  // namespace
-
-bool is_bucket_path(std::string_view path) {
-  return std::any_of(kBuckets.begin(), kBuckets.end(),
-                     [&](std::string_view scheme) { return path.starts_with(scheme); });
-}
 
 Config Config::parse(std::string_view text, const std::string& path) {
   Config config(path);
@@ -182,19 +174,12 @@ void Config::check_contradictions() const {
     clash("training.strategy", "fsdp contradicts training.fsdp.enabled: false");
 }
 
-Paths Config::local_paths(std::string_view purpose) const {
+Paths Config::data_paths(std::string_view purpose) const {
   constexpr std::string_view kKey = "data.paths";
   if (!has_value(kKey))
     refuse(ErrorKind::kInvalidArgument, kKey,
            fmt::format("the configuration names no files {}; give data.paths", purpose));
-  const auto& paths = std::get<Paths>(value(kKey));
-  for (const std::string& path : paths)
-    if (is_bucket_path(path))
-      refuse(ErrorKind::kUnsupported, kKey,
-             fmt::format("'{}' lies in a bucket, and buckets are not read in this version; copy "
-                         "the file here and name the copy",
-                         path));
-  return paths;
+  return std::get<Paths>(value(kKey));
 }
 
 }  // namespace cellfeed::config

@@ -32,7 +32,7 @@ class Config {
   const std::string& text(std::string_view key) const { return std::get<std::string>(value(key)); }
   // data.paths. Throws kUnsupported for paths in buckets, which nothing here reads;
   // kInvalidArgument where none is given; purpose: "to shard".
-  Paths local_paths(std::string_view purpose) const;
+  Paths data_paths(std::string_view purpose) const;
 
   // Whether a setting has an effect, as the others are; else why_unused says why not.
   bool is_used(const Setting& setting) const { return why_unused(setting).empty(); }
@@ -52,8 +52,5 @@ class Config {
   std::map<std::string, Value, std::less<>> given_;
   std::map<std::string, Place, std::less<>> places_;  // of settings and sections
 };
-
-// Whether a path leads to a bucket: s3://, gs://, gcs://, az:// or abfs://.
-bool is_bucket_path(std::string_view path);
 
 }  // namespace cellfeed::config

@@ -58,8 +58,8 @@ const FileSystem& file_system_of(const std::string& path) {
   const auto found = schemes().known.find(scheme);
   if (found != schemes().known.end()) return *found->second;
   throw_error(ErrorKind::kUnsupported, path,
-              "remote files are not supported yet; copy the file to a local disk and give its path "
-              "(supported: {})",
+              "no file system is known for this path; copy the file to a local disk and give its "
+              "path (known: {})",
               known_schemes());
 }
 

@@ -1,0 +1,81 @@
+"""How buckets and servers are reached, where the environment does not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _core
+from ._arguments import as_path, is_url
+from ._options import Path
+from .errors import InvalidArgumentError, InvalidTypeError
+
+# What may be written into a pickle: the others open doors.
+_PUBLIC = ("anon", "endpoint_url", "region", "role_arn")
+_shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
+
+
+def _bucket_of(path: str) -> str:
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
+    """Say how a bucket is reached, for all paths in it and until other options are set.
+
+    They count in this process and those it forks; with none, ``{}``, the environment counts again.
+    Credentials among them are never shown, written or pickled, so processes that are not forked
+    have to find theirs in the environment.
+
+    Parameters
+    ----------
+    path
+        A path of the bucket, such as ``"s3://bucket"``, or of the server, ``"https://host"``.
+    options
+        Names as fsspec has them. Of ``s3``: ``key``, ``secret``, ``token``, ``anon``, ``region``,
+        ``endpoint_url``, ``role_arn``. Of ``http`` and ``https``: ``headers``, a mapping.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not known, or contradicts another; the path is a local one.
+    """
+    name = as_path("path", path)
+    if not isinstance(options, Mapping):
+        raise InvalidTypeError(f"storage_options must be a mapping, not {type(options).__name__}")
+    if not is_url(name):
+        raise InvalidArgumentError(
+            "storage_options are for paths of buckets and of servers, such as s3://bucket/a.h5ad; "
+            f"this is a local one: {name}"
+        )
+    texts: dict[str, str] = {}
+    for option, value in options.items():
+        if not isinstance(option, str):
+            raise InvalidTypeError("the names of storage_options must be texts")
+        if isinstance(value, Mapping):
+            value = "\n".join(f"{header}: {text}" for header, text in value.items())
+        if not isinstance(value, str | bool):
+            raise InvalidTypeError(f"the storage option {option} must be a text or a bool")
+        texts[option] = str(value)
+    _core.set_storage_options(name, texts)
+    _shown[_bucket_of(name)] = {option: texts[option] for option in _PUBLIC if option in texts}
+
+
+def set_for_paths(paths: Iterable[str], options: Mapping[str, Any]) -> None:
+    """The same for each of the paths that is no local one; there must be one."""
+    remote = [path for path in paths if is_url(path)]
+    for path in remote or ["."]:
+        set_storage_options(path, options)
+
+
+def public_options(paths: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What another process is told of the buckets of these paths."""
+    buckets = {_bucket_of(path) for path in paths if is_url(path)}
+    return {bucket: _shown[bucket] for bucket in sorted(buckets) if bucket in _shown}
+
+
+def take_public_options(of_buckets: Mapping[str, Mapping[str, str]]) -> None:
+    """In the other process; what is set there already stays."""
+    for bucket, options in of_buckets.items():
+        if bucket not in _shown:
+            set_storage_options(bucket, options)
