@@ -16,6 +16,14 @@ def nearest_name(name: str, known: list) -> str: ...
 
 def suggestion(name: str, known: list) -> str: ...
 
+def set_storage_options(path: str, options: Mapping[str, str]) -> None:
+    """
+    How the bucket of this path is reached, in this process and those it forks.
+    """
+
+def fetch_counts() -> dict[str, int]:
+    """Requests for ranges of this process so far."""
+
 def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: ...
 
 class ArrowStream:

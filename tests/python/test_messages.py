@@ -110,7 +110,7 @@ def test_settings_of_strategies_and_transforms(make, words):
 
 OPEN = [
     ("ftp://host/a.h5ad", {}, NotImplementedError, ["ftp://host/a.h5ad", "known: local", "s3://"]),
-    ("https://x.org/a.h5ad", {}, NotImplementedError, ["https://", "not supported yet", "copy"]),
+    ("ftp://x.org/a.h5ad", {}, NotImplementedError, ["https://", "no file system", "copy"]),
     ("text.parquet", {}, NotImplementedError, ["Parquet", "not supported yet"]),
     ("store.zarr", {}, NotImplementedError, ["zarr", "not supported yet"]),
     ("atals_0.h5ad", {}, FileNotFoundError, ["atals_0.h5ad", "did you mean 'atlas_0.h5ad'?"]),

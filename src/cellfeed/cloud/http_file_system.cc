@@ -77,6 +77,7 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
   const HttpAnswer answer = ask_until_answered(head);
   if (answer.status == 404 || answer.status == 410) return std::nullopt;
   if (answer.status != 200) throw_refused(path, answer);
+  if (is_page(answer)) throw_error(ErrorKind::kCorruptData, path, "{}", kPageSent);
   auto version = version_of(answer);
   if (!version)
     throw_error(ErrorKind::kUnsupported, path,

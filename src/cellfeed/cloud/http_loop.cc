@@ -68,6 +68,9 @@ class HttpLoop::Transfer {
     long status = 0;
     curl_easy_getinfo(easy(), CURLINFO_RESPONSE_CODE, &status);
     answer_.status = static_cast<int>(status);
+    answer_.is_unreachable = code == CURLE_COULDNT_RESOLVE_HOST ||
+                             code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
+                             code == CURLE_URL_MALFORMAT || code == CURLE_PEER_FAILED_VERIFICATION;
     if (code != CURLE_OK && !is_refused_range_)
       answer_.failure = failure_[0] != '\0' ? failure_ : curl_easy_strerror(code);
     return std::move(answer_);

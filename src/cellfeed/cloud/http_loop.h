@@ -43,6 +43,7 @@ struct HttpAnswer {
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case
   std::string body;  // its first 64 MiB; of a range, where it was refused
   std::size_t filled = 0;
+  bool is_unreachable = false;  // no connection could be made
 
   bool is_whole() const { return failure.empty(); }
   std::string_view header(std::string_view name) const;  // empty where there is none

@@ -118,11 +118,16 @@ RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
             .reason = answer.status == 0 ? answer.failure : describe_refusal(answer),
             .is_throttled = answer.status == 503 || answer.status == 429,
             .wait = retry_after(answer)};
+  if (is_page(answer)) return failed(ErrorKind::kCorruptData, std::string(kPageSent));
   if (answer.status / 100 == 2)
     return failed(ErrorKind::kUnsupported,
                   "the server sends whole files only, and no ranges of them: copy the file to a "
                   "local disk, or give a cache_dir");
   return failed(ErrorKind::kIo, "the server refused to read it: " + describe_refusal(answer));
+}
+
+bool is_page(const HttpAnswer& answer) {
+  return answer.status / 100 == 2 && answer.header("content-type").starts_with("text/html");
 }
 
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {

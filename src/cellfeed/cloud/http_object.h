@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/http_loop.h"
@@ -47,6 +48,12 @@ struct RangeOutcome {
 };
 RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
                          std::int64_t offset, std::int64_t length);
+
+// A page for people came in place of data, as servers send it that want a login.
+bool is_page(const HttpAnswer& answer);
+inline constexpr std::string_view kPageSent =
+    "the server sent an HTML page in place of the file: the address may be one for people, or want "
+    "a login (storage_options with headers)";
 
 // The version that an answer to a HEAD tells of. Empty where it gives no size.
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer);

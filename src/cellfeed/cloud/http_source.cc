@@ -17,6 +17,8 @@ constexpr io::ReadCosts kCosts{
     .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 1 << 20};
 // Read at once where a few of them are wanted: formats are told by their first bytes.
 constexpr std::int64_t kHeadBytes = 16 << 10;
+// A name with a mistake is not waited for.
+constexpr int kTriesToReach = 3;
 constexpr std::size_t kFewBytes = 1 << 10;
 
 class HttpSource final : public io::ByteSource {
@@ -71,9 +73,11 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 
 HttpAnswer ask_until_answered(const HttpRequest& request) {
   const auto deadline = Clock::now() + fetch_deadline();
+  int n_unreachable = 0;
   for (std::chrono::milliseconds wait{100};; wait *= 2) {
     HttpAnswer answer = ask(request);
     if (!is_transient(answer)) return answer;
+    if (answer.is_unreachable && ++n_unreachable == kTriesToReach) return answer;
     const auto until = std::max(wait, retry_after(answer));
     if (Clock::now() + until >= deadline) return answer;
     std::this_thread::sleep_for(until);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/fork_guard.h"
 
@@ -96,8 +97,18 @@ arrow::fs::S3Options make_options(const std::string& path, const StorageOptions&
 struct Accesses {
   std::mutex mutex;  // guards what follows
   std::map<std::string, std::shared_ptr<const S3Access>> of_buckets;
-  std::uint64_t version = 0;
+  std::string made_for;
 };
+
+// A notebook sets variables after it has tried without.
+std::string present_settings() {
+  std::string settings = std::to_string(storage_options_version());
+  for (const char* name :
+       {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+        "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
+    settings.append(1, '\n').append(environment(name));
+  return settings;
+}
 
 }  // namespace
 
@@ -208,12 +219,15 @@ std::shared_ptr<const S3Access> s3_access(const std::string& bucket) {
   static auto* all = new exec::PerProcess<std::unique_ptr<Accesses>>;
   Accesses& accesses = *all->get([] { return std::make_unique<Accesses>(); });
   const std::scoped_lock lock(accesses.mutex);
-  if (const auto version = storage_options_version(); accesses.version != version) {
+  if (std::string settings = present_settings(); accesses.made_for != settings) {
     accesses.of_buckets.clear();
-    accesses.version = version;
+    accesses.made_for = std::move(settings);
   }
   auto& access = accesses.of_buckets[bucket];
-  if (!access) access = std::make_shared<const S3Access>(bucket);
+  if (!access) {
+    access = std::make_shared<const S3Access>(bucket);
+    recent_objects().forget_below("s3://" + bucket + "/");  // of another place, maybe
+  }
   return access;
 }
 

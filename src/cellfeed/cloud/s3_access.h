@@ -50,7 +50,7 @@ class S3Access {
   mutable std::shared_ptr<arrow::fs::FileSystem> arrow_files_;
 };
 
-// Of this process, kept; made anew after other options were set.
+// Of this process, kept; made anew where its options or the environment say other things.
 std::shared_ptr<const S3Access> s3_access(const std::string& bucket);
 
 // With %XX for all but letters, digits, "-._~" and what keep holds.

@@ -101,6 +101,7 @@ std::optional<ObjectVersion> look_at_object(const BucketPath& path) {
 }
 
 std::optional<ObjectVersion> recall_object(const BucketPath& path) {
+  s3_access(path.bucket);  // of another place, nothing is known
   if (auto known = recent_objects().find(path.text())) return known;
   return look_at_object(path);
 }

@@ -3,8 +3,10 @@
 #include <string>
 
 #include "cellfeed/cloud/http_file_system.h"
+#include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/s3_file_system.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/look_anew.h"
 
 namespace cellfeed::cloud {
 
@@ -14,6 +16,7 @@ void register_schemes() {
     const auto http = make_http_file_system();
     for (const char* scheme : {"http", "https"}) new io::FileSystemRegistration(scheme, http);
     new io::FileSystemRegistration("s3", make_s3_file_system());
+    io::on_look_anew([] { recent_objects().forget_below(""); });
     return true;
   }();
   static_cast<void>(is_done);

@@ -14,6 +14,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/look_anew.h"
 
 namespace cellfeed::collection {
 namespace {
@@ -90,6 +91,7 @@ void check_each_once(const std::vector<std::string>& paths) {
 }  // namespace
 
 std::vector<std::string> expand_paths(const std::vector<std::string>& paths) {
+  io::look_anew();
   std::vector<std::string> expanded;
   for (const std::string& path : paths) {
     require_path(path);

@@ -1,0 +1,344 @@
+"""Cells in buckets and on http servers are those of local files, or a named error."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import anndata
+import numpy as np
+import pytest
+import scipy.sparse
+
+import cellfeed as cf
+from cellfeed.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+boto3 = pytest.importorskip("boto3")
+N_CELLS, N_GENES = 500, 60
+
+
+def write_cells(path, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    x = scipy.sparse.random(N_CELLS, N_GENES, 0.2, format="csr", rng=rng, dtype="float32")
+    adata = anndata.AnnData(x)
+    adata.obs["kind"] = np.array(["a", "b", "c"])[rng.integers(3, size=N_CELLS)]
+    adata.obs["depth"] = rng.normal(size=N_CELLS)
+    adata.obs["kind"] = adata.obs["kind"].astype("category")
+    adata.uns["note"] = "kept"
+    adata.write_h5ad(path, **options)
+    return adata
+
+
+@pytest.fixture
+def bucket(s3, monkeypatch):
+    """An S3 of its own, found by the environment alone, and a client of it that is not ours."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=s3.url)
+    client.create_bucket(Bucket="atlas")
+    yield client
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="atlas"):
+        for each in page.get("Contents", []):
+            client.delete_object(Bucket="atlas", Key=each["Key"])
+    client.delete_bucket(Bucket="atlas")
+
+
+@pytest.fixture
+def proxied(bucket, s3, monkeypatch):
+    from bucket_servers import s3_environment
+    from fault_proxy import FaultProxy
+
+    with FaultProxy(s3.address) as proxy:
+        for name, value in s3_environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "3")
+        yield proxy
+
+
+def assert_cells(cells, adata, strategy=None):
+    seen = []
+    loader = cf.Loader(cells, strategy or cf.BlockShuffling(8), 64, obs=["kind", "depth"], seed=1)
+    for batch in loader:
+        rows = np.asarray(batch.index)
+        assert (batch.x != adata.X[rows]).nnz == 0
+        np.testing.assert_array_equal(batch.obs["kind"], adata.obs["kind"].cat.codes.iloc[rows])
+        np.testing.assert_array_equal(batch.obs["depth"], adata.obs["depth"].iloc[rows])
+        seen.extend(rows)
+    assert sorted(seen) == list(range(N_CELLS))
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_file_in_a_bucket_is_the_file(bucket, tmp_path, compression):
+    adata = write_cells(tmp_path / "a.h5ad", compression=compression)
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "some folder/a+b é.h5ad")
+    cells = cf.open("s3://atlas/some folder/a+b é.h5ad")
+    assert_cells(cells, adata)
+    assert cells.fingerprint == cf.open(tmp_path / "a.h5ad").fingerprint
+    assert_cells(pickle.loads(pickle.dumps(cells)), adata)
+
+
+def test_globs_and_lists_of_objects(bucket, tmp_path):
+    every = [write_cells(tmp_path / f"{i}.h5ad", seed=i) for i in range(3)]
+    for i in range(3):
+        bucket.upload_file(str(tmp_path / f"{i}.h5ad"), "atlas", f"x/{i}.h5ad")
+    for paths in ("s3://atlas/x/*.h5ad", [f"s3://atlas/x/{i}.h5ad" for i in range(3)]):
+        cells = cf.open(paths)
+        expected = scipy.sparse.vstack([adata.X for adata in every])
+        assert (expected != cells[:].X).nnz == 0
+    with pytest.raises(InvalidArgumentError, match="given twice"):
+        cf.open(["s3://atlas/x/0.h5ad", "s3://atlas/x/0.h5ad"])
+
+
+def test_shards_are_written_to_a_bucket_and_read_and_verified_there(bucket, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=120)
+    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards", shard_size=120)
+    for file in (tmp_path / "shards").iterdir():
+        stored = bucket.get_object(Bucket="atlas", Key=f"shards/{file.name}")["Body"].read()
+        if file.suffix == ".cells":  # others name the source
+            assert stored == file.read_bytes(), file.name
+    assert_cells(cf.open("s3://atlas/shards"), adata)
+    assert_cells(cf.open("s3://atlas/shards"), adata, cf.BlockShuffling(1))
+    assert cf.data.validate_shard_dir("s3://atlas/shards")
+    with pytest.raises(AlreadyExistsError):
+        cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=120)
+    cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=99, overwrite=True)
+    assert_cells(cf.open("s3://atlas/shards"), adata)
+    cf.export_h5ad("s3://atlas/shards", "s3://atlas/back.h5ad")
+    bucket.download_file("atlas", "back.h5ad", str(tmp_path / "back.h5ad"))
+    back = anndata.read_h5ad(tmp_path / "back.h5ad")
+    assert (back.X != adata.X).nnz == 0
+    assert back.uns["note"] == "kept"
+
+
+def test_the_program_reads_and_writes_buckets(bucket, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "cellfeed", *arguments], capture_output=True, text=True
+        )
+
+    made = run("shard", "s3://atlas/a.h5ad", "--output-dir", "s3://atlas/shards")
+    assert made.returncode == 0, made.stderr
+    assert run("verify", "s3://atlas/shards").returncode == 0
+    assert f"{N_CELLS}" in run("info", "s3://atlas/shards").stdout
+    absent = run("info", "s3://atlas/absent.h5ad")
+    assert absent.returncode == 1
+    assert "s3://atlas/absent.h5ad" in absent.stderr
+    (tmp_path / "run.yaml").write_text("data: {paths: s3://atlas/a.h5ad}\n")
+    config = ("--config", str(tmp_path / "run.yaml"), "--output-dir", str(tmp_path / "out"))
+    assert run("shard", *config).returncode == 0
+    assert len(cf.open(tmp_path / "out")) == N_CELLS
+
+
+def test_what_is_not_there_is_named(bucket):
+    with pytest.raises(NotFoundError, match=r"s3://atlas/absent\.h5ad: there is no such"):
+        cf.open("s3://atlas/absent.h5ad")
+    with pytest.raises(NotFoundError, match="no bucket of this name: nobucket"):
+        cf.open("s3://nobucket/a.h5ad")
+    with pytest.raises(InvalidArgumentError, match="names no bucket"):
+        cf.open("s3:///a.h5ad")
+    with pytest.raises(NotFoundError, match="no file matches"):
+        cf.open("s3://atlas/*.h5ad")
+
+
+def test_who_has_no_credentials_is_told_how_to_give_them(bucket, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(OSError, match="no credentials were found: set AWS_ACCESS_KEY_ID"):
+        cf.open("s3://atlas/a.h5ad")
+
+
+def test_a_server_that_is_not_there_is_named_soon(monkeypatch):
+    with pytest.raises(OSError, match=r"127.0.0.1:9/a.h5ad: .*onnect"):
+        cf.open("http://127.0.0.1:9/a.h5ad")
+
+
+def test_storage_options(bucket, s3, tmp_path, monkeypatch):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    options = {"key": "some-key", "secret": "some-secret", "endpoint_url": s3.url}
+    try:
+        cells = cf.open("s3://atlas/a.h5ad", storage_options=options)
+        assert_cells(cells, adata)
+        assert b"some-secret" not in pickle.dumps(cells)
+        for wrong, message in (
+            ({"key": "x"}, "without the other"),
+            ({"keys": "x"}, "no such option among storage_options: 'keys'"),
+            ({"anon": True, "key": "x", "secret": "y"}, "give one of"),
+            ({"anon": "maybe"}, "true or false"),
+            ({"endpoint_url": "ftp://x"}, "endpoint_url must be"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=message):
+                cf.open("s3://atlas/a.h5ad", storage_options=wrong)
+        with pytest.raises(InvalidArgumentError, match="are for paths of buckets"):
+            cf.open(tmp_path / "a.h5ad", storage_options=options)
+    finally:
+        cf.set_storage_options("s3://atlas", {})
+
+
+PASSING = [
+    {"kind": "reset"},
+    {"kind": "reset_in_body"},
+    {"kind": "truncate"},
+    {"kind": "status", "status": 500},
+    {"kind": "status", "status": 503, "retry_after": 1},
+    {"kind": "other_range"},
+    {"kind": "short_range"},
+]
+
+
+@pytest.mark.parametrize(
+    "fault", PASSING, ids=lambda fault: fault["kind"] + str(fault.get("status", ""))
+)
+def test_what_fails_for_now_is_asked_for_again(proxied, bucket, tmp_path, fault, monkeypatch):
+    from fault_rules import Fault
+
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "30")
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    proxied.set_faults(Fault(method="GET", path="a.h5ad", nth=(1, 2, 4), **fault))
+    assert_cells(cf.open("s3://atlas/a.h5ad"), adata)
+    assert any(each.fault for each in proxied.seen)
+
+
+LASTING = [
+    ({"kind": "reset"}, OSError, "asked .* times in"),
+    ({"kind": "truncate"}, OSError, "asked .* times in"),
+    ({"kind": "status", "status": 503}, OSError, "HTTP 503"),
+    ({"kind": "status", "status": 403}, OSError, "AccessDenied"),
+    ({"kind": "status", "status": 404}, NotFoundError, "removed since it was opened"),
+    ({"kind": "other_range"}, OSError, "another range than the one asked for"),
+    ({"kind": "short_range"}, OSError, "another range than the one asked for"),
+    ({"kind": "whole_body"}, UnsupportedError, "whole files only"),
+    ({"kind": "html"}, CorruptDataError, "an HTML page in place of the file"),
+    ({"kind": "other_etag"}, CorruptDataError, "written again since it was opened"),
+]
+
+
+@pytest.mark.parametrize(("fault", "error", "message"), LASTING, ids=lambda value: str(value)[:40])
+def test_what_fails_for_good_is_a_named_error(proxied, bucket, tmp_path, fault, error, message):
+    from fault_rules import Fault
+
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cells = cf.open("s3://atlas/a.h5ad")
+    proxied.set_faults(Fault(method="GET", path="a.h5ad", **fault))
+    with pytest.raises(error, match=message) as refused:
+        cells[[3, 400]].X  # noqa: B018
+    assert "s3://atlas/a.h5ad" in str(refused.value)
+
+
+def test_an_answer_that_stalls_is_asked_for_again(proxied, bucket, tmp_path, monkeypatch):
+    from fault_rules import Fault
+
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "60")
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cells = cf.open("s3://atlas/a.h5ad")
+    proxied.set_faults(Fault(kind="stall", method="GET", path="a.h5ad", nth=(1,)))
+    assert (adata.X[[3, 400]] != cells[[3, 400]].X).nnz == 0
+
+
+def test_bytes_of_another_place_are_found_by_the_checksums_of_shards(proxied, bucket, tmp_path):
+    from fault_rules import Fault
+
+    write_cells(tmp_path / "a.h5ad")
+    cf.convert_to_shards(tmp_path / "a.h5ad", "s3://atlas/shards")
+    cells = cf.open("s3://atlas/shards")
+    proxied.set_faults(Fault(kind="shifted_bytes", method="GET", path=r"\.cells"))
+    with pytest.raises(CorruptDataError):
+        cells[[3, 400]].X  # noqa: B018
+
+
+def test_an_object_that_is_replaced_or_removed_under_a_run_is_an_error(bucket, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    write_cells(tmp_path / "b.h5ad", seed=1)
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cells = cf.open("s3://atlas/a.h5ad")
+    bucket.upload_file(str(tmp_path / "b.h5ad"), "atlas", "a.h5ad")
+    with pytest.raises(CorruptDataError, match=r"s3://atlas/a\.h5ad: .*written again since"):
+        cells[[3, 400]].X  # noqa: B018
+    assert len(cf.open("s3://atlas/a.h5ad")) == N_CELLS
+    bucket.delete_object(Bucket="atlas", Key="a.h5ad")
+    with pytest.raises((NotFoundError, CorruptDataError), match=r"removed since|written again"):
+        cells[[3, 400]].X  # noqa: B018
+
+
+def test_a_file_is_opened_in_fewer_than_eight_round_trips(proxied, bucket, tmp_path):
+    write_cells(tmp_path / "a.h5ad", compression="gzip")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cf.open("s3://atlas/a.h5ad")
+    assert 0 < len(proxied.seen) < 8, proxied.counts()
+
+
+def test_no_secret_is_said_or_sent_or_written(proxied, bucket, tmp_path, capfd):
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    secret = os.environ["AWS_SECRET_ACCESS_KEY"]
+    cf.convert_to_shards("s3://atlas/a.h5ad", tmp_path / "shards")
+    cells = cf.open("s3://atlas/a.h5ad")
+    texts = [repr(cells), pickle.dumps(cells).decode("latin1"), proxied.said()]
+    texts += [file.read_bytes().decode("latin1") for file in (tmp_path / "shards").iterdir()]
+    with pytest.raises(NotFoundError) as absent:
+        cf.open("s3://atlas/absent.h5ad")
+    texts += [str(absent.value), *capfd.readouterr()]
+    assert not any(secret in text for text in texts)
+
+
+def test_children_of_a_fork_read_for_themselves(bucket, tmp_path):
+    torch_data = pytest.importorskip("torch.utils.data")
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cells = cf.open("s3://atlas/a.h5ad")
+    assert_cells(cells, adata)
+    loader = cf.Loader(cells, cf.BlockShuffling(8), 50, output="dense", seed=2)
+    for how in ("fork", "spawn"):
+        batches = list(
+            torch_data.DataLoader(
+                loader, batch_size=None, num_workers=2, multiprocessing_context=how
+            )
+        )
+        rows = np.concatenate([np.asarray(batch.index) for batch in batches])
+        assert sorted(rows) == list(range(N_CELLS))
+        for batch in batches:
+            np.testing.assert_array_equal(
+                np.asarray(batch.x), adata.X[np.asarray(batch.index)].toarray()
+            )
+
+
+def test_http_servers(tmp_path):
+    from file_server import FileServer
+
+    adata = write_cells(tmp_path / "a.h5ad")
+    with FileServer(tmp_path) as server:
+        assert_cells(cf.open(f"{server.url}/a.h5ad"), adata)
+        with pytest.raises(NotFoundError, match="no such"):
+            cf.open(f"{server.url}/absent.h5ad")
+        with pytest.raises(UnsupportedError, match="read and not written"):
+            cf.convert_to_shards(tmp_path / "a.h5ad", f"{server.url}/shards")
+        cells = cf.open(f"{server.url}/a.h5ad")
+        write_cells(tmp_path / "b.h5ad", seed=1)
+        os.replace(tmp_path / "b.h5ad", tmp_path / "a.h5ad")
+        with pytest.raises(CorruptDataError, match="written again"):
+            cells[[3, 400]].X  # noqa: B018
+    for options, message in (
+        ({"ranges": False}, "whole files only"),
+        ({"page": True}, "HTML page"),
+    ):
+        server = FileServer(tmp_path, **options)
+        with server, pytest.raises(cf.CellfeedError, match=message):
+            cf.open(f"{server.url}/a.h5ad")
