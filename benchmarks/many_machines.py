@@ -6,7 +6,8 @@ Workers are processes of this machine, each bound to a processor of its own, as 
 with one; disk and page cache are shared. The one process is bound to the first processor too. Each
 figure is the time of a whole call: inputs are opened by the client and by every worker, shards are
 synced to the disk. Rounds alternate; the ratio is taken within each, and the median is printed with
-the smallest and largest. Bytes are compared once.
+the smallest and largest. In brackets the same by processor time: that of the client and of the
+worker that has more. Bytes are compared once.
 """
 
 from __future__ import annotations
@@ -63,8 +64,13 @@ def convert(work: str, folder: pathlib.Path, output: pathlib.Path, **more: Any) 
     return time.perf_counter() - begun
 
 
+def processor_seconds(client: Client) -> tuple[float, dict[str, float]]:
+    return time.process_time(), client.run(time.process_time)
+
+
 def measure(work: str, folder: pathlib.Path, clients: dict[int, Client], size: int, n: int) -> None:
     times: dict[Any, list[float]] = {"process": [], 1: [], 2: []}
+    processor: dict[int, list[float]] = {1: [], 2: []}
     for number in range(n + 1):
         shared: dict[str, Any] = {"shard_size": size, "progress": False, "threads": 1}
         processors = os.sched_getaffinity(0)
@@ -73,7 +79,12 @@ def measure(work: str, folder: pathlib.Path, clients: dict[int, Client], size: i
         os.sched_setaffinity(0, processors)
         for n_workers, client in clients.items():
             output = folder / f"by_{n_workers}"
+            before, workers_before = processor_seconds(client)
             found[n_workers] = convert(work, folder, output, client=client, **shared)
+            after, workers_after = processor_seconds(client)
+            most = max(workers_after[worker] - workers_before[worker] for worker in workers_after)
+            if number > 0:
+                processor[n_workers].append(after - before + most)
             if number == 0 and files_of(output) != files_of(folder / "one"):
                 raise SystemExit(f"{work}: other bytes by {n_workers} workers")
         if number == 0:
@@ -81,11 +92,14 @@ def measure(work: str, folder: pathlib.Path, clients: dict[int, Client], size: i
         for key, seconds in found.items():
             times[key].append(seconds)
     ratios = [one / two for one, two in zip(times[1], times[2], strict=True)]
+    by_processor = [one / two for one, two in zip(processor[1], processor[2], strict=True)]
     over = [one / process for one, process in zip(times[1], times["process"], strict=True)]
     print(
         f"{work:15s} one process {min(times['process']):6.2f} s, a worker {min(times[1]):6.2f} s "
         f"({statistics.median(over):.2f} of it), two {min(times[2]):6.2f} s: "
-        f"{statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f})",
+        f"{statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f}) "
+        f"[{statistics.median(by_processor):.2f}, {min(by_processor):.2f} to "
+        f"{max(by_processor):.2f}]",
         flush=True,
     )
 
