@@ -258,6 +258,7 @@ void scatter_row(std::span<const std::int32_t> indices, const void* values, std:
 }
 
 void copy_past_caches(const void* from, std::size_t n_bytes, void* to) {
+  if (n_bytes == 0) return;
   HWY_DYNAMIC_DISPATCH(stream_words)
   (static_cast<const std::uint32_t*>(from), n_bytes / 4, static_cast<std::uint32_t*>(to));
 }
