@@ -35,6 +35,7 @@ check_library_exists(${xxhash_LIBRARY} XXH3_64bits_dispatch "" CELLFEED_HAS_XXH3
 if(CELLFEED_HAS_XXH3_DISPATCH)
   target_compile_definitions(dep_xxhash INTERFACE CELLFEED_HAS_XXH3_DISPATCH)
 endif()
+cellfeed_dependency(crypto libssl-dev HEADER openssl/evp.h LIBRARY crypto)
 cellfeed_dependency(curl libcurl4-openssl-dev HEADER curl/curl.h LIBRARY curl)
 cellfeed_dependency(json nlohmann-json3-dev HEADER nlohmann/json.hpp)
 cellfeed_dependency(yaml libyaml-cpp-dev HEADER yaml-cpp/yaml.h LIBRARY yaml-cpp)
@@ -65,7 +66,4 @@ target_link_libraries(dep_uring INTERFACE Threads::Threads)
 # libhdf5 and libcurl bring libcrypto, and libparquet exports an OpenSSL of its own. Were libcrypto not searched first, they
 # would call into that one, and what they make would be handed to the other. To be named before all else that is linked.
 add_library(cellfeed_crypto_first INTERFACE)
-find_library(crypto_LIBRARY NAMES crypto libcrypto.so.3)
-if(crypto_LIBRARY)
-  target_link_libraries(cellfeed_crypto_first INTERFACE -Wl,--push-state,--no-as-needed ${crypto_LIBRARY} -Wl,--pop-state)
-endif()
+target_link_libraries(cellfeed_crypto_first INTERFACE -Wl,--push-state,--no-as-needed ${crypto_LIBRARY} -Wl,--pop-state)

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <new>
 #include <queue>
@@ -15,6 +16,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cellfeed/cloud/aws_signature.h"
 #include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::cloud {
@@ -137,14 +139,8 @@ class HttpLoop::Transfer {
     if (!request_.out.empty())
       add_header(fmt::format("Range: bytes={}-{}", request_.offset,
                              request_.offset + std::ssize(request_.out) - 1));
-    const Signature& signature = request_.signature;
-    if (signature.is_used()) {
-      curl_easy_setopt(easy(), CURLOPT_AWS_SIGV4,
-                       fmt::format("aws:amz:{}:s3", signature.region).c_str());
-      curl_easy_setopt(easy(), CURLOPT_USERNAME, signature.access_key.c_str());
-      curl_easy_setopt(easy(), CURLOPT_PASSWORD, signature.secret_key.c_str());
-      if (!signature.session_token.empty())
-        add_header("X-Amz-Security-Token: " + signature.session_token);
+    if (request_.signature.is_used()) {
+      for (const std::string& line : sign_request(request_, std::time(nullptr))) add_header(line);
     } else {
       curl_easy_setopt(easy(), CURLOPT_FOLLOWLOCATION, 1L);
       curl_easy_setopt(easy(), CURLOPT_MAXREDIRS, kMaxRedirects);
