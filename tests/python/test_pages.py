@@ -147,6 +147,26 @@ def test_runs(atlas):
     assert (atlas / "runs" / "kinds" / "report.html").is_file()
 
 
+def test_cloud(atlas, s3, monkeypatch):
+    boto3 = pytest.importorskip("boto3")
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=s3.url)
+    client.create_bucket(Bucket="atlas")
+    try:
+        for name in ("one", "two"):
+            client.upload_file(f"atlas/{name}.h5ad", "atlas", f"raw/{name}.h5ad")
+        names = run_page("cloud.md")
+        assert len(names["cells"]) == 2200
+        assert names["batch"].x.shape == (512, 40)
+        assert len(cf.open("s3://atlas/shards")) == 1500
+    finally:
+        cf.set_storage_options("s3://some-public-bucket", {})
+        for each in client.list_objects_v2(Bucket="atlas").get("Contents", []):
+            client.delete_object(Bucket="atlas", Key=each["Key"])
+        client.delete_bucket(Bucket="atlas")
+
+
 def test_mapped_collection(atlas, capsys):
     names = run_page("mapped_collection.md")
     assert len(names["weights"]) == 2200 and names["x"].shape[1] == 40
