@@ -47,7 +47,7 @@ class Checker(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_PUT = do_HEAD = do_DELETE = answer
+    do_GET = do_PUT = do_HEAD = do_DELETE = answer  # noqa: N815
 
     def log_message(self, *_):
         pass
