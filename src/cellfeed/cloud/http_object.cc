@@ -26,7 +26,8 @@ std::string_view element(std::string_view text, std::string_view name) {
   const auto at = text.find(begin);
   if (at == std::string_view::npos) return {};
   text.remove_prefix(at + begin.size());
-  return text.substr(0, std::min(text.find("</"), text.size()));
+  const auto end = text.find(fmt::format("</{}>", name));
+  return end == std::string_view::npos ? std::string_view() : text.substr(0, end);
 }
 
 bool is_old_credentials(const HttpAnswer& answer) {

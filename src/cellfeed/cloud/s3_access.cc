@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/fork_guard.h"
@@ -30,11 +32,16 @@ void require_ok(const arrow::Status& status, const std::string& path) {
   if (!status.ok()) throw_error(ErrorKind::kIo, path, "{}", status.message());
 }
 
-void finalize_s3() { static_cast<void>(arrow::fs::EnsureS3Finalized()); }
+std::uint64_t initialized_in = 0;
+
+// Not in a forked child, which has none of the threads that it would wait for.
+void finalize_s3() {
+  if (exec::fork_generation() == initialized_in) static_cast<void>(arrow::fs::EnsureS3Finalized());
+}
 
 // Finalised before what the library keeps is freed at the end of the process.
 void initialize_s3(const std::string& path) {
-  static std::mutex mutex;
+  static ForkSafeMutex mutex;
   const std::scoped_lock lock(mutex);
   if (arrow::fs::IsS3Initialized()) return;
   if (arrow::fs::IsS3Finalized())
@@ -42,6 +49,7 @@ void initialize_s3(const std::string& path) {
   arrow::fs::S3GlobalOptions options = arrow::fs::S3GlobalOptions::Defaults();
   options.log_level = arrow::fs::S3LogLevel::Off;
   require_ok(arrow::fs::InitializeS3(options), path);
+  initialized_in = exec::fork_generation();
   std::atexit(finalize_s3);
 }
 
@@ -94,6 +102,11 @@ arrow::fs::S3Options make_options(const std::string& path, const StorageOptions&
   return arrow::fs::S3Options::Defaults();
 }
 
+bool is_of_a_bucket_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("-_.").find(c) != std::string_view::npos;
+}
+
 struct Accesses {
   std::mutex mutex;  // guards what follows
   std::map<std::string, std::shared_ptr<const S3Access>> of_buckets;
@@ -105,7 +118,8 @@ std::string present_settings() {
   std::string settings = std::to_string(storage_options_version());
   for (const char* name :
        {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
-        "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
+        "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+        "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"})
     settings.append(1, '\n').append(environment(name));
   return settings;
 }
@@ -128,9 +142,10 @@ std::string percent_encoded(std::string_view text, std::string_view keep) {
 std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
+    unsigned char value = 0;
+    const char* const at = text.data() + i;
     if (text[i] == '%' && i + 2 < text.size() &&
-        std::sscanf(std::string(text.substr(i + 1, 2)).c_str(), "%2x", &value) == 1) {
+        std::from_chars(at + 1, at + 3, value, 16).ptr == at + 3) {
       decoded += static_cast<char>(value);
       i += 2;
     } else {
@@ -147,6 +162,9 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
     throw_error(ErrorKind::kUnsupported, path,
                 "a profile is named by the environment variable AWS_PROFILE, not by "
                 "storage_options");
+  if (!std::ranges::all_of(bucket_, is_of_a_bucket_name))
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "the name of a bucket has letters, digits, '-', '_' and '.'");
   initialize_s3(path);
   options_ = std::make_unique<arrow::fs::S3Options>(make_options(path, given));
   options_->connect_timeout = kConnectSeconds;

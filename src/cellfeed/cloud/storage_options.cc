@@ -74,6 +74,9 @@ BucketPath BucketPath::child(std::string_view name) const {
 
 BucketPath parse_bucket_path(const std::string& path) {
   const auto colon = path.find("://");
+  if (colon == std::string::npos)
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "is no path of a bucket or of a server: s3://bucket/name is one");
   BucketPath parsed{path.substr(0, colon), {}, {}};
   std::string_view rest = std::string_view(path).substr(colon + 3);
   const auto slash = rest.find('/');
