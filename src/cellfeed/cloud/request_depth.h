@@ -20,7 +20,7 @@ class RequestDepth {
 
   // A request has ended. is_limiting: others waited for their turn.
   void add_done(std::int64_t bytes, bool is_limiting, Time now) {
-    if (!is_limiting) {
+    if (!is_limiting || begun_ == Time{}) {
       begin_interval(now);
       return;
     }
