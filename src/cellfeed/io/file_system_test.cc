@@ -15,11 +15,13 @@ namespace cellfeed::testing {
 namespace {
 
 struct Local {
+  static constexpr bool kKeepsWhatIsOpen = true;
   TempDir dir;
   const std::string& root() const { return dir.path(); }
 };
 
 struct Memory {
+  static constexpr bool kKeepsWhatIsOpen = true;
   std::shared_ptr<MemoryFileSystem> files = std::make_shared<MemoryFileSystem>();
   io::FileSystemRegistration registration{"memory", files};
   std::string root() const {
