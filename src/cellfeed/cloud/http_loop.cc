@@ -96,6 +96,7 @@ class HttpLoop::Transfer {
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(timeouts.connect.count()));
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeouts.stalled.count()));
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(timeouts.whole.count()));
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_TCP_KEEPALIVE, 1L);
     set(CURLOPT_USERAGENT, "cellfeed");
@@ -199,24 +200,26 @@ class HttpLoop::Impl {
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
     thread_ = std::thread([this] { run(); });
   }
-  ~Impl() {
+  ~Impl() { end(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void post(std::function<void()> work) {
+    const std::scoped_lock lock(mutex_);
+    posted_.push_back(std::move(work));
+    if (multi_ != nullptr) curl_multi_wakeup(multi_);
+  }
+  void end() {
+    if (!thread_.joinable()) return;
     post([this] { is_ended_ = true; });
     thread_.join();
     for (Transfer* transfer : transfers_) {
       curl_multi_remove_handle(multi_, transfer->easy());
       delete transfer;
     }
-    curl_multi_cleanup(multi_);
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-
-  void post(std::function<void()> work) {
-    {
-      const std::scoped_lock lock(mutex_);
-      posted_.push_back(std::move(work));
-    }
-    curl_multi_wakeup(multi_);
+    transfers_.clear();
+    const std::scoped_lock lock(mutex_);
+    curl_multi_cleanup(std::exchange(multi_, nullptr));
   }
   void at(Clock::time_point time, std::function<void()> work) {
     timers_.push({time, ++last_timer_, std::move(work)});
@@ -290,8 +293,8 @@ class HttpLoop::Impl {
     }
   }
 
-  CURLM* const multi_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows, and the end of the first
+  CURLM* multi_;      // null: ended
   std::vector<std::function<void()>> posted_;
   // Of the thread alone.
   std::unordered_set<Transfer*> transfers_;
@@ -304,6 +307,7 @@ class HttpLoop::Impl {
 HttpLoop::HttpLoop() : impl_(std::make_unique<Impl>()) {}
 HttpLoop::~HttpLoop() = default;
 void HttpLoop::post(std::function<void()> work) { impl_->post(std::move(work)); }
+void HttpLoop::end() { impl_->end(); }
 void HttpLoop::at(Clock::time_point time, std::function<void()> work) {
   impl_->at(time, std::move(work));
 }
@@ -322,9 +326,9 @@ exec::PerProcess<std::unique_ptr<HttpLoop>>& loops() {
 }
 
 // Its thread must not outlive what curl and its TLS library keep, which they free when the process
-// ends: this is called before they do.
+// ends: this is called before they do. The loop stays, as other threads may still post to it.
 void end_loop() {
-  if (auto* loop = loops().peek()) loop->reset();
+  if (auto* loop = loops().peek()) (*loop)->end();
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct HttpAnswer {
   std::string body;  // its first 64 MiB; of a range, where it was refused
   std::size_t filled = 0;
   bool is_unreachable = false;  // no connection could be made
+  int n_asked = 1;              // what came before it was no answer
 
   bool is_whole() const { return failure.empty(); }
   std::string_view header(std::string_view name) const;  // empty where there is none
@@ -53,6 +54,8 @@ struct HttpTimeouts {
   std::chrono::milliseconds connect{10'000};
   // Without one byte.
   std::chrono::seconds stalled{15};
+  // From the first to the last byte; 0: as long as bytes come.
+  std::chrono::milliseconds whole{0};
 };
 
 class HttpLoop {
@@ -60,13 +63,14 @@ class HttpLoop {
   class Transfer;
 
   HttpLoop();
-  // Ends what is under way; nobody is told.
   ~HttpLoop();
   HttpLoop(const HttpLoop&) = delete;
   HttpLoop& operator=(const HttpLoop&) = delete;
 
   // Has it run on the loop's thread. Thread-safe.
   void post(std::function<void()> work);
+  // Ends its thread and what is under way; nobody is told, nor later. Not from the loop's thread.
+  void end();
 
   // The calls below are for the loop's thread, which also makes all calls to what they are given.
 

@@ -20,6 +20,8 @@ constexpr std::int64_t kHeadBytes = 16 << 10;
 // A name with a mistake is not waited for.
 constexpr int kTriesToReach = 3;
 constexpr std::size_t kFewBytes = 1 << 10;
+constexpr std::chrono::milliseconds kLongestWait{8000};
+constexpr std::size_t kSlowBytesPerMs = 64;
 
 class HttpSource final : public io::ByteSource {
  public:
@@ -72,10 +74,14 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 }
 
 HttpAnswer ask_until_answered(const HttpRequest& request) {
-  const auto deadline = Clock::now() + fetch_deadline();
+  int n_asked = 0;
+  const auto given =
+      fetch_deadline() + std::chrono::milliseconds(request.body.size() / kSlowBytesPerMs);
+  const auto deadline = Clock::now() + given;
   int n_unreachable = 0;
-  for (std::chrono::milliseconds wait{100};; wait *= 2) {
-    HttpAnswer answer = ask(request);
+  for (std::chrono::milliseconds wait{100};; wait = std::min(2 * wait, kLongestWait)) {
+    HttpAnswer answer = ask(request, {.whole = given});
+    answer.n_asked = ++n_asked;
     if (!is_transient(answer)) return answer;
     if (answer.is_unreachable && ++n_unreachable == kTriesToReach) return answer;
     const auto until = std::max(wait, retry_after(answer));

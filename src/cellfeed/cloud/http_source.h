@@ -13,7 +13,8 @@ namespace cellfeed::cloud {
 std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObject> object,
                                                  std::string_view backend);
 
-// Asks again where the answer is one that may be another later, until the deadline of reads.
+// Asks again where the answer is one that may be another later, until the deadline of reads; what
+// is sent has as much time as a slow link needs besides.
 HttpAnswer ask_until_answered(const HttpRequest& request);
 
 }  // namespace cellfeed::cloud

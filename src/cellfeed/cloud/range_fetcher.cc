@@ -31,6 +31,10 @@ constexpr std::chrono::milliseconds kLongestWait{8000};
 constexpr int kSlow = 3;
 constexpr std::chrono::milliseconds kSlowAtLeast{300};
 constexpr std::chrono::milliseconds kLook{100};
+// Bytes that come slower than that are not waited for when the deadline is over, and none are when
+// it is over this many times.
+constexpr double kLeastBytesPerS = 8000;
+constexpr int kLongest = 4;
 
 constexpr const char* kDeadlineVariable = "CELLFEED_CLOUD_DEADLINE";
 constexpr std::chrono::seconds kDeadline{120};
@@ -106,9 +110,8 @@ class Fetcher {
   explicit Fetcher(HttpLoop& loop) : loop_(loop) {}
 
   void add(const std::shared_ptr<Batch>& batch, const std::vector<Piece>& pieces) {
-    const auto now = Clock::now();
     for (const Piece& piece : pieces)
-      waiting_.push_back(std::make_shared<Job>(Job{.batch = batch, .piece = piece, .begun = now}));
+      waiting_.push_back(std::make_shared<Job>(Job{.batch = batch, .piece = piece}));
     start_more();
   }
 
@@ -130,9 +133,9 @@ class Fetcher {
   struct Job {
     std::shared_ptr<Batch> batch;
     Piece piece;
-    Clock::time_point begun{};
     int attempts = 0;
-    Clock::time_point asked{};
+    Clock::time_point begun{};  // the first of them
+    Clock::time_point asked{};  // the last
     HttpLoop::Transfer* transfer = nullptr;
     HttpLoop::Transfer* second = nullptr;  // the same asked again, while the first is slow
     std::vector<std::byte> second_bytes{};
@@ -151,8 +154,8 @@ class Fetcher {
   }
 
   void ask(const JobPtr& job) {
-    ++job->attempts;
     job->asked = Clock::now();
+    if (++job->attempts == 1) job->begun = job->asked;
     job->transfer = send(job, job->piece.out, false);
   }
 
@@ -196,16 +199,15 @@ class Fetcher {
       return job->batch->add_old_credentials(job->piece);
     if (outcome.kind == RangeOutcome::Kind::kFailed) {
       job->batch->object().forget();
-      return job->batch->add_error(error_of(*job, outcome.error_kind, outcome.reason));
+      return end_batch(*job, outcome.error_kind, outcome.reason);
     }
     const auto wait = std::max(outcome.wait, jittered_wait(job->attempts));
     const auto deadline = job->begun + job->batch->deadline();
     if (now + wait >= deadline)
-      return job->batch->add_error(error_of(
+      return end_batch(
           *job, outcome.error_kind,
           fmt::format("could not be read: asked {} times in {:.1f} s, the last answer was: {}",
-                      job->attempts, std::chrono::duration<double>(now - job->begun).count(),
-                      outcome.reason)));
+                      job->attempts, seconds(now - job->begun), outcome.reason));
     ++n_again;
     paused_.insert(job);
     loop_.at(now + wait, [this, job] {
@@ -214,6 +216,18 @@ class Fetcher {
       waiting_.push_front(job);
       start_more();
     });
+  }
+
+  static double seconds(Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  }
+
+  // What else it asks for is of no use then.
+  void end_batch(const Job& job, ErrorKind kind, const std::string& reason) {
+    const std::shared_ptr<Batch> batch = job.batch;
+    batch->add_error(error_of(job, kind, reason));
+    cancel(batch.get());
+    batch->end();
   }
 
   static std::exception_ptr error_of(const Job& job, ErrorKind kind, const std::string& reason) {
@@ -248,9 +262,33 @@ class Fetcher {
     is_looking_ = true;
     loop_.at(Clock::now() + kLook, [this] {
       is_looking_ = false;
+      end_late_ones();
       double_slow_ones();
       if (!running_.empty()) look_later();
     });
+  }
+  static bool is_late(const Job& job, Clock::time_point now) {
+    const auto deadline = job.batch->deadline();
+    if (job.transfer == nullptr || now - job.begun < deadline) return false;
+    return now - job.begun > kLongest * deadline ||
+           static_cast<double>(HttpLoop::received(*job.transfer)) <
+               kLeastBytesPerS * seconds(now - job.asked);
+  }
+  void end_late_ones() {
+    const auto now = Clock::now();
+    std::vector<JobPtr> late;
+    for (const JobPtr& job : running_)
+      if (is_late(*job, now)) late.push_back(job);
+    for (const JobPtr& job : late) {
+      if (!running_.contains(job)) continue;  // ended with another of its batch
+      const std::size_t received = HttpLoop::received(*job->transfer);
+      stop(*job);
+      running_.erase(job);
+      end_batch(*job, ErrorKind::kIo,
+                fmt::format("could not be read: asked {} times in {:.1f} s, and {} bytes of the "
+                            "last answer came; for a slow link, set {} to more seconds",
+                            job->attempts, seconds(now - job->begun), received, kDeadlineVariable));
+    }
   }
   void double_slow_ones() {
     if (n_times_ < times_.size()) return;

@@ -28,8 +28,8 @@ struct FetchCounts {
 FetchCounts fetch_counts();
 
 // From the first request for a range to its last one, of this process: two minutes, or what the
-// environment variable CELLFEED_CLOUD_DEADLINE says, in seconds. Throws kInvalidArgument where that
-// is no number above 0.
+// environment variable CELLFEED_CLOUD_DEADLINE says, in seconds; four times that where bytes come
+// all the while, as over a slow link. Throws kInvalidArgument where that is no number above 0.
 std::chrono::milliseconds fetch_deadline();
 
 }  // namespace cellfeed::cloud

@@ -80,6 +80,24 @@ void write_in_parts(const BucketPath& path, const StagedFile::Content& content) 
                 written ? written->size : 0, content.size);
 }
 
+// False where the object is not as the condition, a header, wants it.
+bool put_object(const BucketPath& path, const StagedFile::Content& content,
+                const std::string& condition) {
+  std::string body(static_cast<std::size_t>(content.size), '\0');
+  content.read(0, std::as_writable_bytes(std::span(body)));
+  const HttpAnswer answer = ask_bucket(path.bucket, path.key, "", [&](HttpRequest& request) {
+    request.method = "PUT";
+    request.body = body;
+    if (!condition.empty()) request.headers.push_back(condition);
+  });
+  if (answer.status / 100 == 2) return true;
+  if (condition.empty()) throw_refused(path, answer);
+  if (answer.status == 404) return false;
+  if (answer.status != 412 && answer.status != 409) throw_refused(path, answer);
+  // What it met may be what it wrote itself, when the answer to that was lost.
+  return answer.n_asked > 1 && read_object(path) == body;
+}
+
 // A HEAD has no body that would say why.
 HttpAnswer ask_why(const BucketPath& path) {
   return ask_bucket(path.bucket, path.key, "",
@@ -148,16 +166,13 @@ bool write_object(const BucketPath& path, const StagedFile::Content& content, bo
     write_in_parts(path, content);
     return true;
   }
-  std::string body(static_cast<std::size_t>(content.size), '\0');
-  content.read(0, std::as_writable_bytes(std::span(body)));
-  const HttpAnswer answer = ask_bucket(path.bucket, path.key, "", [&](HttpRequest& request) {
-    request.method = "PUT";
-    request.body = body;
-    if (is_new) request.headers.emplace_back("If-None-Match: *");
-  });
-  if (is_new && (answer.status == 412 || answer.status == 409)) return false;
-  if (answer.status / 100 != 2) throw_refused(path, answer);
-  return true;
+  return put_object(path, content, is_new ? "If-None-Match: *" : "");
+}
+
+bool replace_object(const BucketPath& path, const StagedFile::Content& content,
+                    const ObjectVersion& replaced) {
+  recent_objects().forget(path.text());
+  return put_object(path, content, "If-Match: " + replaced.etag);
 }
 
 void remove_object(const BucketPath& path) {

@@ -29,6 +29,9 @@ bool holds_objects(const BucketPath& folder);
 std::string read_object(const BucketPath& path);
 // False where it is there already and is_new was asked for.
 bool write_object(const BucketPath& path, const StagedFile::Content& content, bool is_new);
+// False where it is no longer of this version. Of small contents.
+bool replace_object(const BucketPath& path, const StagedFile::Content& content,
+                    const ObjectVersion& replaced);
 // What is not there is no error.
 void remove_object(const BucketPath& path);
 

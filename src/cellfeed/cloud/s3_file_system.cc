@@ -77,12 +77,7 @@ class S3Lock final : public io::HeldLock {
         generation_(exec::fork_generation()),
         line_(io::LockHolder::this_process().line() +
               fmt::format("{:016x}\n", std::random_device()() * 0x9e3779b97f4a7c15ULL)) {
-    if (!take()) {
-      const io::LockHolder holder = io::LockHolder::parse(read_object(path_));
-      if (!holder.is_dead()) throw_held(holder);
-      remove_object(path_);
-      if (!take()) throw_held({});
-    }
+    if (!take() && !take_over()) throw_held({});
     // A store that does not know conditions lets both write.
     if (const std::string found = read_object(path_); found != line_)
       throw_held(io::LockHolder::parse(found));
@@ -100,6 +95,14 @@ class S3Lock final : public io::HeldLock {
 
  private:
   bool take() const { return write_object(path_, content_of(line_), true); }
+  // Of a holder that is dead, or has ended just now. One of several who try gets it.
+  bool take_over() const {
+    const auto version = look_at_object(path_);
+    if (!version) return take();
+    const io::LockHolder holder = io::LockHolder::parse(read_object(path_));
+    if (!holder.is_dead()) throw_held(holder);
+    return replace_object(path_, content_of(line_), *version);
+  }
   [[noreturn]] void throw_held(const io::LockHolder& holder) const {
     throw_error(ErrorKind::kAlreadyExists, path_.text(),
                 "the directory is being written by {}; wait for it to end. A bucket has no locks "
