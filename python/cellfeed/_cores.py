@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._arguments import as_path, as_text, is_anndata, parse_bytes
+from ._arguments import as_path, as_text, is_anndata, is_url, parse_bytes
 from ._cells.matrices import Matrices, core_layer
 from ._options import Path
 from ._progress import as_progress_callback
@@ -28,6 +28,8 @@ def cache_folder(cache_dir: Path | None) -> str | None:
     if cache_dir is None:
         return None
     folder = as_path("cache_dir", cache_dir)
+    if is_url(folder):
+        raise InvalidArgumentError(f"cache_dir must be a folder of a local disk, not {folder!r}")
     return "" if folder == "auto" else os.path.abspath(folder)
 
 

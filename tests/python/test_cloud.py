@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 
 import anndata
 import numpy as np
@@ -342,3 +343,37 @@ def test_http_servers(tmp_path):
         server = FileServer(tmp_path, **options)
         with server, pytest.raises(cf.CellfeedError, match=message):
             cf.open(f"{server.url}/a.h5ad")
+
+
+@pytest.mark.parametrize("fault", ["stall", "trickle"])
+def test_no_read_takes_longer_than_its_deadline(proxied, bucket, tmp_path, fault):
+    from fault_rules import Fault
+
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cells = cf.open("s3://atlas/a.h5ad")
+    proxied.set_faults(Fault(kind=fault, method="GET", path="a.h5ad", bytes_per_second=500))
+    begun = time.monotonic()
+    with pytest.raises(OSError, match=r"a\.h5ad: could not be read: .*CELLFEED_CLOUD_DEADLINE"):
+        cells[:].X  # noqa: B018
+    assert 3 <= time.monotonic() - begun < 6
+
+
+def test_the_rows_of_what_is_not_stored_by_rows_are_kept_on_a_local_disk(
+    bucket, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("CELLFEED_CACHE", raising=False)
+    adata = write_cells(tmp_path / "a.h5ad")
+    by_columns = anndata.AnnData(adata.X.tocsc(), obs=adata.obs)
+    by_columns.write_h5ad(tmp_path / "b.h5ad")
+    bucket.upload_file(str(tmp_path / "b.h5ad"), "atlas", "b.h5ad")
+    with pytest.raises(InvalidArgumentError, match=r"s3://atlas/b.h5ad: .*local disk: name one"):
+        cf.open("s3://atlas/b.h5ad")
+    with pytest.raises(InvalidArgumentError, match="must be a folder of a local disk"):
+        cf.open("s3://atlas/b.h5ad", cache_dir="s3://atlas/cache")
+    monkeypatch.setenv("CELLFEED_CACHE", "s3://atlas/cache")
+    with pytest.raises(InvalidArgumentError, match=r"s3://atlas/cache: .*local disk: name one"):
+        cf.open("s3://atlas/b.h5ad")
+    assert_cells(cf.open("s3://atlas/b.h5ad", cache_dir=tmp_path / "cache"), adata)
+    keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
+    assert keys == ["b.h5ad"]

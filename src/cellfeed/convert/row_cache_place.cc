@@ -43,6 +43,16 @@ bool is_of_shards(const std::string& name) {
          name == ".lock.held";
 }
 
+// Rows are mapped and locked, and nobody expects files beside those in a bucket.
+void require_local(const format::EntryStore& store, const std::string& path,
+                   const std::string& dir) {
+  if (io::is_local(dir.empty() ? path : dir)) return;
+  throw_error(ErrorKind::kInvalidArgument, dir.empty() ? path : dir,
+              "'{}' is stored {}, and its rows are kept in a folder of a local disk: name one "
+              "(cache_dir=, --cache-dir or CELLFEED_CACHE)",
+              store.info().layer, store.storage());
+}
+
 }  // namespace
 
 std::string CachePlace::note() const { return (folder / fmt::format("{}.json", key)).string(); }
@@ -57,6 +67,7 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   if (path.filename().empty()) path = path.parent_path();
   if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
     dir = std::string(named);
+  require_local(store, path.string(), dir);
   CachePlace place;
   place.key = key_of(store.info().layer);
   const std::string type = store.choice().feature_type;
