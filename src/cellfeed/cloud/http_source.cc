@@ -14,7 +14,7 @@ namespace {
 // With some dozens of requests under way a round trip of 30 ms is shared by all of them: this much
 // comes meanwhile.
 constexpr io::ReadCosts kCosts{
-    .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 1 << 20};
+    .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 64 << 10};
 // Read at once where a few of them are wanted: formats are told by their first bytes.
 constexpr std::int64_t kHeadBytes = 16 << 10;
 // A name with a mistake is not waited for.

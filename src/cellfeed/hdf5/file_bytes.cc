@@ -7,6 +7,12 @@
 #include "cellfeed/base/error.h"
 
 namespace cellfeed::hdf5 {
+namespace {
+
+// Metadata of what was written last: in files of anndata all groups and the smaller arrays.
+constexpr std::int64_t kTailBytes = std::int64_t{2} << 20;
+
+}  // namespace
 
 FileBytes::FileBytes(std::shared_ptr<const io::ByteSource> source, io::PageCacheOptions options)
     : pages_(std::move(source), options),
@@ -48,7 +54,8 @@ std::vector<Bytes> FileBytes::read_many(std::span<const AddressRange> ranges) co
 void FileBytes::fetch_ends() const {
   const io::ByteSource& source = *pages_.source();
   if (source.costs().page_bytes == 0 || source.size() == 0) return;
-  const io::ByteRange ends[] = {{0, 1}, {source.size() - 1, 1}};
+  const std::int64_t tail = std::min(source.size(), kTailBytes);
+  const io::ByteRange ends[] = {{0, 1}, {source.size() - tail, tail}};
   pages_.fetch(ends);
 }
 

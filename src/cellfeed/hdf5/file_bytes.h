@@ -58,8 +58,8 @@ class FileBytes {
   // for nothing. A hint: what lies outside of the source is left out, and so is what exceeds half
   // of what is kept. Does nothing where the source has a map().
   void fetch(std::span<const AddressRange> ranges) const;
-  // Where each round trip counts: the first and the last page of the source, as writers put their
-  // metadata there.
+  // Where each round trip counts: the first page of the source and its last MiBs, as writers put
+  // their metadata there.
   void fetch_ends() const;
 
  private:

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::int64_t kUsualPageBytes = 16 << 10;
 constexpr std::int64_t kLeastPages = 2;
-// Of a source whose pages are large because each costs a round trip.
-constexpr std::int64_t kLeastDearPages = 32;
+// Of a source of which each costs a round trip.
+constexpr std::int64_t kLeastDearPages = 512;
 
 std::shared_ptr<std::vector<std::byte>> make_bytes(std::int64_t n) {
   return std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(n));
