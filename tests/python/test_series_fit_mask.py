@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import xxhash
 from program import run
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
@@ -160,3 +161,23 @@ def test_the_program_takes_a_mask(tmp_path):
     assert "of rows that 'is_train' marks" in run("series", "info", out)
     build(rows(), tmp_path / "python", "csv")
     assert Scaler.load(out) == Scaler.load(tmp_path / "python")
+
+
+def test_metadata_of_another_version_or_without_a_key_is_refused(tmp_path):
+    build(rows(), tmp_path / "out")
+    path = tmp_path / "out" / "metadata.json"
+    first, _, rest = path.read_bytes().split(b"\n", 2)
+
+    def write(changed: bytes) -> None:
+        checksum = xxhash.xxh3_64_hexdigest(changed).encode()
+        path.write_bytes(b"\n".join([first, b'  "checksum": "' + checksum + b'",', changed]))
+
+    write(rest)
+    SeriesDataset(tmp_path / "out", window=3)
+    for key in (b"fit_mask", b"fit_last_time", b"static"):
+        write(rest.replace(b'"' + key + b'"', b'"other"'))
+        with pytest.raises(errors.CorruptDataError, match=key.decode()):
+            SeriesDataset(tmp_path / "out", window=3)
+    write(rest.replace(b'"version": 2', b'"version": 1'))
+    with pytest.raises(errors.UnsupportedError, match="of version 1, and this cellfeed reads 2"):
+        SeriesDataset(tmp_path / "out", window=3)

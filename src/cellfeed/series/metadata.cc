@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::string_view kEntitiesKey = ",\n  \"entities\": [";
 constexpr std::size_t kChecksumLine = 36;  // {\n  "checksum": "0123456789abcdef",\n
 constexpr std::int64_t kMaxMetadataBytes = std::int64_t{8} << 30;
@@ -141,9 +141,8 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   m.scaler = scaler_kind_from_name(json.at("scaler").get<std::string>());
   m.scale = scale_of_from_name(json.at("scale").get<std::string>());
   if (!json.at("fit_until").is_null()) m.fit_until = json.at("fit_until");
-  if (const Json mask = json.value("fit_mask", Json()); !mask.is_null()) m.fit_mask = mask;
-  if (const Json last = json.value("fit_last_time", Json()); !last.is_null())
-    m.fit_last_time = last;
+  if (!json.at("fit_mask").is_null()) m.fit_mask = json.at("fit_mask");
+  if (!json.at("fit_last_time").is_null()) m.fit_last_time = json.at("fit_last_time");
   m.missing = json.at("missing");
   m.duplicates = json.at("duplicates");
   m.sort = json.at("sort");
@@ -163,8 +162,8 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
                .time_unit = input.at("time_unit"),
                .entity = input.at("entity"),
                .entity_pattern = input.at("entity_pattern"),
-               .static_columns = json.value("static", std::vector<std::string>()),
-               .fit_mask = input.value("fit_mask", "")};
+               .static_columns = json.at("static").get<std::vector<std::string>>(),
+               .fit_mask = input.at("fit_mask")};
   m.has_auto_features = input.at("features") == "numeric";
   if (json.at("segment_bytes") != kSegmentBytes)
     throw Error(ErrorKind::kUnsupported, "has segments of another size", path);
