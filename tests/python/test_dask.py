@@ -149,7 +149,7 @@ def test_a_killed_worker_is_survived(atlas, tmp_path, options):
 
 
 def test_what_a_killed_worker_left_behind_goes(atlas, tmp_path, client):
-    """Its temporary files: a process that holds one is killed in the middle of writing."""
+    """Its temporary files, which nothing holds any more."""
     many = tmp_path / "many"
     many.mkdir()
     left = many / "shard_000002.cells.tmp-1-0123456789abcdef"

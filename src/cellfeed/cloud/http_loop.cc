@@ -18,6 +18,7 @@
 
 #include "cellfeed/cloud/aws_signature.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -198,7 +199,7 @@ class HttpLoop::Impl {
   Impl() : multi_(curl_multi_init()) {
     if (multi_ == nullptr) throw std::bad_alloc();
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
-    thread_ = std::thread([this] { run(); });
+    thread_ = exec::start_thread([this](const std::stop_token&) { run(); });
   }
   ~Impl() { end(); }
   Impl(const Impl&) = delete;
@@ -301,7 +302,7 @@ class HttpLoop::Impl {
   std::priority_queue<Timer> timers_;
   std::uint64_t last_timer_ = 0;
   bool is_ended_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 HttpLoop::HttpLoop() : impl_(std::make_unique<Impl>()) {}
