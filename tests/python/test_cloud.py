@@ -20,7 +20,7 @@ from cellfeed.errors import (
     UnsupportedError,
 )
 
-boto3 = pytest.importorskip("boto3")
+pytest.importorskip("boto3")
 N_CELLS, N_GENES = 500, 60
 
 
@@ -34,32 +34,6 @@ def write_cells(path, seed=0, **options):
     adata.uns["note"] = "kept"
     adata.write_h5ad(path, **options)
     return adata
-
-
-@pytest.fixture
-def bucket(s3, monkeypatch):
-    """An S3 of its own, found by the environment alone, and a client of it that is not ours."""
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
-    client = boto3.client("s3", endpoint_url=s3.url)
-    client.create_bucket(Bucket="atlas")
-    yield client
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket="atlas"):
-        for each in page.get("Contents", []):
-            client.delete_object(Bucket="atlas", Key=each["Key"])
-    client.delete_bucket(Bucket="atlas")
-
-
-@pytest.fixture
-def proxied(bucket, s3, monkeypatch):
-    from bucket_servers import s3_environment
-    from fault_proxy import FaultProxy
-
-    with FaultProxy(s3.address) as proxy:
-        for name, value in s3_environment(proxy.url).items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "3")
-        yield proxy
 
 
 def assert_cells(cells, adata, strategy=None):

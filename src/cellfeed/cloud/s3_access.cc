@@ -2,11 +2,13 @@
 
 #include <arrow/filesystem/s3fs.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -34,9 +36,15 @@ void require_ok(const arrow::Status& status, const std::string& path) {
 
 std::uint64_t initialized_in = 0;
 
-// Not in a forked child, which has none of the threads that it would wait for.
-void finalize_s3() {
-  if (exec::fork_generation() == initialized_in) static_cast<void>(arrow::fs::EnsureS3Finalized());
+// The library frees what it keeps when the process ends, and joins its threads for that: in a
+// forked child there are none to join, so that it ends without.
+void end_s3(int status, void*) {
+  if (exec::fork_generation() == initialized_in) {
+    static_cast<void>(arrow::fs::EnsureS3Finalized());
+    return;
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
 }
 
 // Finalised before what the library keeps is freed at the end of the process.
@@ -50,7 +58,7 @@ void initialize_s3(const std::string& path) {
   options.log_level = arrow::fs::S3LogLevel::Off;
   require_ok(arrow::fs::InitializeS3(options), path);
   initialized_in = exec::fork_generation();
-  std::atexit(finalize_s3);
+  ::on_exit(end_s3, nullptr);
 }
 
 struct Endpoint {

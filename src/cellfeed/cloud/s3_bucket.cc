@@ -47,6 +47,9 @@ HttpAnswer ask_bucket(const std::string& bucket, std::string_view key, std::stri
                 path.bucket);
   if (answer.status == 0)
     throw_error(ErrorKind::kIo, path.text(), "the store could not be reached: {}", answer.failure);
+  if (answer.status / 100 == 2)
+    throw_error(ErrorKind::kIo, path.text(), "the store did not answer in full: {}",
+                answer.failure);
   throw_error(ErrorKind::kIo, path.text(), "the store refused: {}", describe_refusal(answer));
 }
 
@@ -134,7 +137,7 @@ S3Listing list_objects(const std::string& bucket, const std::string& prefix, boo
                        percent_encoded(prefix));
   const HttpAnswer answer = ask_bucket(bucket, "", query, nullptr);
   const BucketPath folder{"s3", bucket, prefix};
-  if (answer.status != 200) throw_refused(folder, answer);
+  if (answer.status != 200 || !answer.is_whole()) throw_refused(folder, answer);
   S3Listing listing = parse_s3_listing(answer.body, folder.text());
   for (const ListedObject& object : listing.objects)
     recent_objects().keep(BucketPath{"s3", bucket, object.key}.text(), object.version);
@@ -155,7 +158,7 @@ std::string read_object(const BucketPath& path) {
   HttpAnswer answer = ask_bucket(path.bucket, path.key, "", nullptr);
   if (answer.status == 404)
     throw_error(ErrorKind::kNotFound, path.text(), "there is no such object");
-  if (answer.status != 200) throw_refused(path, answer);
+  if (answer.status != 200 || !answer.is_whole()) throw_refused(path, answer);
   return std::move(answer.body);
 }
 

@@ -1,0 +1,82 @@
+"""Writers that are killed, children of forks, and links that fail, with cells in buckets."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("boto3")
+
+from test_cloud import PASSING, assert_cells, write_cells
+
+import cellfeed as cf
+
+
+def run_python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True, text=True, timeout=60, env=os.environ | environment,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["pass", "cells[:9].X", "next(iter(loader))", "del batches"])
+def test_a_forked_child_ends_as_it_says_while_its_parent_reads(bucket, tmp_path, what):
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    done = run_python(f"""
+import cellfeed as cf, os, sys
+cells = cf.open("s3://atlas/a.h5ad")
+loader = cf.Loader(cells, cf.BlockShuffling(1), 16)
+batches = iter(loader)
+next(batches)
+children = []
+for _ in range(4):
+    children.append(os.fork())
+    if children[-1] == 0:
+        {what}
+        sys.exit(7)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+print(1 + sum(1 for _ in batches))
+""")
+    assert done.stdout == "[7, 7, 7, 7]\n32\n", done.stderr
+
+
+def test_the_lock_of_a_killed_writer_is_taken_by_one_of_several(bucket, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    done = run_python("""
+import cellfeed as cf, os, signal
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=100, progress=stop)
+""")
+    assert done.returncode == -9, done.stderr
+    keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
+    assert "shards/.lock.held" in keys
+    command = [sys.executable, "-m", "cellfeed", "shard", "s3://atlas/a.h5ad", "--resume"]
+    command += ["--output-dir", "s3://atlas/shards", "--shard-size", "100", "--quiet"]
+    every = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [each.communicate()[1] for each in every]
+    assert 0 in [each.returncode for each in every], said
+    assert_cells(cf.open("s3://atlas/shards"), adata)
+    keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
+    assert "shards/.lock.held" not in keys
+
+
+@pytest.mark.parametrize("path", ["s3://atlas/a.h5ad", "s3://atlas/shards"])
+@pytest.mark.parametrize("block", [1, 16])
+def test_with_one_failure_in_three_an_epoch_is_right(
+    proxied, bucket, tmp_path, monkeypatch, path, block
+):
+    from fault_rules import Fault
+
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "40")
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    share = 0.3 / len(PASSING)
+    faults = [Fault(**fault, share=share, seed=seed) for seed, fault in enumerate(PASSING)]
+    proxied.set_faults(*faults)
+    cf.convert_to_shards(tmp_path / "a.h5ad", "s3://atlas/shards", shard_size=50)
+    assert_cells(cf.open(path), adata, cf.BlockShuffling(block))
+    assert sum(bool(each.fault) for each in proxied.seen) > 3
