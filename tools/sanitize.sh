@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 form=$1
 jobs=${JOBS:-$(nproc)}
-asan_short=(io hdf5 chunked format)
-tsan_short=(exec io loader)
+asan_short=(io cloud hdf5 chunked format)
+tsan_short=(exec io cloud loader)
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1

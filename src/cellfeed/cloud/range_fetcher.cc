@@ -12,7 +12,9 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -59,15 +61,17 @@ class Batch {
   const HttpRequest& address() const { return address_; }
   std::chrono::milliseconds deadline() const { return deadline_; }
 
-  void add_done() { end_piece(nullptr, nullptr); }
-  void add_error(std::exception_ptr error) { end_piece(nullptr, std::move(error)); }
-  void add_old_credentials(const Piece& piece) { end_piece(&piece, nullptr); }
+  void add_done() { end_piece(nullptr, std::nullopt); }
+  void add_failure(ErrorKind kind, std::string reason) {
+    end_piece(nullptr, Failure{kind, std::move(reason)});
+  }
+  void add_old_credentials(const Piece& piece) { end_piece(&piece, std::nullopt); }
 
   // Returns the pieces that were refused for old credentials.
   std::vector<Piece> wait() {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return n_left_ == 0; });
-    if (error_) std::rethrow_exception(error_);
+    if (failure_) throw Error(failure_->kind, failure_->reason, object_->path());
     return std::exchange(refused_, {});
   }
   bool is_ended() const {
@@ -87,10 +91,15 @@ class Batch {
   }
 
  private:
-  void end_piece(const Piece* refused, std::exception_ptr error) {
+  struct Failure {
+    ErrorKind kind = ErrorKind::kIo;
+    std::string reason;
+  };
+
+  void end_piece(const Piece* refused, std::optional<Failure> failure) {
     const std::scoped_lock lock(mutex_);
     if (refused != nullptr) refused_.push_back(*refused);
-    if (error && !error_) error_ = std::move(error);
+    if (failure && !failure_) failure_ = std::move(failure);
     if (n_left_ > 0 && --n_left_ == 0) ended_.notify_all();
   }
 
@@ -101,7 +110,7 @@ class Batch {
   std::condition_variable ended_;
   std::size_t n_left_;
   std::vector<Piece> refused_;
-  std::exception_ptr error_;
+  std::optional<Failure> failure_;
 };
 
 // Everything here happens on the loop's thread.
@@ -225,16 +234,10 @@ class Fetcher {
   // What else it asks for is of no use then.
   void end_batch(const Job& job, ErrorKind kind, const std::string& reason) {
     const std::shared_ptr<Batch> batch = job.batch;
-    batch->add_error(error_of(job, kind, reason));
+    batch->add_failure(kind, fmt::format("{} (offset {}, {} bytes)", reason, job.piece.offset,
+                                         job.piece.out.size()));
     cancel(batch.get());
     batch->end();
-  }
-
-  static std::exception_ptr error_of(const Job& job, ErrorKind kind, const std::string& reason) {
-    return std::make_exception_ptr(Error(
-        kind,
-        fmt::format("{} (offset {}, {} bytes)", reason, job.piece.offset, job.piece.out.size()),
-        job.batch->object().path()));
   }
 
   // Half of it by chance, so that what failed together is not asked for again together.
