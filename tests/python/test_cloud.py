@@ -351,3 +351,22 @@ def test_the_rows_of_what_is_not_stored_by_rows_are_kept_on_a_local_disk(
     assert_cells(cf.open("s3://atlas/b.h5ad", cache_dir=tmp_path / "cache"), adata)
     keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
     assert keys == ["b.h5ad"]
+
+
+def test_headers_are_for_the_server_that_they_are_given_for(tmp_path):
+    from fault_proxy import FaultProxy
+    from file_server import FileServer
+
+    adata = write_cells(tmp_path / "a.h5ad")
+    given = {"headers": {"Authorization": "Bearer hidden", "Private-Token": "hidden"}}
+    with FileServer(tmp_path) as server, FaultProxy(server.address) as after:
+        other = after.url.replace("127.0.0.1", "localhost")
+        gate = FileServer(tmp_path, redirect_to=other)
+        with gate, FaultProxy(gate.address) as before:
+            url = f"{before.url}/a.h5ad"
+            try:
+                assert_cells(cf.open(url, storage_options=given), adata)
+            finally:
+                cf.set_storage_options(url, {})
+            assert "hidden" in before.said()
+            assert "hidden" not in after.said()

@@ -40,7 +40,7 @@ HttpRequest address(const std::string& path) {
   if (const auto headers = options.find("headers"); headers != options.end())
     for (std::string_view rest = headers->second; !rest.empty();) {
       const auto end = rest.find('\n');
-      request.headers.emplace_back(rest.substr(0, end));
+      request.private_headers.emplace_back(rest.substr(0, end));
       rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     }
   return request;

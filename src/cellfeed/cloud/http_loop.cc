@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
 constexpr long kKeptConnections = 512;
-constexpr long kMaxRedirects = 5;
+constexpr int kMaxRedirects = 5;
 
 std::string lower(std::string_view text) {
   std::string made(text);
@@ -38,6 +38,12 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+// "https://host:port"
+std::string_view origin_of(std::string_view url) {
+  const auto host = url.find("://");
+  return host == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", host + 3));
 }
 
 struct FreeList {
@@ -73,12 +79,28 @@ class HttpLoop::Transfer {
     answer_.status = static_cast<int>(status);
     answer_.is_unreachable = code == CURLE_COULDNT_RESOLVE_HOST ||
                              code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
-                             code == CURLE_URL_MALFORMAT || code == CURLE_PEER_FAILED_VERIFICATION;
+                             code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+                             code == CURLE_PEER_FAILED_VERIFICATION;
     if (code != CURLE_OK && !is_refused_range_)
       answer_.failure = failure_[0] != '\0' ? failure_ : curl_easy_strerror(code);
     return std::move(answer_);
   }
   std::function<void(HttpAnswer)> take_done() { return std::move(done_); }
+  // Whether the answer names another address, which is to be asked next. Not curl's own way: that
+  // takes all but a few known headers along to other servers.
+  bool follow() {
+    char* next = nullptr;
+    curl_easy_getinfo(easy(), CURLINFO_REDIRECT_URL, &next);
+    if (next == nullptr || request_.signature.is_used() || n_redirects_ == kMaxRedirects)
+      return false;
+    ++n_redirects_;
+    const std::string url = next;
+    curl_easy_setopt(easy(), CURLOPT_URL, url.c_str());
+    set_headers(lower(origin_of(url)) == lower(origin_of(request_.url)));
+    answer_ = {};
+    received_ = 0;
+    return true;
+  }
 
  private:
   void set_up(const HttpTimeouts& timeouts) {
@@ -103,7 +125,7 @@ class HttpLoop::Transfer {
     set(CURLOPT_USERAGENT, "cellfeed");
     set_certificates();
     set_method();
-    set_headers();
+    set_headers(true);
     set(CURLOPT_WRITEFUNCTION, &Transfer::on_body);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
@@ -134,27 +156,25 @@ class HttpLoop::Transfer {
     headers_.reset(longer);
   }
 
-  void set_headers() {
+  void set_headers(bool is_own_server) {
+    headers_.reset();
     for (const std::string& line : request_.headers) add_header(line);
+    if (is_own_server)
+      for (const std::string& line : request_.private_headers) add_header(line);
     if (request_.method == "PUT") add_header("Content-Type: application/octet-stream");
     add_header("Expect:");
     if (!request_.out.empty())
       add_header(fmt::format("Range: bytes={}-{}", request_.offset,
                              request_.offset + std::ssize(request_.out) - 1));
-    if (request_.signature.is_used()) {
+    if (request_.signature.is_used())
       for (const std::string& line : sign_request(request_, std::time(nullptr))) add_header(line);
-    } else {
-      curl_easy_setopt(easy(), CURLOPT_FOLLOWLOCATION, 1L);
-      curl_easy_setopt(easy(), CURLOPT_MAXREDIRS, kMaxRedirects);
-      curl_easy_setopt(easy(), CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    }
     curl_easy_setopt(easy(), CURLOPT_HTTPHEADER, headers_.get());
   }
 
   static std::size_t on_header(char* bytes, std::size_t size, std::size_t n, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     const std::string_view line(bytes, size * n);
-    if (line.starts_with("HTTP/")) transfer.answer_.headers.clear();  // of a redirection
+    if (line.starts_with("HTTP/")) transfer.answer_.headers.clear();  // of a 100 before it
     if (const auto colon = line.find(':'); colon != std::string_view::npos)
       transfer.answer_.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
     return line.size();
@@ -189,6 +209,7 @@ class HttpLoop::Transfer {
   HttpAnswer answer_;
   std::size_t received_ = 0;
   bool is_refused_range_ = false;
+  int n_redirects_ = 0;
   char failure_[CURL_ERROR_SIZE] = {};
   std::unique_ptr<curl_slist, FreeList> headers_;
   const std::unique_ptr<CURL, FreeEasy> easy_;  // goes first
@@ -287,6 +308,11 @@ class HttpLoop::Impl {
       const CURLcode code = message->data.result;
       Transfer* transfer = nullptr;
       curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+      curl_multi_remove_handle(multi_, transfer->easy());
+      if (code == CURLE_OK && transfer->follow()) {
+        curl_multi_add_handle(multi_, transfer->easy());
+        continue;
+      }
       HttpAnswer answer = transfer->finish(code);
       const auto done = transfer->take_done();
       abort(transfer);

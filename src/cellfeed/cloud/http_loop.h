@@ -30,7 +30,9 @@ struct HttpRequest {
   std::string method = "GET";  // or "HEAD", "PUT", "DELETE"
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
-  std::string body;                  // of a PUT
+  // The same, for the server of this URL and no other that it sends on to.
+  std::vector<std::string> private_headers;
+  std::string body;  // of a PUT
   Signature signature;
   // Of a range: where its bytes go, and the offset it begins at. Empty: the body is a text.
   std::span<std::byte> out;
