@@ -80,3 +80,15 @@ def test_with_one_failure_in_three_an_epoch_is_right(
     cf.convert_to_shards(tmp_path / "a.h5ad", "s3://atlas/shards", shard_size=50)
     assert_cells(cf.open(path), adata, cf.BlockShuffling(block))
     assert sum(bool(each.fault) for each in proxied.seen) > 3
+
+
+@pytest.mark.parametrize("key", [r"\.lock\.held", r"shard_000000\.cells", "metadata.json"])
+def test_an_object_whose_answer_was_lost_is_that_of_its_writer(proxied, tmp_path, key):
+    from fault_rules import Fault
+
+    adata = write_cells(tmp_path / "a.h5ad")
+    lost = Fault(kind="reset_in_body", after_bytes=0, method="PUT", path=key, nth=(1,))
+    proxied.set_faults(lost)
+    cf.convert_to_shards(tmp_path / "a.h5ad", "s3://atlas/shards")
+    assert [each.method for each in proxied.seen if each.fault] == ["PUT"]
+    assert_cells(cf.open("s3://atlas/shards"), adata)

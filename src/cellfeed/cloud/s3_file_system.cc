@@ -141,6 +141,8 @@ class S3Directory final : public io::OpenDirectory {
         names.insert(object.key.substr(prefix.size()));
       for (const std::string& folder : part.folders)
         names.insert(folder.substr(prefix.size(), folder.size() - prefix.size() - 1));
+      if (!token.empty() && part.next == token)
+        throw_error(ErrorKind::kIo, given_, "the store's list of objects does not go on");
       token = part.next;
     } while (!token.empty());
     names.erase("");  // the folder's own mark
@@ -220,9 +222,12 @@ class S3FileSystem final : public io::FileSystem {
     if (path.key.empty()) refuse_bucket(given);
     recent_objects().forget_below(path.text());
     remove_object(path);
-    while (true) {
+    for (std::string last;;) {
       const S3Listing part = list_objects(path.bucket, path.key + "/", false, kListedAtOnce, "");
       if (part.objects.empty()) return;
+      if (part.objects.front().key == last)
+        throw_error(ErrorKind::kIo, given, "the store lists '{}' after it was removed", last);
+      last = part.objects.front().key;
       for (const ListedObject& object : part.objects)
         remove_object({path.scheme, path.bucket, object.key});
     }
