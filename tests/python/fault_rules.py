@@ -8,6 +8,7 @@ from http_wire import Head
 
 KINDS = {
     "reset": "the connection is reset in place of an answer; the server never sees the request",
+    "lost_answer": "the server does what it is asked, then the connection is reset",
     "reset_in_body": "reset after `after_bytes` of the body",
     "status": "an answer of `status` in the provider's own form; with `retry_after` in its header",
     "truncate": "the right Content-Length, a body of `after_bytes`, then the end of the connection",

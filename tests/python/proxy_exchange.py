@@ -135,6 +135,9 @@ class Exchange:
         except OSError as error:
             self._upstream.close()
             raise ConnectionError(f"the server behind the proxy: {error}") from error
+        if self._kind == "lost_answer":
+            self._upstream.close()
+            raise HangUpError(reset=True)
         time.sleep(self._way.latency_s)
         has_body = self._seen.method != "HEAD" and answer.status not in (204, 304)
         ends_by_close = has_body and answer.body_bytes() is None and not answer.is_chunked

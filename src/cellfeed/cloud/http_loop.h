@@ -46,7 +46,6 @@ struct HttpAnswer {
   std::string body;  // its first 64 MiB; of a range, where it was refused
   std::size_t filled = 0;
   bool is_unreachable = false;  // no connection could be made
-  int n_asked = 1;              // what came before it was no answer
 
   bool is_whole() const { return failure.empty(); }
   std::string_view header(std::string_view name) const;  // empty where there is none

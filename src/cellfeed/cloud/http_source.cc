@@ -74,14 +74,12 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 }
 
 HttpAnswer ask_until_answered(const HttpRequest& request) {
-  int n_asked = 0;
   const auto given =
       fetch_deadline() + std::chrono::milliseconds(request.body.size() / kSlowBytesPerMs);
   const auto deadline = Clock::now() + given;
   int n_unreachable = 0;
   for (std::chrono::milliseconds wait{100};; wait = std::min(2 * wait, kLongestWait)) {
     HttpAnswer answer = ask(request, {.whole = given});
-    answer.n_asked = ++n_asked;
     if (!is_transient(answer)) return answer;
     if (answer.is_unreachable && ++n_unreachable == kTriesToReach) return answer;
     const auto until = std::max(wait, retry_after(answer));

@@ -97,8 +97,14 @@ bool put_object(const BucketPath& path, const StagedFile::Content& content,
   if (condition.empty()) throw_refused(path, answer);
   if (answer.status == 404) return false;
   if (answer.status != 412 && answer.status != 409) throw_refused(path, answer);
-  // What it met may be what it wrote itself, when the answer to that was lost.
-  return answer.n_asked > 1 && read_object(path) == body;
+  // What it met may be what it wrote itself, when the answer to that was lost and it was sent
+  // again: by curl, too, which does not tell.
+  try {
+    return read_object(path) == body;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return false;  // it was of another, who has removed it
+  }
 }
 
 // A HEAD has no body that would say why.
