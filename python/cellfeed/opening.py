@@ -132,7 +132,8 @@ def open(
         Where the rows of matrices that are not stored by rows (CSC, ``.mtx``) are kept: they are
         written once, as packed shards, and used again until the file changes. ``"auto"``: the
         folder that the environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the
-        file. ``None`` refuses such matrices.
+        file; of a file in a bucket or on a server it has to be named, and is a local one. ``None``
+        refuses such matrices.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
