@@ -21,6 +21,13 @@ void bind_cloud(nb::module_& module) {
       nb::arg("path"), nb::arg("options"),
       "How the bucket of this path is reached, in this process and those it forks.");
   module.def(
+      "add_storage_option",
+      [](const std::string& path, const std::string& name, const std::string& value) {
+        cloud::add_storage_option(path, name, value);
+      },
+      nb::arg("path"), nb::arg("name"), nb::arg("value"),
+      "One more beside the options of the bucket of this path.");
+  module.def(
       "fetch_counts",
       [] {
         const cloud::FetchCounts counts = cloud::fetch_counts();

@@ -21,6 +21,9 @@ def set_storage_options(path: str, options: Mapping[str, str]) -> None:
     How the bucket of this path is reached, in this process and those it forks.
     """
 
+def add_storage_option(path: str, name: str, value: str) -> None:
+    """One more beside the options of the bucket of this path."""
+
 def fetch_counts() -> dict[str, int]:
     """Requests for ranges of this process so far."""
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _core
-from ._arguments import as_path, is_url
+from ._arguments import as_folder, as_path, is_url
 from ._options import Path
 from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
-_PUBLIC = ("anon", "endpoint_url", "region", "role_arn")
+_PUBLIC = ("anon", "cache_dir", "endpoint_url", "region", "role_arn")
 _shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
 
 
@@ -33,7 +33,9 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
         A path of the bucket, such as ``"s3://bucket"``, or of the server, ``"https://host"``.
     options
         Names as fsspec has them. Of ``s3``: ``key``, ``secret``, ``token``, ``anon``, ``region``,
-        ``endpoint_url``, ``role_arn``. Of ``http`` and ``https``: ``headers``, a mapping.
+        ``endpoint_url``, ``role_arn``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
+        ``cache_dir``, a local folder where files are copied whole when they are opened first, and
+        read from until they change.
 
     Raises
     ------
@@ -54,6 +56,8 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
             raise InvalidTypeError("the names of storage_options must be texts")
         if isinstance(value, Mapping):
             value = "\n".join(f"{header}: {text}" for header, text in value.items())
+        if option == "cache_dir":
+            value = as_folder(option, value)
         if not isinstance(value, str | bool):
             raise InvalidTypeError(f"the storage option {option} must be a text or a bool")
         texts[option] = str(value)
@@ -66,6 +70,15 @@ def set_for_paths(paths: Iterable[str], options: Mapping[str, Any]) -> None:
     remote = [path for path in paths if is_url(path)]
     for path in remote or ["."]:
         set_storage_options(path, options)
+
+
+def keep_copies(paths: Iterable[str], folder: Path) -> None:
+    """Files of those paths that are no local ones are copied to a local folder when opened."""
+    for path in paths:
+        if is_url(path):
+            name = as_folder("cache_dir", folder)
+            _core.add_storage_option(path, "cache_dir", name)
+            _shown.setdefault(_bucket_of(path), {})["cache_dir"] = name
 
 
 def public_options(paths: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -370,3 +370,90 @@ def test_headers_are_for_the_server_that_they_are_given_for(tmp_path):
                 cf.set_storage_options(url, {})
             assert "hidden" in before.said()
             assert "hidden" not in after.said()
+
+
+def copies_in(folder):
+    return sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+
+
+def test_copies_are_made_once_and_belong_to_a_version(proxied, bucket, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "x/a.h5ad")
+    folder = tmp_path / "copies"
+    try:
+        cells = cf.open("s3://atlas/x/a.h5ad", storage_options={"cache_dir": folder})
+        assert_cells(cells, adata)
+        assert [name.split("-")[2] for name in copies_in(folder)] == ["a.h5ad"]
+        assert (folder / copies_in(folder)[0]).read_bytes() == (tmp_path / "a.h5ad").read_bytes()
+        n_read = proxied.count("GET", "a.h5ad")
+        assert_cells(cf.open("s3://atlas/x/a.h5ad"), adata)
+        assert_cells(pickle.loads(pickle.dumps(cells)), adata)
+        assert proxied.count("GET", "a.h5ad") == n_read
+        other = write_cells(tmp_path / "b.h5ad", seed=1)
+        bucket.upload_file(str(tmp_path / "b.h5ad"), "atlas", "x/a.h5ad")
+        assert_cells(cf.open("s3://atlas/x/a.h5ad"), other)
+        assert len(copies_in(folder)) == 1
+        assert_cells(cells, adata)  # it holds the copy that went
+        with pytest.raises(InvalidArgumentError, match="a folder of a local disk"):
+            cf.open("s3://atlas/x/a.h5ad", storage_options={"cache_dir": "s3://atlas/copies"})
+        (tmp_path / "file").touch()
+        with pytest.raises(cf.CellfeedError, match="file"):
+            cf.open("s3://atlas/x/a.h5ad", storage_options={"cache_dir": tmp_path / "file"})
+    finally:
+        cf.set_storage_options("s3://atlas", {})
+
+
+COPY = """
+import sys, cellfeed as cf
+cells = cf.open("s3://atlas/a.h5ad", storage_options={"cache_dir": sys.argv[1]})
+print(len(cells))
+"""
+
+
+def test_several_processes_wait_for_one_copy_and_one_that_is_killed_leaves_none(
+    proxied, bucket, tmp_path
+):
+    from fault_rules import Fault
+
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    folder = tmp_path / "copies"
+
+    def start():
+        return subprocess.Popen(
+            [sys.executable, "-c", COPY, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+
+    proxied.set_faults(Fault(kind="trickle", method="GET", bytes_per_second=1000))
+    killed = start()
+    while not folder.exists() or not any(folder.iterdir()):
+        time.sleep(0.05)
+    killed.kill()
+    killed.communicate()
+    assert copies_in(folder) == [] or all(".tmp" in name for name in copies_in(folder))
+    proxied.set_faults(Fault(kind="delay", method="GET", seconds=1))
+    proxied.reset()
+    both = [start(), start()]
+    assert [child.communicate()[0].strip() for child in both] == [str(N_CELLS)] * 2
+    assert proxied.bytes_sent < 1.5 * (tmp_path / "a.h5ad").stat().st_size
+    assert [name.split("-")[2] for name in copies_in(folder)] == ["a.h5ad"]
+    try:
+        options = {"cache_dir": folder}
+        assert_cells(cf.open("s3://atlas/a.h5ad", storage_options=options), adata)
+    finally:
+        cf.set_storage_options("s3://atlas", {})
+
+
+def test_a_configuration_names_the_folder_of_copies(bucket, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    (tmp_path / "run.yaml").write_text(
+        f"data: {{paths: s3://atlas/a.h5ad, cloud: {{cache_dir: {tmp_path / 'copies'}}}}}\n"
+    )
+    arguments = ("shard", "--config", tmp_path / "run.yaml", "--output-dir", tmp_path / "out")
+    done = subprocess.run(
+        [sys.executable, "-m", "cellfeed", *map(str, arguments)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(copies_in(tmp_path / "copies")) == 1
+    assert len(cf.open(tmp_path / "out")) == N_CELLS

@@ -8,6 +8,7 @@ from typing import Any
 from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..samplers import WeightedCellSampler
+from ..storage import keep_copies
 from ..strategies import Streaming
 from ..transforms import Log1p, NormalizeTotal
 from ..vocab import GeneVocab
@@ -35,6 +36,8 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
     paths = data.shards.shard_dir if data.shards.enabled else data.paths
     if paths is None:
         raise InvalidArgumentError(f"{config.path} names no data: give data.paths, or data.shards")
+    if data.cloud.cache_dir is not None:
+        keep_copies([paths] if isinstance(paths, str) else paths, data.cloud.cache_dir)
     arguments: dict[str, Any] = {
         "data": paths,
         "batch_size": config.training.batch_size,

@@ -1,7 +1,9 @@
 #include "cellfeed/cli/config_file.h"
 
 #include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/convert/gene_vocabulary.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::cli {
@@ -16,6 +18,14 @@ void add_config_option(CLI::App& verb, std::string& path, const std::string& hel
 
 config::Config read_config(const std::string& path) {
   return config::Config::parse(io::read_small_file(path, config::kMaxConfigBytes), path);
+}
+
+void keep_copies(const config::Config& settings, const std::vector<std::string>& inputs) {
+  constexpr std::string_view kKey = "data.cloud.cache_dir";
+  if (!settings.has_value(kKey)) return;
+  for (const std::string& input : inputs)
+    if (!io::is_local(input))
+      cloud::add_storage_option(input, cloud::kCacheOption, settings.text(kKey));
 }
 
 convert::ProcessingOptions processing_of(const config::Config& settings) {

@@ -17,6 +17,8 @@ void add_config_option(CLI::App& verb, std::string& path, const std::string& hel
 // Throws kNotFound, kIo, and what config::Config::parse throws.
 config::Config read_config(const std::string& path);
 
+// data.cloud.cache_dir: inputs that are no local files are copied there when they are opened.
+void keep_copies(const config::Config& settings, const std::vector<std::string>& inputs);
 // data.preprocessing: what is done to the values. REQUIRES: it is given.
 convert::ProcessingOptions processing_of(const config::Config& settings);
 // data.vocab: the genes that are kept; empty where there is none. Reads every cell of the inputs

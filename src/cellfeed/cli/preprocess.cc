@@ -32,6 +32,7 @@ void follow_config(const Session& session, PreprocessArguments& arguments) {
   convert::ConvertOptions& convert = arguments.options.convert;
   const config::Config settings = read_config(arguments.config);
   if (convert.inputs.empty()) convert.inputs = settings.data_paths("to preprocess");
+  keep_copies(settings, convert.inputs);
   convert.genes = vocabulary_of(session, settings, convert);
   if (!settings.is_given("data.preprocessing")) return;
   const convert::ProcessingOptions given = processing_of(settings);

@@ -31,6 +31,7 @@ void follow_config(const Session& session, ShardArguments& arguments) {
   convert::ConvertOptions& options = arguments.convert;
   const config::Config settings = read_config(arguments.config);
   if (options.inputs.empty()) options.inputs = settings.data_paths("to shard");
+  keep_copies(settings, options.inputs);
   if (settings.is_given("data.preprocessing")) {
     const convert::ProcessingOptions processing = processing_of(settings);
     if (processing.changes_values() || processing.n_top_genes > 0)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/file_cache.h"
 #include "cellfeed/cloud/http_source.h"
 #include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
@@ -105,12 +106,17 @@ class HttpFileSystem final : public io::FileSystem {
             .inode = std::hash<std::string>()(without_slash(path))};
   }
   std::unique_ptr<io::ByteSource> open(const std::string& path,
-                                       const io::LocalFileOptions&) const override {
+                                       const io::LocalFileOptions& options) const override {
     HttpRequest where = address(path);
     auto version = look(path, where);
     if (!version) throw_error(ErrorKind::kNotFound, path, "there is no such file on the server");
-    return make_http_source(
-        std::make_shared<const HttpFile>(path, std::move(where), std::move(*version)), "http");
+    auto source = make_http_source(
+        std::make_shared<const HttpFile>(path, std::move(where), *version), "http");
+    const BucketPath parsed = parse_bucket_path(path);
+    const StorageOptions of_server = storage_options_of(parsed.scheme, parsed.bucket);
+    const auto folder = of_server.find(kCacheOption);
+    if (folder == of_server.end()) return source;
+    return open_cached(std::move(source), *version, folder->second, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
     throw_error(ErrorKind::kUnsupported, path,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/file_cache.h"
 #include "cellfeed/cloud/http_source.h"
 #include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/s3_access.h"
@@ -183,15 +184,18 @@ class S3FileSystem final : public io::FileSystem {
             .inode = std::hash<std::string>()(path.text())};
   }
   std::unique_ptr<io::ByteSource> open(const std::string& given,
-                                       const io::LocalFileOptions&) const override {
+                                       const io::LocalFileOptions& options) const override {
     const BucketPath path = parse_bucket_path(given);
     auto version = path.key.empty() ? std::nullopt : recall_object(path);
     if (!version) {
       list_objects(path.bucket, path.key, false, 1, "");  // throws where there is no such bucket
       throw_error(ErrorKind::kNotFound, given, "there is no such object in the bucket");
     }
-    return make_http_source(std::make_shared<const S3Object>(given, path, std::move(*version)),
-                            "s3");
+    auto source = make_http_source(std::make_shared<const S3Object>(given, path, *version), "s3");
+    const StorageOptions of_bucket = storage_options_of(path.scheme, path.bucket);
+    const auto folder = of_bucket.find(kCacheOption);
+    if (folder == of_bucket.end()) return source;
+    return open_cached(std::move(source), *version, folder->second, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& given) const override {
     if (!status(given).is_directory())

@@ -23,19 +23,13 @@ struct Known {
 
 // As fsspec's file systems name them.
 const std::vector<Known>& known_options() {
-  static const std::vector<std::string_view> gs{"anon", "endpoint_url", "project", "token"};
-  static const std::vector<std::string_view> az{"account_key",   "account_name", "anon",
-                                                "blob_endpoint", "client_id",    "client_secret",
-                                                "dfs_endpoint",  "sas_token",    "tenant_id"};
-  static const std::vector<std::string_view> http{"headers"};
-  static const auto* all = new std::vector<Known>{
-      {"s3", {"anon", "endpoint_url", "key", "profile", "region", "role_arn", "secret", "token"}},
-      {"gs", gs},
-      {"gcs", gs},
-      {"az", az},
-      {"abfs", az},
-      {"http", http},
-      {"https", http}};
+  static const std::vector<std::string_view> http{kCacheOption, "headers"};
+  static const auto* all =
+      new std::vector<Known>{{"s3",
+                              {"anon", kCacheOption, "endpoint_url", "key", "profile", "region",
+                               "role_arn", "secret", "token"}},
+                             {"http", http},
+                             {"https", http}};
   return *all;
 }
 
@@ -103,6 +97,13 @@ void set_storage_options(const std::string& path, StorageOptions options) {
   if (of_bucket == options) return;
   of_bucket = std::move(options);
   ++given().version;
+}
+
+void add_storage_option(const std::string& path, std::string_view name, std::string value) {
+  const BucketPath parsed = parse_bucket_path(path);
+  StorageOptions options = storage_options_of(parsed.scheme, parsed.bucket);
+  options.insert_or_assign(std::string(name), std::move(value));
+  set_storage_options(path, std::move(options));
 }
 
 StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket) {

@@ -1,0 +1,138 @@
+#include "cellfeed/cloud/file_cache.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+// So much is asked for at once, and held in memory.
+constexpr std::int64_t kWindowBytes = std::int64_t{64} << 20;
+constexpr std::chrono::milliseconds kLook{200};
+constexpr std::size_t kMostOfName = 100;
+
+// The local copy, under the path of the object that it is of.
+class CachedSource final : public io::ByteSource {
+ public:
+  CachedSource(std::string path, std::unique_ptr<io::ByteSource> copy)
+      : path_(std::move(path)), copy_(std::move(copy)) {}
+
+  const std::string& path() const override { return path_; }
+  std::int64_t size() const override { return copy_->size(); }
+  bool is_unchanged() const override { return copy_->is_unchanged(); }
+  std::string_view backend_name() const override { return copy_->backend_name(); }
+  void read(std::int64_t offset, std::span<std::byte> out) const override {
+    copy_->read(offset, out);
+  }
+  void read_many(std::span<const io::ReadRequest> requests) const override {
+    copy_->read_many(requests);
+  }
+  std::unique_ptr<io::PendingReads> begin_read_many(
+      std::span<const io::ReadRequest> requests) const override {
+    return copy_->begin_read_many(requests);
+  }
+  io::ReadCosts costs() const override { return copy_->costs(); }
+  std::int64_t alignment() const override { return copy_->alignment(); }
+  std::span<const std::byte> map() const override { return copy_->map(); }
+  bool has_lost_pages() const override { return copy_->has_lost_pages(); }
+  bool is_cached(std::span<const std::int64_t> offsets) const override {
+    return copy_->is_cached(offsets);
+  }
+  void will_read(std::span<const io::ByteRange> ranges) const override { copy_->will_read(ranges); }
+  void release_pages() const override { copy_->release_pages(); }
+
+ private:
+  const std::string path_;
+  const std::unique_ptr<io::ByteSource> copy_;
+};
+
+std::uint64_t hash(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+struct Names {
+  std::string of_object;  // what the names of all its versions begin with
+  std::string copy;
+};
+
+Names names_of(const std::string& path, const ObjectVersion& version) {
+  const std::string mark = version.etag.empty() ? version.last_modified : version.etag;
+  if (mark.empty())
+    throw_error(ErrorKind::kUnsupported, path,
+                "the server tells no version of it (ETag or Last-Modified), so that a copy could "
+                "not be told from an old one: read it without cache_dir");
+  const std::string name = path.substr(path.rfind('/') + 1);
+  Names names{.of_object = fmt::format("{:016x}-", hash(path)), .copy = {}};
+  names.copy =
+      fmt::format("{}{:016x}-{}", names.of_object, hash(fmt::format("{} {}", version.size, mark)),
+                  name.substr(name.size() - std::min(name.size(), kMostOfName)));
+  return names;
+}
+
+void copy_object(const io::ByteSource& remote, const io::FileTarget& target) {
+  io::AtomicFile file(target, io::OnExisting::kReplace);
+  std::vector<std::byte> window(static_cast<std::size_t>(std::min(kWindowBytes, remote.size())));
+  for (std::int64_t at = 0; at < remote.size(); at += kWindowBytes) {
+    const auto part = std::span(window).first(
+        static_cast<std::size_t>(std::min(kWindowBytes, remote.size() - at)));
+    remote.read(at, part);
+    file.append(part);
+  }
+  file.commit();
+}
+
+bool is_there(const io::Directory& directory, const std::string& name, std::int64_t size) {
+  return directory.file_bytes(name) == size;
+}
+
+// Null where another process makes it just now.
+std::unique_ptr<io::DirectoryLock> try_lock(const io::Directory& directory,
+                                            const std::string& name) {
+  try {
+    return std::make_unique<io::DirectoryLock>(directory, name);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kAlreadyExists) throw;
+    return nullptr;
+  }
+}
+
+void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names) {
+  while (!is_there(directory, names.copy, remote.size())) {
+    const auto lock = try_lock(directory, "." + names.copy + ".lock");
+    if (!lock) {
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
+    if (is_there(directory, names.copy, remote.size())) return;
+    (*directory).remove_leftovers(names.copy);
+    copy_object(remote, io::FileTarget(directory, names.copy));
+    for (const std::string& name : directory.names())
+      if (name.starts_with(names.of_object) && name != names.copy) directory.remove(name);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<io::ByteSource> open_cached(std::unique_ptr<io::ByteSource> remote,
+                                            const ObjectVersion& version, const std::string& folder,
+                                            const io::LocalFileOptions& options) {
+  if (!io::is_local(folder))
+    throw_error(ErrorKind::kInvalidArgument, folder, "cache_dir must be a folder of a local disk");
+  io::make_directories(folder);
+  const io::Directory directory(folder);
+  const Names names = names_of(remote->path(), version);
+  make_copy(*remote, directory, names);
+  const std::string path = remote->path();
+  return std::make_unique<CachedSource>(
+      path, io::open_local_file(directory.path_of(names.copy), options));
+}
+
+}  // namespace cellfeed::cloud
