@@ -6,19 +6,17 @@
 #include <array>
 #include <atomic>
 #include <charconv>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "cellfeed/cloud/fetch_batch.h"
 #include "cellfeed/cloud/http_loop.h"
 #include "cellfeed/cloud/request_depth.h"
 #include "cellfeed/exec/fork_guard.h"
@@ -46,85 +44,18 @@ std::atomic<std::int64_t> n_again{0};
 std::atomic<std::int64_t> n_doubled{0};
 std::atomic<std::int64_t> last_depth{RequestDepth::kFirst};
 
-struct Piece {
-  std::int64_t offset = 0;
-  std::span<std::byte> out;
-};
-
-// The pieces of one call. Its lock is not held while anything else is called.
-class Batch {
- public:
-  Batch(std::shared_ptr<const HttpObject> object, HttpRequest address, std::size_t n_pieces)
-      : object_(std::move(object)), address_(std::move(address)), n_left_(n_pieces) {}
-
-  const HttpObject& object() const { return *object_; }
-  const HttpRequest& address() const { return address_; }
-  std::chrono::milliseconds deadline() const { return deadline_; }
-
-  void add_done() { end_piece(nullptr, std::nullopt); }
-  void add_failure(ErrorKind kind, std::string reason) {
-    end_piece(nullptr, Failure{kind, std::move(reason)});
-  }
-  void add_old_credentials(const Piece& piece) { end_piece(&piece, std::nullopt); }
-
-  // Returns the pieces that were refused for old credentials.
-  std::vector<Piece> wait() {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return n_left_ == 0; });
-    if (failure_) throw Error(failure_->kind, failure_->reason, object_->path());
-    return std::exchange(refused_, {});
-  }
-  bool is_ended() const {
-    const std::scoped_lock lock(mutex_);
-    return n_left_ == 0;
-  }
-  // REQUIRES: none of the pieces is under way.
-  void begin_again(HttpRequest address, std::size_t n_pieces) {
-    const std::scoped_lock lock(mutex_);
-    address_ = std::move(address);
-    n_left_ = n_pieces;
-  }
-  void end() {
-    const std::scoped_lock lock(mutex_);
-    n_left_ = 0;
-    ended_.notify_all();
-  }
-
- private:
-  struct Failure {
-    ErrorKind kind = ErrorKind::kIo;
-    std::string reason;
-  };
-
-  void end_piece(const Piece* refused, std::optional<Failure> failure) {
-    const std::scoped_lock lock(mutex_);
-    if (refused != nullptr) refused_.push_back(*refused);
-    if (failure && !failure_) failure_ = std::move(failure);
-    if (n_left_ > 0 && --n_left_ == 0) ended_.notify_all();
-  }
-
-  const std::shared_ptr<const HttpObject> object_;
-  HttpRequest address_;
-  const std::chrono::milliseconds deadline_ = fetch_deadline();
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable ended_;
-  std::size_t n_left_;
-  std::vector<Piece> refused_;
-  std::optional<Failure> failure_;
-};
-
 // Everything here happens on the loop's thread.
 class Fetcher {
  public:
   explicit Fetcher(HttpLoop& loop) : loop_(loop) {}
 
-  void add(const std::shared_ptr<Batch>& batch, const std::vector<Piece>& pieces) {
+  void add(const std::shared_ptr<FetchBatch>& batch, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces)
       waiting_.push_back(std::make_shared<Job>(Job{.batch = batch, .piece = piece}));
     start_more();
   }
 
-  void cancel(const Batch* batch) {
+  void cancel(const FetchBatch* batch) {
     std::erase_if(waiting_, [&](const auto& job) { return job->batch.get() == batch; });
     std::vector<std::shared_ptr<Job>> ended;
     for (const auto& job : running_)
@@ -140,7 +71,7 @@ class Fetcher {
 
  private:
   struct Job {
-    std::shared_ptr<Batch> batch;
+    std::shared_ptr<FetchBatch> batch;
     Piece piece;
     int attempts = 0;
     Clock::time_point begun{};  // the first of them
@@ -233,7 +164,7 @@ class Fetcher {
 
   // What else it asks for is of no use then.
   void end_batch(const Job& job, ErrorKind kind, const std::string& reason) {
-    const std::shared_ptr<Batch> batch = job.batch;
+    const std::shared_ptr<FetchBatch> batch = job.batch;
     batch->add_failure(kind, fmt::format("{} (offset {}, {} bytes)", reason, job.piece.offset,
                                          job.piece.out.size()));
     cancel(batch.get());
@@ -335,7 +266,7 @@ class PendingRanges final : public io::PendingReads {
   PendingRanges(std::shared_ptr<const HttpObject> object, std::vector<Piece> pieces)
       : object_(std::move(object)),
         generation_(exec::fork_generation()),
-        batch_(std::make_shared<Batch>(object_, object_->request(false), pieces.size())) {
+        batch_(std::make_shared<FetchBatch>(object_, object_->request(false), pieces.size())) {
     submit(std::move(pieces));
   }
   ~PendingRanges() override {
@@ -376,7 +307,7 @@ class PendingRanges final : public io::PendingReads {
 
   const std::shared_ptr<const HttpObject> object_;
   const std::uint64_t generation_;
-  const std::shared_ptr<Batch> batch_;
+  const std::shared_ptr<FetchBatch> batch_;
 };
 
 }  // namespace
