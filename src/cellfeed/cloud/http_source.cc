@@ -34,7 +34,7 @@ class HttpSource final : public io::ByteSource {
   io::ReadCosts costs() const override { return kCosts; }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
-    if (out.size() <= kFewBytes && offset + std::ssize(out) <= kHeadBytes)
+    if (out.size() <= kFewBytes && offset <= kHeadBytes - std::ssize(out))
       return read_of_head(offset, out);
     const io::ReadRequest request{offset, out};
     read_many({&request, 1});

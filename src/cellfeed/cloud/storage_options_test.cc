@@ -42,12 +42,19 @@ TEST(StorageOptions, AreOfOneBucket) {
 TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
   const std::string said = refused(
       [] { set_storage_options("s3://b/a", {{"access_key", "hidden"}, {"secret", "hidden"}}); });
-  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, endpoint_url, key"),
+  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, cache_dir, endpoint_url, key"),
             std::string::npos);
   EXPECT_EQ(said.find("hidden"), std::string::npos);
   EXPECT_TRUE(storage_options_of("s3", "b").empty());
   refused([] { set_storage_options("http://h/a", {{"key", "hidden"}}); });
   refused([] { set_storage_options("memory://h/a", {{"key", "hidden"}}); });
+}
+
+TEST(StorageOptions, OneMoreIsAddedBesideTheOthers) {
+  set_storage_options("s3://added/a", {{"anon", "true"}});
+  add_storage_option("s3://added/b", kCacheOption, "/copies");
+  EXPECT_EQ(storage_options_of("s3", "added"),
+            (StorageOptions{{"anon", "true"}, {"cache_dir", "/copies"}}));
 }
 
 TEST(StorageOptions, ALocalPathHasNone) {
