@@ -16,6 +16,7 @@
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/convert/packed_store.h"
 #include "cellfeed/convert/row_cache.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/matrix/gene_names.h"
@@ -159,7 +160,7 @@ std::shared_ptr<const Collection> open_collection(
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
     FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
     const nb::object& progress, const std::string& genome, const std::string& feature_type,
-    std::vector<std::string> var_keys) {
+    std::vector<std::string> var_keys, bool keeps_packed) {
   collection::CollectionOptions options;
   options.var_keys = std::move(var_keys);
   options.open.layer = layer;
@@ -174,6 +175,8 @@ std::shared_ptr<const Collection> open_collection(
   if (genes) options.genes = std::move(*genes);
   if (cache_dir) options.open.row_maker = row_maker(cache_dir->bytes, announce, progress);
   const ReleasedGil released;
+  if (keeps_packed && cache_dir)
+    return convert::open_packed(path_bytes(std::move(paths)), options, cache_dir->bytes);
   return Collection::open(path_bytes(std::move(paths)), options);
 }
 
@@ -272,7 +275,7 @@ void bind_collection(nb::module_& module) {
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
                   "cache_dir"_a.none(), "announce"_a, "progress"_a.none(), "genome"_a,
-                  "feature_type"_a, "var_keys"_a)
+                  "feature_type"_a, "var_keys"_a, "keeps_packed"_a)
       .def_static("joined", &join_collections, "parts"_a, "join"_a, "genes"_a.none(),
                   "make_unique"_a, "var_keys"_a, "cache_bytes"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
@@ -284,6 +287,20 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
       .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
+      .def("flush_packed", &convert::flush_packed, nb::call_guard<ReleasedGil>(),
+           "Returns when rows that are kept packed are written.")
+      .def(
+          "packed_shards",
+          [](const Collection& self) {
+            std::vector<FilePath> dirs;
+            for (auto& dir : run_watched(nb::none(), [&](auto, auto stop) {
+                   return convert::packed_shards(self, stop);
+                 }))
+              dirs.push_back({std::move(dir)});
+            return dirs;
+          },
+          "Of matrices whose rows are all kept: their shards, once these are written.")
+      .def("take_packed_warnings", &convert::take_packed_warnings)
       .def_prop_ro("var_keys", &Collection::var_keys)
       .def_prop_ro("missing_genes", &Collection::missing_genes)
       .def_prop_ro("left_out_text", &Collection::left_out_text)

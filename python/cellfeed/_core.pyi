@@ -50,7 +50,7 @@ class ObsColumn:
 
 class Collection:
     @staticmethod
-    def open(paths: Sequence[str], join: str, genes: Sequence[str] | None, make_unique: bool, layer: str, cache_bytes: int, access: str, verify: str, allow_external: str, cache_dir: str | None, announce: object, progress: object | None, genome: str, feature_type: str, var_keys: Sequence[str]) -> Collection: ...
+    def open(paths: Sequence[str], join: str, genes: Sequence[str] | None, make_unique: bool, layer: str, cache_bytes: int, access: str, verify: str, allow_external: str, cache_dir: str | None, announce: object, progress: object | None, genome: str, feature_type: str, var_keys: Sequence[str], keeps_packed: bool) -> Collection: ...
 
     @staticmethod
     def joined(parts: Sequence[Collection], join: str, genes: Sequence[str] | None, make_unique: bool, var_keys: Sequence[str], cache_bytes: int) -> Collection: ...
@@ -74,6 +74,16 @@ class Collection:
     def is_chunked(self) -> bool: ...
 
     def with_labels(self, labels: Mapping[str, tuple[Sequence[str | bool | int | int | float] | None, str | bool | int | int | float | None]]) -> Collection: ...
+
+    def flush_packed(self) -> None:
+        """Returns when rows that are kept packed are written."""
+
+    def packed_shards(self) -> list[str]:
+        """
+        Of matrices whose rows are all kept: their shards, once these are written.
+        """
+
+    def take_packed_warnings(self) -> list[str]: ...
 
     @property
     def var_keys(self) -> list[str]: ...

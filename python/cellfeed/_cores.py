@@ -51,7 +51,7 @@ def _open_matrix(
         options["access"], options["verify"], options["allow_external"] or "",
         cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
         _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
-        [] if of_obsm else options["var_key"],
+        [] if of_obsm else options["var_key"], options["cache_mode"] == "packed",
     )  # fmt: skip
 
 

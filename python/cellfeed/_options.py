@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .transforms import Transform
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
+CacheMode: TypeAlias = Literal["packed"]
 Casting: TypeAlias = Literal["round", "exact", "same_kind"]
 Compression: TypeAlias = Literal["none", "gzip"]
 DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]
@@ -32,6 +33,7 @@ Partition: TypeAlias = Literal["auto", "interleave", "group"]
 Remainder: TypeAlias = Literal["pad", "drop", "error"]
 Verify: TypeAlias = Literal["always", "never"]
 
+CACHE_MODES = get_args(CacheMode)
 ACCESS, CASTINGS, COMPRESSIONS = get_args(Access), get_args(Casting), get_args(Compression)
 DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(Join)
 GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from ._cells.closed import Closed
 from ._iteration.worker import this_worker
 from ._options import CASTINGS, LOADER_OUTPUTS, Casting, DType, LoaderOutput
 from .batch import Batch
-from .errors import InvalidArgumentError
+from .errors import CacheWarning, InvalidArgumentError
 from .token_batch import TokenBatch
 from .tokens import CellTokens, Masking, as_token_output
 from .transforms import Transform, core_transforms
@@ -181,6 +182,21 @@ class Reader:
         """Let go of memory and files; using this afterwards is an error."""
         closed: Any = Closed("this loader is closed: make another one")
         self.core = self.source = closed
+
+
+def report_packed(files: _core.Collection) -> None:
+    """Have rows that are kept packed written, and warn where they cannot be.
+
+    A worker process may end before their writer gets to them.
+
+    Parameters
+    ----------
+    files
+        Any collection of the core.
+    """
+    files.flush_packed()
+    for text in files.take_packed_warnings():
+        warnings.warn(text, CacheWarning, stacklevel=3)
 
 
 def _find_torch_library() -> str:

@@ -133,6 +133,19 @@ class CellCollection(CellTable):
             for part, name in enumerate(shares)
         }
 
+    def packed_shards(self) -> list[str]:
+        """Shard directories that a packed cache has become, one for each matrix of each file.
+
+        Of files opened with ``cache_mode="packed"``, once all rows of the matrix were read; those
+        that are not written yet are written first. :func:`cellfeed.open` reads them as any shards.
+
+        Raises
+        ------
+        NoSpaceError, InputOutputError
+            They cannot be written.
+        """
+        return self._core.packed_shards()
+
     def folds(
         self, k: int, *, by: str | None = None, stratify: str | None = None, seed: int = 0
     ) -> list[tuple[CellCollection, CellCollection]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AlreadyExistsError",
+    "CacheWarning",
     "CancelledError",
     "CellfeedError",
     "ClusterError",
@@ -48,6 +49,10 @@ class CellfeedError(Exception):
 
 class MissingGenesWarning(UserWarning):
     """Genes that were asked for are in no file and read as 0, or a file has none of them."""
+
+
+class CacheWarning(UserWarning):
+    """Rows are no longer kept in a cache, or some that were kept are damaged; batches are right."""
 
 
 class LeftOutWarning(UserWarning):

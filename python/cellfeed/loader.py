@@ -21,7 +21,7 @@ from ._iteration.settings import Settings
 from ._iteration.shared_iterator import SharedIterator
 from ._iteration.states import as_epoch
 from ._options import Casting, DType, LoaderOptions, LoaderOutput, Partition, Remainder
-from ._reader import Reader, ReaderOptions
+from ._reader import Reader, ReaderOptions, report_packed
 from ._tuning import tuned, with_block_size
 from .batch import Batch
 from .collection import CellCollection
@@ -309,6 +309,7 @@ class Loader(BatchDataset[Yielded]):
         if run.first >= plan.n_batches:
             run.finish()
             return
+        files = reader.cells._core
         iterator = reader.iterate(plan, run.first, run.step)
         self._running.append(iterator)
         try:
@@ -322,6 +323,7 @@ class Loader(BatchDataset[Yielded]):
         finally:
             self._running.remove(iterator)
             iterator.stop()
+            report_packed(files)
 
     def _collated(
         self, batches: Generator[Batch[Any], None, None], collate_fn: Callable[[Batch[Any]], Any]

@@ -21,7 +21,19 @@ from ._arguments import (
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.matrices import Matrices
 from ._cores import anndata_core, cache_folder, files_core
-from ._options import ACCESS, JOINS, MISSING_GENES, VERIFY, Access, Join, MissingGenes, Path, Verify
+from ._options import (
+    ACCESS,
+    CACHE_MODES,
+    JOINS,
+    MISSING_GENES,
+    VERIFY,
+    Access,
+    CacheMode,
+    Join,
+    MissingGenes,
+    Path,
+    Verify,
+)
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, LeftOutWarning
@@ -52,6 +64,7 @@ def open(
     verify: Verify = "always",
     allow_external: Path | None = None,
     cache_dir: Path | None = "auto",
+    cache_mode: CacheMode | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -134,6 +147,12 @@ def open(
         folder that the environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the
         file; of a file in a bucket or on a server it has to be named, and is a local one. ``None``
         refuses such matrices.
+    cache_mode
+        ``"packed"``: what is read of compressed files, and of files of buckets and servers, is
+        written to ``cache_dir`` as packed records on the way, and read from there from then on: the
+        second epoch has the speed of shards. Batches stay as they are. Rows are kept of sparse
+        matrices, until the file changes; a full disk ends that with a
+        :class:`~cellfeed.errors.CacheWarning`, and batches go on. ``None`` keeps none.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
@@ -209,13 +228,17 @@ def open(
             f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
         )
     folder = cache_folder(cache_dir)
+    if cache_mode is not None:
+        as_choice("cache_mode", cache_mode, CACHE_MODES)
+        if folder is None:
+            raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
     options = {
         "join": join, "genes": axis, "missing_genes": _said(missing_genes),
         "var_key": _var_keys(var_key),
         "categories": categories, "unknown_label": unknown_label, **chosen,
         "make_unique": make_unique, "cache": cache, "access": access,
         "verify": verify, "allow_external": allow_external or None,
-        "cache_dir": folder or ("auto" if folder == "" else None), **tenx,
+        "cache_dir": folder or ("auto" if folder == "" else None), "cache_mode": cache_mode, **tenx,
     }  # fmt: skip
     if items is not None:
         return open_several(items, options, obs, missing_genes)

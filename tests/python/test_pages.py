@@ -137,6 +137,12 @@ def test_lightning(atlas):
     run_page("lightning.md")
 
 
+def test_packed_cache(atlas):
+    anndata.read_h5ad("atlas/one.h5ad").write_h5ad("atlas.h5ad", compression="gzip")
+    names = run_page("packed_cache.md")
+    assert len(names["shards"]) == len(names["cells"]) == 1500
+
+
 def test_runs(atlas):
     names = run_page("runs.md")
     assert names["vectors"].shape == (700, 32)

@@ -1,11 +1,11 @@
 #include "cellfeed/convert/cached_rows.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/fetched_parts.h"
 #include "cellfeed/convert/transposed_store.h"
 #include "cellfeed/format/shard/shard_store.h"
 
@@ -46,103 +46,22 @@ decltype(auto) of_cache(const CacheName& cache, std::int64_t first_row, Fn&& fn)
   }
 }
 
-// The rows of a request that lie in one shard, in the order of the request.
-struct Part {
-  std::int64_t first_row = 0;        // of the shard
-  std::vector<std::int64_t> places;  // in the request, ascending
-  std::unique_ptr<FetchedRows> rows;
-
-  std::int64_t n_rows() const { return std::ssize(places); }
-  bool is_contiguous() const { return places.back() - places.front() + 1 == n_rows(); }
-  // Those of places [begin, end) of the request.
-  std::pair<std::int64_t, std::int64_t> range(std::int64_t begin, std::int64_t end) const {
-    const auto at = [&](std::int64_t place) {
-      return std::ranges::lower_bound(places, place) - places.begin();
-    };
-    return {at(begin), at(end)};
-  }
-};
-
-class FetchedParts final : public FetchedRows {
+// Each part is of one shard, and its number is that of the shard's first row.
+class CachedParts final : public FetchedParts {
  public:
-  FetchedParts(const CacheName& cache, std::vector<Part> parts)
-      : cache_(cache), parts_(std::move(parts)) {}
-
-  std::int64_t n_rows() const override { return sum(&FetchedRows::n_rows); }
-  void wait() override {
-    for (Part& part : parts_) of_cache(cache_, part.first_row, [&] { part.rows->wait(); });
-  }
-  std::int64_t n_tasks() const override { return sum(&FetchedRows::n_tasks); }
-  void run(std::int64_t task) override {
-    for (Part& part : parts_) {
-      if (task < part.rows->n_tasks())
-        return of_cache(cache_, part.first_row, [&] { part.rows->run(task); });
-      task -= part.rows->n_tasks();
-    }
-  }
-  void sizes(std::span<std::int64_t> nnz) const override {
-    if (parts_.size() == 1) {
-      of_cache(cache_, parts_.front().first_row, [&] { parts_.front().rows->sizes(nnz); });
-      return;
-    }
-    std::vector<std::int64_t> own;
-    for (const Part& part : parts_) {
-      own.resize(part.places.size());
-      of_cache(cache_, part.first_row, [&] { part.rows->sizes(own); });
-      for (std::size_t i = 0; i < own.size(); ++i) nnz[part.places[i]] = own[i];
-    }
-  }
-  void prefetch(std::int64_t begin, std::int64_t end) const override {
-    for (const Part& part : parts_) {
-      const auto [first, last] = part.range(begin, end);
-      if (first < last) part.rows->prefetch(first, last);
-    }
-  }
-  void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
-    // What the first rows of a part wait for passes while the parts before it are decoded.
-    for (std::size_t p = 1; p < parts_.size(); ++p) {
-      const auto [first, last] = parts_[p].range(begin, end);
-      if (first < last) parts_[p].rows->prefetch(first, std::min(last, first + format::kRowsAhead));
-    }
-    for (const Part& part : parts_) {
-      const auto [first, last] = part.range(begin, end);
-      if (first < last) of_cache(cache_, part.first_row, [&] { decode(part, first, last, sink); });
-    }
-  }
-  std::int64_t bytes_read() const override { return sum(&FetchedRows::bytes_read); }
-  std::int64_t bytes_used() const override { return sum(&FetchedRows::bytes_used); }
-  std::int64_t bytes_held() const override { return sum(&FetchedRows::bytes_held); }
+  CachedParts(const CacheName& cache, std::vector<FetchedPart> parts)
+      : FetchedParts(std::move(parts)), cache_(cache) {}
 
  private:
-  std::int64_t sum(std::int64_t (FetchedRows::*of)() const) const {
-    return std::accumulate(
-        parts_.begin(), parts_.end(), std::int64_t{0},
-        [&](std::int64_t total, const Part& part) { return total + ((*part.rows).*of)(); });
+  void with_part(const FetchedPart& part, const std::function<void()>& step) const override {
+    of_cache(cache_, part.number, step);
   }
-
-  // Rows [first, last) of a part.
-  static void decode(const Part& part, std::int64_t first, std::int64_t last,
-                     const format::CsrSink& sink) {
-    format::CsrSink own = sink;
-    if (part.is_contiguous()) {
-      own.place += part.places.front();
-      own.counts += part.places.front();
-      part.rows->decode(first, last, own);
-      return;
-    }
-    thread_local std::vector<std::int64_t> place;
-    thread_local std::vector<std::int32_t> counts;
-    place.resize(part.places.size());
-    counts.resize(part.places.size());
-    for (std::int64_t i = first; i < last; ++i) place[i] = sink.place[part.places[i]];
-    own.place = place.data();
-    own.counts = counts.data();
-    part.rows->decode(first, last, own);
-    for (std::int64_t i = first; i < last; ++i) sink.counts[part.places[i]] = counts[i];
+  void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
+                   const format::CsrSink& sink) const override {
+    of_cache(cache_, part.number, [&] { part.rows->decode(first, last, sink); });
   }
 
   const CacheName& cache_;
-  std::vector<Part> parts_;
 };
 
 class CachedRows final : public DescribedRows {
@@ -172,12 +91,12 @@ class CachedRows final : public DescribedRows {
   const format::StoreInfo& info() const override { return info_; }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const format::ReadContext& context) const override {
-    std::vector<Part> parts;
+    std::vector<FetchedPart> parts;
     for_each_shard(rows, [&](std::size_t shard, std::span<const std::int64_t> own,
                              std::vector<std::int64_t> places) {
       parts.push_back({first_row(shard), std::move(places), shards_[shard]->begin(own, context)});
     });
-    return std::make_unique<FetchedParts>(cache_, std::move(parts));
+    return std::make_unique<CachedParts>(cache_, std::move(parts));
   }
   format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
     format::ReadPlan plan;

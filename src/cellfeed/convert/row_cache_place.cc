@@ -24,8 +24,21 @@ namespace shard = format::shard;
 
 constexpr const char* kSuffix = ".cellfeed";
 
-// One path component, whatever the layer is called.
-std::string key_of(const std::string& layer) {
+bool is_of_shards(const std::string& name) {
+  return shard::generation_of(name) || name == shard::kManifestName ||
+         name == shard::kPartialManifestName || io::is_temp_name(name) || name == ".lock" ||
+         name == ".lock.held";
+}
+
+}  // namespace
+
+std::string CachePlace::note() const { return (folder / fmt::format("{}.json", key)).string(); }
+std::string CachePlace::begun_note() const {
+  return (folder / fmt::format(".{}.begun.json", key)).string();
+}
+std::string CachePlace::lock_name() const { return fmt::format(".{}.lock", key); }
+
+std::string cache_key(const std::string& layer) {
   std::string key;
   for (const char c : layer) {
     const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -37,48 +50,32 @@ std::string key_of(const std::string& layer) {
   return key;
 }
 
-bool is_of_shards(const std::string& name) {
-  return shard::generation_of(name) || name == shard::kManifestName ||
-         name == shard::kPartialManifestName || io::is_temp_name(name) || name == ".lock" ||
-         name == ".lock.held";
-}
-
-// Rows are mapped and locked, and nobody expects files beside those in a bucket.
-void require_local(const format::EntryStore& store, const std::string& path,
-                   const std::string& dir) {
-  if (io::is_local(dir.empty() ? path : dir)) return;
-  throw_error(ErrorKind::kInvalidArgument, dir.empty() ? path : dir,
-              "'{}' is stored {}, and its rows are kept in a folder of a local disk: name one "
-              "(cache_dir=, --cache-dir or CELLFEED_CACHE)",
-              store.info().layer, store.storage());
-}
-
-}  // namespace
-
-std::string CachePlace::note() const { return (folder / fmt::format("{}.json", key)).string(); }
-std::string CachePlace::begun_note() const {
-  return (folder / fmt::format(".{}.begun.json", key)).string();
-}
-std::string CachePlace::lock_name() const { return fmt::format(".{}.lock", key); }
-
-// A folder in `dir` of its own for each place that a file may lie in.
-CachePlace cache_place(const format::EntryStore& store, std::string dir) {
-  fs::path path = io::canonical(store.info().path);
+// In `dir` there is one for each place that a file may lie in.
+fs::path cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
+  fs::path path = io::canonical(file);
   if (path.filename().empty()) path = path.parent_path();
+  const std::string whole = path.string();
   if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
     dir = std::string(named);
-  require_local(store, path.string(), dir);
+  // Rows are mapped and locked, and nobody expects files beside those in a bucket.
+  if (const std::string& where = dir.empty() ? whole : dir; !io::is_local(where))
+    throw_error(ErrorKind::kInvalidArgument, where,
+                "{}, and its rows are kept in a folder of a local disk: name one (cache_dir=, "
+                "--cache-dir or CELLFEED_CACHE)",
+                matrix_text);
+  if (dir.empty()) return fmt::format("{}{}", whole, kSuffix);
+  return fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
+                                     XXH3_64bits(whole.data(), whole.size()), kSuffix);
+}
+
+CachePlace cache_place(const format::EntryStore& store, std::string dir) {
+  const std::string& layer = store.info().layer;
   CachePlace place;
-  place.key = key_of(store.info().layer);
+  place.folder = cache_folder(store.info().path, std::move(dir),
+                              fmt::format("'{}' is stored {}", layer, store.storage()));
+  place.key = cache_key(layer);
   const std::string type = store.choice().feature_type;
-  if (!type.empty()) place.key.append(1, '+').append(key_of(type));
-  if (dir.empty()) {
-    place.folder = fmt::format("{}{}", path.string(), kSuffix);
-  } else {
-    const std::string whole = path.string();
-    place.folder = fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
-                                               XXH3_64bits(whole.data(), whole.size()), kSuffix);
-  }
+  if (!type.empty()) place.key.append(1, '+').append(cache_key(type));
   return place;
 }
 

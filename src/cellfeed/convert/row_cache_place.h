@@ -19,6 +19,14 @@ struct CachePlace {
   std::string lock_name() const;
 };
 
+// The folder of all caches of the file at `path`: in `dir`, or in the one that CELLFEED_CACHE names
+// where that is "", else beside the file. Throws kInvalidArgument where it would not be on a local
+// disk; matrix_text says which matrix wants it.
+std::filesystem::path cache_folder(const std::string& path, std::string dir,
+                                   const std::string& matrix_text);
+// One path component, whatever the layer is called.
+std::string cache_key(const std::string& layer);
+
 // dir: as RowCacheOptions::dir.
 CachePlace cache_place(const format::EntryStore& store, std::string dir);
 

@@ -1,0 +1,38 @@
+// PackedPlace: where packed rows of one matrix are kept. What is read from a file that is another
+// by then has another place, so that old rows are never taken for its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::convert {
+
+// What a file was when it was looked at.
+struct FileVersion {
+  std::string path;
+  std::uint64_t mark = 0;       // of its size, its times and its number or ETag
+  std::int64_t settled_ns = 0;  // the time at which it was unchanged for long enough
+  bool operator==(const FileVersion& other) const { return mark == other.mark; }
+};
+
+// Throws kNotFound, kIo, and kUnsupported where the server of a remote file tells no version.
+FileVersion look_at_file(const std::string& path);
+// Clocks of file systems tick: what was written to a moment ago may be again without a trace.
+// Waits until that moment is past (2 s), and looks again.
+FileVersion look_at_settled_file(const std::string& path);
+
+struct PackedPlace {
+  std::string folder;     // of this version, by its whole path
+  std::string caches;     // the folder of all caches of the file
+  std::string of_matrix;  // what the names of the folders of all versions begin with
+  std::uint64_t identity = 0;
+};
+
+// dir: as RowCacheOptions::dir.
+PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,
+                         const std::string& dir);
+
+}  // namespace cellfeed::convert

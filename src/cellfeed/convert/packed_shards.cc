@@ -1,0 +1,99 @@
+#include "cellfeed/convert/packed_shards.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/selected_store.h"
+#include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/exec/thread_start.h"
+#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::convert {
+namespace {
+
+constexpr std::int64_t kMinShardCells = 100'000;
+constexpr std::int64_t kShards = 16;
+constexpr int kLowestPriority = 19;
+
+Sources sources_over(const std::shared_ptr<const format::RowStore>& store) {
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(all_rows(store));
+  SourceOptions options;
+  options.layer = store->info().layer;
+  // Names are the file's own, also where some are repeated.
+  options.make_unique = true;
+  return Sources::over(std::move(stores), options);
+}
+
+void convert(const std::shared_ptr<const format::RowStore>& store, const std::string& dir,
+             const std::stop_token& stop) {
+  const format::StoreInfo& info = store->info();
+  ConvertOptions options;
+  options.inputs = {info.path};
+  options.layer = info.layer;
+  options.output_dir = dir;
+  options.open_sources = [&] { return sources_over(store); };
+  options.shard_size = std::max(kMinShardCells, (info.n_rows + kShards - 1) / kShards);
+  options.carries_annotations = false;
+  options.names_resume = false;
+  options.threads = 1;
+  options.memory_budget = 256'000'000;
+  options.stop = stop;
+  convert_to_shards(options);
+}
+
+std::unique_ptr<io::DirectoryLock> try_lock(const std::string& folder) {
+  try {
+    return std::make_unique<io::DirectoryLock>(io::Directory(folder), ".shards.lock");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kAlreadyExists) throw;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
+                         const std::stop_token& stop) {
+  const auto lock = try_lock(log.place().folder);
+  if (!lock) return false;
+  if (!io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) {
+    io::remove_all(log.shards_dir());
+    convert(store, log.shards_dir(), stop);
+  }
+  log.take_shards();
+  return true;
+}
+
+PackedShards::PackedShards(std::shared_ptr<const format::RowStore> store,
+                           std::shared_ptr<PackedLog> log)
+    : store_(std::move(store)), log_(std::move(log)) {
+  thread_ = exec::start_thread([this](const std::stop_token& stop) { run(stop); });
+}
+
+PackedShards::~PackedShards() = default;
+
+void PackedShards::wait() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void PackedShards::run(const std::stop_token& stop) {
+  // Of this thread and of those that it starts.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
+  try {
+    write_packed_shards(store_, *log_, stop);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) return;  // the next process begins again
+    log_->warn(fmt::format("rows are kept, and cannot be written as shards: {}", error.what()));
+  }
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,39 @@
+// PackedShards: the rows of a PackedLog, once all are there, as a shard directory in its folder.
+// They are written on a thread of its own, by processor time that nobody else wants; a process that
+// ends before lets the next one begin again. Thread-safe. Lives in one process.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "cellfeed/convert/packed_log.h"
+#include "cellfeed/format/row_store.h"
+
+namespace cellfeed::convert {
+
+// store: gives all rows of the log, and what else shards hold. False where another process or
+// thread writes them just now. Throws what converting throws, and kCorruptData where the file
+// changed. REQUIRES: log.is_complete().
+bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
+                         const std::stop_token& stop = {});
+
+// The same behind everything else.
+class PackedShards {
+ public:
+  PackedShards(std::shared_ptr<const format::RowStore> store, std::shared_ptr<PackedLog> log);
+  ~PackedShards();  // stops
+
+  void wait();
+
+ private:
+  void run(const std::stop_token& stop);
+
+  const std::shared_ptr<const format::RowStore> store_;
+  const std::shared_ptr<PackedLog> log_;
+  std::mutex mutex_;  // of who waits
+  std::jthread thread_;
+};
+
+}  // namespace cellfeed::convert

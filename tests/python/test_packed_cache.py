@@ -1,0 +1,355 @@
+"""The packed cache: batches are those of the file while it fills, once full, and as shards."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+import sys
+import warnings
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from test_row_cache import SHIM
+
+import cellfeed as cf
+from cellfeed.data.vocab import GeneVocab
+
+N_CELLS, N_GENES = 3000, 60
+
+
+def write(path, seed=1, dtype=np.float32, compression="gzip", first_gene=0):
+    rng = np.random.default_rng(seed)
+    x = sp.random(N_CELLS, N_GENES, 0.2, format="csr", dtype=np.float64, random_state=seed)
+    x.data = np.ceil(x.data * 9)
+    obs = pd.DataFrame(
+        {
+            "cell_type": pd.Categorical(rng.choice(["T", "B", None], N_CELLS)),
+            "score": rng.random(N_CELLS),
+        },
+        index=[f"{path.stem}-{i}" for i in range(N_CELLS)],
+    )
+    var = pd.DataFrame(index=[f"g{first_gene + i}" for i in range(N_GENES)])
+    a = anndata.AnnData(x.astype(dtype), obs, var)
+    a.layers["log"] = x.log1p()
+    a.obsm["X_pca"] = rng.random((N_CELLS, 3))
+    a.write_h5ad(path, compression=compression)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    write(folder / "f32.h5ad")
+    write(folder / "i32.h5ad", 2, np.int32)
+    write(folder / "f64.h5ad", 3, np.float64, "lzf")
+    write(folder / "plain.h5ad", 4, compression=None, first_gene=20)
+    return folder
+
+
+def open_packed(paths, cache, **options):
+    return cf.open(paths, cache_mode="packed", cache_dir=cache, **options)
+
+
+def contents(batch):
+    """All that a batch holds, as numpy."""
+    x = batch.to_scipy() if hasattr(batch, "to_scipy") else batch
+    parts = {"index": np.asarray(batch.index)}
+    if sp.issparse(x):
+        parts |= {"data": x.data, "indices": x.indices, "indptr": x.indptr}
+    for name in batch.obs:
+        parts[name] = np.asarray(batch.obs[name])
+    return parts
+
+
+def assert_same(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+        assert a[name].dtype == b[name].dtype
+
+
+def epoch(cells, strategy, **options):
+    loader = cf.Loader(cells, strategy, 256, obs=["cell_type", "score"], seed=5, **options)
+    return [contents(batch) for batch in loader]
+
+
+STRATEGIES = {
+    "in order": cf.Streaming(),
+    "blocks": cf.BlockShuffling(block_size=16),
+    "random": cf.BlockShuffling(block_size=1),
+    "balanced": cf.ClassBalancedSampling(label_key="cell_type", block_size=2),
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize("file", ["f32.h5ad", "i32.h5ad", "f64.h5ad"])
+def test_every_strategy_gives_what_the_file_gives(data, tmp_path, file, strategy):
+    wanted = epoch(cf.open(data / file), strategy)
+    filling = open_packed(data / file, tmp_path)
+    for cells in (filling, filling, open_packed(data / file, tmp_path)):
+        for a, b in zip(epoch(cells, strategy), wanted, strict=True):
+            assert_same(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("file", ["f32.h5ad", "i32.h5ad", "f64.h5ad"])
+def test_rows_are_kept_exactly_whatever_they_are_read_as(data, tmp_path, file, dtype):
+    cells = open_packed(data / file, tmp_path)
+    epoch(cells, cf.Streaming(), dtype=dtype, casting="same_kind" if "f64" not in file else "round")
+    x = anndata.read_h5ad(data / file).X
+    for kept in (cells, open_packed(data / file, tmp_path)):
+        batch = kept.read(np.arange(N_CELLS), dtype="float64")
+        assert (batch.to_scipy() != x).nnz == 0
+    stored = cf.open(shards_of(data / file, tmp_path))[:].to_adata()
+    assert stored.X.dtype == x.dtype and (x != stored.X).nnz == 0
+
+
+def shards_of(path, cache):
+    """The shard directory that a full cache becomes."""
+    (folder,) = open_packed(path, cache).packed_shards()
+    return pathlib.Path(folder)
+
+
+def test_dense_batches_tokens_layers_and_obsm(data, tmp_path):
+    path = data / "f32.h5ad"
+    options = {"layers": ["log"], "obsm": ["X_pca"]}
+    plain, packed = cf.open(path, **options), open_packed(path, tmp_path, **options)
+    for _ in range(2):
+        loaders = [
+            cf.Loader(cells, cf.BlockShuffling(4), 128, seed=2, output="dense")
+            for cells in (plain, packed)
+        ]
+        for a, b in zip(*loaders, strict=True):
+            np.testing.assert_array_equal(a.x, b.x)
+            np.testing.assert_array_equal(a.layers["log"], b.layers["log"])
+            np.testing.assert_array_equal(a.obsm["X_pca"], b.obsm["X_pca"])
+    vocab = GeneVocab.from_genes(list(plain.var_names))
+    tokens = [
+        cf.Loader(cells, cf.BlockShuffling(4), 128, output="tokens", tokens=cf.RankTokens(vocab))
+        for cells in (cf.open(path), open_packed(path, tmp_path))
+    ]
+    for a, b in zip(*tokens, strict=True):
+        np.testing.assert_array_equal(a.input_ids, b.input_ids)
+    kept = sorted(path.name.split(".packed")[0] for path in tmp_path.glob("*/*.packed-*"))
+    assert kept == ["X", "layers.log"], "arrays of obsm are dense"
+
+
+def test_joins_filters_and_genes(data, tmp_path):
+    paths = [data / "f32.h5ad", data / "plain.h5ad", data / "i32.h5ad"]
+    plain = cf.open(paths, join="outer")
+    packed = open_packed(paths, tmp_path, join="outer")
+
+    def views(cells):
+        chosen = cells.filter("score > 0.5")
+        return [cells, chosen, chosen[:, ["g25", "g3"]], cells[100:7000:7]]
+
+    for _ in range(2):
+        for a, b in zip(views(plain), views(packed), strict=True):
+            for one, other in zip(
+                epoch(a, STRATEGIES["blocks"]), epoch(b, STRATEGIES["blocks"]), strict=True
+            ):
+                assert_same(one, other)
+    assert {path.name[:6] for path in tmp_path.iterdir()} == {"f32.h5", "i32.h5"}
+
+
+def test_a_full_cache_becomes_shards_that_verify(data, tmp_path):
+    path = data / "f32.h5ad"
+    cells = open_packed(path, tmp_path / "cache")
+    epoch(cells, cf.BlockShuffling(1))
+    folder = shards_of(path, tmp_path / "cache")
+    shards = cf.open(folder)
+    assert not list((tmp_path / "cache").rglob("*.rows")), "kept twice"
+    x = anndata.read_h5ad(path)
+    batch = shards.read(np.arange(N_CELLS))
+    assert (batch.to_scipy() != x.X).nnz == 0
+    assert list(shards.obs_names) == list(x.obs_names)
+    subprocess.run([pathlib.Path(sys.executable).parent / "cellfeed", "verify", folder],
+                   check=True, capture_output=True)  # fmt: skip
+    cf.convert_to_shards(path, tmp_path / "converted")
+    converted = (tmp_path / "converted" / "shard_000000.cells").read_bytes()
+    assert (folder / "shard_000000.cells").read_bytes() == converted
+    for a, b in zip(
+        epoch(open_packed(path, tmp_path / "cache"), cf.BlockShuffling(4)),
+        epoch(cf.open(path), cf.BlockShuffling(4)),
+        strict=True,
+    ):
+        assert_same(a, b)
+
+
+def test_the_file_is_not_read_again(data, tmp_path):
+    path = shutil.copy(data / "f32.h5ad", tmp_path / "a.h5ad")
+    wanted = epoch(cf.open(path), cf.Streaming())
+    cells = open_packed(path, tmp_path / "cache")
+    epoch(cells, cf.Streaming())
+    stats = cf.Loader(cells, cf.Streaming(), 256)
+    for _ in stats:
+        pass
+    again = open_packed(path, tmp_path / "cache")
+    loader = cf.Loader(again, cf.Streaming(), 256)
+    for _ in loader:
+        pass
+    size = os.path.getsize(path)
+    assert 0 < loader.stats()["bytes_read"] < size
+    assert len(wanted) == len(loader)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_of_a_data_loader_fill_it_together(data, tmp_path, context):
+    torch = pytest.importorskip("torch")
+    cells = open_packed(data / "f32.h5ad", tmp_path)
+    loader = cf.Loader(cells, cf.BlockShuffling(16), 256, seed=1)
+    batches = torch.utils.data.DataLoader(
+        loader, batch_size=None, num_workers=2, multiprocessing_context=context
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = np.concatenate([np.asarray(batch.index) for batch in batches])
+    assert sorted(rows) == list(range(N_CELLS))
+    assert kept_rows(tmp_path) == N_CELLS
+    for a, b in zip(
+        epoch(open_packed(data / "f32.h5ad", tmp_path), cf.BlockShuffling(4)),
+        epoch(cf.open(data / "f32.h5ad"), cf.BlockShuffling(4)),
+        strict=True,
+    ):
+        assert_same(a, b)
+
+
+def kept_rows(cache):
+    """Of all segments: each list has a header of 4 words and ends with a checksum."""
+    lists = [np.fromfile(path, "<u8") for path in pathlib.Path(cache).rglob("rows-*.rows")]
+    return len(set(np.concatenate([words[4:-1] for words in lists]))) if lists else 0
+
+
+def test_a_copy_by_pickle_keeps_rows_too(data, tmp_path):
+    cells = pickle.loads(pickle.dumps(open_packed(data / "f32.h5ad", tmp_path)))
+    epoch(cells, cf.Streaming())
+    assert kept_rows(tmp_path) == N_CELLS
+
+
+PROGRAM = """
+import sys, warnings, numpy as np, cellfeed as cf
+path, cache = sys.argv[1:]
+cells = cf.open(path, cache_mode="packed", cache_dir=cache)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for epoch in range(2):
+        for batch in cf.Loader(cells, cf.BlockShuffling(16), 256, seed=epoch):
+            print(np.asarray(batch.index).sum(), batch.to_scipy().sum(), batch.to_scipy().nnz)
+print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
+"""
+
+
+def run_program(path, cache, fault=None):
+    environment = dict(os.environ)
+    if fault is not None:
+        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": str(cache)}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, path, cache], env=environment, capture_output=True,
+        text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def printed(data, tmp_path_factory):
+    return run_program(data / "f32.h5ad", tmp_path_factory.mktemp("undisturbed")).stdout.split("\n")
+
+
+CALLS = ["pwrite", "fsync", "rename", "openat"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("what", ["ENOSPC", "EIO"])
+def test_a_disk_that_fails_ends_keeping_and_nothing_else(data, tmp_path, printed, call, n, what):
+    done = run_program(data / "f32.h5ad", tmp_path, f"{call}:{n}:{what}")
+    if done.returncode != 0:
+        # Opening says so; there are no batches yet.
+        assert str(tmp_path) in done.stderr.splitlines()[-1]
+        assert done.stdout == ""
+        return
+    lines = done.stdout.split("\n")
+    assert lines[: len(printed) - 2] == printed[:-2]
+    said = [line for line in lines[len(printed) - 2 :] if line]
+    assert len(said) <= 1 and all(line.startswith("CacheWarning: ") for line in said)
+    for a, b in zip(
+        epoch(open_packed(data / "f32.h5ad", tmp_path), cf.BlockShuffling(4)),
+        epoch(cf.open(data / "f32.h5ad"), cf.BlockShuffling(4)),
+        strict=True,
+    ):
+        assert_same(a, b)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("what", ["kill", "died"])
+def test_what_a_killed_one_left_is_never_believed(data, tmp_path, call, n, what):
+    run_program(data / "f32.h5ad", tmp_path, f"{call}:{n}:{what}")
+    wanted = epoch(cf.open(data / "f32.h5ad"), cf.BlockShuffling(4))
+    cells = open_packed(data / "f32.h5ad", tmp_path)
+    for _ in range(2):
+        for a, b in zip(epoch(cells, cf.BlockShuffling(4)), wanted, strict=True):
+            assert_same(a, b)
+    shards_of(data / "f32.h5ad", tmp_path)
+    left = [path.name for path in tmp_path.rglob("*") if ".tmp-" in path.name]
+    assert left == []
+
+
+def test_full_disks_are_said_once_and_name_the_folder(data, tmp_path, printed):
+    done = run_program(data / "f32.h5ad", tmp_path, "pwrite:1:ENOSPC")
+    said = done.stdout.split("\n")[len(printed) - 2 :]
+    assert said[0].startswith("CacheWarning: ")
+    for word in ("f32.h5ad", str(tmp_path), "no longer kept"):
+        assert word in said[0]
+    assert kept_rows(tmp_path) == 0
+
+
+def test_damage_is_said_and_batches_are_right(data, tmp_path):
+    path = data / "f32.h5ad"
+    epoch(open_packed(path, tmp_path), cf.Streaming())
+    cells = open_packed(path, tmp_path)
+    (segment,) = tmp_path.rglob("rows-*.cells")
+    damaged = bytearray(segment.read_bytes())
+    damaged[5000] ^= 1
+    segment.write_bytes(damaged)
+    with pytest.warns(cf.errors.CacheWarning, match="damaged"):
+        batches = epoch(cells, cf.BlockShuffling(4))
+    for a, b in zip(batches, epoch(cf.open(path), cf.BlockShuffling(4)), strict=True):
+        assert_same(a, b)
+
+
+def test_a_file_that_is_replaced_is_read_anew(data, tmp_path):
+    path = tmp_path / "a.h5ad"
+    shutil.copy(data / "f32.h5ad", path)
+    epoch(open_packed(path, tmp_path / "cache"), cf.Streaming())
+    other = write(tmp_path / "other.h5ad", seed=9)
+    os.replace(other, path)
+    x = anndata.read_h5ad(path).X
+    assert (open_packed(path, tmp_path / "cache").read(np.arange(N_CELLS)).x != x).nnz == 0
+    assert kept_rows(tmp_path / "cache") in (0, N_CELLS)
+
+
+def test_dense_matrices_and_plain_files_are_read_as_they_are(data, tmp_path):
+    a = anndata.AnnData(np.eye(20, dtype=np.float32))
+    a.write_h5ad(tmp_path / "dense.h5ad", compression="gzip")
+    open_packed(tmp_path / "dense.h5ad", tmp_path / "cache").read([3])
+    open_packed(data / "plain.h5ad", tmp_path / "cache").read([3])
+    assert not (tmp_path / "cache").exists()
+
+
+def test_bad_arguments(data, tmp_path):
+    path = data / "f32.h5ad"
+    with pytest.raises(cf.errors.InvalidArgumentError, match='cache_mode must be "packed"'):
+        cf.open(path, cache_mode="pakced")
+    with pytest.raises(cf.errors.InvalidArgumentError, match="cache_dir is None"):
+        cf.open(path, cache_mode="packed", cache_dir=None)
+    with pytest.raises(cf.errors.InvalidArgumentError, match="allow_external"):
+        cf.open(path, cache_mode="packed", cache_dir=tmp_path, allow_external=tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(cf.errors.CellfeedError, match=str(tmp_path / "file")):
+        open_packed(path, tmp_path / "file")
