@@ -17,6 +17,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/convert/packed_store.h"
+#include "cellfeed/convert/packed_work.h"
 #include "cellfeed/convert/row_cache.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/matrix/gene_names.h"
@@ -254,6 +255,10 @@ NumpyArray gather(const Collection& self, const JoinedColumn& column, const Int6
 }  // namespace
 
 void bind_collection(nb::module_& module) {
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    const ReleasedGil released;
+    convert::end_packed_work();
+  }));
   module.def(
       "explain_missing_genes",
       [](const std::vector<std::string>& missing, std::vector<std::string> names) {

@@ -76,7 +76,10 @@ void PackedLog::scan_shards() {
     if (error.kind() == ErrorKind::kIo) throw;
   }
   if (shards.empty()) return;
+  const std::size_t n_before = segments_.size();
   for (PackedSegment& shard : shards) add(std::move(shard));
+  // Nobody needs them any more but who reads from them just now.
+  for (std::size_t i = 0; i < n_before; ++i) segments_[i].cells.reset();
   has_shards_ = true;
 }
 
@@ -87,8 +90,9 @@ void PackedLog::take_shards() {
     io::remove_all(shards_dir());
     throw;
   }
-  has_shards_ = true;
-  for (const std::string& name : segment_names(*directory_)) remove_segment(*directory_, name);
+  const std::lock_guard lock(mutex_);
+  if (!has_shards()) scan_shards();
+  if (has_shards()) remove_segments(*directory_);
 }
 
 void PackedLog::scan() {
@@ -109,12 +113,14 @@ void PackedLog::add(PackedSegment segment) {
   const auto rows = std::exchange(segment.rows, {});
   segments_.push_back(std::move(segment));
   const auto number = static_cast<std::uint64_t>(segments_.size());
+  // Shards take the place of segments; of segments the first that has a row.
+  const bool replaces = segments_.back().name.empty();
   std::int64_t added = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::uint64_t none = 0;
-    if (index_[rows[i]].compare_exchange_strong(none, number << kRowBits | i,
-                                                std::memory_order_release))
-      ++added;
+    std::atomic<std::uint64_t>& entry = index_[rows[i]];
+    const bool is_new = entry.load(std::memory_order_relaxed) == 0;
+    if (is_new || replaces) entry.store(number << kRowBits | i, std::memory_order_release);
+    if (is_new) ++added;
   }
   n_kept_.fetch_add(added, std::memory_order_relaxed);
 }

@@ -56,7 +56,7 @@ class PackedLog {
     return {static_cast<std::int64_t>(entry >> kRowBits) - 1,
             static_cast<std::int64_t>(entry & ((std::uint64_t{1} << kRowBits) - 1))};
   }
-  // REQUIRES: found before.
+  // Null where its rows are found elsewhere by now. REQUIRES: found before.
   std::shared_ptr<const format::shard::CellsFile> segment(std::int64_t number) const;
   std::int64_t n_kept() const { return n_kept_.load(std::memory_order_relaxed); }
   bool is_complete() const { return n_kept() == matrix_.n_rows; }

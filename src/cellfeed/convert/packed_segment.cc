@@ -20,6 +20,7 @@ namespace {
 
 namespace shard = format::shard;
 
+constexpr const char* kPrefix = "rows-";
 constexpr const char* kCells = ".cells";
 constexpr const char* kRows = ".rows";
 
@@ -33,7 +34,7 @@ struct ListHeader {
 
 std::string random_name() {
   std::random_device random;
-  return fmt::format("rows-{}-{:08x}{:08x}", ::getpid(), random(), random());
+  return fmt::format("{}{}-{:08x}{:08x}", kPrefix, ::getpid(), random(), random());
 }
 
 std::int64_t list_bytes(std::int64_t n_rows) {
@@ -97,7 +98,7 @@ std::optional<PackedSegment> open_files(const io::Directory& directory, const st
 std::vector<std::string> segment_names(const io::Directory& directory) {
   std::vector<std::string> names;
   for (const std::string& file : directory.names())
-    if (file.starts_with("rows-") && file.ends_with(kRows))
+    if (file.starts_with(kPrefix) && file.ends_with(kRows))
       names.push_back(file.substr(0, file.size() - std::strlen(kRows)));
   return names;
 }
@@ -132,6 +133,12 @@ std::vector<PackedSegment> open_shard_segments(const std::string& dir, const Pac
 void remove_segment(const io::Directory& directory, const std::string& name) {
   directory.remove(name + kRows);
   directory.remove(name + kCells);
+}
+
+void remove_segments(const io::Directory& directory) {
+  for (const std::string& file : directory.names())
+    if (file.starts_with(kPrefix) && (file.ends_with(kRows) || file.ends_with(kCells)))
+      directory.remove(file);
 }
 
 PackedSegmentWriter::PackedSegmentWriter(const io::Directory& directory, const PackedMatrix& matrix)

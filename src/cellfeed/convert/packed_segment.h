@@ -40,6 +40,8 @@ std::optional<PackedSegment> open_segment(const io::Directory& directory, const 
 std::vector<PackedSegment> open_shard_segments(const std::string& dir, const PackedMatrix& matrix,
                                                bool verifies);
 void remove_segment(const io::Directory& directory, const std::string& name);
+// All of them, and what killed writers left of others.
+void remove_segments(const io::Directory& directory);
 
 // Not thread-safe. Without finish() nothing is left behind.
 class PackedSegmentWriter {

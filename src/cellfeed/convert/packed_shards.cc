@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/packed_work.h"
 #include "cellfeed/convert/selected_store.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/exec/thread_start.h"
@@ -20,7 +21,8 @@ namespace {
 
 constexpr std::int64_t kMinShardCells = 100'000;
 constexpr std::int64_t kShards = 16;
-constexpr int kLowestPriority = 19;
+// A tenth of a processor that others want: less, and locks of files would be held for long.
+constexpr int kLowPriority = 10;
 
 Sources sources_over(const std::shared_ptr<const format::RowStore>& store) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
@@ -75,24 +77,25 @@ bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, P
 PackedShards::PackedShards(std::shared_ptr<const format::RowStore> store,
                            std::shared_ptr<PackedLog> log)
     : store_(std::move(store)), log_(std::move(log)) {
-  thread_ = exec::start_thread([this](const std::stop_token& stop) { run(stop); });
+  thread_ = exec::start_thread([this](const std::stop_token&) { run(); });
 }
 
-PackedShards::~PackedShards() = default;
+PackedShards::~PackedShards() { stop_.request_stop(); }
 
-void PackedShards::wait() {
-  const std::lock_guard lock(mutex_);
-  if (thread_.joinable()) thread_.join();
-}
-
-void PackedShards::run(const std::stop_token& stop) {
+void PackedShards::run() const {
+  const PackedWork work(stop_);
   // Of this thread and of those that it starts.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
-  try {
-    write_packed_shards(store_, *log_, stop);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kCancelled) return;  // the next process begins again
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowPriority);
+  const auto warn = [&](const std::exception& error) {
     log_->warn(fmt::format("rows are kept, and cannot be written as shards: {}", error.what()));
+  };
+  try {
+    write_packed_shards(store_, *log_, stop_.get_token());
+  } catch (const Error& error) {
+    // The next process begins again.
+    if (error.kind() != ErrorKind::kCancelled) warn(error);
+  } catch (const std::exception& error) {
+    warn(error);
   }
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 
@@ -25,14 +24,12 @@ class PackedShards {
   PackedShards(std::shared_ptr<const format::RowStore> store, std::shared_ptr<PackedLog> log);
   ~PackedShards();  // stops
 
-  void wait();
-
  private:
-  void run(const std::stop_token& stop);
+  void run() const;
 
   const std::shared_ptr<const format::RowStore> store_;
   const std::shared_ptr<PackedLog> log_;
-  std::mutex mutex_;  // of who waits
+  std::stop_source stop_;
   std::jthread thread_;
 };
 

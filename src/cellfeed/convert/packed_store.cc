@@ -32,9 +32,10 @@ PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr
     : source_(std::move(source)),
       log_(std::move(log)),
       info_(source_->info()),
+      complete_info_(info_),
       writes_shards_(shards == Shards::kAreWritten && log_->is_writable()) {
   // Whether reading one row inflates others stays as it is: orders follow from it.
-  if (log_->is_complete()) info_.inflated_bytes = info_.scratch_bytes = 0;
+  complete_info_.inflated_bytes = complete_info_.scratch_bytes = 0;
 }
 
 PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const {
@@ -55,11 +56,12 @@ PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const 
   return split;
 }
 
-// Null where the segment is damaged; its rows are of the source then.
+// Null where the segment is damaged, or gone: its rows are to be found anew.
 std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(
     std::int64_t segment, std::span<const std::int64_t> rows) const {
   try {
-    return format::shard::begin_packed(log_->segment(segment), rows);
+    const auto cells = log_->segment(segment);
+    return cells ? format::shard::begin_packed(cells, rows) : nullptr;
   } catch (const Error&) {
     log_->drop(segment);
     return nullptr;
@@ -68,10 +70,12 @@ std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(
 
 std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int64_t> rows,
                                                         const format::ReadContext& context) const {
-  if (log_->is_complete())
+  if (log_->is_complete()) {
+    if (!has_let_go_.exchange(true)) source_->set_cache_bytes(0);
     begin_shards();
-  else
+  } else {
     log_->look_for_more();
+  }
   std::vector<FetchedPart> parts;
   for (Split::Group& group : split(rows).groups) {
     FetchedPart part{group.number, std::move(group.places), nullptr};

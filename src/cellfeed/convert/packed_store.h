@@ -3,8 +3,8 @@
 // fork-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,7 +24,10 @@ class PackedStore final : public format::RowStore {
   PackedStore(std::shared_ptr<const format::RowStore> source, std::shared_ptr<PackedLog> log,
               Shards shards = Shards::kAreWritten);
 
-  const format::StoreInfo& info() const override { return info_; }
+  // Once all rows are kept, nothing is inflated any more.
+  const format::StoreInfo& info() const override {
+    return log_->is_complete() ? complete_info_ : info_;
+  }
   const matrix::GeneAxis& genes() const override { return source_->genes(); }
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override;
@@ -63,6 +66,8 @@ class PackedStore final : public format::RowStore {
   const std::shared_ptr<const format::RowStore> source_;
   const std::shared_ptr<PackedLog> log_;
   format::StoreInfo info_;
+  format::StoreInfo complete_info_;
+  mutable std::atomic<bool> has_let_go_{false};  // of chunks of the source
   const bool writes_shards_;
   const std::uint64_t generation_ = exec::fork_generation();
   mutable exec::PerProcess<std::unique_ptr<PackedShards>> shards_;

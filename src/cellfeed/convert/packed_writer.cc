@@ -5,6 +5,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/packed_log.h"
+#include "cellfeed/convert/packed_work.h"
 #include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::convert {
@@ -20,11 +21,11 @@ PackedWriter::PackedWriter(PackedLog& log, std::int64_t n_rows)
     : log_(log),
       claimed_(std::make_unique<std::atomic<std::uint64_t>[]>(
           static_cast<std::size_t>(n_rows + 63) / 64)) {
-  thread_ = exec::start_thread([this](const std::stop_token& stop) { run(stop); });
+  thread_ = exec::start_thread([this](const std::stop_token&) { run(); });
 }
 
 PackedWriter::~PackedWriter() {
-  thread_.request_stop();
+  stop_.request_stop();
   thread_.join();
 }
 
@@ -42,7 +43,7 @@ void PackedWriter::give_up(std::span<const std::uint64_t> rows) {
 void PackedWriter::keep(std::vector<std::uint64_t> rows, format::shard::EncodedRows encoded) {
   Piece piece{std::move(rows), std::move(encoded)};
   std::unique_lock lock(mutex_);
-  if (!wait_for_room(lock, piece.bytes()) || has_failed_) {
+  if (!wait_for_room(lock, piece.bytes()) || has_failed_ || is_over_) {
     lock.unlock();
     return give_up(piece.rows);
   }
@@ -69,10 +70,12 @@ void PackedWriter::flush() {
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = ++flushes_wanted_;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return flushes_done_ >= wanted; });
+  changed_.wait(lock, [&] { return is_over_ || flushes_done_ >= wanted; });
 }
 
-void PackedWriter::run(const std::stop_token& stop) {
+void PackedWriter::run() {
+  const PackedWork work(stop_);
+  const std::stop_token stop = stop_.get_token();
   const std::chrono::milliseconds idle(log_.options_.idle_ms);
   std::unique_lock lock(mutex_);
   const auto has_work = [&] { return !queue_.empty() || flushes_wanted_ > flushes_done_; };
@@ -97,7 +100,11 @@ void PackedWriter::run(const std::stop_token& stop) {
       flushes_done_ = wanted;
       changed_.notify_all();
     }
-    if (is_last && queue_.empty()) return;
+    if (is_last && queue_.empty()) {
+      is_over_ = true;
+      changed_.notify_all();
+      return;
+    }
   }
 }
 
@@ -113,7 +120,7 @@ void PackedWriter::write(Piece piece) {
     open_rows_.insert(open_rows_.end(), piece.rows.begin(), piece.rows.end());
     open_->append(piece.rows, std::move(piece.encoded));
     if (is_full()) close_segment();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fail(error);
   }
 }
@@ -130,12 +137,12 @@ void PackedWriter::close_segment() {
     }
     give_up(open_rows_);
     open_rows_.clear();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fail(error);
   }
 }
 
-void PackedWriter::fail(const Error& error) {
+void PackedWriter::fail(const std::exception& error) {
   has_failed_ = true;
   open_.reset();
   log_.warn(fmt::format("{}: its rows are no longer kept in '{}', and are read from the file: {}",

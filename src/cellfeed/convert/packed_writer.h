@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,11 +41,11 @@ class PackedWriter {
   };
   using Clock = std::chrono::steady_clock;
   bool wait_for_room(std::unique_lock<std::mutex>& lock, std::int64_t bytes);
-  void run(const std::stop_token& stop);
+  void run();
   void write(Piece piece);
   bool is_full() const;
   void close_segment();
-  void fail(const Error& error);
+  void fail(const std::exception& error);
 
   PackedLog& log_;
   // Bits of rows that are on their way.
@@ -56,13 +57,15 @@ class PackedWriter {
   std::optional<PackedSegmentWriter> open_;
   std::vector<std::uint64_t> open_rows_;
 
-  std::mutex mutex_;  // guards all below but the thread
+  std::mutex mutex_;  // guards all below but the last two
   std::condition_variable_any changed_;
   std::deque<Piece> queue_;
   std::int64_t queued_bytes_ = 0;
   std::uint64_t flushes_wanted_ = 0;
   std::uint64_t flushes_done_ = 0;
   Clock::duration waited_{0};  // of all threads that decode
+  bool is_over_ = false;       // the thread has ended
+  std::stop_source stop_;
   std::jthread thread_;
 };
 

@@ -1,0 +1,48 @@
+#include "cellfeed/convert/packed_work.h"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "cellfeed/exec/fork_guard.h"
+
+namespace cellfeed::convert {
+
+struct PackedWork::Registry {
+  std::mutex mutex;  // guards the rest
+  std::condition_variable changed;
+  std::set<PackedWork*> all;
+  bool is_ending = false;
+};
+
+PackedWork::Registry& PackedWork::registry() {
+  // Never destroyed: threads of an application may outlive everything.
+  static auto* of_processes = new exec::PerProcess<std::unique_ptr<Registry>>;
+  return *of_processes->get([] { return std::make_unique<Registry>(); });
+}
+
+PackedWork::PackedWork(std::stop_source stop) : stop_(std::move(stop)) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.all.insert(this);
+  if (r.is_ending) stop_.request_stop();
+}
+
+PackedWork::~PackedWork() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.all.erase(this);
+  r.changed.notify_all();
+}
+
+void end_packed_work() {
+  PackedWork::Registry& r = PackedWork::registry();
+  std::unique_lock lock(r.mutex);
+  r.is_ending = true;
+  for (PackedWork* work : r.all) work->stop_.request_stop();
+  r.changed.wait(lock, [&] { return r.all.empty(); });
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,29 @@
+// PackedWork: what goes on behind the batches of packed caches, so that a process can end without
+// threads of ours under way. Thread-safe, fork-safe: a forked child has none of it.
+#pragma once
+
+#include <stop_token>
+
+namespace cellfeed::convert {
+
+// A thread that works takes part from construction to destruction. Where the process is ending, it
+// is stopped as it begins.
+class PackedWork {
+ public:
+  explicit PackedWork(std::stop_source stop);
+  ~PackedWork();
+  PackedWork(const PackedWork&) = delete;
+  PackedWork& operator=(const PackedWork&) = delete;
+
+ private:
+  friend void end_packed_work();
+  struct Registry;
+  static Registry& registry();
+
+  std::stop_source stop_;
+};
+
+// At the end of the process: rows that were kept are written, shards under way are given up.
+void end_packed_work();
+
+}  // namespace cellfeed::convert
