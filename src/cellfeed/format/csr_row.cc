@@ -130,6 +130,12 @@ UpcomingBytes first_piece(std::span<const RowPiece> pieces, const StoredNumber& 
   return {pieces[0].data, pieces[0].length * number.bytes};
 }
 
+std::int64_t n_entries(std::span<const RowPiece> pieces) {
+  std::int64_t n = 0;
+  for (const RowPiece& piece : pieces) n += piece.length;
+  return n;
+}
+
 template <typename Kernel>
 Kernel index_kernel_of(DType dtype) {
   Kernel kernel = nullptr;
@@ -176,22 +182,18 @@ std::int32_t RowDecoder::decode_native(std::int64_t row, std::span<const RowPiec
                                        std::span<const RowPiece> values, DType out, Casting casting,
                                        std::int32_t* out_indices, void* out_values,
                                        const Surroundings& around) const {
-  const UpcomingBytes next_indices = first_piece(around.next_indices, index_);
   const UpcomingBytes next_values = first_piece(around.next_values, value_);
-  std::int64_t n = 0;
-  std::int64_t previous = -1;
-  bool ascends = true;
-  for (const RowPiece& piece : indices) {
-    if (piece.length == 0) continue;
-    std::int64_t bad_position = kNoPosition;
-    if (!index_kernel_(piece, &previous, out_indices + n, n_cols_, &bad_position, next_indices,
-                       around.past_caches)) {
-      if (bad_position != kNoPosition) throw_bad_index(row, indices, n + bad_position);
-      ascends = false;
-    }
-    n += piece.length;
+  const std::int64_t n = n_entries(indices);
+  const bool is_moved = copy_moved(indices, out_indices, around);
+  if (!is_moved && !copy_indices(row, indices, out_indices, around)) {
+    const std::int32_t left =
+        decode_unsorted(row, values, out, casting, n, out_indices, out_values);
+    if (!around.places.empty())
+      move_columns({out_indices, static_cast<std::size_t>(left)}, around.places);
+    return left;
   }
-  if (!ascends) return decode_unsorted(row, values, out, casting, n, out_indices, out_values);
+  if (!is_moved && !around.places.empty())
+    move_columns({out_indices, static_cast<std::size_t>(n)}, around.places);
   const ValueConversion conversion{value_.dtype, out, may_round(casting, value_.dtype, out)};
   auto* target = static_cast<std::byte*>(out_values);
   for (const RowPiece& piece : values) {
@@ -202,6 +204,42 @@ std::int32_t RowDecoder::decode_native(std::int64_t row, std::span<const RowPiec
     target += piece.length * static_cast<std::int64_t>(dtype_bytes(out));
   }
   return static_cast<std::int32_t>(n);
+}
+
+bool RowDecoder::copy_moved(std::span<const RowPiece> indices, std::int32_t* out,
+                            const Surroundings& around) const {
+  if (around.places.empty() || dtype_bytes(index_.dtype) != sizeof(std::int32_t)) return false;
+  const UpcomingBytes next_indices = first_piece(around.next_indices, index_);
+  std::int64_t previous = -1;
+  for (const RowPiece& piece : indices) {
+    if (piece.length == 0) continue;
+    if (load<std::int32_t>(piece.data, 0) <= previous ||
+        !copy_places(piece.data, piece.length, around.places.places, around.places.narrow, out,
+                     next_indices, around.past_caches))
+      return false;
+    previous = load<std::int32_t>(piece.data, piece.length - 1);
+    out += piece.length;
+  }
+  return true;
+}
+
+bool RowDecoder::copy_indices(std::int64_t row, std::span<const RowPiece> indices,
+                              std::int32_t* out, const Surroundings& around) const {
+  const UpcomingBytes next_indices = first_piece(around.next_indices, index_);
+  std::int64_t n = 0;
+  std::int64_t previous = -1;
+  bool ascends = true;
+  for (const RowPiece& piece : indices) {
+    if (piece.length == 0) continue;
+    std::int64_t bad_position = kNoPosition;
+    if (!index_kernel_(piece, &previous, out + n, n_cols_, &bad_position, next_indices,
+                       around.past_caches)) {
+      if (bad_position != kNoPosition) throw_bad_index(row, indices, n + bad_position);
+      ascends = false;
+    }
+    n += piece.length;
+  }
+  return ascends;
 }
 
 std::int32_t RowDecoder::decode_unsorted(std::int64_t row, std::span<const RowPiece> values,

@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/chunked/ranges.h"
+#include "cellfeed/format/moved_rows.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/stored_number.h"
@@ -28,6 +29,7 @@ class RowDecoder {
     std::span<const RowPiece> next_indices = {};  // of the row decoded next, asked for meanwhile
     std::span<const RowPiece> next_values = {};
     bool past_caches = false;  // rows go to memory by non-temporal stores, where they are copied
+    ColumnPlaces places = {};  // columns move there; empty: they stay
   };
 
   // Writes the entries of one row; returns how many (fewer than stored when duplicates were
@@ -46,6 +48,12 @@ class RowDecoder {
                              std::span<const RowPiece> values, DType out, Casting casting,
                              std::int32_t* out_indices, void* out_values,
                              const Surroundings& around) const;
+  // Both copy the indices of a row, and say whether they ascend. Where they do not, or one is out
+  // of range, the first leaves garbage and the second throws.
+  bool copy_moved(std::span<const RowPiece> indices, std::int32_t* out,
+                  const Surroundings& around) const;
+  bool copy_indices(std::int64_t row, std::span<const RowPiece> indices, std::int32_t* out,
+                    const Surroundings& around) const;
   [[noreturn]] void throw_bad_index(std::int64_t row, std::span<const RowPiece> indices,
                                     std::int64_t position) const;
   [[noreturn]] void throw_precision(std::int64_t row, const std::string& value, Casting casting,

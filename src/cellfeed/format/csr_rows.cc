@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cellfeed/chunked/fetched_runs.h"
+#include "cellfeed/format/moved_rows.h"
 
 namespace cellfeed::format {
 namespace {
@@ -16,7 +17,7 @@ using chunked::RowPiece;
 
 struct RowPlaces;
 
-class CsrRows final : public FetchedRows {
+class CsrRows final : public FetchedRows, public MovedRows {
  public:
   CsrRows(const CsrMatrix& matrix, const chunked::ChunkCache& cache, std::vector<std::int64_t> rows,
           std::vector<EntryRange> ranges)
@@ -39,7 +40,11 @@ class CsrRows final : public FetchedRows {
     for (std::size_t i = 0; i < ranges_.size(); ++i) nnz[i] = ranges_[i].end - ranges_[i].begin;
   }
   void prefetch(std::int64_t begin, std::int64_t end) const override;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+    decode_moved(begin, end, sink, {});
+  }
+  void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                    const ColumnPlaces& places) const override;
   std::int64_t bytes_read() const override {
     if (bytes_ahead_ > 0) return tasks_.bytes_read() + bytes_ahead_;
     return tasks_.bytes_read() + (indices_.is_mapped() ? bytes_of(matrix_.indices()) : 0) +
@@ -96,7 +101,8 @@ void CsrRows::prefetch(std::int64_t begin, std::int64_t end) const {
   ask(places.values, matrix_.data().element_bytes());
 }
 
-void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void CsrRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                           const ColumnPlaces& places) const {
   static thread_local RowPlaces row, next;
   const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   if (begin < end) find(begin, next);
@@ -111,7 +117,7 @@ void CsrRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) 
     sink.counts[i] = matrix_.decoder().decode(
         rows_[i], row.indices, row.values, sink.dtype, sink.casting, sink.indices + sink.place[i],
         static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
-        {next.indices, next.values, sink.past_caches});
+        {next.indices, next.values, sink.past_caches, places});
   }
   publish_row_copies(sink.past_caches);
   matrix_.file().require_unchanged();

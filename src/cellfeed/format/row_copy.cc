@@ -111,6 +111,75 @@ void CopyWords(const std::byte* from, std::int64_t n, std::int32_t* to, Upcoming
     copy_words<false, false>(from, n, to, upcoming);
 }
 
+// Places are looked up one by one into a piece that stays in the nearest cache, and go on from
+// there by whole lines: a vector over stores of single words waits for them if it is loaded at
+// once.
+constexpr std::int64_t kPieceLines = 4;
+
+// Whether the words of a line, and the one behind it, rise.
+HWY_INLINE bool do_rise(const std::byte* from, std::int64_t i) {
+  const Words d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto rises = hn::Eq(hn::Zero(d), hn::Zero(d));
+  for (std::int64_t j = i; j < i + kLineWords; j += lanes)
+    rises = hn::And(rises, hn::Lt(words_at(from, j), words_at(from, j + 1)));
+  return hn::AllTrue(d, rises);
+}
+
+template <bool kPastCaches, typename Place>
+HWY_INLINE bool copy_places_of(const std::byte* HWY_RESTRICT from, std::int64_t n,
+                               const Place* HWY_RESTRICT places, std::int32_t n_places,
+                               std::int32_t* HWY_RESTRICT to, UpcomingBytes upcoming) {
+  const Words d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  HWY_ALIGN std::int32_t piece[kPieceLines * kLineWords];
+  Asker asker(upcoming);
+  std::int64_t i = 0;
+  const auto copy_one = [&] {
+    const std::int32_t index = word_at(from, i);
+    if (index < 0 || index >= n_places) return false;
+    to[i] = places[index];
+    ++i;
+    return i == n || index < word_at(from, i);
+  };
+  if constexpr (kPastCaches)
+    for (const std::int64_t head = std::min(n, words_to_line(to)); i < head;)
+      if (!copy_one()) return false;
+  // The word behind a line is looked at too.
+  while (i + kLineWords < n) {
+    const std::int64_t lines = std::min(kPieceLines, (n - 1 - i) / kLineWords);
+    for (std::int64_t j = 0; j < lines * kLineWords; j += kLineWords) {
+      asker.Ask();
+      // Rising: the ends bound the rest.
+      if (!do_rise(from, i + j) || word_at(from, i + j) < 0 ||
+          word_at(from, i + j + kLineWords - 1) >= n_places)
+        return false;
+      for (std::int64_t k = j; k < j + kLineWords; k += 2)
+        look_up_two(from + 4 * (i + k), places, piece + k);
+    }
+    for (std::int64_t j = 0; j < lines * kLineWords; j += lanes)
+      store_words<kPastCaches>(hn::Load(d, piece + j), to + i + j);
+    i += lines * kLineWords;
+  }
+  while (i < n)
+    if (!copy_one()) return false;
+  asker.AskRest();
+  return true;
+}
+
+bool CopyPlaces(const std::byte* from, std::int64_t n, const std::int32_t* places,
+                std::int32_t n_places, std::int32_t* to, UpcomingBytes upcoming, bool past_caches) {
+  return past_caches ? copy_places_of<true>(from, n, places, n_places, to, upcoming)
+                     : copy_places_of<false>(from, n, places, n_places, to, upcoming);
+}
+
+bool CopyNarrowPlaces(const std::byte* from, std::int64_t n, const std::uint16_t* places,
+                      std::int32_t n_places, std::int32_t* to, UpcomingBytes upcoming,
+                      bool past_caches) {
+  return past_caches ? copy_places_of<true>(from, n, places, n_places, to, upcoming)
+                     : copy_places_of<false>(from, n, places, n_places, to, upcoming);
+}
+
 void Publish() { hwy::FlushStream(); }
 
 }  // namespace HWY_NAMESPACE
@@ -123,6 +192,8 @@ namespace {
 
 HWY_EXPORT(CopyAscending);
 HWY_EXPORT(CopyWords);
+HWY_EXPORT(CopyPlaces);
+HWY_EXPORT(CopyNarrowPlaces);
 HWY_EXPORT(Publish);
 
 }  // namespace
@@ -130,6 +201,17 @@ HWY_EXPORT(Publish);
 bool copy_ascending(const std::byte* from, std::int64_t n, std::int32_t* to, UpcomingBytes upcoming,
                     bool past_caches) {
   return HWY_DYNAMIC_DISPATCH(CopyAscending)(from, n, to, upcoming, past_caches);
+}
+
+bool copy_places(const std::byte* from, std::int64_t n, std::span<const std::int32_t> places,
+                 std::span<const std::uint16_t> narrow, std::int32_t* to, UpcomingBytes upcoming,
+                 bool past_caches) {
+  const auto n_places = static_cast<std::int32_t>(places.size());
+  if (!narrow.empty())
+    return HWY_DYNAMIC_DISPATCH(CopyNarrowPlaces)(from, n, narrow.data(), n_places, to, upcoming,
+                                                  past_caches);
+  return HWY_DYNAMIC_DISPATCH(CopyPlaces)(from, n, places.data(), n_places, to, upcoming,
+                                          past_caches);
 }
 
 void copy_bytes(const std::byte* from, std::int64_t size, std::byte* to, UpcomingBytes upcoming,

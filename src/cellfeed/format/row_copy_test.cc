@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/testing/each_target.h"
@@ -78,6 +81,77 @@ TEST(RowCopyTest, SeesEveryDescent) {
             publish_row_copies(past_caches);
             copy.expect_copied(words);
           }
+  });
+}
+
+// Rising, and with gaps.
+std::vector<std::int32_t> rising_columns(std::int64_t n) {
+  std::vector<std::int32_t> columns(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    columns[i] = static_cast<std::int32_t>(3 * i + i * i % 3);
+  return columns;
+}
+
+struct Places {
+  std::vector<std::int32_t> wide;
+  std::vector<std::uint16_t> narrow;
+
+  explicit Places(std::int64_t n) : wide(static_cast<std::size_t>(n)) {
+    for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<std::int32_t>(5 * i + 11);
+    narrow.assign(wide.begin(), wide.end());
+  }
+  bool copy(Copy& copy, UpcomingBytes upcoming, bool is_narrow, bool past_caches) const {
+    const bool ascends =
+        copy_places(copy.source(), copy.n, wide,
+                    is_narrow ? std::span(narrow) : std::span<const std::uint16_t>(), copy.target(),
+                    upcoming, past_caches);
+    publish_row_copies(past_caches);
+    return ascends;
+  }
+};
+
+constexpr std::pair<bool, bool> kWays[] = {
+    {false, false}, {false, true}, {true, false}, {true, true}};
+
+TEST(RowCopyTest, CopiesPlacesOfColumns) {
+  const Places places(4000);
+  const std::vector<std::byte> next(1000);
+  testing::for_each_target([&] {
+    for (const std::int64_t n : {0, 1, 2, 15, 16, 17, 33, 64, 65, 66, 129, 1000})
+      for (const std::size_t byte : {0, 1, 4, 61})
+        for (const std::size_t word : {0, 1, 7, 15})
+          for (const auto& [is_narrow, past_caches] : kWays) {
+            auto columns = rising_columns(n);
+            Copy copy(columns, byte, word);
+            ASSERT_TRUE(places.copy(copy, {next.data(), 990}, is_narrow, past_caches));
+            for (std::int32_t& column : columns) column = places.wide[column];
+            copy.expect_copied(columns);
+          }
+  });
+}
+
+TEST(RowCopyTest, CopiesNoPlacesOfColumnsOutOfOrderOrRange) {
+  testing::for_each_target([] {
+    for (const std::int64_t n : {1, 2, 16, 17, 40, 130})
+      for (std::int64_t at = 0; at < n; ++at)
+        for (const auto& [is_narrow, past_caches] : kWays) {
+          const auto columns = rising_columns(n);
+          const Places places(columns.back() + 1);
+          const auto expect_refused = [&](std::int32_t column) {
+            auto wrong = columns;
+            wrong[at] = column;
+            Copy copy(wrong, 1, 3);
+            ASSERT_FALSE(places.copy(copy, {}, is_narrow, past_caches))
+                << column << " at " << at << " of " << n;
+            ASSERT_EQ(copy.to[2], kUntouched);
+            ASSERT_EQ(copy.target()[n], kUntouched);
+          };
+          expect_refused(-1);
+          expect_refused(std::numeric_limits<std::int32_t>::min());
+          expect_refused(columns.back() + 1);
+          expect_refused(std::numeric_limits<std::int32_t>::max());
+          if (at > 0) expect_refused(columns[at - 1]);
+        }
   });
 }
 

@@ -33,7 +33,7 @@ matrix::CsrBlock CsrSink::begin_csr(Recycler& recycler, const Rows& rows) const 
 }
 
 bool CsrSink::takes_whole(const SliceDecoder& decoder, const Piece& piece) const {
-  return decoder.is_identity(piece);
+  return decoder.is_identity(piece) || decoder.moves_in_order(piece);
 }
 
 void CsrSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const {
@@ -43,6 +43,7 @@ void CsrSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& bloc
 void CsrSink::take_csr(SliceDecoder& decoder, const Piece& step, matrix::CsrBlock& block) const {
   std::int32_t* indices = block.indices.data();
   void* values = matrix::value_buffer_data(block.values);
+  if (decoder.moves_in_order(step)) return decoder.decode_moved(step, indices, values, dtype_);
   const bool is_identity = decoder.is_identity(step);
   if (!is_identity && decoder.goes_past_caches()) return take_past_caches(decoder, step, block);
   decoder.decode(step, indices, values, dtype_, is_identity);

@@ -35,6 +35,14 @@ class RowPipeline {
   bool keeps_order(std::int64_t store) const {
     return maps_[static_cast<std::size_t>(store)].traits.keeps_order;
   }
+  // All that happens is that columns move, none past another, and none is dropped.
+  bool moves_in_order(std::int64_t store) const {
+    const transform::ColumnMap& map = maps_[static_cast<std::size_t>(store)];
+    return only_moves_columns() && !map.empty() && map.traits.keeps_order && map.traits.keeps_all;
+  }
+  const transform::ColumnMap& map(std::int64_t store) const {
+    return maps_[static_cast<std::size_t>(store)];
+  }
   // order: that of the columns afterwards.
   void apply(std::int64_t store, transform::Row& row,
              transform::EntryOrder order = transform::EntryOrder::kIncreasing) const;

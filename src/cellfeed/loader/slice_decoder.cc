@@ -64,13 +64,27 @@ void SliceDecoder::decode(const Piece& step, std::int32_t* indices, void* values
                           bool is_final) {
   const std::int64_t first = part(step).begin;
   fetched(step).decode(step.begin - first, step.end - first,
-                       {.place = rows_.place + first,
-                        .indices = indices,
-                        .values = values,
-                        .dtype = dtype,
-                        .casting = casting_,
-                        .counts = rows_.counts + first,
-                        .past_caches = rows_.past_caches && is_final});
+                       sink_of(step, indices, values, dtype, is_final));
+}
+
+void SliceDecoder::decode_moved(const Piece& step, std::int32_t* indices, void* values,
+                                DType dtype) {
+  const std::int64_t first = part(step).begin;
+  const transform::ColumnMap& map = pipeline_.map(part(step).store);
+  moved(step)->decode_moved(step.begin - first, step.end - first,
+                            sink_of(step, indices, values, dtype, true), {map.places, map.narrow});
+}
+
+collection::CsrSink SliceDecoder::sink_of(const Piece& step, std::int32_t* indices, void* values,
+                                          DType dtype, bool is_final) const {
+  const std::int64_t first = part(step).begin;
+  return {.place = rows_.place + first,
+          .indices = indices,
+          .values = values,
+          .dtype = dtype,
+          .casting = casting_,
+          .counts = rows_.counts + first,
+          .past_caches = rows_.past_caches && is_final};
 }
 
 transform::Row SliceDecoder::change_row(const Piece& step, std::int64_t i, std::int32_t* indices,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/collection/moved_rows.h"
 #include "cellfeed/loader/batch_sink.h"
 #include "cellfeed/loader/counters.h"
 #include "cellfeed/loader/row_pipeline.h"
@@ -60,6 +61,10 @@ class SliceDecoder {
   const sampling::BatchPlan& plan() const { return rows_.plan; }
   // Rows reach the batch as they are decoded.
   bool is_identity(const Piece& step) const { return pipeline_.is_identity(part(step).store); }
+  // Rows are as decode_moved leaves them.
+  bool moves_in_order(const Piece& step) const {
+    return pipeline_.moves_in_order(part(step).store) && moved(step) != nullptr;
+  }
   // Rows are stored dense, and at most their columns change.
   bool stays_dense(const Piece& step) const {
     return pipeline_.only_moves_columns() && fetched(step).is_dense();
@@ -71,6 +76,8 @@ class SliceDecoder {
   }
   // Decodes a step to the places of its rows. is_final: nothing is done to them afterwards.
   void decode(const Piece& step, std::int32_t* indices, void* values, DType dtype, bool is_final);
+  // As decode, final; columns go to their places in the batch meanwhile. REQUIRES: moves_in_order.
+  void decode_moved(const Piece& step, std::int32_t* indices, void* values, DType dtype);
   // Runs decoded rows through the pipeline; then calls fn(position in the batch, row) for each.
   template <typename Fn>
   void change_rows(const Piece& step, std::int32_t* indices, void* values, DType dtype,
@@ -104,6 +111,11 @@ class SliceDecoder {
   const collection::FetchedRows& fetched(const Piece& step) const {
     return *rows_.fetched[static_cast<std::size_t>(step.part)];
   }
+  const collection::MovedRows* moved(const Piece& step) const {
+    return dynamic_cast<const collection::MovedRows*>(&fetched(step));
+  }
+  collection::CsrSink sink_of(const Piece& step, std::int32_t* indices, void* values, DType dtype,
+                              bool is_final) const;
   const RowsByStore::Part& part(const Piece& step) const {
     return rows_.parts[static_cast<std::size_t>(step.part)];
   }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/moved_rows.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/testing/random_csr.h"
 
@@ -36,18 +37,18 @@ struct DecodedRows {
   bool operator==(const DecodedRows&) const = default;
 };
 
-// All rows of a fetch, decoded in pieces of `step`, as doubles. place[] leaves a gap after each
-// row, which must stay untouched.
+// All rows of a fetch, decoded in pieces of `step`, as doubles; columns moved to their places, if
+// there are any. place[] leaves a gap after each row, which must stay untouched.
 inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype = DType::kF64,
                                Casting casting = Casting::kExact, std::int64_t step = 7,
-                               bool past_caches = false) {
-  constexpr std::int64_t kGap = 3;
+                               bool past_caches = false, const format::ColumnPlaces& places = {},
+                               std::int64_t gap = 3) {
   constexpr std::int64_t kAfterAll = 64;
   constexpr int kUntouched = -77;
   const std::int64_t n = fetched.n_rows();
   std::vector<std::int64_t> sizes(n), place(n + 1, 0);
   fetched.sizes(sizes);
-  for (std::int64_t i = 0; i < n; ++i) place[i + 1] = place[i] + sizes[i] + kGap;
+  for (std::int64_t i = 0; i < n; ++i) place[i + 1] = place[i] + sizes[i] + gap;
   std::vector<std::int32_t> indices(place[n] + kAfterAll, kUntouched), counts(n, -1);
   DecodedRows rows;
   dispatch_dtype(dtype, [&](auto zero) {
@@ -63,7 +64,10 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
                                .counts = counts.data(),
                                .past_caches = past_caches};
     for (std::int64_t begin = 0; begin < n; begin += step)
-      fetched.decode(begin, std::min(n, begin + step), sink);
+      if (const std::int64_t end = std::min(n, begin + step); places.empty())
+        fetched.decode(begin, end, sink);
+      else
+        dynamic_cast<const format::MovedRows&>(fetched).decode_moved(begin, end, sink, places);
     for (std::int64_t i = 0; i < n; ++i) {
       EXPECT_GE(counts[i], 0) << "row " << i << " of the request was not counted";
       EXPECT_LE(counts[i], sizes[i]);
@@ -177,6 +181,27 @@ inline void expect_dense_rows(const format::RowStore& store, const DecodedRows& 
   }
 }
 
+// Rows decoded to other columns: places that two bytes hold, and others.
+inline void expect_moved_rows(const format::FetchedRows& fetched, std::int64_t n_cols,
+                              const DecodedRows& expected, DType dtype) {
+  for (const std::int32_t first : {2, 1 << 16}) {
+    std::vector<std::int32_t> places(static_cast<std::size_t>(n_cols));
+    for (std::size_t c = 0; c < places.size(); ++c)
+      places[c] = first + static_cast<std::int32_t>(3 * c + c % 2);
+    const std::vector<std::uint16_t> narrow(places.begin(),
+                                            first == 2 ? places.end() : places.begin());
+    DecodedRows moved = expected;
+    for (auto& indices : moved.indices)
+      for (std::int32_t& index : indices) index = places[index];
+    for (const bool past_caches : {false, true})
+      for (const std::int64_t gap : {0, 3})
+        EXPECT_EQ(
+            decode_rows(fetched, dtype, Casting::kExact, 7, past_caches, {places, narrow}, gap),
+            moved)
+            << "places from " << first << ", past caches: " << past_caches << ", gap " << gap;
+  }
+}
+
 inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& block,
                         const std::vector<std::int64_t>& rows, DType dtype = DType::kF64) {
   const auto fetched = format::fetch_rows(store, rows);
@@ -189,6 +214,8 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   EXPECT_EQ(sizes, expected_sizes);
   EXPECT_EQ(decode_rows(*fetched, dtype), expected);
   EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
+  if (dynamic_cast<const format::MovedRows*>(fetched.get()) != nullptr && store.info().n_cols > 0)
+    expect_moved_rows(*fetched, store.info().n_cols, expected, dtype);
   if (store.info().is_dense) expect_dense_rows(store, expected, rows, dtype);
   const format::ReadPlan plan = store.plan(rows);
   EXPECT_LE(fetched->bytes_held(), plan.bytes_held);

@@ -8,6 +8,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/moved_rows.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/shard/record_checksum.h"
 
@@ -23,7 +24,7 @@ constexpr std::int64_t kOverrunEntries = 16;
 
 constexpr std::int64_t kChecksumBytes = kRecordChecksumBytes;
 
-class PackedRows final : public FetchedRows {
+class PackedRows final : public FetchedRows, public MovedRows {
  public:
   PackedRows(std::shared_ptr<const CellsFile> file, std::span<const std::int64_t> rows)
       : file_(std::move(file)), rows_(rows.begin(), rows.end()), records_(rows.size()) {
@@ -50,7 +51,11 @@ class PackedRows final : public FetchedRows {
   void prefetch(std::int64_t begin, std::int64_t end) const override {
     for (std::int64_t i = begin; i < end; ++i) prefetch(i);
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+    decode_moved(begin, end, sink, {});
+  }
+  void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                    const ColumnPlaces& places) const override;
   std::int64_t bytes_read() const override { return bytes_read_; }
   std::int64_t bytes_used() const override { return bytes_used_; }
   std::int64_t bytes_held() const override { return reads_.bytes_held(); }
@@ -64,9 +69,10 @@ class PackedRows final : public FetchedRows {
   void check_record(std::int64_t i) const;
   void decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices, void* values,
                   OverrunRoom room) const;
-  void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
-                          const CsrSink& sink) const;
-  void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink) const;
+  void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order, const CsrSink& sink,
+                          const ColumnPlaces& places) const;
+  void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                          const ColumnPlaces& places) const;
   std::string first_misfit(const RecordView& record, Casting casting, DType out) const;
 
   std::shared_ptr<const CellsFile> file_;
@@ -156,37 +162,39 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* i
   sink.counts[i] = static_cast<std::int32_t>(record.nnz);
 }
 
-void PackedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                              const ColumnPlaces& places) const {
   if (begin == end) return;
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
     in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
   // The hardware has the lines behind the last row ready by itself.
   if (sink.past_caches && !in_order)
-    decode_past_caches(begin, end, sink);
+    decode_past_caches(begin, end, sink, places);
   else
-    decode_into_caches(begin, end, in_order, sink);
+    decode_into_caches(begin, end, in_order, sink, places);
   file_->require_intact();
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
-                                    const CsrSink& sink) const {
+                                    const CsrSink& sink, const ColumnPlaces& places) const {
   // A row may write over what follows it only where later rows of this very call lie.
   const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
     const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
-    decode_row(i, sink, sink.indices + sink.place[i],
-               static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
+    std::int32_t* indices = sink.indices + sink.place[i];
+    decode_row(i, sink, indices, static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
                roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
+    if (!places.empty()) move_columns({indices, static_cast<std::size_t>(records_[i].nnz)}, places);
   }
 }
 
 // Rows are made in a scratch that stays in the nearest caches, and go to memory from there in whole
 // lines: a store of a line that is in no cache has it read first.
-void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
-                                    const CsrSink& sink) const {
+void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+                                    const ColumnPlaces& places) const {
   static thread_local matrix::Buffer<std::int32_t> indices;
   static thread_local matrix::Buffer<std::byte> values;
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
@@ -199,8 +207,12 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end,
     if (i + kRowsAhead < end)
       upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRowsAhead].bytes),
                   static_cast<std::int64_t>(records_[i + kRowsAhead].length)};
-    copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
-               reinterpret_cast<std::byte*>(sink.indices + sink.place[i]), upcoming, true);
+    const auto* columns = reinterpret_cast<const std::byte*>(indices.data());
+    std::int32_t* to = sink.indices + sink.place[i];
+    if (places.empty())
+      copy_bytes(columns, nnz * 4, reinterpret_cast<std::byte*>(to), upcoming, true);
+    else if (!copy_places(columns, nnz, places.places, places.narrow, to, upcoming, true))
+      throw Error(ErrorKind::kInternal, "a decoded row is not in order", file_->path());
     copy_bytes(values.data(), nnz * value_bytes,
                static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes, {}, true);
   }

@@ -1,0 +1,82 @@
+"""Sparse rows of joined files against anndata.concat: every way in which columns move."""
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+import cellfeed as cf
+from cellfeed.conversion import convert_to_shards
+
+CELLS = 300
+GENES = 4000
+
+ORDERS = ("sorted", "shuffled")
+STORED = ("int32", "int64", "unsorted", "gzip", "shards")
+
+
+def stored_rows(random: np.random.Generator, stored: str) -> scipy.sparse.csr_matrix:
+    """Whole numbers; rows of no entry, of one and of all genes among them."""
+    x = scipy.sparse.random(CELLS, GENES, 0.2, "csr", np.float32, random)
+    x.data = np.ceil(x.data * 9)
+    x = x.tolil()
+    x[3] = 0
+    x[4] = 0
+    x[4, GENES - 1] = 5
+    x[5] = np.arange(1, GENES + 1)
+    x = x.tocsr()
+    if stored == "unsorted":
+        for begin, end in zip(x.indptr, x.indptr[1:], strict=False):
+            x.indices[begin:end] = x.indices[begin:end][::-1].copy()
+        doubled = x.indices[x.indptr[5] : x.indptr[6]]
+        doubled[:10] = doubled[10:20]
+        x.has_sorted_indices = False
+    if stored == "int64":
+        x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    return x
+
+
+@pytest.fixture(scope="module", params=[(order, stored) for order in ORDERS for stored in STORED])
+def files(request, tmp_path_factory):
+    """Three files, of which each has genes of its own; and what they hold."""
+    order, stored = request.param
+    folder = tmp_path_factory.mktemp("joined")
+    paths, adatas = [], []
+    for number in range(3):
+        random = np.random.default_rng(number)
+        names = [f"g{g:05d}-{number}" if g % 7 == 0 else f"g{g:05d}" for g in range(GENES)]
+        if order == "shuffled":
+            random.shuffle(names)
+        x = stored_rows(random, stored)
+        cells = np.arange(CELLS) + number * CELLS
+        obs = pd.DataFrame({"row": cells}, index=cells.astype(str))
+        adata = anndata.AnnData(x, obs, pd.DataFrame(index=names))
+        paths.append(folder / f"{number}.h5ad")
+        adata.write_h5ad(paths[-1], compression="gzip" if stored == "gzip" else None)
+        if stored == "shards":
+            convert_to_shards(paths[-1], folder / str(number))
+            paths[-1] = folder / str(number)
+        adata.X = x.copy()
+        adata.X.sum_duplicates()
+        adatas.append(adata)
+    return paths, adatas
+
+
+@pytest.mark.parametrize("join", ["outer", "inner"])
+@pytest.mark.parametrize("block", [1, 64])
+@pytest.mark.parametrize("batch_size", [7, 900])  # in the caches, and past them
+def test_joined_rows_are_those_of_anndata(files, join, block, batch_size):
+    paths, adatas = files
+    cells = cf.open(paths, join=join, obs=["row"])
+    whole = anndata.concat(adatas, join=join, fill_value=0)[:, cells.var_names].X
+    rows, parts = [], []
+    for batch in cf.Loader(cells, cf.BlockShuffling(block), batch_size):
+        rows.append(batch.obs["row"])
+        parts.append(batch.to_scipy())
+    got, expected = scipy.sparse.vstack(parts, "csr"), whole.tocsr()[np.concatenate(rows)]
+    expected.sort_indices()
+    assert sorted(np.concatenate(rows)) == list(range(3 * CELLS))
+    np.testing.assert_array_equal(got.indptr, expected.indptr)
+    np.testing.assert_array_equal(got.indices, expected.indices)
+    np.testing.assert_array_equal(got.data, expected.data)
