@@ -306,6 +306,16 @@ class MappedCollection(MapStyle):
 
     # ---- labels
 
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of each of ``obs_keys`` what ``get_merged_labels`` gives."""
+        return {key: self.get_merged_labels(key) for key in self.obs_keys or []}
+
+    @property
+    def categories(self) -> dict[str, list[Any]]:
+        """Of each of ``obs_keys`` what ``get_merged_categories`` gives."""
+        return {key: self.get_merged_categories(key) for key in self.obs_keys or []}
+
     def get_merged_labels(self, label_key: str) -> np.ndarray:
         """Labels (NaN = missing) or numbers of one obs column, one a cell."""
         column = self._columns.get(label_key) or make_column(

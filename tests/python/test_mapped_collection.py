@@ -186,6 +186,10 @@ def test_merged_labels_and_categories(adatas, paths):
     np.testing.assert_array_equal(ours.get_merged_labels("depth"), whole["depth"])
     assert ours.get_merged_categories("kind") == ["?", "B", "T", "unused"]
     assert ours.get_merged_categories("depth") == sorted(set(whole["depth"]))
+    assert ours.categories == {"kind": ["?", "B", "T", "unused"]}
+    assert list(ours.labels) == ["kind"]
+    assert pd.Series(ours.labels["kind"]).equals(pd.Series(expected))
+    assert cf.MappedCollection(paths).labels == cf.MappedCollection(paths).categories == {}
 
 
 @pytest.mark.parametrize("scaler", [None, 1.0, 3])
