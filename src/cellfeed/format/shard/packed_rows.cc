@@ -203,16 +203,13 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end, const 
     indices.reset(static_cast<std::size_t>(nnz));
     values.reset(static_cast<std::size_t>(nnz * value_bytes));
     decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
+    if (!places.empty()) move_columns({indices.data(), static_cast<std::size_t>(nnz)}, places);
     UpcomingBytes upcoming;
     if (i + kRowsAhead < end)
       upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRowsAhead].bytes),
                   static_cast<std::int64_t>(records_[i + kRowsAhead].length)};
-    const auto* columns = reinterpret_cast<const std::byte*>(indices.data());
-    std::int32_t* to = sink.indices + sink.place[i];
-    if (places.empty())
-      copy_bytes(columns, nnz * 4, reinterpret_cast<std::byte*>(to), upcoming, true);
-    else if (!copy_places(columns, nnz, places.places, places.narrow, to, upcoming, true))
-      throw Error(ErrorKind::kInternal, "a decoded row is not in order", file_->path());
+    copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
+               reinterpret_cast<std::byte*>(sink.indices + sink.place[i]), upcoming, true);
     copy_bytes(values.data(), nnz * value_bytes,
                static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes, {}, true);
   }
