@@ -5,10 +5,11 @@ python benchmarks/mapped.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] 
 In one process and in turn: batches of ``DataLoader(batch_size=1024, shuffle=True)``, dense and
 sparse, and rows ``collection[i]`` in random order, of plain files and of gzipped ones; also cells
 of ``cf.Loader`` as CSR in the same truly random order; a ratio is that of one round, and the median
-is printed with the smallest and largest. Then cellfeed alone: an outer join of files whose genes
-differ against files that have all of the joined genes, by the clock and by the processor time of
-all threads; weighted against unweighted sampling with the weights of ``get_label_weights``; and a
-filter over three columns of many cells. Rivals that are not installed are named and left out.
+is printed with the smallest and largest. Then cellfeed alone: an outer join of files, and of
+shards, whose genes differ against such that have all of the joined genes, by the clock and by the
+processor time of all threads; weighted against unweighted sampling with the weights of
+``get_label_weights``; and a filter over three columns of many cells. Rivals that are not installed
+are named and left out.
 
 Of the joined files a tenth of the genes is each file's own. ``sorted``: every file has its genes in
 the order of their names, so that columns keep their order in the join; ``shuffled``: in another
@@ -16,7 +17,10 @@ order, which all files share, as files in the order of the genome do.
 """
 
 import argparse
+import functools
+import itertools
 import pathlib
+import shutil
 import statistics
 import tempfile
 import time
@@ -214,26 +218,41 @@ def mapped_rates(paths, options: argparse.Namespace, output: str):
     return n / (time.perf_counter() - start), n / (time.process_time() - work)
 
 
+def as_shards(paths: list[pathlib.Path]) -> list[pathlib.Path]:
+    """The same cells as packed shards, a directory a file."""
+    made = [path.with_suffix(".shards") for path in paths]
+    for path, folder in zip(paths, made, strict=True):
+        cf.convert_to_shards(path, folder)
+    return made
+
+
 def joins(home: pathlib.Path, options: argparse.Namespace) -> None:
     """What joining costs, the epochs in turn."""
     wide = write_files(home, options, "wide")
+    wide_shards = as_shards(wide)
+    blocks, rows = (functools.partial(epoch_rates, block=block) for block in (64, 1))
     for kind in ("sorted", "shuffled"):
         paths = write_files(home, options, kind)
-        for output in ("csr", "dense"):
-            for name, rates in (
-                ("Loader, blocks of 64", lambda *of: epoch_rates(*of, 64)),
-                ("Loader, true random", lambda *of: epoch_rates(*of, 1)),
-                ("MappedCollection", mapped_rates),
-            ):
-                rounds = [
-                    (rates(paths, options, output), rates(wide, options, output))
-                    for _ in range(options.rounds)
-                ]
-                for place, clock in enumerate(("clock", "processor")):
-                    found = [(joined[place], one[place]) for joined, one in rounds]
-                    ratio(f"outer join, {kind}, {output}, {name}, by the {clock}", found)
+        shards = as_shards(paths)
+        cases = (
+            ("Loader, blocks of 64", blocks, paths, wide),
+            ("Loader, true random", rows, paths, wide),
+            ("Loader of shards, blocks of 64", blocks, shards, wide_shards),
+            ("Loader of shards, true random", rows, shards, wide_shards),
+            ("MappedCollection", mapped_rates, paths, wide),
+        )
+        for output, (name, rates, joined, one) in itertools.product(("csr", "dense"), cases):
+            rounds = [
+                (rates(joined, options, output), rates(one, options, output))
+                for _ in range(options.rounds)
+            ]
+            for place, clock in enumerate(("clock", "processor")):
+                found = [(ours[place], theirs[place]) for ours, theirs in rounds]
+                ratio(f"outer join, {kind}, {output}, {name}, by the {clock}", found)
         for path in paths:
             path.unlink()
+        for folder in shards:
+            shutil.rmtree(folder)
 
 
 def weighted(paths, options: argparse.Namespace) -> None:
