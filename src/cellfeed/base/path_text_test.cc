@@ -22,6 +22,9 @@ TEST(MaskCredentials, HidesSignaturesOfQueries) {
 
 TEST(MaskCredentials, HidesThoseOfEveryUrl) {
   EXPECT_EQ(mask_credentials("s3://a:b@c and gs://d:e@f"), "s3://***@c and gs://***@f");
+  EXPECT_EQ(mask_credentials("at abfs://c@a.dfs.core.windows.net/x"),
+            "at abfs://c@a.dfs.core.windows.net/x");
+  EXPECT_EQ(mask_credentials("abfs://c:secret@a/x"), "abfs://***@a/x");
 }
 
 TEST(MaskCredentials, LeavesOtherTextAlone) {

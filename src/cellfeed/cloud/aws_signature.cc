@@ -2,45 +2,15 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
-#include <array>
+#include <span>
+#include <string_view>
+#include <utility>
 
-#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/digest.h"
 
 namespace cellfeed::cloud {
 namespace {
-
-using Digest = std::array<unsigned char, 32>;
-
-std::string hex(const Digest& digest) {
-  std::string text;
-  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
-Digest sha256(std::string_view text) {
-  Digest digest{};
-  unsigned int n = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &n, EVP_sha256(), nullptr) != 1)
-    throw Error(ErrorKind::kInternal, "SHA-256 is not available");
-  return digest;
-}
-
-std::string_view view(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-Digest hmac(std::string_view key, std::string_view text) {
-  Digest digest{};
-  unsigned int n = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(),
-           &n) == nullptr)
-    throw Error(ErrorKind::kInternal, "HMAC with SHA-256 is not available");
-  return digest;
-}
 
 struct Address {
   std::string_view host;  // as it is sent: without the port that the scheme has anyway
@@ -63,10 +33,8 @@ Address parse_url(std::string_view url) {
   return address;
 }
 
-}  // namespace
-
-std::vector<std::string> sign_request(const HttpRequest& request, std::time_t now) {
-  const Signature& by = request.signature;
+std::vector<std::string> sign_request(const HttpRequest& request, const AwsCredentials& by,
+                                      std::time_t now) {
   const Address address = parse_url(request.url);
   const std::string time = fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(now));
   const std::string day = time.substr(0, 8);
@@ -85,14 +53,32 @@ std::vector<std::string> sign_request(const HttpRequest& request, std::time_t no
   const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, by.region);
   const std::string signed_text =
       fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, scope, hex(sha256(canonical)));
-  const Digest of_day = hmac("AWS4" + by.secret_key, day);
-  const Digest of_region = hmac(view(of_day), by.region);
-  const Digest of_service = hmac(view(of_region), "s3");
-  const Digest key = hmac(view(of_service), "aws4_request");
+  const Digest of_day = hmac_sha256("AWS4" + by.secret_key, day);
+  const Digest of_region = hmac_sha256(bytes_of(of_day), by.region);
+  const Digest of_service = hmac_sha256(bytes_of(of_region), "s3");
+  const Digest key = hmac_sha256(bytes_of(of_service), "aws4_request");
   headers.push_back(fmt::format(
       "Authorization: AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
-      by.access_key, scope, names, hex(hmac(view(key), signed_text))));
+      by.access_key, scope, names, hex(hmac_sha256(bytes_of(key), signed_text))));
   return headers;
+}
+
+class AwsSigner final : public RequestSigner {
+ public:
+  explicit AwsSigner(AwsCredentials credentials) : credentials_(std::move(credentials)) {}
+  std::vector<std::string> sign(const HttpRequest& request, std::span<const std::string>,
+                                std::time_t now) const override {
+    return sign_request(request, credentials_, now);
+  }
+
+ private:
+  const AwsCredentials credentials_;
+};
+
+}  // namespace
+
+std::shared_ptr<const RequestSigner> make_aws_signer(AwsCredentials credentials) {
+  return std::make_shared<const AwsSigner>(std::move(credentials));
 }
 
 }  // namespace cellfeed::cloud

@@ -3,16 +3,22 @@
 #pragma once
 
 #include <ctime>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cellfeed/cloud/http_loop.h"
 
 namespace cellfeed::cloud {
 
-// The headers that sign it at that time. REQUIRES: the signature is used; the path of the URL is
-// escaped, and its query sorted and escaped.
-std::vector<std::string> sign_request(const HttpRequest& request, std::time_t now);
+struct AwsCredentials {
+  std::string region;
+  std::string access_key;
+  std::string secret_key;
+  std::string session_token;  // empty: none
+};
+
+// REQUIRES of its requests: the path of the URL is escaped, and its query sorted and escaped.
+std::shared_ptr<const RequestSigner> make_aws_signer(AwsCredentials credentials);
 
 }  // namespace cellfeed::cloud

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -121,18 +122,22 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
 
 }  // namespace
 
-std::unique_ptr<io::ByteSource> open_cached(std::unique_ptr<io::ByteSource> remote,
-                                            const ObjectVersion& version, const std::string& folder,
-                                            const io::LocalFileOptions& options) {
+std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource> remote,
+                                                 const BucketPath& path,
+                                                 const ObjectVersion& version,
+                                                 const io::LocalFileOptions& options) {
+  const StorageOptions of_bucket = storage_options_of(path.scheme, path.bucket);
+  const auto given = of_bucket.find(kCacheOption);
+  if (given == of_bucket.end()) return remote;
+  const std::string& folder = given->second;
   if (!io::is_local(folder))
     throw_error(ErrorKind::kInvalidArgument, folder, "cache_dir must be a folder of a local disk");
   io::make_directories(folder);
   const io::Directory directory(folder);
   const Names names = names_of(remote->path(), version);
   make_copy(*remote, directory, names);
-  const std::string path = remote->path();
   return std::make_unique<CachedSource>(
-      path, io::open_local_file(directory.path_of(names.copy), options));
+      remote->path(), io::open_local_file(directory.path_of(names.copy), options));
 }
 
 }  // namespace cellfeed::cloud

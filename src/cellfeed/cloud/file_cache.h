@@ -4,19 +4,20 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/local_file.h"
 
 namespace cellfeed::cloud {
 
-// Its copy in the folder, made from `remote` where it is not there; copies of its other versions
-// go. The source has the path of `remote`. Throws what reading and writing throw, and kUnsupported
-// where the server tells no version.
-std::unique_ptr<io::ByteSource> open_cached(std::unique_ptr<io::ByteSource> remote,
-                                            const ObjectVersion& version, const std::string& folder,
-                                            const io::LocalFileOptions& options);
+// `remote` itself where the storage options of its bucket name no cache_dir. Else its copy there,
+// made where there is none yet, with the path of `remote`; copies of its other versions go. Throws
+// what reading and writing throw, and kUnsupported where the server tells no version.
+std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource> remote,
+                                                 const BucketPath& path,
+                                                 const ObjectVersion& version,
+                                                 const io::LocalFileOptions& options);
 
 }  // namespace cellfeed::cloud

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -29,7 +28,7 @@ void require_no_secret(const std::string& path) {
     if (path.find(name, query) != std::string::npos)
       throw_error(ErrorKind::kUnsupported, path.substr(0, query),
                   "a signed address is not read, as paths are shown and written: read it by its "
-                  "s3://, gs:// or az:// path with credentials from the environment");
+                  "s3:// path with credentials from the environment, or copy it to a local disk");
 }
 
 HttpRequest address(const std::string& path) {
@@ -87,8 +86,7 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
   if (answer.header("accept-ranges") == "none")
     throw_error(
         ErrorKind::kUnsupported, path,
-        "the server sends whole files only, and no ranges of them: copy it to a local disk, "
-        "or give a cache_dir");
+        "the server sends whole files only, and no ranges of them: copy it to a local disk");
   recent_objects().keep(path, *version);
   return version;
 }
@@ -98,12 +96,7 @@ class HttpFileSystem final : public io::FileSystem {
   io::PathStatus status(const std::string& path) const override {
     const auto version = look(path, address(path));
     if (!version) return {};
-    return {.kind = io::PathKind::kFile,
-            .size = version->size,
-            .modified_ns = version->modified_s * 1'000'000'000,
-            .changed_ns = version->modified_s * 1'000'000'000,
-            .device = std::hash<std::string>()(version->etag) | 1,
-            .inode = std::hash<std::string>()(without_slash(path))};
+    return status_of_object(without_slash(path), *version);
   }
   std::unique_ptr<io::ByteSource> open(const std::string& path,
                                        const io::LocalFileOptions& options) const override {
@@ -112,11 +105,7 @@ class HttpFileSystem final : public io::FileSystem {
     if (!version) throw_error(ErrorKind::kNotFound, path, "there is no such file on the server");
     auto source = make_http_source(
         std::make_shared<const HttpFile>(path, std::move(where), *version), "http");
-    const BucketPath parsed = parse_bucket_path(path);
-    const StorageOptions of_server = storage_options_of(parsed.scheme, parsed.bucket);
-    const auto folder = of_server.find(kCacheOption);
-    if (folder == of_server.end()) return source;
-    return open_cached(std::move(source), *version, folder->second, options);
+    return copy_where_asked(std::move(source), parse_bucket_path(path), *version, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
     throw_error(ErrorKind::kUnsupported, path,

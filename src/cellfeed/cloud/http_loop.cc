@@ -16,7 +16,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "cellfeed/cloud/aws_signature.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_start.h"
 
@@ -91,7 +90,7 @@ class HttpLoop::Transfer {
   bool follow() {
     char* next = nullptr;
     curl_easy_getinfo(easy(), CURLINFO_REDIRECT_URL, &next);
-    if (next == nullptr || request_.signature.is_used() || n_redirects_ == kMaxRedirects)
+    if (next == nullptr || request_.signer != nullptr || n_redirects_ == kMaxRedirects)
       return false;
     ++n_redirects_;
     const std::string url = next;
@@ -137,15 +136,17 @@ class HttpLoop::Transfer {
       curl_easy_setopt(easy(), CURLOPT_CAINFO, file);
   }
 
+  bool has_body() const { return request_.method == "PUT" || request_.method == "POST"; }
+
   void set_method() {
     if (request_.method == "HEAD") {
       curl_easy_setopt(easy(), CURLOPT_NOBODY, 1L);
     } else if (request_.method == "DELETE") {
       curl_easy_setopt(easy(), CURLOPT_CUSTOMREQUEST, "DELETE");
-    } else if (request_.method == "PUT") {
+    } else if (has_body()) {
       curl_easy_setopt(easy(), CURLOPT_POSTFIELDSIZE, static_cast<long>(request_.body.size()));
       curl_easy_setopt(easy(), CURLOPT_POSTFIELDS, request_.body.data());
-      curl_easy_setopt(easy(), CURLOPT_CUSTOMREQUEST, "PUT");
+      curl_easy_setopt(easy(), CURLOPT_CUSTOMREQUEST, request_.method.c_str());
     }
   }
 
@@ -157,17 +158,19 @@ class HttpLoop::Transfer {
   }
 
   void set_headers(bool is_own_server) {
-    headers_.reset();
-    for (const std::string& line : request_.headers) add_header(line);
+    std::vector<std::string> lines = request_.headers;
     if (is_own_server)
-      for (const std::string& line : request_.private_headers) add_header(line);
-    if (request_.method == "PUT") add_header("Content-Type: application/octet-stream");
-    add_header("Expect:");
+      lines.insert(lines.end(), request_.private_headers.begin(), request_.private_headers.end());
+    if (has_body()) lines.push_back("Content-Type: " + request_.content_type);
     if (!request_.out.empty())
-      add_header(fmt::format("Range: bytes={}-{}", request_.offset,
-                             request_.offset + std::ssize(request_.out) - 1));
-    if (request_.signature.is_used())
-      for (const std::string& line : sign_request(request_, std::time(nullptr))) add_header(line);
+      lines.push_back(fmt::format("Range: bytes={}-{}", request_.offset,
+                                  request_.offset + std::ssize(request_.out) - 1));
+    if (request_.signer)
+      for (std::string& line : request_.signer->sign(request_, lines, std::time(nullptr)))
+        lines.push_back(std::move(line));
+    lines.emplace_back("Expect:");
+    headers_.reset();
+    for (const std::string& line : lines) add_header(line);
     curl_easy_setopt(easy(), CURLOPT_HTTPHEADER, headers_.get());
   }
 

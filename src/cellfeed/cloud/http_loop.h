@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,26 +18,30 @@ namespace cellfeed::cloud {
 
 using Clock = std::chrono::steady_clock;
 
-// What a request for an object of S3 is signed with. Never shown.
-struct Signature {
-  std::string region;
-  std::string access_key;
-  std::string secret_key;
-  std::string session_token;  // empty: none
-  bool is_used() const { return !access_key.empty(); }
-};
+class RequestSigner;
 
 struct HttpRequest {
-  std::string method = "GET";  // or "HEAD", "PUT", "DELETE"
+  std::string method = "GET";  // or "HEAD", "PUT", "POST", "DELETE"
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
   // The same, for the server of this URL and no other that it sends on to.
   std::vector<std::string> private_headers;
-  std::string body;  // of a PUT
-  Signature signature;
+  std::string body;  // of a PUT or a POST
+  std::string content_type = "application/octet-stream";
+  std::shared_ptr<const RequestSigner> signer;  // null: none
   // Of a range: where its bytes go, and the offset it begins at. Empty: the body is a text.
   std::span<std::byte> out;
   std::int64_t offset = 0;
+};
+
+// Signs requests as they are sent, each time anew. Never shown. Thread-safe.
+class RequestSigner {
+ public:
+  virtual ~RequestSigner() = default;
+  // Headers that sign it and those, "Name: value", that are sent with it.
+  virtual std::vector<std::string> sign(const HttpRequest& request,
+                                        std::span<const std::string> headers,
+                                        std::time_t now) const = 0;
 };
 
 struct HttpAnswer {

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "cellfeed/cloud/xml_elements.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -13,28 +16,37 @@ namespace {
 constexpr std::size_t kMaxShown = 200;
 constexpr std::chrono::seconds kLongestWait{60};
 
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+struct Refusal {
+  std::string code;
+  std::string message;
+};
+
+std::string text_of(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_string() ? "" : found->get<std::string>();
 }
 
-// Of the XML that stores of objects answer with.
-std::string_view element(std::string_view text, std::string_view name) {
-  const std::string begin = fmt::format("<{}>", name);
-  const auto at = text.find(begin);
-  if (at == std::string_view::npos) return {};
-  text.remove_prefix(at + begin.size());
-  const auto end = text.find(fmt::format("</{}>", name));
-  return end == std::string_view::npos ? std::string_view() : text.substr(0, end);
+// {"error": {"message": ..., "status": ...}}, and of tokens {"error": ..., "error_description":
+// ...}
+Refusal refusal_of_json(const nlohmann::json& body) {
+  const auto error = body.is_object() ? body.find("error") : body.end();
+  if (error == body.end()) return {};
+  if (error->is_string()) return {error->get<std::string>(), text_of(body, "error_description")};
+  if (!error->is_object()) return {};
+  std::string reason = text_of(*error, "status");
+  if (const auto each = error->find("errors");
+      each != error->end() && each->is_array() && !each->empty() && each->front().is_object())
+    reason = text_of(each->front(), "reason");
+  return {reason.empty() ? "error" : reason, text_of(*error, "message")};
 }
 
-bool is_old_credentials(const HttpAnswer& answer) {
-  if (answer.status != 400 && answer.status != 401 && answer.status != 403) return false;
-  const std::string_view code = element(answer.body, "Code");
-  return code == "ExpiredToken" || code == "TokenRefreshRequired" || code == "InvalidToken" ||
-         code == "RequestTimeTooSkewed";
+Refusal refusal_of(const HttpAnswer& answer) {
+  if (answer.body.starts_with('{'))
+    return refusal_of_json(nlohmann::json::parse(answer.body, nullptr, false));
+  Refusal refusal{std::string(element(answer.body, "Code")),
+                  std::string(element(answer.body, "Message"))};
+  if (refusal.code.empty()) refusal.code = answer.header("x-ms-error-code");
+  return refusal;
 }
 
 RangeOutcome failed(ErrorKind kind, std::string reason) {
@@ -62,10 +74,10 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   const auto slash = text.find('/');
   if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash)
     return std::nullopt;
-  const auto first = parse_number(text.substr(0, dash));
-  const auto last = parse_number(text.substr(dash + 1, slash - dash - 1));
+  const auto first = parse_count(text.substr(0, dash));
+  const auto last = parse_count(text.substr(dash + 1, slash - dash - 1));
   if (!first || !last) return std::nullopt;
-  return ContentRange{*first, *last, parse_number(text.substr(slash + 1))};
+  return ContentRange{*first, *last, parse_count(text.substr(slash + 1))};
 }
 
 RangeOutcome judge_bytes(const HttpAnswer& answer, const ObjectVersion& version,
@@ -87,11 +99,26 @@ RangeOutcome judge_bytes(const HttpAnswer& answer, const ObjectVersion& version,
 
 }  // namespace
 
+std::optional<std::int64_t> parse_count(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
 bool ObjectVersion::is_of(const HttpAnswer& answer) const {
-  const std::string_view found_etag = answer.header("etag");
+  const std::string_view found_etag = answer.header(etag_header);
   if (!etag.empty() && !found_etag.empty()) return found_etag == etag;
   const std::string_view found_time = answer.header("last-modified");
   return last_modified.empty() || found_time.empty() || found_time == last_modified;
+}
+
+bool is_old_credentials(const HttpAnswer& answer) {
+  if (answer.status == 401) return true;
+  if (answer.status != 400 && answer.status != 403) return false;
+  const std::string_view code = element(answer.body, "Code");
+  return code == "ExpiredToken" || code == "TokenRefreshRequired" || code == "InvalidToken" ||
+         code == "RequestTimeTooSkewed";
 }
 
 bool is_transient(const HttpAnswer& answer) {
@@ -101,7 +128,7 @@ bool is_transient(const HttpAnswer& answer) {
 }
 
 std::chrono::milliseconds retry_after(const HttpAnswer& answer) {
-  const auto seconds = parse_number(answer.header("retry-after"));
+  const auto seconds = parse_count(answer.header("retry-after"));
   return seconds ? std::min<std::chrono::seconds>(std::chrono::seconds(*seconds), kLongestWait)
                  : std::chrono::seconds(0);
 }
@@ -123,7 +150,7 @@ RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,
   if (answer.status / 100 == 2)
     return failed(ErrorKind::kUnsupported,
                   "the server sends whole files only, and no ranges of them: copy the file to a "
-                  "local disk, or give a cache_dir");
+                  "local disk");
   return failed(ErrorKind::kIo, "the server refused to read it: " + describe_refusal(answer));
 }
 
@@ -132,7 +159,7 @@ bool is_page(const HttpAnswer& answer) {
 }
 
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
-  const auto size = parse_number(answer.header("content-length"));
+  const auto size = parse_count(answer.header("content-length"));
   if (!size) return std::nullopt;
   return ObjectVersion{
       .size = *size,
@@ -144,11 +171,10 @@ std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
 std::string describe_refusal(const HttpAnswer& answer) {
   if (answer.status == 0) return answer.failure;
   std::string text = fmt::format("HTTP {}", answer.status);
-  const std::string_view code = element(answer.body, "Code");
-  const std::string_view message = element(answer.body, "Message");
-  if (!code.empty())
-    text += fmt::format(" ({}{}{})", code.substr(0, kMaxShown), message.empty() ? "" : ": ",
-                        message.substr(0, kMaxShown));
+  const Refusal refusal = refusal_of(answer);
+  if (!refusal.code.empty())
+    text += fmt::format(" ({}{}{})", refusal.code.substr(0, kMaxShown),
+                        refusal.message.empty() ? "" : ": ", refusal.message.substr(0, kMaxShown));
   return text;
 }
 

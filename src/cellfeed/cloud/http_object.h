@@ -16,9 +16,10 @@ namespace cellfeed::cloud {
 // What is pinned when an object is opened.
 struct ObjectVersion {
   std::int64_t size = 0;
-  std::string etag;              // empty: the server gives none
-  std::string last_modified;     // the same
-  std::int64_t modified_s = -1;  // the same, as seconds since 1970
+  std::string etag{};                     // empty: the server gives none
+  std::string_view etag_header = "etag";  // that answers have it in
+  std::string last_modified{};            // the same
+  std::int64_t modified_s = -1;           // the same, as seconds since 1970
 
   // Whether the answer is of this version, as far as it tells.
   bool is_of(const HttpAnswer& answer) const;
@@ -55,11 +56,15 @@ inline constexpr std::string_view kPageSent =
     "the server sent an HTML page in place of the file: the address may be one for people, or want "
     "a login (storage_options with headers)";
 
+// A number of at least 0 in decimal digits and nothing else.
+std::optional<std::int64_t> parse_count(std::string_view text);
 // The version that an answer to a HEAD tells of. Empty where it gives no size.
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer);
 
 // What an answer that is no success says, in a few words: "403 Forbidden (AccessDenied: ...)".
 std::string describe_refusal(const HttpAnswer& answer);
+// Whether it was refused for credentials that were good once.
+bool is_old_credentials(const HttpAnswer& answer);
 // Whether the same request may succeed later.
 bool is_transient(const HttpAnswer& answer);
 // What the server asks to wait before it is asked again; 0 where it says nothing.

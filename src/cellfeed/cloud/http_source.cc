@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -71,6 +72,16 @@ class HttpSource final : public io::ByteSource {
 std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObject> object,
                                                  std::string_view backend) {
   return std::make_unique<HttpSource>(std::move(object), backend);
+}
+
+io::PathStatus status_of_object(const std::string& path, const ObjectVersion& version) {
+  const std::int64_t modified = version.modified_s * 1'000'000'000;
+  return {.kind = io::PathKind::kFile,
+          .size = version.size,
+          .modified_ns = modified,
+          .changed_ns = modified,
+          .device = std::hash<std::string>()(version.etag) | 1,
+          .inode = std::hash<std::string>()(path)};
 }
 
 HttpAnswer ask_until_answered(const HttpRequest& request) {

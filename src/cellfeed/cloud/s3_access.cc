@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,21 +13,18 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
-#include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/cloud/aws_signature.h"
+#include "cellfeed/cloud/percent.h"
+#include "cellfeed/cloud/settings.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::cloud {
 namespace {
 
-constexpr std::chrono::seconds kSignatureAge{30};
+constexpr std::chrono::seconds kSignerAge{30};
 constexpr double kConnectSeconds = 10;
 constexpr double kRequestSeconds = 30;
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
 
 void require_ok(const arrow::Status& status, const std::string& path) {
   if (!status.ok()) throw_error(ErrorKind::kIo, path, "{}", status.message());
@@ -61,47 +57,17 @@ void initialize_s3(const std::string& path) {
   ::on_exit(end_s3, nullptr);
 }
 
-struct Endpoint {
-  std::string scheme = "https";
-  std::string authority;  // empty: Amazon's own
-};
-
-Endpoint parse_endpoint(const std::string& path, std::string_view text) {
-  Endpoint endpoint;
-  while (text.ends_with('/')) text.remove_suffix(1);
-  if (const auto colon = text.find("://"); colon != std::string_view::npos) {
-    endpoint.scheme = text.substr(0, colon);
-    text.remove_prefix(colon + 3);
-  }
-  endpoint.authority = text;
-  if ((endpoint.scheme != "http" && endpoint.scheme != "https") ||
-      text.find_first_of("/@?# ") != std::string_view::npos)
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "endpoint_url must be http(s)://host or http(s)://host:port");
-  return endpoint;
-}
-
-std::string_view option(const StorageOptions& options, std::string_view name) {
-  const auto found = options.find(name);
-  return found == options.end() ? std::string_view() : std::string_view(found->second);
-}
-
-std::string_view first_of(std::initializer_list<std::string_view> texts) {
-  const auto found = std::ranges::find_if(texts, [](auto text) { return !text.empty(); });
-  return found == texts.end() ? std::string_view() : *found;
-}
-
 arrow::fs::S3Options make_options(const std::string& path, const StorageOptions& given) {
   const bool has_key = !option(given, "key").empty();
   if (has_key == option(given, "secret").empty())
     throw_error(ErrorKind::kInvalidArgument, path,
                 "of the storage options key and secret one is given without the other");
-  const bool is_anonymous = given.contains("anon") && parse_flag("anon", option(given, "anon"));
+  const bool is_public = is_anonymous(given);
   const auto role = option(given, "role_arn");
-  if ((is_anonymous ? 1 : 0) + (has_key ? 1 : 0) + (role.empty() ? 0 : 1) > 1)
+  if ((is_public ? 1 : 0) + (has_key ? 1 : 0) + (role.empty() ? 0 : 1) > 1)
     throw_error(ErrorKind::kInvalidArgument, path,
                 "give one of the storage options anon, key and role_arn");
-  if (is_anonymous) return arrow::fs::S3Options::Anonymous();
+  if (is_public) return arrow::fs::S3Options::Anonymous();
   if (has_key)
     return arrow::fs::S3Options::FromAccessKey(std::string(option(given, "key")),
                                                std::string(option(given, "secret")),
@@ -115,53 +81,13 @@ bool is_of_a_bucket_name(char c) {
          std::string_view("-_.").find(c) != std::string_view::npos;
 }
 
-struct Accesses {
-  std::mutex mutex;  // guards what follows
-  std::map<std::string, std::shared_ptr<const S3Access>> of_buckets;
-  std::string made_for;
-};
-
-// A notebook sets variables after it has tried without.
-std::string present_settings() {
-  std::string settings = std::to_string(storage_options_version());
-  for (const char* name :
-       {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
-        "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-        "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"})
-    settings.append(1, '\n').append(environment(name));
-  return settings;
-}
+constexpr const char* kVariables[] = {
+    "AWS_ENDPOINT_URL",           "AWS_ENDPOINT_URL_S3", "AWS_REGION",
+    "AWS_DEFAULT_REGION",         "AWS_PROFILE",         "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",      "AWS_SESSION_TOKEN",   "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE"};
 
 }  // namespace
-
-std::string percent_encoded(std::string_view text, std::string_view keep) {
-  std::string encoded;
-  for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-        std::string_view("-._~").find(c) != std::string_view::npos ||
-        keep.find(c) != std::string_view::npos)
-      encoded += c;
-    else
-      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return encoded;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char value = 0;
-    const char* const at = text.data() + i;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(at + 1, at + 3, value, 16).ptr == at + 3) {
-      decoded += static_cast<char>(value);
-      i += 2;
-    } else {
-      decoded += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return decoded;
-}
 
 S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
   const std::string path = "s3://" + bucket_;
@@ -179,14 +105,12 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
   options_->request_timeout = kRequestSeconds;
   options_->allow_delayed_open = true;
   is_anonymous_ = options_->credentials_kind == arrow::fs::S3CredentialsKind::Anonymous;
-  const auto endpoint = parse_endpoint(
-      path, first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
-                      environment("AWS_ENDPOINT_URL")}));
-  options_->scheme = endpoint.scheme;
-  options_->endpoint_override = endpoint.authority;
+  const auto endpoint = first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
+                                  environment("AWS_ENDPOINT_URL")});
+  if (!endpoint.empty()) set_endpoint(parse_endpoint(path, "endpoint_url", endpoint));
   region_ = first_of({option(given, "region"), environment("AWS_REGION"),
                       environment("AWS_DEFAULT_REGION"), options_->region});
-  if (region_.empty() && endpoint.authority.empty()) {
+  if (region_.empty() && endpoint.empty()) {
     auto found = arrow::fs::ResolveS3BucketRegion(bucket_);
     require_ok(found.status(), path);
     region_ = *found;
@@ -198,6 +122,12 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
 
 S3Access::~S3Access() = default;
 
+void S3Access::set_endpoint(const std::string& url) {
+  const auto colon = url.find("://");
+  options_->scheme = url.substr(0, colon);
+  options_->endpoint_override = url.substr(colon + 3);
+}
+
 std::string S3Access::base_url() const {
   if (!options_->endpoint_override.empty())
     return fmt::format("{}://{}/{}", options_->scheme, options_->endpoint_override, bucket_);
@@ -207,54 +137,30 @@ std::string S3Access::base_url() const {
   return fmt::format("https://{}.{}", bucket_, host);
 }
 
-HttpRequest S3Access::request(std::string_view key, std::string_view query, bool fresh) const {
-  HttpRequest request;
-  request.url = base_url_ + "/" + percent_encoded(key, "/");
-  if (!query.empty()) request.url += fmt::format("?{}", query);
-  request.signature = signature(fresh);
-  return request;
+std::string S3Access::url(std::string_view key, std::string_view query) const {
+  return fmt::format("{}/{}{}{}", base_url_, percent_encoded(key, "/"), query.empty() ? "" : "?",
+                     query);
 }
 
-Signature S3Access::signature(bool fresh) const {
-  if (is_anonymous_) return {};
+std::shared_ptr<const RequestSigner> S3Access::signer(bool fresh) const {
+  if (is_anonymous_) return nullptr;
   const std::scoped_lock lock(mutex_);
-  if (!fresh && signature_.is_used() && Clock::now() - signed_ < kSignatureAge) return signature_;
-  signature_ = {.region = region_,
-                .access_key = options_->GetAccessKey(),
-                .secret_key = options_->GetSecretKey(),
-                .session_token = options_->GetSessionToken()};
-  signed_ = Clock::now();
-  if (!signature_.is_used())
+  if (!fresh && signer_ && Clock::now() - made_ < kSignerAge) return signer_;
+  AwsCredentials found{.region = region_,
+                       .access_key = options_->GetAccessKey(),
+                       .secret_key = options_->GetSecretKey(),
+                       .session_token = options_->GetSessionToken()};
+  if (found.access_key.empty())
     throw_error(ErrorKind::kIo, "s3://" + bucket_,
                 "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
                 "AWS_PROFILE; of a public bucket, give storage_options={{\"anon\": True}}");
-  return signature_;
-}
-
-std::shared_ptr<arrow::fs::FileSystem> S3Access::arrow_files() const {
-  const std::scoped_lock lock(mutex_);
-  if (!arrow_files_) {
-    auto made = arrow::fs::S3FileSystem::Make(*options_);
-    require_ok(made.status(), "s3://" + bucket_);
-    arrow_files_ = *made;
-  }
-  return arrow_files_;
+  signer_ = make_aws_signer(std::move(found));
+  made_ = Clock::now();
+  return signer_;
 }
 
 std::shared_ptr<const S3Access> s3_access(const std::string& bucket) {
-  static auto* all = new exec::PerProcess<std::unique_ptr<Accesses>>;
-  Accesses& accesses = *all->get([] { return std::make_unique<Accesses>(); });
-  const std::scoped_lock lock(accesses.mutex);
-  if (std::string settings = present_settings(); accesses.made_for != settings) {
-    accesses.of_buckets.clear();
-    accesses.made_for = std::move(settings);
-  }
-  auto& access = accesses.of_buckets[bucket];
-  if (!access) {
-    access = std::make_shared<const S3Access>(bucket);
-    recent_objects().forget_below("s3://" + bucket + "/");  // of another place, maybe
-  }
-  return access;
+  return kept_access<S3Access>("s3", bucket, kVariables);
 }
 
 }  // namespace cellfeed::cloud

@@ -1,12 +1,11 @@
-#include "cellfeed/cloud/s3_listing.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/s3_access.h"
+#include "cellfeed/cloud/object_listing.h"
+#include "cellfeed/cloud/percent.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -37,7 +36,7 @@ std::string refused(const std::string& xml) {
 }
 
 TEST(S3Listing, HoldsObjectsAndFolders) {
-  const S3Listing listing =
+  const ObjectListing listing =
       parse_s3_listing(list_xml(object_xml("p%2Fa+b%2Bc%25%C3%A9") + object_xml("p/second", "0") +
                                 "<CommonPrefixes><Prefix>p%2Fx+y%2F</Prefix></CommonPrefixes>"
                                 "<IsTruncated>false</IsTruncated>"),
@@ -61,7 +60,7 @@ TEST(S3Listing, TagsAreTheSameHoweverTheirQuotesAreWritten) {
 }
 
 TEST(S3Listing, KeysOfAServerThatDoesNotEncodeThemAreTakenAsTheyAre) {
-  const S3Listing listing =
+  const ObjectListing listing =
       parse_s3_listing(list_xml(object_xml("a+b%20c &amp; &#xe9;") +
                                     "<CommonPrefixes><Prefix>x+y&lt;/</Prefix></CommonPrefixes>",
                                 ""),
@@ -71,7 +70,7 @@ TEST(S3Listing, KeysOfAServerThatDoesNotEncodeThemAreTakenAsTheyAre) {
 }
 
 TEST(S3Listing, GoesOnWithItsToken) {
-  const S3Listing listing =
+  const ObjectListing listing =
       parse_s3_listing(list_xml("<IsTruncated>true</IsTruncated><NextContinuationToken>1/a+b&amp;="
                                 "</NextContinuationToken>"),
                        "s3://b");

@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "cellfeed/cloud/bucket_file_system.h"
 #include "cellfeed/cloud/http_file_system.h"
 #include "cellfeed/cloud/recent_objects.h"
-#include "cellfeed/cloud/s3_file_system.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/look_anew.h"
 
@@ -15,7 +15,9 @@ void register_schemes() {
   static const bool is_done = [] {
     const auto http = make_http_file_system();
     for (const char* scheme : {"http", "https"}) new io::FileSystemRegistration(scheme, http);
-    new io::FileSystemRegistration("s3", make_s3_file_system());
+    const auto buckets = make_bucket_file_system();
+    for (const char* scheme : {"s3", "gs", "gcs", "az", "abfs", "abfss"})
+      new io::FileSystemRegistration(scheme, buckets);
     io::on_look_anew([] { recent_objects().forget_below(""); });
     return true;
   }();

@@ -24,12 +24,16 @@ struct Known {
 // As fsspec's file systems name them.
 const std::vector<Known>& known_options() {
   static const std::vector<std::string_view> http{kCacheOption, "headers"};
-  static const auto* all =
-      new std::vector<Known>{{"s3",
-                              {"anon", kCacheOption, "endpoint_url", "key", "profile", "region",
-                               "role_arn", "secret", "token"}},
-                             {"http", http},
-                             {"https", http}};
+  static const auto* all = new std::vector<Known>{
+      {"s3",
+       {"anon", kCacheOption, "endpoint_url", "key", "profile", "region", "role_arn", "secret",
+        "token"}},
+      {"gs", {"anon", kCacheOption, "endpoint_url", "token"}},
+      {"az",
+       {"account_key", "account_name", "anon", kCacheOption, "client_id", "client_secret",
+        "connection_string", "endpoint_url", "sas_token", "tenant_id"}},
+      {"http", http},
+      {"https", http}};
   return *all;
 }
 
@@ -42,6 +46,12 @@ struct Given {
 Given& given() {
   static auto* all = new Given;
   return *all;
+}
+
+// Schemes that mean the same.
+std::string scheme_of(std::string_view written) {
+  if (written == "gcs") return "gs";
+  return std::string(written == "abfs" || written == "abfss" ? "az" : written);
 }
 
 void check_names(const std::string& path, std::string_view scheme, const StorageOptions& options) {
@@ -71,7 +81,7 @@ BucketPath parse_bucket_path(const std::string& path) {
   if (colon == std::string::npos)
     throw_error(ErrorKind::kInvalidArgument, path,
                 "is no path of a bucket or of a server: s3://bucket/name is one");
-  BucketPath parsed{path.substr(0, colon), {}, {}};
+  BucketPath parsed{scheme_of(path.substr(0, colon)), {}, {}};
   std::string_view rest = std::string_view(path).substr(colon + 3);
   const auto slash = rest.find('/');
   parsed.bucket = rest.substr(0, slash);

@@ -14,9 +14,10 @@ using StorageOptions = std::map<std::string, std::string, std::less<>>;
 // A local folder for whole copies of what is read.
 inline constexpr std::string_view kCacheOption = "cache_dir";
 
-// A path of a bucket, "s3://bucket/folder/name".
+// A path of a bucket, "s3://bucket/folder/name"; of Azure, a bucket is "container" or
+// "container@account.blob.core.windows.net".
 struct BucketPath {
-  std::string scheme;
+  std::string scheme;  // "gs" where "gcs" is written, "az" where "abfs" is
   std::string bucket;
   std::string key;  // without a slash at either end; empty: the bucket itself
 

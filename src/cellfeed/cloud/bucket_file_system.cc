@@ -1,4 +1,4 @@
-#include "cellfeed/cloud/s3_file_system.h"
+#include "cellfeed/cloud/bucket_file_system.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/bucket.h"
 #include "cellfeed/cloud/file_cache.h"
 #include "cellfeed/cloud/http_source.h"
 #include "cellfeed/cloud/recent_objects.h"
-#include "cellfeed/cloud/s3_access.h"
-#include "cellfeed/cloud/s3_bucket.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/lock_holder.h"
@@ -22,17 +21,16 @@
 namespace cellfeed::cloud {
 namespace {
 
-constexpr int kListedAtOnce = 1000;
-
-class S3Object final : public HttpObject {
+class BucketObject final : public HttpObject {
  public:
-  S3Object(std::string given, BucketPath path, ObjectVersion version)
+  BucketObject(std::string given, BucketPath path, ObjectVersion version)
       : given_(std::move(given)), path_(std::move(path)), version_(std::move(version)) {}
   const std::string& path() const override { return given_; }
   const ObjectVersion& version() const override { return version_; }
   HttpRequest request(bool fresh) const override {
-    HttpRequest request = s3_access(path_.bucket)->request(path_.key, {}, fresh);
-    request.headers.push_back("If-Match: " + version_.etag);
+    const ObjectStore& store = object_store(path_.scheme);
+    HttpRequest request = store.to_read(path_, &version_);
+    store.authorize(request, path_, fresh);
     return request;
   }
   void forget() const override { recent_objects().forget(path_.text()); }
@@ -58,12 +56,12 @@ StagedFile::Content content_of(std::string_view text) {
 }
 
 // Objects are written whole: each line that is added writes it again.
-class S3Journal final : public io::Journal {
+class BucketJournal final : public io::Journal {
  public:
-  explicit S3Journal(BucketPath path) : path_(std::move(path)), text_(read_object(path_)) {}
+  explicit BucketJournal(BucketPath path) : path_(std::move(path)), text_(read_object(path_)) {}
   void append(std::string_view text) override {
     text_ += text;
-    write_object(path_, content_of(text_), false);
+    write_object(path_, content_of(text_));
   }
 
  private:
@@ -71,9 +69,9 @@ class S3Journal final : public io::Journal {
   std::string text_;
 };
 
-class S3Lock final : public io::HeldLock {
+class BucketLock final : public io::HeldLock {
  public:
-  explicit S3Lock(BucketPath path)
+  explicit BucketLock(BucketPath path)
       : path_(std::move(path)),
         generation_(exec::fork_generation()),
         line_(io::LockHolder::this_process().line() +
@@ -83,26 +81,26 @@ class S3Lock final : public io::HeldLock {
     if (const std::string found = read_object(path_); found != line_)
       throw_held(io::LockHolder::parse(found));
   }
-  ~S3Lock() override {
+  ~BucketLock() override {
     if (generation_ != exec::fork_generation()) return;
     try {
       if (read_object(path_) == line_) remove_object(path_);
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whoever comes next is told of it
     }
   }
-  S3Lock(const S3Lock&) = delete;
-  S3Lock& operator=(const S3Lock&) = delete;
+  BucketLock(const BucketLock&) = delete;
+  BucketLock& operator=(const BucketLock&) = delete;
   std::string path() const override { return path_.text(); }
 
  private:
-  bool take() const { return write_object(path_, content_of(line_), true); }
+  bool take() const { return write_object(path_, content_of(line_), {.is_absent = true}); }
   // Of a holder that is dead, or has ended just now. One of several who try gets it.
   bool take_over() const {
     const auto version = look_at_object(path_);
     if (!version) return take();
     const io::LockHolder holder = io::LockHolder::parse(read_object(path_));
     if (!holder.is_dead()) throw_held(holder);
-    return replace_object(path_, content_of(line_), *version);
+    return write_object(path_, content_of(line_), {.version = version->etag});
   }
   [[noreturn]] void throw_held(const io::LockHolder& holder) const {
     throw_error(ErrorKind::kAlreadyExists, path_.text(),
@@ -121,14 +119,15 @@ std::unique_ptr<io::NewFile> create_object(const BucketPath& path, io::OnExistin
   if (is_new && look_at_object(path)) throw_exists(path);
   return std::make_unique<StagedFile>(path.text(),
                                       [path, is_new](const StagedFile::Content& content) {
-                                        if (!write_object(path, content, is_new))
+                                        if (!write_object(path, content, {.is_absent = is_new}))
                                           throw_exists(path);
                                       });
 }
 
-class S3Directory final : public io::OpenDirectory {
+class BucketDirectory final : public io::OpenDirectory {
  public:
-  explicit S3Directory(const std::string& given) : given_(given), path_(parse_bucket_path(given)) {}
+  explicit BucketDirectory(const std::string& given)
+      : given_(given), path_(parse_bucket_path(given)) {}
 
   const std::string& path() const override { return given_; }
   std::string path_of(std::string_view name) const override { return path_.child(name).text(); }
@@ -137,7 +136,8 @@ class S3Directory final : public io::OpenDirectory {
     std::set<std::string> names;
     std::string token;
     do {
-      const S3Listing part = list_objects(path_.bucket, prefix, true, kListedAtOnce, token);
+      const ObjectListing part =
+          list_objects(path_, {.prefix = prefix, .into_folders = true, .token = token});
       for (const ListedObject& object : part.objects)
         names.insert(object.key.substr(prefix.size()));
       for (const std::string& folder : part.folders)
@@ -159,10 +159,10 @@ class S3Directory final : public io::OpenDirectory {
     return create_object(path_.child(name), on_existing);
   }
   std::unique_ptr<io::Journal> append_to(const std::string& name) const override {
-    return std::make_unique<S3Journal>(path_.child(name));
+    return std::make_unique<BucketJournal>(path_.child(name));
   }
   std::unique_ptr<io::HeldLock> lock(const std::string& name) const override {
-    return std::make_unique<S3Lock>(path_.child(name + io::DirectoryLock::kHeldSuffix));
+    return std::make_unique<BucketLock>(path_.child(name + io::DirectoryLock::kHeldSuffix));
   }
   // Uploads that were not ended are no objects.
   void remove_leftovers(std::string_view) const override {}
@@ -172,12 +172,12 @@ class S3Directory final : public io::OpenDirectory {
   const BucketPath path_;
 };
 
-class S3FileSystem final : public io::FileSystem {
+class BucketFileSystem final : public io::FileSystem {
  public:
   io::PathStatus status(const std::string& given) const override {
     const BucketPath path = parse_bucket_path(given);
     if (!path.key.empty() && !given.ends_with('/') && !recent_objects().is_folder(path.text()))
-      if (const auto version = recall_object(path)) return status_of(path, *version);
+      if (const auto version = recall_object(path)) return status_of_object(path.text(), *version);
     if (!holds_objects(path)) return {};
     return {.kind = io::PathKind::kDirectory,
             .device = 1,
@@ -188,19 +188,18 @@ class S3FileSystem final : public io::FileSystem {
     const BucketPath path = parse_bucket_path(given);
     auto version = path.key.empty() ? std::nullopt : recall_object(path);
     if (!version) {
-      list_objects(path.bucket, path.key, false, 1, "");  // throws where there is no such bucket
+      list_objects(path,
+                   {.prefix = path.key, .max_keys = 1});  // throws where there is no such bucket
       throw_error(ErrorKind::kNotFound, given, "there is no such object in the bucket");
     }
-    auto source = make_http_source(std::make_shared<const S3Object>(given, path, *version), "s3");
-    const StorageOptions of_bucket = storage_options_of(path.scheme, path.bucket);
-    const auto folder = of_bucket.find(kCacheOption);
-    if (folder == of_bucket.end()) return source;
-    return open_cached(std::move(source), *version, folder->second, options);
+    auto source = make_http_source(std::make_shared<const BucketObject>(given, path, *version),
+                                   backend_name(path.scheme));
+    return copy_where_asked(std::move(source), path, *version, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& given) const override {
     if (!status(given).is_directory())
       throw_error(ErrorKind::kNotFound, given, "there is no such folder in the bucket");
-    return std::make_shared<const S3Directory>(given);
+    return std::make_shared<const BucketDirectory>(given);
   }
   // An object whose name ends in a slash stands for a folder that holds nothing yet.
   void make_directories(const std::string& given) const override {
@@ -213,7 +212,7 @@ class S3FileSystem final : public io::FileSystem {
       if (slash == std::string::npos) break;
     }
     if (path.key.empty() || holds_objects(path)) return;
-    write_object({path.scheme, path.bucket, path.key + "/"}, content_of(""), false);
+    write_object({path.scheme, path.bucket, path.key + "/"}, content_of(""));
   }
   void remove(const std::string& given) const override {
     const BucketPath path = parse_bucket_path(given);
@@ -227,7 +226,7 @@ class S3FileSystem final : public io::FileSystem {
     recent_objects().forget_below(path.text());
     remove_object(path);
     for (std::string last;;) {
-      const S3Listing part = list_objects(path.bucket, path.key + "/", false, kListedAtOnce, "");
+      const ObjectListing part = list_objects(path, {.prefix = path.key + "/"});
       if (part.objects.empty()) return;
       if (part.objects.front().key == last)
         throw_error(ErrorKind::kIo, given, "the store lists '{}' after it was removed", last);
@@ -241,14 +240,8 @@ class S3FileSystem final : public io::FileSystem {
   }
 
  private:
-  static io::PathStatus status_of(const BucketPath& path, const ObjectVersion& version) {
-    const std::int64_t modified = version.modified_s * 1'000'000'000;
-    return {.kind = io::PathKind::kFile,
-            .size = version.size,
-            .modified_ns = modified,
-            .changed_ns = modified,
-            .device = std::hash<std::string>()(version.etag) | 1,
-            .inode = std::hash<std::string>()(path.text())};
+  static std::string_view backend_name(std::string_view scheme) {
+    return scheme == "s3" ? "s3" : scheme == "gs" ? "gs" : "az";
   }
   [[noreturn]] static void refuse_bucket(const std::string& given) {
     throw_error(ErrorKind::kUnsupported, given, "a whole bucket is not removed here");
@@ -257,8 +250,8 @@ class S3FileSystem final : public io::FileSystem {
 
 }  // namespace
 
-std::shared_ptr<const io::FileSystem> make_s3_file_system() {
-  return std::make_shared<const S3FileSystem>();
+std::shared_ptr<const io::FileSystem> make_bucket_file_system() {
+  return std::make_shared<const BucketFileSystem>();
 }
 
 }  // namespace cellfeed::cloud

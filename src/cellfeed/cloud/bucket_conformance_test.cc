@@ -1,5 +1,5 @@
-// The conformance suites of io on a bucket that CELLFEED_TEST_BUCKET names, "s3://name": a Python
-// test gives one on loopback. Without it they are skipped.
+// The conformance suites of io on a bucket that CELLFEED_TEST_BUCKET names, "s3://name" or of
+// another store: a Python test gives one on loopback. Without it they are skipped.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -28,14 +28,14 @@ std::string new_folder() {
   return folder;
 }
 
-struct S3 {
+struct Bucket {
   // An object that is written again is another: reading what was opened is an error.
   static constexpr bool kKeepsWhatIsOpen = false;
   std::string folder = new_folder();
   const std::string& root() const { return folder; }
 };
 
-struct S3Source {
+struct BucketSource {
   static std::shared_ptr<io::ByteSource> open(const TempDir&, std::span<const std::byte> bytes) {
     const std::string folder = new_folder();
     if (folder.empty()) throw Error(ErrorKind::kUnsupported, "CELLFEED_TEST_BUCKET is not set");
@@ -46,8 +46,8 @@ struct S3Source {
   }
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(S3, FileSystemConformance, S3);
-INSTANTIATE_TYPED_TEST_SUITE_P(S3, ByteSourceConformance, S3Source);
+INSTANTIATE_TYPED_TEST_SUITE_P(Bucket, FileSystemConformance, Bucket);
+INSTANTIATE_TYPED_TEST_SUITE_P(Bucket, ByteSourceConformance, BucketSource);
 
 }  // namespace
 }  // namespace cellfeed::testing

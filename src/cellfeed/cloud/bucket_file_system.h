@@ -1,4 +1,4 @@
-// The file system of s3:// paths.
+// The file system of paths of buckets.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,6 @@
 
 namespace cellfeed::cloud {
 
-std::shared_ptr<const io::FileSystem> make_s3_file_system();
+std::shared_ptr<const io::FileSystem> make_bucket_file_system();
 
 }  // namespace cellfeed::cloud

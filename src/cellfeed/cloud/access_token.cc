@@ -1,0 +1,86 @@
+#include "cellfeed/cloud/access_token.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/percent.h"
+#include "cellfeed/exec/fork_guard.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr std::chrono::minutes kSpare{5};
+constexpr std::chrono::seconds kLeastAge{1};
+constexpr std::int64_t kUsualSeconds = 3600;
+
+struct Kept {
+  AccessToken token;
+  Clock::time_point made{};
+};
+
+struct Tokens {
+  std::mutex mutex;  // guards what follows; held while one is asked for, so that others wait for it
+  std::map<std::string, Kept> of_accounts;
+};
+
+// Microsoft's servers on virtual machines give it as a text.
+std::int64_t seconds_of(const nlohmann::json& answer) {
+  const auto found = answer.find("expires_in");
+  if (found == answer.end()) return kUsualSeconds;
+  if (found->is_number()) return found->get<std::int64_t>();
+  return found->is_string() ? parse_count(found->get<std::string>()).value_or(kUsualSeconds)
+                            : kUsualSeconds;
+}
+
+}  // namespace
+
+AccessToken ask_for_token(const HttpRequest& request, const std::string& path) {
+  const HttpAnswer answer = ask_until_answered(request);
+  if (answer.status != 200 || !answer.is_whole())
+    throw_error(ErrorKind::kIo, path, "no access token was given for the credentials found: {}",
+                describe_refusal(answer));
+  const auto body = nlohmann::json::parse(answer.body, nullptr, false);
+  const auto token = body.is_object() ? body.find("access_token") : body.end();
+  if (token == body.end() || !token->is_string() || token->get<std::string>().empty())
+    throw_error(ErrorKind::kIo, path, "the server of access tokens answered without one");
+  return {token->get<std::string>(), Clock::now() + std::chrono::seconds(seconds_of(body))};
+}
+
+HttpRequest token_form(std::string url,
+                       std::initializer_list<std::pair<std::string_view, std::string_view>> form) {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = std::move(url);
+  request.content_type = "application/x-www-form-urlencoded";
+  for (const auto& [name, value] : form)
+    request.body += fmt::format("{}{}={}", request.body.empty() ? "" : "&", percent_encoded(name),
+                                percent_encoded(value));
+  return request;
+}
+
+std::string kept_token(const std::string& name, bool fresh,
+                       const std::function<AccessToken()>& ask_for_one) {
+  static auto* all = new exec::PerProcess<std::unique_ptr<Tokens>>;
+  Tokens& tokens = *all->get([] { return std::make_unique<Tokens>(); });
+  const std::scoped_lock lock(tokens.mutex);
+  Kept& kept = tokens.of_accounts[name];
+  const auto now = Clock::now();
+  const bool is_good = !kept.token.text.empty() && now + kSpare < kept.token.end;
+  // Refused for several at once, it is asked for once.
+  if (is_good && (!fresh || now - kept.made < kLeastAge)) return kept.token.text;
+  kept.token = ask_for_one();
+  kept.made = now;
+  return kept.token.text;
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,28 @@
+// Access tokens, which stand for an account for about an hour: asked of whoever gives them, kept in
+// this process, never shown. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cellfeed/cloud/http_loop.h"
+
+namespace cellfeed::cloud {
+
+struct AccessToken {
+  std::string text;
+  Clock::time_point end{};
+};
+
+// path: for errors. Throws kIo with what the server said where it gives none.
+AccessToken ask_for_token(const HttpRequest& request, const std::string& path);
+// A form as a request that is POSTed; its values are escaped here.
+HttpRequest token_form(std::string url,
+                       std::initializer_list<std::pair<std::string_view, std::string_view>> form);
+
+// The one kept under this name, or a new one where that ends within minutes. fresh: a new one, as
+// it was refused.
+std::string kept_token(const std::string& name, bool fresh,
+                       const std::function<AccessToken()>& ask_for_one);
+
+}  // namespace cellfeed::cloud

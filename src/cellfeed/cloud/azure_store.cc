@@ -1,0 +1,112 @@
+#include "cellfeed/cloud/azure_store.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/azure_access.h"
+#include "cellfeed/cloud/bucket.h"
+#include "cellfeed/cloud/digest.h"
+#include "cellfeed/cloud/part_upload.h"
+#include "cellfeed/cloud/percent.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+HttpRequest request_for(std::string method, const BucketPath& path, std::string_view query = {}) {
+  HttpRequest request;
+  request.method = std::move(method);
+  request.url = azure_access(path.bucket)->container_url();
+  if (!path.key.empty()) request.url += fmt::format("/{}", percent_encoded(path.key, "/"));
+  if (!query.empty()) request.url += fmt::format("?{}", query);
+  return request;
+}
+
+void add_condition(HttpRequest& request, const Precondition& condition) {
+  if (condition.is_absent) request.headers.emplace_back("If-None-Match: *");
+  if (!condition.version.empty())
+    request.headers.push_back(fmt::format("If-Match: {}", condition.version));
+}
+
+// All of an object's have the same length.
+std::string block_name(std::size_t part) { return base64(fmt::format("{:012}", part)); }
+
+class AzureStore final : public ObjectStore {
+ public:
+  HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
+    HttpRequest request = request_for("GET", path);
+    if (pinned != nullptr) request.headers.push_back("If-Match: " + pinned->etag);
+    return request;
+  }
+  HttpRequest to_look(const BucketPath& path) const override { return request_for("HEAD", path); }
+  HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
+    std::string text = fmt::format("restype=container&comp=list&maxresults={}&prefix={}",
+                                   query.max_keys, percent_encoded(query.prefix));
+    if (query.into_folders) text += "&delimiter=%2F";
+    if (!query.token.empty()) text += fmt::format("&marker={}", percent_encoded(query.token));
+    return request_for("GET", {bucket.scheme, bucket.bucket, ""}, text);
+  }
+  HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
+                       const Precondition& condition) const override {
+    HttpRequest request = request_for("PUT", path);
+    request.body = text_of(content);
+    request.headers.emplace_back("x-ms-blob-type: BlockBlob");
+    add_condition(request, condition);
+    return request;
+  }
+  HttpRequest to_remove(const BucketPath& path) const override {
+    return request_for("DELETE", path);
+  }
+  void authorize(HttpRequest& request, const BucketPath& path, bool fresh) const override {
+    azure_access(path.bucket)->authorize(request, fresh);
+  }
+  void look_at_settings(const BucketPath& path) const override { azure_access(path.bucket); }
+
+  // A folder of an account with a hierarchy of names is answered for as if it were a blob.
+  std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
+    if (answer.header("x-ms-meta-hdi_isfolder") == "true") return std::nullopt;
+    return version_of(answer).value_or(ObjectVersion{});
+  }
+  ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
+    return parse_azure_listing(text, path);
+  }
+  bool is_no_bucket(const HttpAnswer& answer) const override {
+    return answer.header("x-ms-error-code") == "ContainerNotFound";
+  }
+
+  // Blocks that no list names are dropped by the store after a week, and cost nothing.
+  bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
+                      const Precondition& condition) const override {
+    send_parts(content, [&path](std::size_t part, std::string body) {
+      HttpRequest request = request_for(
+          "PUT", path, fmt::format("comp=block&blockid={}", percent_encoded(block_name(part))));
+      request.body = std::move(body);
+      const HttpAnswer answer = ask_store(path, request);
+      if (answer.status != 201) throw_refused(path, answer);
+    });
+    HttpRequest request = request_for("PUT", path, "comp=blocklist");
+    request.content_type = "application/xml";
+    request.body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
+    for (std::size_t part = 0; part < part_sizes(content.size).n; ++part)
+      request.body += fmt::format("<Latest>{}</Latest>", block_name(part));
+    request.body += "</BlockList>";
+    add_condition(request, condition);
+    const HttpAnswer answer = ask_store(path, request);
+    if (answer.status == 201) return true;
+    const bool is_met = answer.status != 412 && answer.status != 409;
+    // The list may have been taken before, when the answer to that was lost.
+    if ((answer.status == 400 || !is_met) && is_stored(path, content)) return true;
+    if (condition.is_any() && !is_met) return false;
+    throw_refused(path, answer);
+  }
+};
+
+}  // namespace
+
+const ObjectStore& azure_store() {
+  static const auto* store = new AzureStore;
+  return *store;
+}
+
+}  // namespace cellfeed::cloud

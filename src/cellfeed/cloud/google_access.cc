@@ -1,0 +1,69 @@
+#include "cellfeed/cloud/google_access.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/access_token.h"
+#include "cellfeed/cloud/google_token.h"
+#include "cellfeed/cloud/settings.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr std::string_view kStorage = "https://storage.googleapis.com";
+constexpr const char* kVariables[] = {"STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS",
+                                      "CLOUDSDK_CONFIG", "HOME", "GCE_METADATA_HOST"};
+
+// Where gcloud puts the account that a person has logged in with. Empty: nowhere.
+std::string login_file() {
+  std::string folder(environment("CLOUDSDK_CONFIG"));
+  if (folder.empty() && environment("HOME").empty()) return {};
+  if (folder.empty()) folder = fmt::format("{}/.config/gcloud", environment("HOME"));
+  std::string file = folder + "/application_default_credentials.json";
+  return io::exists(file) ? file : std::string();
+}
+
+}  // namespace
+
+GoogleAccess::GoogleAccess(std::string bucket) : path_("gs://" + std::move(bucket)) {
+  const StorageOptions given = storage_options_of("gs", path_.substr(5));
+  const std::string_view token = option(given, "token");
+  const std::string_view emulator = environment("STORAGE_EMULATOR_HOST");
+  const std::string_view endpoint = first_of({option(given, "endpoint_url"), emulator});
+  base_url_ = kStorage;
+  // As Google's own clients take it: an emulator's address may have no scheme, and is one of http.
+  if (!endpoint.empty())
+    base_url_ = parse_endpoint(
+        path_, option(given, "endpoint_url").empty() ? "STORAGE_EMULATOR_HOST" : "endpoint_url",
+        endpoint.find("://") == std::string_view::npos ? fmt::format("http://{}", endpoint)
+                                                       : std::string(endpoint));
+  is_anonymous_ = is_anonymous(given) || token == "anon";
+  if (is_anonymous(given) && !token.empty() && token != "anon")
+    throw_error(ErrorKind::kInvalidArgument, path_,
+                "give one of the storage options anon and token");
+  if (token.empty() && !emulator.empty()) is_anonymous_ = true;
+  if (is_anonymous_ || token == "cloud") return;
+  key_file_ = first_of({token, environment("GOOGLE_APPLICATION_CREDENTIALS")});
+  if (key_file_.empty()) key_file_ = login_file();
+}
+
+void GoogleAccess::authorize(HttpRequest& request, bool fresh) const {
+  if (is_anonymous_) return;
+  const std::string name = key_file_.empty()
+                               ? fmt::format("google machine {}", environment("GCE_METADATA_HOST"))
+                               : fmt::format("google file {}", key_file_);
+  const std::string token = kept_token(name, fresh, [this] {
+    return key_file_.empty() ? token_of_google_machine(path_)
+                             : token_of_google_file(path_, key_file_);
+  });
+  request.private_headers.push_back("Authorization: Bearer " + token);
+}
+
+std::shared_ptr<const GoogleAccess> google_access(const std::string& bucket) {
+  return kept_access<GoogleAccess>("gs", bucket, kVariables);
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,25 @@
+#include "cellfeed/cloud/object_store.h"
+
+#include <span>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/azure_store.h"
+#include "cellfeed/cloud/google_store.h"
+#include "cellfeed/cloud/s3_store.h"
+
+namespace cellfeed::cloud {
+
+std::string text_of(const StagedFile::Content& content) {
+  std::string text(static_cast<std::size_t>(content.size), '\0');
+  content.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+const ObjectStore& object_store(std::string_view scheme) {
+  if (scheme == "s3") return s3_store();
+  if (scheme == "gs") return google_store();
+  if (scheme == "az") return azure_store();
+  throw_error(ErrorKind::kInternal, std::string(scheme), "no store of objects has this scheme");
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,162 @@
+#include "cellfeed/cloud/s3_store.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/bucket.h"
+#include "cellfeed/cloud/part_upload.h"
+#include "cellfeed/cloud/percent.h"
+#include "cellfeed/cloud/s3_access.h"
+#include "cellfeed/cloud/xml_elements.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+HttpRequest request_for(std::string method, const BucketPath& path, std::string_view query = {}) {
+  HttpRequest request;
+  request.method = std::move(method);
+  request.url = s3_access(path.bucket)->url(path.key, query);
+  return request;
+}
+
+void add_condition(HttpRequest& request, const Precondition& condition) {
+  if (condition.is_absent) request.headers.emplace_back("If-None-Match: *");
+  if (!condition.version.empty()) request.headers.push_back("If-Match: " + condition.version);
+}
+
+// An upload in parts, which costs money until it is ended.
+class PartUpload {
+ public:
+  explicit PartUpload(const BucketPath& path) : path_(path) {
+    const HttpAnswer answer = ask_store(path_, request_for("POST", path_, "uploads="));
+    id_ = percent_encoded(unescaped(element(answer.body, "UploadId")));
+    if (answer.status != 200 || !answer.is_whole() || id_.empty()) throw_refused(path_, answer);
+  }
+
+  void send(const StagedFile::Content& content) {
+    tags_.resize(part_sizes(content.size).n);
+    send_parts(content, [this](std::size_t part, std::string body) {
+      HttpRequest request =
+          request_for("PUT", path_, fmt::format("partNumber={}&uploadId={}", part + 1, id_));
+      request.body = std::move(body);
+      const HttpAnswer answer = ask_store(path_, request);
+      tags_[part] = answer.header("etag");
+      if (answer.status != 200 || tags_[part].empty()) throw_refused(path_, answer);
+    });
+  }
+
+  HttpAnswer end(const Precondition& condition) const {
+    HttpRequest request = request_for("POST", path_, "uploadId=" + id_);
+    request.content_type = "application/xml";
+    request.body = "<CompleteMultipartUpload>";
+    for (std::size_t part = 0; part < tags_.size(); ++part)
+      request.body += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>",
+                                  part + 1, escaped(tags_[part]));
+    request.body += "</CompleteMultipartUpload>";
+    add_condition(request, condition);
+    return ask_store(path_, request);
+  }
+
+  void take_back() const {
+    static_cast<void>(ask_store(path_, request_for("DELETE", path_, "uploadId=" + id_)));
+  }
+
+ private:
+  const BucketPath path_;
+  std::string id_;
+  std::vector<std::string> tags_;
+};
+
+class S3Store final : public ObjectStore {
+ public:
+  HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
+    HttpRequest request = request_for("GET", path);
+    if (pinned != nullptr) request.headers.push_back("If-Match: " + pinned->etag);
+    return request;
+  }
+  HttpRequest to_look(const BucketPath& path) const override { return request_for("HEAD", path); }
+  HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
+    // Sorted by name, as what is signed is.
+    std::string text;
+    if (!query.token.empty())
+      text += fmt::format("continuation-token={}&", percent_encoded(query.token));
+    if (query.into_folders) text += "delimiter=%2F&";
+    text += fmt::format("encoding-type=url&list-type=2&max-keys={}&prefix={}", query.max_keys,
+                        percent_encoded(query.prefix));
+    return request_for("GET", {bucket.scheme, bucket.bucket, ""}, text);
+  }
+  HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
+                       const Precondition& condition) const override {
+    HttpRequest request = request_for("PUT", path);
+    request.body = text_of(content);
+    add_condition(request, condition);
+    return request;
+  }
+  HttpRequest to_remove(const BucketPath& path) const override {
+    return request_for("DELETE", path);
+  }
+  void authorize(HttpRequest& request, const BucketPath& path, bool fresh) const override {
+    request.signer = s3_access(path.bucket)->signer(fresh);
+  }
+  void look_at_settings(const BucketPath& path) const override { s3_access(path.bucket); }
+
+  std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
+    return version_of(answer).value_or(ObjectVersion{});
+  }
+  ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
+    return parse_s3_listing(text, path);
+  }
+  bool is_no_bucket(const HttpAnswer& answer) const override {
+    return element(answer.body, "Code") == "NoSuchBucket";
+  }
+  void explain(const BucketPath& path, const HttpAnswer& answer) const override {
+    const auto region = answer.header("x-amz-bucket-region");
+    if (region.empty() || region == s3_access(path.bucket)->region()) return;
+    throw_error(ErrorKind::kIo, path.text(),
+                "the bucket lies in another region: set AWS_REGION={}, or give "
+                "storage_options={{\"region\": \"{}\"}}",
+                region, region);
+  }
+
+  bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
+                      const Precondition& condition) const override {
+    PartUpload upload(path);
+    HttpAnswer answer;
+    try {
+      upload.send(content);
+      answer = upload.end(condition);
+    } catch (...) {
+      take_back(upload);
+      throw;
+    }
+    // An error may come as 200, as the store begins to answer before it has put them together.
+    if (answer.status == 200 && element(answer.body, "Code").empty()) return true;
+    // It may have been ended before, when the answer to that was lost.
+    if (answer.status != 200 && is_stored(path, content)) return true;
+    take_back(upload);
+    if (condition.is_any() && (answer.status == 412 || answer.status == 409)) return false;
+    if (answer.status == 200)
+      throw_error(ErrorKind::kIo, path.text(), "the store refused: {}", describe_refusal(answer));
+    throw_refused(path, answer);
+  }
+
+ private:
+  static void take_back(const PartUpload& upload) {
+    try {
+      upload.take_back();
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): what failed before is told
+    }
+  }
+};
+
+}  // namespace
+
+const ObjectStore& s3_store() {
+  static const auto* store = new S3Store;
+  return *store;
+}
+
+}  // namespace cellfeed::cloud

@@ -1,0 +1,264 @@
+"""Of every kind of store, objects are what they are on a disk, or a named error."""
+
+import os
+import pathlib
+import pickle
+import random
+import subprocess
+import sys
+
+import anndata
+import numpy as np
+import pytest
+from fault_proxy import FaultProxy
+from fault_rules import Fault
+from google_uploads import GoogleUploads
+from store_clients import loopback_store
+from test_cloud import LASTING, N_CELLS, PASSING, assert_cells, write_cells
+
+import cellfeed as cf
+from cellfeed.errors import AlreadyExistsError, CorruptDataError, NotFoundError
+
+SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
+CLOUD_TEST = pathlib.Path(__file__).parents[2] / "build/wheel/cloud_test"
+
+
+@pytest.fixture(params=SERVERS)
+def store(request, monkeypatch):
+    if request.param == "s3":
+        pytest.importorskip("boto3")
+    server = request.getfixturevalue(SERVERS[request.param])
+    with loopback_store(request.param, server, monkeypatch) as store:
+        yield store
+
+
+def test_a_file_is_the_file(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad", compression="gzip")
+    store.put("some folder/a+b é%2F.h5ad", tmp_path / "a.h5ad")
+    path = store.url("some folder/a+b é%2F.h5ad")
+    cells = cf.open(path)
+    assert_cells(cells, adata)
+    assert_cells(pickle.loads(pickle.dumps(cells)), adata)
+    assert (cf.open(store.url("some folder/*.h5ad"))[:].X != adata.X).nnz == 0
+
+
+def test_a_file_is_opened_in_fewer_than_eight_round_trips(store, tmp_path):
+    write_cells(tmp_path / "a.h5ad", compression="gzip")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    cf.open(store.url("a.h5ad"))
+    assert 0 < len(store.proxy.seen) < 8, store.proxy.counts()
+
+
+def test_globs_go_through_all_pages_of_a_list(store, tmp_path):
+    for i in range(25):
+        (tmp_path / "x").write_bytes(b"x" * i)
+        store.put(f"y/{i:02}/z.txt", tmp_path / "x")
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("y/25/a.h5ad", tmp_path / "a.h5ad")
+    assert_cells(cf.open(store.url("y/*/*.h5ad")), adata)
+    with pytest.raises(NotFoundError, match="no file matches"):
+        cf.open(store.url("y/*.h5ad"))
+
+
+def test_shards_are_written_read_verified_and_exported(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    shards = store.url("of/shards")
+    cf.convert_to_shards(store.url("a.h5ad"), shards, shard_size=120)
+    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards", shard_size=120)
+    for file in (tmp_path / "shards").glob("*.cells"):
+        assert store.get(f"of/shards/{file.name}") == file.read_bytes(), file.name
+    assert_cells(cf.open(shards), adata)
+    assert_cells(cf.open(shards), adata, cf.BlockShuffling(1))
+    assert cf.data.validate_shard_dir(shards)
+    with pytest.raises(AlreadyExistsError):
+        cf.convert_to_shards(store.url("a.h5ad"), shards, shard_size=120)
+    cf.convert_to_shards(store.url("a.h5ad"), shards, shard_size=99, overwrite=True)
+    assert_cells(cf.open(shards), adata)
+    cf.export_h5ad(shards, store.url("back.h5ad"))
+    (tmp_path / "back.h5ad").write_bytes(store.get("back.h5ad"))
+    assert (anndata.read_h5ad(tmp_path / "back.h5ad").X != adata.X).nnz == 0
+
+
+def test_the_program_writes_and_a_killed_writer_is_followed(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True
+        )
+
+    slow = ("PUT", "POST")  # so that it is killed before it is done
+    store.proxy.set_faults(*(Fault(kind="delay", method=each, seconds=0.3) for each in slow))
+    killed = run(
+        "-c",
+        f"""
+import cellfeed as cf, os, signal
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+cf.convert_to_shards({store.url("a.h5ad")!r}, {store.url("out")!r}, shard_size=100, progress=stop)
+""",
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert "out/.lock.held" in store.names()
+    store.proxy.set_faults()
+    shard = ("-m", "cellfeed", "shard", store.url("a.h5ad"), "--output-dir", store.url("out"))
+    done = run(*shard, "--shard-size", "100", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "out/.lock.held" not in store.names()
+    assert run("-m", "cellfeed", "verify", store.url("out")).returncode == 0
+    assert f"{N_CELLS}" in run("-m", "cellfeed", "info", store.url("out")).stdout
+    assert_cells(cf.open(store.url("out")), adata)
+
+
+def write_large(path):
+    """What is larger than one request; the values."""
+    x = np.random.default_rng(0).random((5000, 2000), dtype="float32")
+    anndata.AnnData(x).write_h5ad(path)
+    return x
+
+
+def assert_large(content, x, tmp_path):
+    assert len(content) > 64 << 20
+    (tmp_path / "back.h5ad").write_bytes(content)
+    np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "back.h5ad").X.toarray(), x)
+
+
+def test_large_files_are_written_in_parts(store, tmp_path):
+    x = write_large(tmp_path / "large.h5ad")
+    if store.scheme != "gs":  # see the next test
+        store.proxy.set_faults(
+            Fault(kind="lost_answer", method="PUT", nth=(2, 4)),
+            Fault(kind="status", status=503, method="PUT", nth=(3,)),
+            Fault(kind="lost_answer", path="comp=blocklist|uploadId=[^&]*$", nth=(1,)),
+        )
+    cf.export_h5ad(tmp_path / "large.h5ad", store.url("large.h5ad"))
+    assert_large(store.get("large.h5ad"), x, tmp_path)
+    assert sum(each.method in ("PUT", "POST") for each in store.proxy.seen) > 3
+    with pytest.raises(AlreadyExistsError):
+        cf.export_h5ad(tmp_path / "large.h5ad", store.url("large.h5ad"))
+
+
+def test_an_upload_to_google_goes_on_where_it_was_broken(tmp_path, monkeypatch):
+    x = write_large(tmp_path / "large.h5ad")
+    with GoogleUploads() as server, FaultProxy(server.address) as proxy:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
+        proxy.set_faults(
+            Fault(kind="lost_answer", method="PUT", nth=(1, 5)),
+            Fault(kind="reset", method="PUT", nth=(3,)),
+            Fault(kind="status", status=503, method="PUT", nth=(7, 8)),
+        )
+        cf.export_h5ad(tmp_path / "large.h5ad", "gs://uploads/large.h5ad")
+        assert_large(server.objects["large.h5ad"], x, tmp_path)
+        assert sum(each.fault != "" for each in proxy.seen) == 5
+        proxy.set_faults(Fault(kind="status", status=403, method="PUT"))
+        with pytest.raises(OSError, match=r"gs://uploads/other.h5ad: the store refused: HTTP 403"):
+            cf.export_h5ad(tmp_path / "large.h5ad", "gs://uploads/other.h5ad")
+        assert list(server.objects) == ["large.h5ad"]
+
+
+@pytest.mark.parametrize(
+    "fault", PASSING, ids=lambda fault: fault["kind"] + str(fault.get("status", ""))
+)
+def test_what_fails_for_now_is_asked_for_again(store, tmp_path, fault, monkeypatch):
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "30")
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    store.proxy.set_faults(Fault(method="GET", path="a.h5ad", nth=(1, 2, 4), **fault))
+    assert_cells(cf.open(store.url("a.h5ad")), adata)
+    assert any(each.fault for each in store.proxy.seen)
+
+
+@pytest.mark.parametrize(("fault", "error", "message"), LASTING, ids=lambda value: str(value)[:40])
+def test_what_fails_for_good_is_a_named_error(store, tmp_path, fault, error, message):
+    if (store.scheme, fault["kind"]) == ("gs", "other_etag"):
+        return  # objects of Google are told apart by generations: see the next test
+    if (store.scheme, fault["kind"]) == ("az", "whole_body"):
+        return  # the proxy takes a header away that is signed
+    write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    cells = cf.open(store.url("a.h5ad"))
+    store.proxy.set_faults(Fault(method="GET", path="a.h5ad", **fault))
+    if fault.get("status") == 403:
+        message = "HTTP 403"
+    with pytest.raises(error, match=message) as refused:
+        cells[[3, 400]].X  # noqa: B018
+    assert store.url("a.h5ad") in str(refused.value)
+
+
+def test_an_object_that_is_replaced_or_removed_under_a_run_is_an_error(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    cells = cf.open(store.url("a.h5ad"))
+    adata = write_cells(tmp_path / "a.h5ad", seed=1)
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    with pytest.raises(CorruptDataError, match=r"a\.h5ad: .*written again since"):
+        cells[[3, 400]].X  # noqa: B018
+    assert_cells(cf.open(store.url("a.h5ad")), adata)
+    store.remove("a.h5ad")
+    with pytest.raises((NotFoundError, CorruptDataError), match=r"removed since|written again"):
+        cells[[3, 400]].X  # noqa: B018
+
+
+def test_what_is_not_there_is_named(store, tmp_path):
+    with pytest.raises(NotFoundError, match=r"absent\.h5ad: there is no such"):
+        cf.open(store.url("absent.h5ad"))
+    with pytest.raises(NotFoundError, match="no bucket of this name: nobucket"):
+        cf.open(f"{store.scheme}://nobucket/a.h5ad")
+    with pytest.raises(NotFoundError, match="no bucket of this name: nobucket"):
+        cf.open(f"{store.scheme}://nobucket/*.h5ad")
+    write_cells(tmp_path / "a.h5ad")
+    with pytest.raises(NotFoundError, match="no bucket of this name: nobucket"):
+        cf.convert_to_shards(tmp_path / "a.h5ad", f"{store.scheme}://nobucket/out")
+
+
+def test_copies_belong_to_a_version(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    options = {"cache_dir": tmp_path / "copies"}
+    try:
+        assert_cells(cf.open(store.url("a.h5ad"), storage_options=options), adata)
+        other = write_cells(tmp_path / "b.h5ad", seed=1)
+        store.put("a.h5ad", tmp_path / "b.h5ad")
+        assert_cells(cf.open(store.url("a.h5ad")), other)
+    finally:
+        cf.set_storage_options(store.url("a.h5ad"), {})
+
+
+def test_no_secret_is_said_or_sent_or_written(store, tmp_path, capfd):
+    write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    cf.convert_to_shards(store.url("a.h5ad"), tmp_path / "shards")
+    cells = cf.open(store.url("a.h5ad"))
+    texts = [repr(cells), pickle.dumps(cells).decode("latin1"), store.proxy.said()]
+    texts += [file.read_bytes().decode("latin1") for file in (tmp_path / "shards").iterdir()]
+    with pytest.raises(NotFoundError) as absent:
+        cf.open(store.url("absent.h5ad"))
+    texts += [str(absent.value), *capfd.readouterr()]
+    assert not any(store.secret in text for text in texts)
+
+
+def test_the_promises_of_file_systems_are_kept(store):
+    if not CLOUD_TEST.exists():
+        pytest.skip("the C++ tests are not built here")
+    environment = os.environ | {"CELLFEED_TEST_BUCKET": f"{store.scheme}://{store.bucket}"}
+    done = subprocess.run(
+        [CLOUD_TEST, "--gtest_brief=1", "--gtest_filter=Bucket/*"],
+        capture_output=True, text=True, env=environment, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SKIPPED" not in done.stdout, done.stdout
+
+
+def test_bytes_are_those_that_were_asked_for(store, tmp_path):
+    content = random.Random(3).randbytes(300_000)
+    (tmp_path / "bytes").write_bytes(content)
+    store.put("bytes", tmp_path / "bytes")
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    cells = cf.open(store.url("a.h5ad"))
+    rows = np.random.default_rng(0).integers(0, N_CELLS, 200)
+    assert (adata.X[rows] != cells[rows].X).nnz == 0
+    with pytest.raises(cf.CellfeedError, match="bytes"):
+        cf.open(store.url("bytes"))
