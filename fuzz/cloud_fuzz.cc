@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cellfeed/cloud/http_object.h"
-#include "cellfeed/cloud/s3_listing.h"
+#include "cellfeed/cloud/object_listing.h"
 #include "fuzz/target.h"
 
 namespace {
@@ -19,12 +19,14 @@ void require(bool holds) {
 }
 
 void check_listing(std::string_view text) {
-  try {
-    for (const cloud::ListedObject& object : cloud::parse_s3_listing(text, "s3://b/a").objects)
-      require(object.version.size >= 0);
-  } catch (const cellfeed::Error& error) {
-    require(error.kind() == cellfeed::ErrorKind::kIo && error.path() == "s3://b/a");
-  }
+  for (const auto parse :
+       {cloud::parse_s3_listing, cloud::parse_azure_listing, cloud::parse_google_listing})
+    try {
+      for (const cloud::ListedObject& object : parse(text, "s3://b/a").objects)
+        require(object.version.size >= 0);
+    } catch (const cellfeed::Error& error) {
+      require(error.kind() == cellfeed::ErrorKind::kIo && error.path() == "s3://b/a");
+    }
 }
 
 void check_range(std::string_view text) {
@@ -63,7 +65,12 @@ std::vector<std::vector<std::uint8_t>> cellfeed::fuzz::seed_inputs() {
       "<LastModified>2026-11-23T01:02:03.000Z</LastModified><ETag>&quot;abc&quot;</ETag>"
       "<Size>123</Size></Contents><CommonPrefixes><Prefix>x/y/</Prefix></CommonPrefixes>"
       "</ListBucketResult>",
-      "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", "bytes 10-109/1000",
+      "<EnumerationResults><Blobs><Blob><Name>a&amp;b</Name><Properties><Etag>0x8D</Etag>"
+      "<Content-Length>5</Content-Length></Properties></Blob><BlobPrefix><Name>x/</Name>"
+      "</BlobPrefix></Blobs><NextMarker>m</NextMarker></EnumerationResults>",
+      R"({"items": [{"name": "a", "size": "5", "generation": "17"}], "prefixes": ["x/"]})",
+      "<Error><Code>AccessDenied</Code><Message>no</Message></Error>",
+      "bytes 10-109/1000",
       "bytes 10-109/*"};
   std::vector<std::vector<std::uint8_t>> seeds;
   for (const std::string& text : texts) seeds.emplace_back(text.begin(), text.end());
