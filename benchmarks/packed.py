@@ -2,18 +2,19 @@
 
 python benchmarks/packed.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] [--block-size N]
 
-A round reads, in the same order of cells, an epoch of the file without the cache and one that fills
-an empty cache (which of them first changes from round to round); then the second epoch of that run,
-one of a run that finds the cache full, and one of shards of the same cells, each after an epoch
-that is not timed. Rounds alternate; a ratio is that of one round, and the median of the rounds is
-printed. Processor time counts all threads, those that write the cache among them.
+A round has a process of its own for each of: two epochs that begin with an empty cache, one of the
+file without the cache, two over the full cache, and two of shards of the same cells, all in the
+same order of cells. First epochs of a process are compared with one another, and second ones. Which
+comes first changes from round to round; a ratio is that of one round, and the median of the rounds
+is printed. Processor time counts all threads, those that write the cache among them.
 """
 
 import argparse
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
-import time
 
 import anndata
 import numpy as np
@@ -33,14 +34,29 @@ def write_file(path: pathlib.Path, n_cells: int, n_genes: int, per_cell: int) ->
     anndata.AnnData(x).write_h5ad(path, compression="gzip")
 
 
-def epoch(cells: cf.CellCollection, block_size: int, seed: int) -> np.ndarray:
-    """Seconds of wall and of processor time."""
-    loader = cf.Loader(cells, cf.BlockShuffling(block_size), 1024, seed=seed)
-    start = np.array([time.perf_counter(), time.process_time()])
+EPOCHS = """
+import sys, time, cellfeed as cf
+path, cache, n_epochs, block_size, seed = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+options = {"cache_mode": "packed", "cache_dir": cache} if cache else {}
+cells = cf.open(path, **options)
+for epoch in range(n_epochs):
+    loader = cf.Loader(cells, cf.BlockShuffling(block_size), 1024, seed=seed + epoch)
+    start = time.perf_counter(), time.process_time()
     n = sum(len(batch.index) for batch in loader)
-    took = np.array([time.perf_counter(), time.process_time()]) - start
+    print(time.perf_counter() - start[0], time.process_time() - start[1])
     assert n == len(cells)
-    return took
+if cache:
+    cells.packed_shards()
+"""
+
+
+def seconds(path: pathlib.Path, cache: pathlib.Path | str, n_epochs: int, *more: int) -> np.ndarray:
+    """Of each epoch of a new process: seconds of wall and of processor time."""
+    command = [sys.executable, "-c", EPOCHS, path, cache, n_epochs, *more]
+    done = subprocess.run([*map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
+    return np.array(
+        [[float(number) for number in line.split()] for line in done.stdout.split("\n") if line]
+    )
 
 
 def main() -> None:
@@ -51,40 +67,35 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--block-size", type=int, default=64)
     arguments = parser.parse_args()
+    ratios: dict[str, list[np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "cells.h5ad"
         write_file(path, arguments.cells, arguments.genes, arguments.nonzeros)
         shards, cache = pathlib.Path(folder) / "shards", pathlib.Path(folder) / "cache"
         cf.convert_to_shards(path, shards)
-        ratios = {
-            "first epoch over one without the cache, in time": [],
-            "second epoch over shards, in rate": [],
-            "epoch of the next run over shards, in rate": [],
-            "epoch without the cache over shards, in rate": [],
-        }
         for seed in range(arguments.rounds):
-
-            def read(cells: cf.CellCollection, seed: int = seed) -> np.ndarray:
-                return epoch(cells, arguments.block_size, seed)
-
-            def second(cells: cf.CellCollection, seed: int = seed) -> np.ndarray:
-                epoch(cells, arguments.block_size, seed + 1000)
-                return epoch(cells, arguments.block_size, seed)
-
-            without = read(cf.open(path)) if seed % 2 else None
-            with cf.open(path, cache_mode="packed", cache_dir=cache) as filling:
-                with_cache, again = read(filling), read(filling)
-                filling.packed_shards()
-            without = read(cf.open(path)) if without is None else without
-            next_run = second(cf.open(path, cache_mode="packed", cache_dir=cache))
-            of_shards = second(cf.open(shards))
+            order = (arguments.block_size, seed)
+            runs = {
+                "filling": lambda order=order: seconds(path, cache, 2, *order),
+                "plain": lambda order=order: seconds(path, "", 1, *order),
+                "shards": lambda order=order: seconds(shards, "", 2, *order),
+            }
+            names = [*runs][seed % 3 :] + [*runs][: seed % 3]
+            found = {name: runs[name]() for name in names}
+            full = seconds(path, cache, 2, *order)
             shutil.rmtree(cache)
-            figures = with_cache / without, of_shards / again, of_shards / next_run
-            for found, figure in zip(ratios.values(), [*figures, of_shards / without], strict=True):
-                found.append(figure)
-        for text, found in ratios.items():
-            wall, processor = np.median(found, axis=0)
-            print(f"{text}: {wall:.2f} wall, {processor:.2f} of processors")
+            figures = {
+                "first epoch over one without the cache, in time": found["filling"][0]
+                / found["plain"][0],
+                "its second epoch over shards, in rate": found["shards"][1] / found["filling"][1],
+                "full cache over shards, in rate": found["shards"][1] / full[1],
+                "without the cache over shards, in rate": found["shards"][0] / found["plain"][0],
+            }
+            for text, figure in figures.items():
+                ratios.setdefault(text, []).append(figure)
+    for text, of_rounds in ratios.items():
+        wall, processor = np.median(of_rounds, axis=0)
+        print(f"{text}: {wall:.2f} wall, {processor:.2f} of processors")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,13 @@ import sys
 import warnings
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from file_server import FileServer
+from tenx_files import write_cellranger3
 from test_row_cache import SHIM
 
 import cellfeed as cf
@@ -332,6 +335,76 @@ def test_a_file_that_is_replaced_is_read_anew(data, tmp_path):
     x = anndata.read_h5ad(path).X
     assert (open_packed(path, tmp_path / "cache").read(np.arange(N_CELLS)).x != x).nnz == 0
     assert kept_rows(tmp_path / "cache") in (0, N_CELLS)
+
+
+def test_files_behind_a_server_are_read_once(data, tmp_path):
+    for name in ("f32.h5ad", "plain.h5ad"):
+        shutil.copy(data / name, tmp_path / name)
+    wanted = {
+        name: epoch(cf.open(data / name), cf.BlockShuffling(4)) for name in os.listdir(tmp_path)
+    }
+    with FileServer(tmp_path) as server:
+        for name, batches in wanted.items():
+            url, cache = f"{server.url}/{name}", tmp_path / "cache"
+            for _ in range(2):
+                cells = open_packed(url, cache)
+                for a, b in zip(epoch(cells, cf.BlockShuffling(4)), batches, strict=True):
+                    assert_same(a, b)
+            (folder,) = cells.packed_shards()
+            loader = cf.Loader(cells, cf.Streaming(), 256)
+            assert sum(len(batch.index) for batch in loader) == N_CELLS
+            assert loader.stats()["bytes_read"] < sum(
+                path.stat().st_size for path in pathlib.Path(folder).iterdir()
+            ), "records alone"
+            write(tmp_path / name, seed=11, first_gene=20 if "plain" in name else 0)
+            x = anndata.read_h5ad(tmp_path / name).X
+            assert (open_packed(url, cache).read(np.arange(N_CELLS)).x != x).nnz == 0
+
+
+def test_10x_files_and_what_is_chosen_of_them(tmp_path):
+    path, cache = tmp_path / "a.h5", tmp_path / "cache"
+    write_cellranger3(path, {"Gene Expression": 90, "Antibody Capture": 7})
+    for feature_type in ("Gene Expression", "all"):
+        x = cf.open(path, feature_type=feature_type).read(np.arange(60)).x
+        for _ in range(2):
+            cells = open_packed(path, cache, feature_type=feature_type)
+            found = cells.read(np.arange(60)).x
+            assert (found != x).nnz == 0 and found.shape == x.shape
+    assert len(list(cache.glob("*/X.packed-*"))) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(tmp_path, dtype):
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(sp.csr_matrix(np.eye(6, dtype=dtype) * 200)).write_h5ad(path)
+    with h5py.File(path, "a") as file:
+        for name, values in {
+            "data": np.full(12, 200, dtype), "indices": np.repeat(np.arange(6), 2).astype("i4"),
+            "indptr": np.arange(0, 13, 2).astype("i4"),
+        }.items():  # fmt: skip
+            attrs = dict(file["X"][name].attrs)
+            del file["X"][name]
+            file["X"].create_dataset(name, data=values, compression="gzip").attrs.update(attrs)
+    for _ in range(2):
+        cells = open_packed(path, tmp_path / "cache")
+        loader = cf.Loader(cells, cf.Streaming(), 6)
+        (batch,) = loader
+        np.testing.assert_array_equal(batch.to_scipy().toarray(), np.eye(6) * 400)
+    assert len(cells.packed_shards()) == (dtype == "float32"), "400 is no uint8"
+
+
+def test_a_run_that_ends_at_once_leaves_what_it_read(data, tmp_path):
+    code = """if True:
+        import sys, cellfeed as cf
+        cells = cf.open(sys.argv[1], cache_mode="packed", cache_dir=sys.argv[2])
+        cells.read(range(1000))
+    """
+    subprocess.run([sys.executable, "-c", code, data / "f32.h5ad", tmp_path], check=True)
+    assert kept_rows(tmp_path) == 1000
+    # Shards are being written when this one ends.
+    code = code.replace("1000", "3000") + "    cells.read([0])"
+    subprocess.run([sys.executable, "-c", code, data / "f32.h5ad", tmp_path], check=True)
+    assert cf.open(shards_of(data / "f32.h5ad", tmp_path)).shape == (N_CELLS, N_GENES)
 
 
 def test_dense_matrices_and_plain_files_are_read_as_they_are(data, tmp_path):
