@@ -57,11 +57,18 @@ void PackedFetch::decode_part(const FetchedPart& part, std::int64_t first, std::
     return keep(part, first, last, own);
   }
   try {
-    part.rows->decode(first, last, sink);
-  } catch (const Error& error) {
-    // The source says which value does not fit, by its own row.
-    if (error.kind() != ErrorKind::kPrecision) log_.drop(part.number);
-    decode_from_source(part, first, last, sink);
+    return part.rows->decode(first, last, sink);
+  } catch (const Error&) {
+    // Which row it was is found below.
+  }
+  for (std::int64_t i = first; i < last; ++i) {
+    try {
+      part.rows->decode(i, i + 1, sink);
+    } catch (const Error& error) {
+      // The source says which value does not fit, by its own row.
+      if (error.kind() != ErrorKind::kPrecision) log_.drop(segments_[i]);
+      decode_row_from_source(part, i, sink);
+    }
   }
 }
 
@@ -122,28 +129,25 @@ shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part,
   return encoded;
 }
 
-void PackedFetch::decode_from_source(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                                     const CsrSink& sink) const {
-  std::vector<std::int64_t> rows;
-  for (std::int64_t i = first; i < last; ++i) rows.push_back(rows_[part.places[i]]);
+void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i,
+                                         const CsrSink& sink) const {
+  const std::int64_t row = rows_[part.places[i]];
   RowPiece piece;
-  read_rows(source_, rows, sink.dtype, sink.casting, piece);
-  const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  read_rows(source_, {&row, 1}, sink.dtype, sink.casting, piece);
   std::vector<std::int64_t> room(part.places.size());
   part.rows->sizes(room);
-  for (std::int64_t i = first; i < last; ++i) {
-    const std::int64_t begin = piece.indptr[i - first], n = piece.indptr[i - first + 1] - begin;
-    if (n > room[i])
-      throw_error(ErrorKind::kCorruptData, log_.place().folder,
-                  "the rows kept of a file are damaged: row {} has {} entries, and {} are kept; "
-                  "delete the folder",
-                  rows[i - first], n, room[i]);
-    std::memcpy(sink.indices + sink.place[i], piece.indices.data() + begin,
-                static_cast<std::size_t>(n) * sizeof(std::int32_t));
-    std::memcpy(static_cast<std::byte*>(sink.values) + sink.place[i] * width,
-                piece.values.data() + begin * width, static_cast<std::size_t>(n * width));
-    sink.counts[i] = static_cast<std::int32_t>(n);
-  }
+  const std::int64_t n = piece.nnz();
+  if (n > room[i])
+    throw_error(ErrorKind::kCorruptData, log_.place().folder,
+                "the rows kept of a file are damaged: row {} has {} entries, and {} are kept; "
+                "delete the folder",
+                row, n, room[i]);
+  const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  std::memcpy(sink.indices + sink.place[i], piece.indices.data(),
+              static_cast<std::size_t>(n) * sizeof(std::int32_t));
+  std::memcpy(static_cast<std::byte*>(sink.values) + sink.place[i] * width, piece.values.data(),
+              static_cast<std::size_t>(n * width));
+  sink.counts[i] = static_cast<std::int32_t>(n);
 }
 
 }  // namespace cellfeed::convert

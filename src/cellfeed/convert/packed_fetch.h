@@ -18,15 +18,17 @@ namespace cellfeed::convert {
 
 class PackedFetch final : public FetchedParts {
  public:
-  static constexpr std::int64_t kOfSource = -1;
+  // Numbers of parts.
+  static constexpr std::int64_t kOfSource = 0, kKept = 1;
 
-  // The number of a part is that of its segment, or kOfSource. rows: as asked for.
+  // rows: as asked for. segments: of each row that is kept.
   PackedFetch(const format::RowStore& source, PackedLog& log, std::span<const std::int64_t> rows,
-              std::vector<FetchedPart> parts)
+              std::vector<std::int64_t> segments, std::vector<FetchedPart> parts)
       : FetchedParts(std::move(parts)),
         source_(source),
         log_(log),
-        rows_(rows.begin(), rows.end()) {}
+        rows_(rows.begin(), rows.end()),
+        segments_(std::move(segments)) {}
 
  private:
   void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
@@ -37,12 +39,13 @@ class PackedFetch final : public FetchedParts {
   format::shard::EncodedRows encode_again(const FetchedPart& part,
                                           std::span<const std::int64_t> wanted,
                                           const format::shard::RowEncoding& encoding) const;
-  void decode_from_source(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                          const format::CsrSink& sink) const;
+  void decode_row_from_source(const FetchedPart& part, std::int64_t i,
+                              const format::CsrSink& sink) const;
 
   const format::RowStore& source_;
   PackedLog& log_;
   const std::vector<std::int64_t> rows_;
+  const std::vector<std::int64_t> segments_;
   mutable std::once_flag sized_;
   mutable std::vector<std::int64_t> sizes_;  // of the rows of the source's part; by sized_
 };

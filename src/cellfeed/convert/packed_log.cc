@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::int64_t kLookIntervalNs = 1'000'000'000;
 
-std::int64_t steady_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
 bool can_write_in(const std::string& folder) {
   try {
     io::require_writable_folder(folder + "/rows");
@@ -32,6 +28,10 @@ bool can_write_in(const std::string& folder) {
 }
 
 }  // namespace
+
+std::int64_t PackedLog::steady_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 PackedLog::PackedLog(PackedPlace place, FileVersion version, const PackedMatrix& matrix,
                      const PackedLogOptions& options)
@@ -110,6 +110,10 @@ void PackedLog::scan() {
 }
 
 void PackedLog::add(PackedSegment segment) {
+  // Found by look_for_more before its writer came here.
+  if (!segment.name.empty() &&
+      std::ranges::find(segments_, segment.name, &PackedSegment::name) != segments_.end())
+    return;
   const auto rows = std::exchange(segment.rows, {});
   segments_.push_back(std::move(segment));
   const auto number = static_cast<std::uint64_t>(segments_.size());

@@ -60,6 +60,11 @@ class PackedLog {
   std::shared_ptr<const format::shard::CellsFile> segment(std::int64_t number) const;
   std::int64_t n_kept() const { return n_kept_.load(std::memory_order_relaxed); }
   bool is_complete() const { return n_kept() == matrix_.n_rows; }
+  // For what waits until nobody reads.
+  void note_reading() { last_reading_ns_.store(steady_ns(), std::memory_order_relaxed); }
+  std::int64_t idle_ns() const {
+    return steady_ns() - last_reading_ns_.load(std::memory_order_relaxed);
+  }
   // Looks for segments of other processes, now and then.
   void look_for_more();
 
@@ -91,6 +96,7 @@ class PackedLog {
  private:
   friend class PackedWriter;
   static constexpr int kRowBits = 40;
+  static std::int64_t steady_ns();
   void open_folder();
   void remove_other_versions() const;
   // REQUIRE, as add: mutex_.
@@ -112,6 +118,7 @@ class PackedLog {
   std::atomic<std::int64_t> n_kept_{0};
   std::atomic<bool> has_shards_{false};
   std::atomic<std::int64_t> next_look_ns_{0};
+  std::atomic<std::int64_t> last_reading_ns_{0};
 
   mutable ForkSafeMutex mutex_;  // guards the two below
   std::vector<PackedSegment> segments_;

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,8 @@ namespace {
 
 constexpr std::int64_t kMinShardCells = 100'000;
 constexpr std::int64_t kShards = 16;
+// So long nobody reads.
+constexpr std::int64_t kIdleNs = 1'000'000'000;
 // A tenth of a processor that others want: less, and locks of files would be held for long.
 constexpr int kLowPriority = 10;
 
@@ -82,6 +87,17 @@ PackedShards::PackedShards(std::shared_ptr<const format::RowStore> store,
 
 PackedShards::~PackedShards() { stop_.request_stop(); }
 
+// False where it is stopped before.
+bool PackedShards::wait_until_idle() const {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any stopped;
+  const std::stop_token stop = stop_.get_token();
+  while (!stop.stop_requested() && log_->idle_ns() < kIdleNs)
+    stopped.wait_for(lock, stop, std::chrono::nanoseconds(kIdleNs / 8), [] { return false; });
+  return !stop.stop_requested();
+}
+
 void PackedShards::run() const {
   const PackedWork work(stop_);
   // Of this thread and of those that it starts.
@@ -90,7 +106,7 @@ void PackedShards::run() const {
     log_->warn(fmt::format("rows are kept, and cannot be written as shards: {}", error.what()));
   };
   try {
-    write_packed_shards(store_, *log_, stop_.get_token());
+    if (wait_until_idle()) write_packed_shards(store_, *log_, stop_.get_token());
   } catch (const Error& error) {
     // The next process begins again.
     if (error.kind() != ErrorKind::kCancelled) warn(error);

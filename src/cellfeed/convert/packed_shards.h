@@ -1,5 +1,5 @@
 // PackedShards: the rows of a PackedLog, once all are there, as a shard directory in its folder.
-// They are written on a thread of its own, by processor time that nobody else wants; a process that
+// They are written on a thread of its own, once nobody reads for a while; a process that
 // ends before lets the next one begin again. Thread-safe. Lives in one process.
 #pragma once
 
@@ -18,13 +18,14 @@ namespace cellfeed::convert {
 bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
                          const std::stop_token& stop = {});
 
-// The same behind everything else.
+// The same, once nobody has read for a while.
 class PackedShards {
  public:
   PackedShards(std::shared_ptr<const format::RowStore> store, std::shared_ptr<PackedLog> log);
   ~PackedShards();  // stops
 
  private:
+  bool wait_until_idle() const;
   void run() const;
 
   const std::shared_ptr<const format::RowStore> store_;

@@ -9,6 +9,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/packed_fetch.h"
+#include "cellfeed/format/shard/packed_rows.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
@@ -19,12 +20,10 @@ constexpr std::chrono::milliseconds kLook{100};
 
 // Rows of a request by where they are read from.
 struct PackedStore::Split {
-  struct Group {
-    std::int64_t number = 0;  // as FetchedPart's
-    std::vector<std::int64_t> rows;
-    std::vector<std::int64_t> places;
-  };
-  std::vector<Group> groups;
+  std::vector<std::int64_t> source_rows, source_places;
+  std::vector<std::int64_t> segments;               // that rows are kept in
+  std::vector<format::shard::RowOfFile> kept_rows;  // file: of the segments here
+  std::vector<std::int64_t> kept_places;
 };
 
 PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr<PackedLog> log,
@@ -39,54 +38,66 @@ PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr
 }
 
 PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const {
-  std::map<std::int64_t, Split::Group> groups;
-  Split::Group* last = nullptr;
+  Split split;
+  std::map<std::int64_t, std::uint32_t> files;  // of the segments
+  std::int64_t last_segment = -1;
+  std::uint32_t last_file = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0 || rows[i] >= info_.n_rows)
       throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", rows[i],
                   info_.n_rows);
     const PackedLog::Place place = log_->find(rows[i]);
-    if (!last || last->number != place.segment) last = &groups[place.segment];
-    last->number = place.segment;
-    last->rows.push_back(place.segment < 0 ? rows[i] : place.row);
-    last->places.push_back(static_cast<std::int64_t>(i));
+    if (place.segment < 0) {
+      split.source_rows.push_back(rows[i]);
+      split.source_places.push_back(static_cast<std::int64_t>(i));
+      continue;
+    }
+    if (place.segment != last_segment) {
+      last_segment = place.segment;
+      const auto [known, is_new] =
+          files.try_emplace(last_segment, static_cast<std::uint32_t>(split.segments.size()));
+      if (is_new) split.segments.push_back(last_segment);
+      last_file = known->second;
+    }
+    split.kept_rows.push_back({last_file, place.row});
+    split.kept_places.push_back(static_cast<std::int64_t>(i));
   }
-  Split split;
-  for (auto& [number, group] : groups) split.groups.push_back(std::move(group));
   return split;
 }
 
-// Null where the segment is damaged, or gone: its rows are to be found anew.
-std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(
-    std::int64_t segment, std::span<const std::int64_t> rows) const {
-  try {
-    const auto cells = log_->segment(segment);
-    return cells ? format::shard::begin_packed(cells, rows) : nullptr;
-  } catch (const Error&) {
-    log_->drop(segment);
-    return nullptr;
+// Null where one of the segments is gone: its rows are to be found anew.
+std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(const Split& split) const {
+  std::vector<std::shared_ptr<const format::shard::CellsFile>> files;
+  for (const std::int64_t segment : split.segments) {
+    files.push_back(log_->segment(segment));
+    if (!files.back()) return nullptr;
   }
+  return format::shard::begin_packed(std::move(files), split.kept_rows);
 }
 
 std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int64_t> rows,
                                                         const format::ReadContext& context) const {
+  log_->note_reading();
   if (log_->is_complete()) {
     if (!has_let_go_.exchange(true)) source_->set_cache_bytes(0);
     begin_shards();
   } else {
     log_->look_for_more();
   }
+  Split found = split(rows);
   std::vector<FetchedPart> parts;
-  for (Split::Group& group : split(rows).groups) {
-    FetchedPart part{group.number, std::move(group.places), nullptr};
-    if (group.number < 0) {
-      part.rows = source_->begin(group.rows, context);
-    } else if (!(part.rows = begin_kept(group.number, group.rows))) {
-      return begin(rows, context);
-    }
-    parts.push_back(std::move(part));
+  std::vector<std::int64_t> segments;
+  if (!found.kept_rows.empty()) {
+    auto kept = begin_kept(found);
+    if (!kept) return begin(rows, context);
+    for (const auto& row : found.kept_rows) segments.push_back(found.segments[row.file]);
+    parts.push_back({PackedFetch::kKept, std::move(found.kept_places), std::move(kept)});
   }
-  return std::make_unique<PackedFetch>(*source_, *log_, rows, std::move(parts));
+  if (!found.source_rows.empty())
+    parts.push_back({PackedFetch::kOfSource, std::move(found.source_places),
+                     source_->begin(found.source_rows, context)});
+  return std::make_unique<PackedFetch>(*source_, *log_, rows, std::move(segments),
+                                       std::move(parts));
 }
 
 // By the process that opened the store: a worker of its own may end at any time.
@@ -107,10 +118,8 @@ std::string PackedStore::shards_dir(const std::stop_token& stop) const {
 }
 
 format::ReadPlan PackedStore::plan(std::span<const std::int64_t> rows) const {
-  const Split parts = split(rows);
-  const auto of_source =
-      std::ranges::find(parts.groups, PackedFetch::kOfSource, &Split::Group::number);
-  return of_source == parts.groups.end() ? format::ReadPlan{} : source_->plan(of_source->rows);
+  const Split found = split(rows);
+  return found.source_rows.empty() ? format::ReadPlan{} : source_->plan(found.source_rows);
 }
 
 void PackedStore::release_pages() const { source_->release_pages(); }

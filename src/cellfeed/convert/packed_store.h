@@ -58,8 +58,7 @@ class PackedStore final : public format::RowStore {
   std::shared_ptr<const PackedStore> without_shards() const {
     return std::make_shared<const PackedStore>(source_, log_, Shards::kAreNot);
   }
-  std::unique_ptr<format::FetchedRows> begin_kept(std::int64_t segment,
-                                                  std::span<const std::int64_t> rows) const;
+  std::unique_ptr<format::FetchedRows> begin_kept(const Split& split) const;
   void begin_shards() const;
   Split split(std::span<const std::int64_t> rows) const;
 

@@ -14,6 +14,7 @@ namespace {
 // Batches wait for the disk for so small a part of the time: what does not fit then is not kept.
 constexpr std::int64_t kPartWaited = 20;
 constexpr std::int64_t kParts = 64;
+constexpr std::int64_t kWorthWriting = 1 << 20;
 
 }  // namespace
 
@@ -49,6 +50,8 @@ void PackedWriter::keep(std::vector<std::uint64_t> rows, format::shard::EncodedR
   }
   queued_bytes_ += piece.bytes();
   queue_.push_back(std::move(piece));
+  // The disk is told of more than a few rows at a time; what is left is written when it is idle.
+  if (queued_bytes_ < kWorthWriting) return;
   lock.unlock();
   changed_.notify_all();
 }
@@ -78,19 +81,13 @@ void PackedWriter::run() {
   const std::stop_token stop = stop_.get_token();
   const std::chrono::milliseconds idle(log_.options_.idle_ms);
   std::unique_lock lock(mutex_);
-  const auto has_work = [&] { return !queue_.empty() || flushes_wanted_ > flushes_done_; };
+  const auto has_work = [&] {
+    return queued_bytes_ >= kWorthWriting || flushes_wanted_ > flushes_done_;
+  };
   while (true) {
-    const bool is_idle = !changed_.wait_for(lock, stop, idle, has_work);
-    if (!queue_.empty()) {
-      Piece piece = std::move(queue_.front());
-      queue_.pop_front();
-      queued_bytes_ -= piece.bytes();
-      lock.unlock();
-      changed_.notify_all();
-      write(std::move(piece));
-      lock.lock();
-      continue;
-    }
+    const bool is_late = !changed_.wait_for(lock, stop, idle, has_work);
+    const bool is_idle = is_late && queue_.empty();
+    write_queue(lock);
     const std::uint64_t wanted = flushes_wanted_;
     const bool is_last = stop.stop_requested();
     if (is_last || is_idle || wanted > flushes_done_) {
@@ -105,6 +102,18 @@ void PackedWriter::run() {
       changed_.notify_all();
       return;
     }
+  }
+}
+
+void PackedWriter::write_queue(std::unique_lock<std::mutex>& lock) {
+  while (!queue_.empty()) {
+    Piece piece = std::move(queue_.front());
+    queue_.pop_front();
+    queued_bytes_ -= piece.bytes();
+    lock.unlock();
+    changed_.notify_all();
+    write(std::move(piece));
+    lock.lock();
   }
 }
 

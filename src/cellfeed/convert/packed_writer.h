@@ -42,6 +42,7 @@ class PackedWriter {
   using Clock = std::chrono::steady_clock;
   bool wait_for_room(std::unique_lock<std::mutex>& lock, std::int64_t bytes);
   void run();
+  void write_queue(std::unique_lock<std::mutex>& lock);
   void write(Piece piece);
   bool is_full() const;
   void close_segment();

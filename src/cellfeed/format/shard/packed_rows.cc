@@ -24,23 +24,30 @@ constexpr std::int64_t kOverrunEntries = 16;
 
 constexpr std::int64_t kChecksumBytes = kRecordChecksumBytes;
 
+using Files = std::vector<std::shared_ptr<const CellsFile>>;
+
 class PackedRows final : public FetchedRows, public MovedRows {
  public:
-  PackedRows(std::shared_ptr<const CellsFile> file, std::span<const std::int64_t> rows)
-      : file_(std::move(file)), rows_(rows.begin(), rows.end()), records_(rows.size()) {
-    file_->read_entries_ahead(rows);
-    const io::ByteSource* source = file_->reads();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (i + kEntriesAhead < rows.size()) file_->prefetch_entry(rows[i + kEntriesAhead]);
-      const CellsFile::Place place = file_->locate(rows[i]);
-      records_[i] = {source ? nullptr : file_->mapped_bytes() + place.offset,
+  // file_of: of each row its file; empty where there is one.
+  PackedRows(Files files, std::vector<std::int64_t> rows, std::vector<std::uint32_t> file_of)
+      : files_(std::move(files)),
+        rows_(std::move(rows)),
+        file_of_(std::move(file_of)),
+        records_(rows_.size()) {
+    read_entries_ahead();
+    const io::ByteSource* source = file_of_.empty() ? files_.front()->reads() : nullptr;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (i + kEntriesAhead < rows_.size())
+        file(i + kEntriesAhead).prefetch_entry(rows_[i + kEntriesAhead]);
+      const CellsFile::Place place = file(i).locate(rows_[i]);
+      records_[i] = {source ? nullptr : file(i).mapped_bytes() + place.offset,
                      static_cast<std::size_t>(place.length), place.nnz};
       bytes_used_ += place.length + kChecksumBytes;
       if (source) reads_.add(*source, {place.offset, place.length + kChecksumBytes});
     }
     bytes_read_ = bytes_used_;
     if (source) begin_reads();
-    if (file_->records_ahead()) read_ahead();
+    read_ahead();
   }
 
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(records_.size()); }
@@ -61,6 +68,11 @@ class PackedRows final : public FetchedRows, public MovedRows {
   std::int64_t bytes_held() const override { return reads_.bytes_held(); }
 
  private:
+  const CellsFile& file(std::size_t i) const { return *files_[file_of_.empty() ? 0 : file_of_[i]]; }
+  // fn(file, numbers of its rows in the request), of each file.
+  template <typename Fn>
+  void for_each_file(const Fn& fn) const;
+  void read_entries_ahead() const;
   void begin_reads();
   void read_ahead();
   void prefetch(std::int64_t i) const {
@@ -75,8 +87,9 @@ class PackedRows final : public FetchedRows, public MovedRows {
                           const ColumnPlaces& places) const;
   std::string first_misfit(const RecordView& record, Casting casting, DType out) const;
 
-  std::shared_ptr<const CellsFile> file_;
-  std::vector<std::int64_t> rows_;
+  const Files files_;
+  const std::vector<std::int64_t> rows_;
+  const std::vector<std::uint32_t> file_of_;
   std::vector<RecordView> records_;
   io::RangeReads reads_;  // of each record, unless it is mapped
   std::int64_t bytes_read_ = 0;
@@ -90,26 +103,57 @@ void PackedRows::begin_reads() {
   bytes_read_ = reads_.bytes_read();
 }
 
+template <typename Fn>
+void PackedRows::for_each_file(const Fn& fn) const {
+  std::vector<std::vector<std::size_t>> of_files(files_.size());
+  for (auto& own : of_files) own.reserve(rows_.size() / files_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    of_files[file_of_.empty() ? 0 : file_of_[i]].push_back(i);
+  for (std::size_t f = 0; f < files_.size(); ++f) fn(*files_[f], of_files[f]);
+}
+
+void PackedRows::read_entries_ahead() const {
+  if (file_of_.empty()) return files_.front()->read_entries_ahead(rows_);
+  std::vector<std::int64_t> own;
+  for_each_file([&](const CellsFile& file, std::span<const std::size_t> numbers) {
+    own.clear();
+    for (const std::size_t i : numbers) own.push_back(rows_[i]);
+    file.read_entries_ahead(own);
+  });
+}
+
+// What is not in memory.
 void PackedRows::read_ahead() {
-  const std::int64_t bytes = file_->records_ahead()->ask(
-      n_rows(), [this](std::int64_t i, std::vector<io::ByteRange>& ranges) {
-        // Decoding over-reads, further than the checksum.
-        ranges.push_back({records_[i].bytes - file_->mapped_bytes(),
-                          static_cast<std::int64_t>(records_[i].length + kRecordPaddingBytes)});
-      });
+  std::int64_t bytes = 0;
+  const auto ask = [&](const CellsFile& file, std::int64_t n, const auto& number) {
+    if (file.records_ahead() == nullptr) return;
+    bytes += file.records_ahead()->ask(n, [&](std::int64_t k, std::vector<io::ByteRange>& ranges) {
+      const RecordView& record = records_[number(k)];
+      // Decoding over-reads, further than the checksum.
+      ranges.push_back({record.bytes - file.mapped_bytes(),
+                        static_cast<std::int64_t>(record.length + kRecordPaddingBytes)});
+    });
+  };
+  if (file_of_.empty())
+    ask(*files_.front(), n_rows(), [](std::int64_t k) { return k; });
+  else
+    for_each_file([&](const CellsFile& file, std::span<const std::size_t> numbers) {
+      ask(file, std::ssize(numbers), [&](std::int64_t k) { return numbers[k]; });
+    });
   if (bytes > 0) bytes_read_ = bytes;
 }
 
 // Decoded again as the widest type of its kind, to name the value in the message.
 std::string PackedRows::first_misfit(const RecordView& record, Casting casting, DType out) const {
-  const DType stored = file_->header().value_dtype;
+  const CellsHeader& header = files_.front()->header();
+  const DType stored = header.value_dtype;
   const auto n = static_cast<std::size_t>(record.nnz);
   std::vector<std::int32_t> indices(n);
   std::string text;
   const auto find = [&](auto zero, DType wide) {
     using T = decltype(zero);
     std::vector<T> values(n);
-    decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes, stored, wide,
+    decode_record({record.bytes, record.length}, record.nnz, header.n_genes, stored, wide,
                   Casting::kSameKind, indices.data(), values.data());
     for (std::size_t i = 0; i < n && text.empty(); ++i)
       dispatch_dtype(out, [&](auto tag) {
@@ -132,32 +176,33 @@ void PackedRows::check_record(std::int64_t i) const {
   std::uint32_t stored;
   std::memcpy(&stored, record.bytes + record.length, sizeof(stored));
   const std::uint32_t found = record_checksum(hash_record({record.bytes, record.length}),
-                                              {.shard = file_->header().shard,
+                                              {.shard = file(i).header().shard,
                                                .row = static_cast<std::uint64_t>(rows_[i]),
                                                .length = record.length,
                                                .nnz = static_cast<std::uint64_t>(record.nnz)});
   if (found == stored) return;
-  file_->require_intact();
-  throw_error(ErrorKind::kCorruptData, file_->path(),
+  file(i).require_intact();
+  throw_error(ErrorKind::kCorruptData, file(i).path(),
               "row {} at offset {}: the record does not match its checksum, so the file is "
               "damaged; restore it or convert again",
-              rows_[i], file_->locate(rows_[i]).offset);
+              rows_[i], file(i).locate(rows_[i]).offset);
 }
 
 void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
                             void* values, OverrunRoom room) const {
   const RecordView& record = records_[i];
   // Its bytes are then in the nearest cache for the decoder.
-  if (file_->verifies()) check_record(i);
+  const CellsHeader& header = file(i).header();
+  if (file(i).verifies()) check_record(i);
   try {
-    decode_record({record.bytes, record.length}, record.nnz, file_->header().n_genes,
-                  file_->header().value_dtype, sink.dtype, sink.casting, indices, values, room);
+    decode_record({record.bytes, record.length}, record.nnz, header.n_genes, header.value_dtype,
+                  sink.dtype, sink.casting, indices, values, room);
   } catch (const Error& error) {
     const std::string where = error.kind() == ErrorKind::kPrecision
                                   ? first_misfit(record, sink.casting, sink.dtype)
-                                  : fmt::format("at offset {}", file_->locate(rows_[i]).offset);
+                                  : fmt::format("at offset {}", file(i).locate(rows_[i]).offset);
     throw Error(error.kind(), fmt::format("row {} {}: {}", rows_[i], where, error.what()),
-                file_->path());
+                file(i).path());
   }
   sink.counts[i] = static_cast<std::int32_t>(record.nnz);
 }
@@ -173,7 +218,7 @@ void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSin
     decode_past_caches(begin, end, sink, places);
   else
     decode_into_caches(begin, end, in_order, sink, places);
-  file_->require_intact();
+  for (const auto& file : files_) file->require_intact();
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
@@ -296,7 +341,19 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
 
 std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
                                           std::span<const std::int64_t> rows) {
-  return std::make_unique<PackedRows>(std::move(file), rows);
+  return std::make_unique<PackedRows>(Files{std::move(file)},
+                                      std::vector<std::int64_t>(rows.begin(), rows.end()),
+                                      std::vector<std::uint32_t>());
+}
+
+std::unique_ptr<FetchedRows> begin_packed(Files files, std::span<const RowOfFile> rows) {
+  std::vector<std::int64_t> numbers;
+  std::vector<std::uint32_t> file_of;
+  numbers.reserve(rows.size());
+  for (const RowOfFile& row : rows) numbers.push_back(row.row);
+  if (files.size() > 1)
+    for (const RowOfFile& row : rows) file_of.push_back(row.file);
+  return std::make_unique<PackedRows>(std::move(files), std::move(numbers), std::move(file_of));
 }
 
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {

@@ -93,6 +93,15 @@ class CellsFile {
 // Lifetime: keeps the file open.
 std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
                                           std::span<const std::int64_t> rows);
+// A row of one of several files.
+struct RowOfFile {
+  std::uint32_t file = 0;
+  std::int64_t row = 0;
+};
+// Rows of several files, in any order. REQUIRES: files of one number of genes and type of values,
+// that are decoded where they are mapped.
+std::unique_ptr<FetchedRows> begin_packed(std::vector<std::shared_ptr<const CellsFile>> files,
+                                          std::span<const RowOfFile> rows);
 // Memory that begin_packed of these rows holds at most.
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows);
 
