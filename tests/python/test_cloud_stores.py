@@ -1,5 +1,6 @@
 """Of every kind of store, objects are what they are on a disk, or a named error."""
 
+import contextlib
 import os
 import pathlib
 import pickle
@@ -10,6 +11,7 @@ import sys
 import anndata
 import numpy as np
 import pytest
+import scipy.sparse
 from fault_proxy import FaultProxy
 from fault_rules import Fault
 from google_uploads import GoogleUploads
@@ -262,3 +264,29 @@ def test_bytes_are_those_that_were_asked_for(store, tmp_path):
     assert (adata.X[rows] != cells[rows].X).nnz == 0
     with pytest.raises(cf.CellfeedError, match="bytes"):
         cf.open(store.url("bytes"))
+
+
+def test_one_configuration_of_three_stores_is_sharded_and_cached(
+    s3, gcs, azure, tmp_path, monkeypatch
+):
+    """The section of the specification on paths of clouds, with endpoints by the environment."""
+    every = [write_cells(tmp_path / f"{i}.h5ad", seed=i) for i in range(3)]
+    with contextlib.ExitStack() as stores:
+        paths = []
+        for i, (scheme, server) in enumerate((("s3", s3), ("gs", gcs), ("az", azure))):
+            store = stores.enter_context(loopback_store(scheme, server, monkeypatch))
+            store.put(f"atlas/dataset{i}.h5ad", tmp_path / f"{i}.h5ad")
+            paths.append(store.url(f"atlas/dataset{i}.h5ad"))
+        assert (scipy.sparse.vstack([each.X for each in every]) != cf.open(paths)[:].X).nnz == 0
+        lines = "".join(f"    - {path}\n" for path in paths)
+        (tmp_path / "my_config.yaml").write_text(
+            f"data:\n  source: local\n  paths:\n{lines}"
+            f"  cloud:\n    cache_dir: {tmp_path / 'cache'}\n"
+        )
+        command = [sys.executable, "-m", "cellfeed", "shard", "--config", "my_config.yaml"]
+        command += ["--output-dir", "./local_shards/", "--shard-size", "100000"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len([file for file in (tmp_path / "cache").iterdir() if file.suffix == ".h5ad"]) == 3
+    shards = cf.open(tmp_path / "local_shards")
+    assert (scipy.sparse.vstack([each.X for each in every]) != shards[:].X).nnz == 0
