@@ -320,6 +320,39 @@ def test_paths_of_azure_that_name_their_account(blobs, monkeypatch):
         cf.set_storage_options(path, {})
 
 
+def test_what_opens_an_account_goes_to_no_other_host(blobs, monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=hush")
+    for host in (blobs.proxy.address, "evil.example", f"{ACCOUNT}.blob.core.windows.net.evil.com"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"no container of an account|no user and no"
+        ):
+            cf.open(f"az://{blobs.bucket}@{host}/a.h5ad")
+    assert "hush" not in blobs.proxy.said()
+
+
+def test_options_that_contradict_each_other_are_refused(blobs):
+    for more, message in (
+        ({"anon": True, "account_key": KEY}, "give one of the storage options account_key"),
+        ({"sas_token": "sig=x", "account_key": KEY}, "give one of the storage options account_key"),
+        ({"sas_token": "sig=x", "client_id": "c"}, "give one of the storage options account_key"),
+        ({"client_secret": "s"}, "one is given without the other"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            cf.open(blobs.path, storage_options=blobs.reach | more)
+    named = f"az://{blobs.bucket}@{ACCOUNT}.blob.core.windows.net/a.h5ad"
+    with pytest.raises(InvalidArgumentError, match="the path names its account"):
+        cf.open(named, storage_options={"account_name": "other"})
+    cf.set_storage_options(named, {})
+
+
+def test_a_flag_that_is_off_leaves_the_environment_as_it_is(blobs, monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    assert_cells(cf.open(blobs.path, storage_options=blobs.reach | {"anon": False}), blobs.adata)
+    assert all(said.startswith("SharedKey") for said in bearers(blobs))
+
+
 def test_schemes_that_mean_the_same_are_one(google, blobs):
     for store, other in ((google, "gcs"), (blobs, "abfs")):
         options = store.reach | {"anon": True}

@@ -19,7 +19,8 @@
 namespace cellfeed::cloud {
 namespace {
 
-constexpr std::chrono::minutes kSpare{5};
+// Servers of machines give the same token until about four minutes before its end.
+constexpr std::chrono::seconds kSpare{225};
 constexpr std::chrono::seconds kLeastAge{1};
 constexpr std::int64_t kUsualSeconds = 3600;
 
@@ -44,8 +45,7 @@ std::int64_t seconds_of(const nlohmann::json& answer) {
 
 }  // namespace
 
-AccessToken ask_for_token(const HttpRequest& request, const std::string& path) {
-  const HttpAnswer answer = ask_until_answered(request);
+AccessToken token_of_answer(const HttpAnswer& answer, const std::string& path) {
   if (answer.status != 200 || !answer.is_whole())
     throw_error(ErrorKind::kIo, path, "no access token was given for the credentials found: {}",
                 describe_refusal(answer));
@@ -54,6 +54,10 @@ AccessToken ask_for_token(const HttpRequest& request, const std::string& path) {
   if (token == body.end() || !token->is_string() || token->get<std::string>().empty())
     throw_error(ErrorKind::kIo, path, "the server of access tokens answered without one");
   return {token->get<std::string>(), Clock::now() + std::chrono::seconds(seconds_of(body))};
+}
+
+AccessToken ask_for_token(const HttpRequest& request, const std::string& path) {
+  return token_of_answer(ask_until_answered(request), path);
 }
 
 HttpRequest token_form(std::string url,

@@ -14,7 +14,8 @@ struct AccessToken {
   Clock::time_point end{};
 };
 
-// path: for errors. Throws kIo with what the server said where it gives none.
+// path: for errors. All throw kIo with what the server said where it gives none.
+AccessToken token_of_answer(const HttpAnswer& answer, const std::string& path);
 AccessToken ask_for_token(const HttpRequest& request, const std::string& path);
 // A form as a request that is POSTed; its values are escaped here.
 HttpRequest token_form(std::string url,

@@ -20,7 +20,9 @@ namespace {
 
 // The oldest with all that is asked for here.
 constexpr const char* kVersion = "x-ms-version: 2021-12-02";
-constexpr std::string_view kHost = "core.windows.net";
+// Of its clouds: of all the world, of the United States' government and of China.
+constexpr std::string_view kHosts[] = {"core.windows.net", "core.usgovcloudapi.net",
+                                       "core.chinacloudapi.cn"};
 constexpr const char* kVariables[] = {"AZURE_STORAGE_CONNECTION_STRING",
                                       "AZURE_STORAGE_ACCOUNT_NAME",
                                       "AZURE_STORAGE_ACCOUNT",
@@ -61,13 +63,19 @@ Parts parse_connection(const std::string& path, std::string_view text) {
   return parts;
 }
 
+std::string account_of_environment() {
+  return std::string(
+      first_of({environment("AZURE_STORAGE_ACCOUNT_NAME"), environment("AZURE_STORAGE_ACCOUNT")}));
+}
+
 }  // namespace
 
 struct AzureAccess::Account {
   std::string name;
   std::string container;
   std::string url;
-  Parts connection;  // empty: none is given
+  Parts connection;  // of the options or, without any, of the environment; empty: none
+  bool is_in_path = false;
 };
 
 AzureAccess::AzureAccess(const std::string& bucket) : path_("az://" + bucket) {
@@ -77,35 +85,55 @@ AzureAccess::AzureAccess(const std::string& bucket) : path_("az://" + bucket) {
   take_credentials(account, given);
 }
 
+// "container@account.blob.core.windows.net". Requests carry what opens the account, so no other
+// host may be named by a path.
+AzureAccess::Account AzureAccess::account_in_path(const std::string& bucket) const {
+  const auto at = bucket.find('@');
+  std::string host = bucket.substr(at + 1);
+  Account account{.name = host.substr(0, host.find('.')),
+                  .container = bucket.substr(0, at),
+                  .url = {},
+                  .connection = {},
+                  .is_in_path = true};
+  // The same blobs, by the other of its two interfaces.
+  if (const auto dfs = host.find(".dfs."); dfs != std::string::npos) host.replace(dfs, 5, ".blob.");
+  const bool is_known = std::ranges::any_of(kHosts, [&](std::string_view known) {
+    return host == fmt::format("{}.blob.{}", account.name, known);
+  });
+  if (account.container.empty() || account.name.empty() || !is_known)
+    throw_error(ErrorKind::kInvalidArgument, path_,
+                "names no container of an account of Azure: az://container@account.blob.{}/name is "
+                "one; another address is given as endpoint_url of storage_options",
+                kHosts[0]);
+  account.url = "https://" + host;
+  return account;
+}
+
 AzureAccess::Account AzureAccess::find_account(const std::string& bucket,
                                                const StorageOptions& given) const {
-  Account account{.name = {}, .container = bucket, .url = {}, .connection = {}};
-  std::string host;
-  if (const auto at = bucket.find('@'); at != std::string::npos) {
-    account.container = bucket.substr(0, at);
-    host = bucket.substr(at + 1);
-    account.name = host.substr(0, host.find('.'));
-    if (account.container.empty() || host.find('.') == std::string::npos)
-      throw_error(ErrorKind::kInvalidArgument, path_,
-                  "names no container of an account: "
-                  "az://container@account.blob.{}/name is one",
-                  kHost);
-    // The same blobs, by the other of its two interfaces.
-    if (const auto dfs = host.find(".dfs."); dfs != std::string::npos)
-      host.replace(dfs, 5, ".blob.");
+  Account account;
+  const std::string_view of_environment = environment("AZURE_STORAGE_CONNECTION_STRING");
+  if (bucket.find('@') != std::string::npos) {
+    account = account_in_path(bucket);
+    for (const char* name : {"account_name", "connection_string"})
+      if (given.contains(name))
+        throw_error(ErrorKind::kInvalidArgument, path_,
+                    "the path names its account, and the storage option {} another", name);
+    if (Parts parts = parse_connection(path_, of_environment);
+        part(parts, "AccountName") == account.name)
+      account.connection = std::move(parts);
   } else {
-    account.connection =
-        parse_connection(path_, first_of({option(given, "connection_string"),
-                                          option(given, "account_name").empty()
-                                              ? environment("AZURE_STORAGE_CONNECTION_STRING")
-                                              : std::string_view()}));
-    account.name =
-        first_of({option(given, "account_name"), part(account.connection, "AccountName"),
-                  environment("AZURE_STORAGE_ACCOUNT_NAME"), environment("AZURE_STORAGE_ACCOUNT")});
+    account.container = bucket;
+    account.connection = parse_connection(
+        path_, given.contains("connection_string") ? option(given, "connection_string")
+               : given.contains("account_name")    ? std::string_view()
+                                                   : of_environment);
+    account.name = first_of({option(given, "account_name"), part(account.connection, "AccountName"),
+                             account_of_environment()});
   }
   const std::string_view endpoint =
       first_of({option(given, "endpoint_url"), part(account.connection, "BlobEndpoint")});
-  if (account.name.empty() && endpoint.empty())
+  if (account.name.empty())
     throw_error(ErrorKind::kInvalidArgument, path_,
                 "no storage account is named: set AZURE_STORAGE_ACCOUNT_NAME, or give "
                 "storage_options={{\"account_name\": ...}}");
@@ -114,45 +142,46 @@ AzureAccess::Account AzureAccess::find_account(const std::string& bucket,
                 "the name of a storage account has letters and digits");
   if (!endpoint.empty())
     account.url = parse_endpoint(path_, "endpoint_url", endpoint);
-  else if (!host.empty())
-    account.url = "https://" + host;
-  else
+  else if (!account.is_in_path)
     account.url = fmt::format("https://{}.blob.{}", account.name,
-                              first_of({part(account.connection, "EndpointSuffix"), kHost}));
+                              first_of({part(account.connection, "EndpointSuffix"), kHosts[0]}));
   return account;
 }
 
+// Of one source: options, else the environment's connection string, else its other variables.
 void AzureAccess::take_credentials(const Account& account, const StorageOptions& given) {
-  const bool has_options = std::ranges::any_of(
-      std::initializer_list<const char*>{"account_key", "sas_token", "client_id", "anon"},
-      [&](const char* name) { return !option(given, name).empty(); });
-  if (is_anonymous(given)) return;
-  // Options go before the environment, whatever kind they are of.
-  const auto found = [&](const char* name, std::string_view in_connection,
-                         std::initializer_list<const char*> variables) {
-    std::string_view text =
-        first_of({option(given, name), part(account.connection, in_connection)});
-    if (has_options || !text.empty()) return std::string(text);
-    for (const char* variable : variables) text = first_of({text, environment(variable)});
-    return std::string(text);
-  };
-  shared_access_ = found("sas_token", "SharedAccessSignature", {"AZURE_STORAGE_SAS_TOKEN"});
-  if (shared_access_.starts_with('?')) shared_access_.erase(0, 1);
-  const std::string key =
-      found("account_key", "AccountKey", {"AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"});
-  if (!option(given, "account_key").empty() && !option(given, "sas_token").empty())
+  const bool is_public = is_anonymous(given);
+  const bool has_identity = given.contains("client_id") || given.contains("client_secret");
+  std::string_view key = option(given, "account_key");
+  std::string_view shared = option(given, "sas_token");
+  const int n_kinds = (is_public ? 1 : 0) + (has_identity ? 1 : 0) + (key.empty() ? 0 : 1) +
+                      (shared.empty() ? 0 : 1) + (given.contains("connection_string") ? 1 : 0);
+  if (n_kinds > 1)
     throw_error(ErrorKind::kInvalidArgument, path_,
-                "give one of the storage options account_key and sas_token");
-  if (!key.empty()) {
-    shared_access_.clear();
-    const auto bytes = from_base64(key);
-    if (!bytes || bytes->empty())
-      throw_error(ErrorKind::kInvalidArgument, path_, "the key of the account is not base64");
-    signer_ = make_azure_signer(account.name, *bytes);
-    return;
+                "give one of the storage options account_key, sas_token, connection_string, "
+                "client_id (with client_secret) and anon");
+  if (is_public) return;
+  if (key.empty() && shared.empty() && !has_identity) {
+    key = part(account.connection, "AccountKey");
+    shared = part(account.connection, "SharedAccessSignature");
   }
+  const std::string of_environment = account_of_environment();
+  if (n_kinds == 0 && key.empty() && shared.empty() &&
+      (of_environment.empty() || of_environment == account.name)) {
+    key = first_of({environment("AZURE_STORAGE_ACCOUNT_KEY"), environment("AZURE_STORAGE_KEY")});
+    shared = environment("AZURE_STORAGE_SAS_TOKEN");
+  }
+  if (!key.empty()) return use_key(account.name, key);
+  shared_access_ = shared.starts_with('?') ? shared.substr(1) : shared;
   has_identity_ = shared_access_.empty();
   if (has_identity_) identity_ = given;
+}
+
+void AzureAccess::use_key(const std::string& account, std::string_view key) {
+  const auto bytes = from_base64(key);
+  if (!bytes || bytes->empty())
+    throw_error(ErrorKind::kInvalidArgument, path_, "the key of the account is not base64");
+  signer_ = make_azure_signer(account, *bytes);
 }
 
 void AzureAccess::authorize(HttpRequest& request, bool fresh) const {

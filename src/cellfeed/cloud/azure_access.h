@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cellfeed/cloud/http_loop.h"
 #include "cellfeed/cloud/storage_options.h"
@@ -25,6 +26,8 @@ class AzureAccess {
  private:
   struct Account;
   Account find_account(const std::string& bucket, const StorageOptions& given) const;
+  Account account_in_path(const std::string& bucket) const;
+  void use_key(const std::string& account, std::string_view key);
   void take_credentials(const Account& account, const StorageOptions& given);
 
   const std::string path_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <random>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -29,8 +30,19 @@ void add_condition(HttpRequest& request, const Precondition& condition) {
     request.headers.push_back(fmt::format("If-Match: {}", condition.version));
 }
 
-// All of an object's have the same length.
-std::string block_name(std::size_t part) { return base64(fmt::format("{:012}", part)); }
+// Names of the blocks of one upload. What several upload to one blob meets in one heap of blocks,
+// so that names must be of nobody else; all of a blob's have the same length.
+class BlockNames {
+ public:
+  BlockNames() {
+    std::random_device random;
+    upload_ = fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+  }
+  std::string of(std::size_t part) const { return base64(fmt::format("{}{:012}", upload_, part)); }
+
+ private:
+  std::string upload_;
+};
 
 class AzureStore final : public ObjectStore {
  public:
@@ -78,9 +90,10 @@ class AzureStore final : public ObjectStore {
   // Blocks that no list names are dropped by the store after a week, and cost nothing.
   bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
                       const Precondition& condition) const override {
-    send_parts(content, [&path](std::size_t part, std::string body) {
+    const BlockNames names;
+    send_parts(content, [&](std::size_t part, std::string body) {
       HttpRequest request = request_for(
-          "PUT", path, fmt::format("comp=block&blockid={}", percent_encoded(block_name(part))));
+          "PUT", path, fmt::format("comp=block&blockid={}", percent_encoded(names.of(part))));
       request.body = std::move(body);
       const HttpAnswer answer = ask_store(path, request);
       if (answer.status != 201) throw_refused(path, answer);
@@ -89,15 +102,14 @@ class AzureStore final : public ObjectStore {
     request.content_type = "application/xml";
     request.body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
     for (std::size_t part = 0; part < part_sizes(content.size).n; ++part)
-      request.body += fmt::format("<Latest>{}</Latest>", block_name(part));
+      request.body += fmt::format("<Uncommitted>{}</Uncommitted>", names.of(part));
     request.body += "</BlockList>";
     add_condition(request, condition);
     const HttpAnswer answer = ask_store(path, request);
     if (answer.status == 201) return true;
-    const bool is_met = answer.status != 412 && answer.status != 409;
     // The list may have been taken before, when the answer to that was lost.
-    if ((answer.status == 400 || !is_met) && is_stored(path, content)) return true;
-    if (condition.is_any() && !is_met) return false;
+    if ((answer.status == 400 || is_unmet(answer)) && is_stored(path, content)) return true;
+    if (condition.is_any() && is_unmet(answer)) return false;
     throw_refused(path, answer);
   }
 };

@@ -37,19 +37,20 @@ std::string machine_server() {
 AccessToken token_of_machine(const std::string& path, const AzureIdentity& identity) {
   HttpRequest request;
   const bool is_app = !environment("IDENTITY_ENDPOINT").empty();
-  request.headers.push_back(
+  request.private_headers.push_back(
       is_app ? fmt::format("X-IDENTITY-HEADER: {}", environment("IDENTITY_HEADER"))
              : "Metadata: true");
   request.url = fmt::format("{}?api-version={}&resource={}", identity.server,
                             is_app ? "2019-08-01" : "2018-02-01", percent_encoded(kResource));
   if (!identity.client.empty())
     request.url += fmt::format("&client_id={}", percent_encoded(identity.client));
-  if (ask(request, kMachineTimeouts).status == 0)
+  const HttpAnswer answer = ask(request, kMachineTimeouts);
+  if (answer.status != 200)
     throw_error(ErrorKind::kIo, path,
                 "no credentials were found: set AZURE_STORAGE_ACCOUNT_KEY, "
                 "AZURE_STORAGE_SAS_TOKEN or AZURE_CLIENT_ID with AZURE_CLIENT_SECRET; of a public "
                 "container, give storage_options={{\"anon\": True}}");
-  return ask_for_token(request, path);
+  return token_of_answer(answer, path);
 }
 
 }  // namespace
@@ -65,6 +66,10 @@ AzureIdentity find_azure_identity(const std::string& path, const StorageOptions&
                          .server = {}};
   const std::string tenant(
       first_of({option(options, "tenant_id"), environment("AZURE_TENANT_ID")}));
+  if (!option(options, "client_secret").empty() && option(options, "client_id").empty())
+    throw_error(
+        ErrorKind::kInvalidArgument, path,
+        "of the storage options client_id and client_secret one is given without the other");
   const bool is_application = !identity.secret.empty() || !identity.token_file.empty();
   if (is_application && (tenant.empty() || identity.client.empty()))
     throw_error(ErrorKind::kInvalidArgument, path,

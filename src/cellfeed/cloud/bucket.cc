@@ -29,6 +29,8 @@ std::string read_part(const BucketPath& path, std::int64_t offset, std::int64_t 
   HttpRequest request = store_of(path).to_read(path, nullptr);
   request.headers.push_back(fmt::format("Range: bytes={}-{}", offset, offset + length - 1));
   HttpAnswer answer = ask_store(path, request);
+  if (answer.status == 404)
+    throw_error(ErrorKind::kNotFound, path.text(), "the object was removed as it was compared");
   if (answer.status != 206 || !answer.is_whole()) throw_refused(path, answer);
   return std::move(answer.body);
 }
@@ -37,9 +39,9 @@ bool write_whole(const BucketPath& path, const StagedFile::Content& content,
                  const Precondition& condition) {
   const HttpAnswer answer = ask_store(path, store_of(path).to_write(path, content, condition));
   if (answer.status / 100 == 2) return true;
+  if (store_of(path).is_no_bucket(answer)) throw_refused(path, answer);
   if (!condition.version.empty() && answer.status == 404) return false;
-  if (!condition.is_any() || (answer.status != 412 && answer.status != 409))
-    throw_refused(path, answer);
+  if (!condition.is_any() || !is_unmet(answer)) throw_refused(path, answer);
   // What it met may be what it wrote itself, when the answer to that was lost and it was sent
   // again: by curl, too, which does not tell.
   return is_stored(path, content);
@@ -68,6 +70,11 @@ void throw_refused(const BucketPath& path, const HttpAnswer& answer) {
     throw_error(ErrorKind::kIo, path.text(), "the store did not answer in full: {}",
                 answer.failure);
   throw_error(ErrorKind::kIo, path.text(), "the store refused: {}", describe_refusal(answer));
+}
+
+bool is_unmet(const HttpAnswer& answer) {
+  return answer.status == 412 ||
+         (answer.status == 409 && answer.header("x-ms-error-code") == "BlobAlreadyExists");
 }
 
 std::optional<ObjectVersion> look_at_object(const BucketPath& path) {
@@ -105,8 +112,12 @@ ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query) {
 bool holds_objects(const BucketPath& folder) {
   if (recent_objects().is_folder(folder.text())) return true;
   // All that one answer holds: whoever asks for a folder opens its files next.
-  const ObjectListing found =
-      list_objects(folder, {.prefix = folder.key.empty() ? "" : folder.key + "/"});
+  ListQuery query{.prefix = folder.key.empty() ? "" : folder.key + "/"};
+  ObjectListing found = list_objects(folder, query);
+  while (found.objects.empty() && !found.next.empty()) {  // stores may give a part without any
+    query.token = found.next;
+    found = list_objects(folder, query);
+  }
   if (!folder.key.empty() && found.objects.empty()) return false;
   recent_objects().keep_folder(folder.text());
   return true;

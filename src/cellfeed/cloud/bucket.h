@@ -19,6 +19,9 @@ namespace cellfeed::cloud {
 HttpAnswer ask_store(const BucketPath& path, const HttpRequest& request);
 [[noreturn]] void throw_refused(const BucketPath& path, const HttpAnswer& answer);
 
+// Whether it says that a condition of a request is not met.
+bool is_unmet(const HttpAnswer& answer);
+
 // Empty where there is no such object.
 std::optional<ObjectVersion> look_at_object(const BucketPath& path);
 // The same, or as it was a moment ago.

@@ -32,19 +32,20 @@ GoogleAccess::GoogleAccess(std::string bucket) : path_("gs://" + std::move(bucke
   const StorageOptions given = storage_options_of("gs", path_.substr(5));
   const std::string_view token = option(given, "token");
   const std::string_view emulator = environment("STORAGE_EMULATOR_HOST");
-  const std::string_view endpoint = first_of({option(given, "endpoint_url"), emulator});
+  const std::string_view endpoint = option(given, "endpoint_url");
+  const bool is_emulator = endpoint.empty() && !emulator.empty();
   base_url_ = kStorage;
-  // As Google's own clients take it: an emulator's address may have no scheme, and is one of http.
-  if (!endpoint.empty())
-    base_url_ = parse_endpoint(
-        path_, option(given, "endpoint_url").empty() ? "STORAGE_EMULATOR_HOST" : "endpoint_url",
-        endpoint.find("://") == std::string_view::npos ? fmt::format("http://{}", endpoint)
-                                                       : std::string(endpoint));
-  is_anonymous_ = is_anonymous(given) || token == "anon";
+  if (!endpoint.empty()) base_url_ = parse_endpoint(path_, "endpoint_url", endpoint);
+  // As Google's own clients take it: it may have no scheme, and is one of http.
+  if (is_emulator)
+    base_url_ = parse_endpoint(path_, "STORAGE_EMULATOR_HOST",
+                               emulator.find("://") == std::string_view::npos
+                                   ? fmt::format("http://{}", emulator)
+                                   : std::string(emulator));
   if (is_anonymous(given) && !token.empty() && token != "anon")
     throw_error(ErrorKind::kInvalidArgument, path_,
                 "give one of the storage options anon and token");
-  if (token.empty() && !emulator.empty()) is_anonymous_ = true;
+  is_anonymous_ = is_emulator || is_anonymous(given) || token == "anon";
   if (is_anonymous_ || token == "cloud") return;
   key_file_ = first_of({token, environment("GOOGLE_APPLICATION_CREDENTIALS")});
   if (key_file_.empty()) key_file_ = login_file();

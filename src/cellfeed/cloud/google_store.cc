@@ -140,6 +140,8 @@ class GoogleStore final : public ObjectStore {
     const HttpAnswer ended = send(path, session, content);
     if (ended.status / 100 == 2) return true;
     if (condition.is_any() && ended.status == 412) return is_stored(path, content);
+    if (ended.status == 404 || ended.status == 410)
+      throw_error(ErrorKind::kIo, path.text(), "the store has given up its upload: write it again");
     throw_refused(path, ended);
   }
 
@@ -166,6 +168,11 @@ class GoogleStore final : public ObjectStore {
         throw_error(ErrorKind::kIo, path.text(), "the store has kept {} bytes of {} that were sent",
                     kept, at + length);
       if (kept > at) n_failed = 0;
+      if (kept == at && ++n_failed > kMaxFailed)
+        throw_error(ErrorKind::kIo, path.text(),
+                    "the store takes nothing of an upload: {} bytes "
+                    "of {} were kept",
+                    kept, content.size);
       at = kept;
     }
   }

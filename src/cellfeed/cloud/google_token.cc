@@ -139,12 +139,13 @@ AccessToken token_of_google_machine(const std::string& path) {
       fmt::format("http://{}/computeMetadata/v1/instance/service-accounts/default/token", host);
   request.headers.emplace_back("Metadata-Flavor: Google");
   // Elsewhere there is no such server, and its name is not waited for.
-  if (ask(request, kMachineTimeouts).status == 0)
+  const HttpAnswer answer = ask(request, kMachineTimeouts);
+  if (answer.status != 200)
     throw_error(ErrorKind::kIo, path,
                 "no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to the key file of "
                 "a service account, or run `gcloud auth application-default login`; of a public "
                 "bucket, give storage_options={{\"anon\": True}}");
-  return ask_for_token(request, path);
+  return token_of_answer(answer, path);
 }
 
 }  // namespace cellfeed::cloud

@@ -92,10 +92,13 @@ class HttpLoop::Transfer {
     curl_easy_getinfo(easy(), CURLINFO_REDIRECT_URL, &next);
     if (next == nullptr || request_.signer != nullptr || n_redirects_ == kMaxRedirects)
       return false;
-    ++n_redirects_;
     const std::string url = next;
+    const bool is_own_server = lower(origin_of(url)) == lower(origin_of(request_.url));
+    // What is sent may be a secret.
+    if (!is_own_server && !request_.body.empty()) return false;
+    ++n_redirects_;
     curl_easy_setopt(easy(), CURLOPT_URL, url.c_str());
-    set_headers(lower(origin_of(url)) == lower(origin_of(request_.url)));
+    set_headers(is_own_server);
     answer_ = {};
     received_ = 0;
     return true;

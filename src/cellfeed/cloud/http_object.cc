@@ -49,6 +49,13 @@ Refusal refusal_of(const HttpAnswer& answer) {
   return refusal;
 }
 
+// Of S3: of two requests at the same time, one is to be sent again.
+bool is_conflict_for_now(const HttpAnswer& answer) {
+  if (answer.status != 409) return false;
+  const std::string_view code = element(answer.body, "Code");
+  return code == "ConditionalRequestConflict" || code == "OperationAborted";
+}
+
 RangeOutcome failed(ErrorKind kind, std::string reason) {
   return {.kind = RangeOutcome::Kind::kFailed, .error_kind = kind, .reason = std::move(reason)};
 }
@@ -124,7 +131,8 @@ bool is_old_credentials(const HttpAnswer& answer) {
 bool is_transient(const HttpAnswer& answer) {
   const int status = answer.status;
   return status == 0 || status == 408 || status == 429 || status == 500 || status == 502 ||
-         status == 503 || status == 504 || (status / 100 == 2 && !answer.is_whole());
+         status == 503 || status == 504 || is_conflict_for_now(answer) ||
+         (status / 100 == 2 && !answer.is_whole());
 }
 
 std::chrono::milliseconds retry_after(const HttpAnswer& answer) {

@@ -128,17 +128,18 @@ class S3Store final : public ObjectStore {
     try {
       upload.send(content);
       answer = upload.end(condition);
+      // An error may come as 200, as the store begins to answer before it has put them together;
+      // and it may have been ended before, when the answer to that was lost.
+      const bool is_ended = answer.status == 200 && answer.is_whole() &&
+                            answer.body.find("<CompleteMultipartUploadResult") != std::string::npos;
+      if (is_ended || is_stored(path, content)) return true;
     } catch (...) {
       take_back(upload);
       throw;
     }
-    // An error may come as 200, as the store begins to answer before it has put them together.
-    if (answer.status == 200 && element(answer.body, "Code").empty()) return true;
-    // It may have been ended before, when the answer to that was lost.
-    if (answer.status != 200 && is_stored(path, content)) return true;
     take_back(upload);
-    if (condition.is_any() && (answer.status == 412 || answer.status == 409)) return false;
-    if (answer.status == 200)
+    if (condition.is_any() && is_unmet(answer)) return false;
+    if (answer.status == 200 && answer.is_whole())
       throw_error(ErrorKind::kIo, path.text(), "the store refused: {}", describe_refusal(answer));
     throw_refused(path, answer);
   }
