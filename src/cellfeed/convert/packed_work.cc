@@ -17,9 +17,12 @@ struct PackedWork::Registry {
   bool is_ending = false;
 };
 
+// Made when the program is loaded: one that a thread makes at its first use is locked for ever in a
+// child that is forked meanwhile. Never destroyed: threads of an application may outlive
+// everything.
+static auto* const of_processes = new exec::PerProcess<std::unique_ptr<PackedWork::Registry>>;
+
 PackedWork::Registry& PackedWork::registry() {
-  // Never destroyed: threads of an application may outlive everything.
-  static auto* of_processes = new exec::PerProcess<std::unique_ptr<Registry>>;
   return *of_processes->get([] { return std::make_unique<Registry>(); });
 }
 

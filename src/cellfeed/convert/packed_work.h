@@ -15,9 +15,10 @@ class PackedWork {
   PackedWork(const PackedWork&) = delete;
   PackedWork& operator=(const PackedWork&) = delete;
 
+  struct Registry;
+
  private:
   friend void end_packed_work();
-  struct Registry;
   static Registry& registry();
 
   std::stop_source stop_;
