@@ -109,9 +109,11 @@ class Reader:
         self._open(None)
 
     def _open(self, key: str | None) -> None:
+        # Outlives the collection, as the loader does that was made from it.
+        self.files: _core.Collection = self.cells._core
         options = self.options.for_core()
         self.core: _core.LoaderCore = _core.LoaderCore.make(
-            self.cells._core, obs=self.obs, torch_library=self._torch_library,
+            self.files, obs=self.obs, torch_library=self._torch_library,
             matrices=self._of_matrices(options["output"], options["dtype"]), **options,
         )  # fmt: skip
         columns = {name: self.cells.obs_column(name) for name in self.obs}
@@ -134,7 +136,7 @@ class Reader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "key": self.source.key}
-        del state["core"], state["source"]
+        del state["core"], state["source"], state["files"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -181,7 +183,7 @@ class Reader:
     def close(self) -> None:
         """Let go of memory and files; using this afterwards is an error."""
         closed: Any = Closed("this loader is closed: make another one")
-        self.core = self.source = closed
+        self.core = self.source = self.files = closed
 
 
 def report_packed(files: _core.Collection) -> None:

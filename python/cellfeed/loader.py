@@ -309,7 +309,7 @@ class Loader(BatchDataset[Yielded]):
         if run.first >= plan.n_batches:
             run.finish()
             return
-        files = reader.cells._core
+        files = reader.files
         iterator = reader.iterate(plan, run.first, run.step)
         self._running.append(iterator)
         try:
