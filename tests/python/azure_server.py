@@ -14,7 +14,6 @@ import dataclasses
 import email.utils
 import hashlib
 import hmac
-import http.server
 import itertools
 import sys
 import threading
@@ -23,7 +22,8 @@ import urllib.parse
 import xml.etree.ElementTree as ET
 from xml.sax.saxutils import escape
 
-from file_server import QuietServer, asked_range
+from file_server import asked_range
+from loopback_server import LoopbackServer, QuietHandler
 
 ACCOUNT = "loopbackaccount"
 # The form of a key, and what a test searches for where no key may be.
@@ -76,66 +76,21 @@ class Answer(Exception):  # noqa: N818
             self.body = text.encode()
 
 
-class AzureServer:
-    def __init__(self):
-        self.containers: dict[str, dict[str, Blob]] = {}
-        self.staged: dict[tuple[str, str], dict[str, bytes]] = {}
-        """Blocks that no list has committed, by container and blob."""
-        self.lock, self.numbers = threading.RLock(), itertools.count(1)
-        self._server = QuietServer(("127.0.0.1", 0), _Handler)
-        self._server.store = self
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        self.url = f"http://{self.address}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), daemon=True
-        )
-        self._thread.start()
-
-    def __enter__(self) -> "AzureServer":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def make_blob(self, content: bytes, metadata: dict[str, str], content_type: str) -> Blob:
-        etag = f'"0x{next(self.numbers):016X}"'
-        md5 = base64.b64encode(hashlib.md5(content).digest()).decode()
-        return Blob(content, metadata, content_type, etag, time.time(), content_md5=md5)
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 1 << 16
-
-    def log_message(self, *_) -> None:
-        pass
-
-    def handle_expect_100(self) -> bool:
-        super().handle_expect_100()
-        self.wfile.flush()
-        return True
-
+class _Handler(QuietHandler):
     def _call(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        self._body = self.rfile.read(length)
+        self._body = self.read_body()
         url = urllib.parse.urlsplit(self.path)
         self._query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
         _account, _, rest = urllib.parse.unquote(url.path).lstrip("/").partition("/")
         self._container, _, self._name = rest.partition("/")
         try:
             self._check_signature(url.path)
-            with self.server.store.lock:
+            with self.server.owner.lock:
                 self._route()
         except Answer as answer:
             self._send(answer)
 
-    do_GET = do_HEAD = do_PUT = do_DELETE = _call  # noqa: N815
+    do_GET = do_HEAD = do_PUT = do_DELETE = _call
 
     def _check_signature(self, path: str) -> None:
         """As "Authorize with Shared Key" has it, from the request as it came."""
@@ -185,23 +140,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     # Containers.
 
     def _known(self) -> dict[str, Blob]:
-        if self._container not in self.server.store.containers:
+        if self._container not in self.server.owner.containers:
             raise Answer(404, "ContainerNotFound")
-        return self.server.store.containers[self._container]
+        return self.server.owner.containers[self._container]
 
     def _containers(self) -> bytes:
         each = "".join(
             f"<Container><Name>{escape(name)}</Name><Properties>{_times(time.time(), '0x1')}"
             "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>"
             "</Properties></Container>"
-            for name in sorted(self.server.store.containers)
+            for name in sorted(self.server.owner.containers)
         )
         return _page(f"<Containers>{each}</Containers><NextMarker/>")
 
     def _container_put(self) -> None:
-        if self._container in self.server.store.containers:
+        if self._container in self.server.owner.containers:
             raise Answer(409, "ContainerAlreadyExists")
-        self.server.store.containers[self._container] = {}
+        self.server.owner.containers[self._container] = {}
         raise Answer(201, headers=_version('"0x1"', time.time()))
 
     def _container_get(self) -> None:
@@ -210,7 +165,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _container_delete(self) -> None:
         self._known()
-        del self.server.store.containers[self._container]
+        del self.server.owner.containers[self._container]
         raise Answer(202)
 
     def _container_list(self) -> None:
@@ -250,7 +205,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _store(self, content: bytes, blocks: list[str] = (), copied_from: str = "") -> None:
         self._check_conditions()
         kind = self.headers.get("x-ms-blob-content-type", "application/octet-stream")
-        blob = self.server.store.make_blob(content, self._metadata(), kind)
+        blob = self.server.owner.make_blob(content, self._metadata(), kind)
         blob.blocks, blob.copied_from = list(blocks), copied_from
         self._known()[self._name] = blob
         status, headers = (202, _copy(blob)) if copied_from else (201, WRITTEN)
@@ -265,7 +220,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if source:
             path = urllib.parse.unquote(urllib.parse.urlsplit(source).path).lstrip("/")
             _, container, name = path.split("/", 2)
-            copied = self.server.store.containers.get(container, {}).get(name)
+            copied = self.server.owner.containers.get(container, {}).get(name)
             if copied is None:
                 raise Answer(404, "CannotVerifyCopySource")
             self._store(copied.content, copied_from=source)
@@ -273,19 +228,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _blob_block(self) -> None:
         self._known()
-        staged = self.server.store.staged.setdefault((self._container, self._name), {})
+        staged = self.server.owner.staged.setdefault((self._container, self._name), {})
         staged[self._query["blockid"]] = self._body
         raise Answer(201, headers=WRITTEN)
 
     def _blob_blocklist(self) -> None:
         names = [each.text for each in ET.fromstring(self._body)]
-        staged = self.server.store.staged.get((self._container, self._name), {})
+        staged = self.server.owner.staged.get((self._container, self._name), {})
         if any(name not in staged for name in names):
             raise Answer(400, "InvalidBlockList")
         self._store(b"".join(staged[name] for name in names), names)
 
     def _blob_blocklist_ask(self) -> None:
-        staged = self.server.store.staged.get((self._container, self._name), {})
+        staged = self.server.owner.staged.get((self._container, self._name), {})
         listed = "".join(
             f"<Block><Name>{name}</Name><Size>{len(staged[name])}</Size></Block>"
             for name in self._found().blocks
@@ -374,6 +329,22 @@ def _listed(name: str, blob: Blob | None) -> str:
         "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>"
         f"<ServerEncrypted>true</ServerEncrypted></Properties><Metadata>{metadata}</Metadata></Blob>"
     )
+
+
+class AzureServer(LoopbackServer):
+    handler = _Handler
+
+    def __init__(self):
+        self.containers: dict[str, dict[str, Blob]] = {}
+        self.staged: dict[tuple[str, str], dict[str, bytes]] = {}
+        """Blocks that no list has committed, by container and blob."""
+        self.lock, self.numbers = threading.RLock(), itertools.count(1)
+        super().__init__()
+
+    def make_blob(self, content: bytes, metadata: dict[str, str], content_type: str) -> Blob:
+        etag = f'"0x{next(self.numbers):016X}"'
+        md5 = base64.b64encode(hashlib.md5(content).digest()).decode()
+        return Blob(content, metadata, content_type, etag, time.time(), content_md5=md5)
 
 
 def main() -> None:

@@ -8,66 +8,14 @@ Thread-safe: a thread for every connection; what it serves is read anew for ever
 """
 
 import email.utils
-import http.server
 import os
 import pathlib
 import re
-import sys
-import threading
 import urllib.parse
 
+from loopback_server import LoopbackServer, QuietHandler
+
 PIECE_BYTES = 1 << 20
-
-
-class QuietServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024
-
-    def handle_error(self, request, client_address) -> None:
-        """A client that hangs up is no error of the server; all else is shown."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class FileServer:
-    """Serves `folder`.
-
-    `ranges=False`: all of the file whatever was asked for. `length`: "said" in Content-Length,
-    "chunked", or "unsaid" (the connection ends with the file). `redirect_to`: the address of
-    another server, to which every request is sent on. `page`: a page of HTML, status 200, in
-    place of every file.
-    """
-
-    def __init__(
-        self,
-        folder: pathlib.Path | str,
-        *,
-        ranges: bool = True,
-        length: str = "said",
-        redirect_to: str = "",
-        page: bool = False,
-    ):
-        self.folder, self.ranges, self.length = pathlib.Path(folder).resolve(), ranges, length
-        self.redirect_to, self.page = redirect_to, page
-        self._server = QuietServer(("127.0.0.1", 0), _Handler)
-        self._server.files = self
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        self.url = f"http://{self.address}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), daemon=True
-        )
-        self._thread.start()
-
-    def __enter__(self) -> "FileServer":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 def asked_range(text: str, size: int) -> tuple[int, int] | None:
@@ -80,19 +28,12 @@ def asked_range(text: str, size: int) -> tuple[int, int] | None:
     return int(match[1]), min(size, int(match[2]) + 1) if match[2] else size
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 1 << 16
-
-    def log_message(self, *_) -> None:
-        pass
-
+class _Handler(QuietHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
     def do_GET(self) -> None:
-        files: FileServer = self.server.files
+        files = self.server.owner
         name = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
         path = (files.folder / name).resolve()
         if files.redirect_to:
@@ -119,7 +60,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _answer_file(self, files: FileServer, file) -> None:
+    def _answer_file(self, files: "FileServer", file) -> None:
         facts = os.fstat(file.fileno())
         size, etag = facts.st_size, f'"{facts.st_mtime_ns:x}-{facts.st_ino:x}"'
         headers = [
@@ -157,3 +98,28 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
+
+
+class FileServer(LoopbackServer):
+    """Serves `folder`.
+
+    `ranges=False`: all of the file whatever was asked for. `length`: "said" in Content-Length,
+    "chunked", or "unsaid" (the connection ends with the file). `redirect_to`: the address of
+    another server, to which every request is sent on. `page`: a page of HTML, status 200, in
+    place of every file.
+    """
+
+    handler = _Handler
+
+    def __init__(
+        self,
+        folder: pathlib.Path | str,
+        *,
+        ranges: bool = True,
+        length: str = "said",
+        redirect_to: str = "",
+        page: bool = False,
+    ):
+        self.folder, self.ranges, self.length = pathlib.Path(folder).resolve(), ranges, length
+        self.redirect_to, self.page = redirect_to, page
+        super().__init__()

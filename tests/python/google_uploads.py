@@ -4,38 +4,15 @@ fake-gcs-server takes a piece that is sent again for the next one, and cannot be
 upload has come; this does no more than a client needs that writes one large object.
 """
 
-import http.server
 import json
 import re
-import threading
 import urllib.parse
 
-from file_server import QuietServer, asked_range
+from file_server import asked_range
+from loopback_server import LoopbackServer, QuietHandler
 
 
-class GoogleUploads:
-    def __init__(self):
-        self.objects: dict[str, bytes] = {}
-        self.sessions: dict[str, tuple[str, bytearray]] = {}
-        self._server = QuietServer(("127.0.0.1", 0), _Handler)
-        self._server.store = self
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def __enter__(self) -> "GoogleUploads":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_) -> None:
-        pass
-
+class _Handler(QuietHandler):
     def _send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
@@ -50,16 +27,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return name, dict(urllib.parse.parse_qsl(url.query))
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.read_body()
         _, query = self._url()
-        store = self.server.store
+        store = self.server.owner
         session = f"s{len(store.sessions)}"
         store.sessions[session] = (query["name"], bytearray())
         self._send(200, Location=f"http://{self.headers['Host']}/upload/x?upload_id={session}")
 
     def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        store = self.server.store
+        body = self.read_body()
+        store = self.server.owner
         name, kept = store.sessions[self._url()[1]["upload_id"]]
         begin, total = re.fullmatch(
             r"bytes (?:(\d+)-\d+|\*)/(\d+)", self.headers["Content-Range"]
@@ -76,7 +53,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name, query = self._url()
-        content = self.server.store.objects.get(name)
+        content = self.server.owner.objects.get(name)
         if not name:
             return self._send(200, b"{}")
         if content is None:
@@ -87,3 +64,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         begin, end = asked_range(self.headers.get("Range", ""), len(content)) or (0, len(content))
         where = f"bytes {begin}-{end - 1}/{len(content)}"
         return self._send(206, content[begin:end], Content_Range=where, X_Goog_Generation="1")
+
+
+class GoogleUploads(LoopbackServer):
+    handler = _Handler
+
+    def __init__(self):
+        self.objects: dict[str, bytes] = {}
+        self.sessions: dict[str, tuple[str, bytearray]] = {}
+        super().__init__()

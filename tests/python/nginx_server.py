@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from bucket_servers import BucketServer, child_server, s3_environment
-from file_server import QuietServer
+from loopback_server import QuietServer
 
 START_S = 10
 CONFIGURATION = """

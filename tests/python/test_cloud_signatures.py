@@ -1,12 +1,11 @@
 """Requests to S3 are signed as Amazon's own library signs them."""
 
 import datetime
-import http.server
-import threading
 
 import anndata
 import pytest
 import scipy.sparse
+from loopback_server import LoopbackServer, QuietHandler
 
 import cellfeed as cf
 
@@ -16,13 +15,11 @@ credentials = pytest.importorskip("botocore.credentials")
 KEY, SECRET, REGION = "AKIDEXAMPLE", "sEcret/key+x", "eu-west-1"
 
 
-class Checker(http.server.BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     """Computes each signature again, from the request as it came; an empty bucket otherwise."""
 
-    protocol_version = "HTTP/1.1"
-
     def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.read_body()
         said = self.headers["Authorization"].split(" ", 1)[1]
         parts = dict(part.strip().split("=", 1) for part in said.split(","))
         names = parts["SignedHeaders"].split(";")
@@ -39,7 +36,7 @@ class Checker(http.server.BaseHTTPRequestHandler):
         age = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - sent
         good = signer.signature(text, request) == parts["Signature"] and abs(age.seconds) < 60
         has_token = "x-amz-security-token" in names
-        self.server.seen.append((self.command, self.path, good, has_token, len(body)))
+        self.server.owner.seen.append((self.command, self.path, good, has_token, len(body)))
         listing = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
         content = listing if "list-type" in self.path else b""
         self.send_response(404 if self.command == "HEAD" else 200)
@@ -47,36 +44,36 @@ class Checker(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_PUT = do_HEAD = do_DELETE = answer  # noqa: N815
+    do_GET = do_PUT = do_HEAD = do_DELETE = answer
 
-    def log_message(self, *_):
-        pass
+
+class Checker(LoopbackServer):
+    handler = _Handler
+
+    def __init__(self):
+        self.seen = []
+        super().__init__()
 
 
 @pytest.mark.parametrize("token", ["", "some/token+=="])
 def test_signatures(tmp_path, monkeypatch, token):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Checker)
-    server.seen = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Checker()
     environment = {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_SESSION_TOKEN": token,
         "AWS_REGION": REGION,
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ENDPOINT_URL": server.url,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     anndata.AnnData(scipy.sparse.eye(5, format="csr", dtype="f4")).write_h5ad(tmp_path / "a.h5ad")
-    try:
+    with server:
         for path in ("s3://buck/a b/c+d é~x&y=z.h5ad", "s3://buck/x*.h5ad"):
             with pytest.raises(cf.errors.NotFoundError):
                 cf.open(path)
         with pytest.raises(cf.CellfeedError):  # nothing of what is written is there afterwards
             cf.convert_to_shards(tmp_path / "a.h5ad", "s3://buck/out é")
-    finally:
-        server.shutdown()
-        server.server_close()
     assert all(good and bool(token) == has_token for _, _, good, has_token, _ in server.seen)
     assert {command for command, *_ in server.seen} >= {"HEAD", "GET", "PUT"}
