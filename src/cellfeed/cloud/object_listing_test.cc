@@ -13,7 +13,7 @@ namespace {
 
 using Parse = ObjectListing (*)(std::string_view, const std::string&);
 
-std::string refused(Parse parse, const std::string& text) {
+std::string refused_list(Parse parse, const std::string& text) {
   try {
     parse(text, "az://b/p");
   } catch (const Error& error) {
@@ -58,16 +58,18 @@ TEST(AzureListing, HoldsBlobsAndFolders) {
 
 TEST(AzureListing, WhatIsNoWholeListIsRefused) {
   for (const char* other : {"", "<html>log in</html>", "{}", "<Error></Error>"})
-    EXPECT_NE(refused(parse_azure_listing, other).find("no list of objects"), std::string::npos);
+    EXPECT_NE(refused_list(parse_azure_listing, other).find("no list of objects"),
+              std::string::npos);
   const std::string whole = azure_xml(blob_xml("a") + blob_xml("b"));
   for (std::size_t size = 0; size + 1 < whole.size(); ++size)
-    EXPECT_NE(refused(parse_azure_listing, whole.substr(0, size)), "nothing was thrown") << size;
+    EXPECT_NE(refused_list(parse_azure_listing, whole.substr(0, size)), "nothing was thrown")
+        << size;
   for (const char* size : {"-1", "", "5 ", "99999999999999999999"})
-    EXPECT_NE(refused(parse_azure_listing, azure_xml(blob_xml("a", size))).find("size"),
+    EXPECT_NE(refused_list(parse_azure_listing, azure_xml(blob_xml("a", size))).find("size"),
               std::string::npos)
         << size;
-  EXPECT_NE(refused(parse_azure_listing,
-                    azure_xml("<Blob><Name Encoded=\"true\">%EF%BF%BE</Name></Blob>"))
+  EXPECT_NE(refused_list(parse_azure_listing,
+                         azure_xml("<Blob><Name Encoded=\"true\">%EF%BF%BE</Name></Blob>"))
                 .find("without a name that XML can hold"),
             std::string::npos);
 }
@@ -93,14 +95,15 @@ TEST(GoogleListing, WhatIsNoWholeListIsRefused) {
   const std::string whole = R"({"items": [{"name": "a", "size": "5", "generation": "17"}]})";
   EXPECT_EQ(parse_google_listing(whole, "gs://b").objects.size(), 1u);
   for (std::size_t size = 0; size < whole.size(); ++size)
-    EXPECT_NE(refused(parse_google_listing, whole.substr(0, size)), "nothing was thrown") << size;
+    EXPECT_NE(refused_list(parse_google_listing, whole.substr(0, size)), "nothing was thrown")
+        << size;
   for (const char* other :
        {"[]", "7", "<html/>", R"({"items": [7]})", R"({"items": {"a": 7}})", R"({"items": 7})",
         R"({"items": [{"name": "a", "size": 5, "generation": "17"}]})",
         R"({"items": [{"name": "a", "size": "-5", "generation": "17"}]})",
         R"({"items": [{"name": "a", "size": "5"}]})",
         R"({"items": [{"size": "5", "generation": "17"}]})", R"({"prefixes": [7]})"})
-    EXPECT_NE(refused(parse_google_listing, other), "nothing was thrown") << other;
+    EXPECT_NE(refused_list(parse_google_listing, other), "nothing was thrown") << other;
 }
 
 }  // namespace

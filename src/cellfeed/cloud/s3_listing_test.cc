@@ -24,7 +24,7 @@ std::string list_xml(std::string_view inside,
       "<Name>b</Name><Prefix>p%2F</Prefix>{}{}</ListBucketResult>",
       encoding, inside);
 }
-std::string refused(const std::string& xml) {
+std::string refused_s3(const std::string& xml) {
   try {
     parse_s3_listing(xml, "s3://b/p");
   } catch (const Error& error) {
@@ -78,21 +78,21 @@ TEST(S3Listing, GoesOnWithItsToken) {
 }
 
 TEST(S3Listing, WhatIsNoWholeListIsRefused) {
-  EXPECT_NE(refused(list_xml("<IsTruncated>true</IsTruncated>")).find("no way to go on"),
+  EXPECT_NE(refused_s3(list_xml("<IsTruncated>true</IsTruncated>")).find("no way to go on"),
             std::string::npos);
   for (const char* other : {"", "<html>log in</html>", "{\"objects\": []}", "<Error></Error>"})
-    EXPECT_NE(refused(other).find("no list of objects"), std::string::npos) << other;
+    EXPECT_NE(refused_s3(other).find("no list of objects"), std::string::npos) << other;
   const std::string whole = list_xml(object_xml("a") + object_xml("b"));
   for (std::size_t size = 0; size + 1 < whole.size(); ++size)
-    EXPECT_NE(refused(whole.substr(0, size)), "nothing was thrown") << size;
+    EXPECT_NE(refused_s3(whole.substr(0, size)), "nothing was thrown") << size;
 }
 
 TEST(S3Listing, ObjectsThatLackAPartAreRefused) {
   for (const char* size : {"-1", "", "5 ", "99999999999999999999", "0x5"})
-    EXPECT_NE(refused(list_xml(object_xml("a", size))).find("size"), std::string::npos) << size;
-  EXPECT_NE(refused(list_xml("<Contents><Key>a</Key><Size>1</Size></Contents>")).find("ETag"),
+    EXPECT_NE(refused_s3(list_xml(object_xml("a", size))).find("size"), std::string::npos) << size;
+  EXPECT_NE(refused_s3(list_xml("<Contents><Key>a</Key><Size>1</Size></Contents>")).find("ETag"),
             std::string::npos);
-  EXPECT_NE(refused(list_xml("<Contents><Size>1</Size></Contents>")).find("Key"),
+  EXPECT_NE(refused_s3(list_xml("<Contents><Size>1</Size></Contents>")).find("Key"),
             std::string::npos);
 }
 

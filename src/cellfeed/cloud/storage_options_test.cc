@@ -11,7 +11,7 @@ namespace cellfeed::cloud {
 namespace {
 
 template <typename Call>
-std::string refused(const Call& call) {
+std::string refusal_of(const Call& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -40,14 +40,14 @@ TEST(StorageOptions, AreOfOneBucket) {
 }
 
 TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
-  const std::string said = refused(
+  const std::string said = refusal_of(
       [] { set_storage_options("s3://b/a", {{"access_key", "hidden"}, {"secret", "hidden"}}); });
   EXPECT_NE(said.find("'access_key' (those of s3:// are anon, cache_dir, endpoint_url, key"),
             std::string::npos);
   EXPECT_EQ(said.find("hidden"), std::string::npos);
   EXPECT_TRUE(storage_options_of("s3", "b").empty());
-  refused([] { set_storage_options("http://h/a", {{"key", "hidden"}}); });
-  refused([] { set_storage_options("memory://h/a", {{"key", "hidden"}}); });
+  refusal_of([] { set_storage_options("http://h/a", {{"key", "hidden"}}); });
+  refusal_of([] { set_storage_options("memory://h/a", {{"key", "hidden"}}); });
 }
 
 TEST(StorageOptions, OneMoreIsAddedBesideTheOthers) {
@@ -59,7 +59,7 @@ TEST(StorageOptions, OneMoreIsAddedBesideTheOthers) {
 
 TEST(StorageOptions, ALocalPathHasNone) {
   for (const char* path : {"a", "", "/data/a.h5ad", "s3:/b"})
-    EXPECT_NE(refused([&] { set_storage_options(path, {{"anon", "1"}}); }).find("bucket"),
+    EXPECT_NE(refusal_of([&] { set_storage_options(path, {{"anon", "1"}}); }).find("bucket"),
               std::string::npos)
         << path;
 }
@@ -67,7 +67,7 @@ TEST(StorageOptions, ALocalPathHasNone) {
 TEST(StorageOptions, FlagsAreTrueOrFalse) {
   EXPECT_TRUE(parse_flag("anon", "True") && parse_flag("anon", "1"));
   EXPECT_FALSE(parse_flag("anon", "false") || parse_flag("anon", "no"));
-  EXPECT_NE(refused([] { parse_flag("anon", "hidden"); }).find("anon"), std::string::npos);
+  EXPECT_NE(refusal_of([] { parse_flag("anon", "hidden"); }).find("anon"), std::string::npos);
 }
 
 TEST(BucketPath, HasABucketAndAKey) {
@@ -85,10 +85,10 @@ TEST(BucketPath, HasABucketAndAKey) {
 }
 
 TEST(BucketPath, NamesABucketAndNoUser) {
-  EXPECT_NE(refused([] { parse_bucket_path("s3:///a"); }).find("names no bucket"),
+  EXPECT_NE(refusal_of([] { parse_bucket_path("s3:///a"); }).find("names no bucket"),
             std::string::npos);
-  refused([] { parse_bucket_path("s3://"); });
-  const std::string said = refused([] { parse_bucket_path("https://user:hidden@host/a"); });
+  refusal_of([] { parse_bucket_path("s3://"); });
+  const std::string said = refusal_of([] { parse_bucket_path("https://user:hidden@host/a"); });
   EXPECT_EQ(said.find("hidden"), std::string::npos);
 }
 

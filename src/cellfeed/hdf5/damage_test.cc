@@ -55,7 +55,7 @@ void write_members(hid_t file, bool has_texts) {
   H5Lcreate_soft("member 3/numbers", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
 }
 
-FileImage write_file(H5F_libver_t low, bool has_texts) {
+FileImage write_image(H5F_libver_t low, bool has_texts) {
   const TempDir dir;
   {
     const OracleId access(H5Pcreate(H5P_FILE_ACCESS));
@@ -167,7 +167,7 @@ class Damage : public ::testing::TestWithParam<H5F_libver_t> {};
 INSTANTIATE_TEST_SUITE_P(All, Damage, ::testing::Values(H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST));
 
 TEST_P(Damage, MendedChangesAreReadOrNamed) {
-  const FileImage sound = write_file(GetParam(), true);
+  const FileImage sound = write_image(GetParam(), true);
   const std::string dump = Dump::of(sound);
   const std::vector<Checked> structures = find_checked(sound);
   if (GetParam() == H5F_LIBVER_LATEST) {
@@ -198,7 +198,7 @@ TEST_P(Damage, MendedChangesAreReadOrNamed) {
 
 // Where all metadata has checksums nothing else than what was written is ever read.
 TEST(UnmendedDamage, ChecksumsTellEveryChange) {
-  const FileImage sound = write_file(H5F_LIBVER_LATEST, false);
+  const FileImage sound = write_image(H5F_LIBVER_LATEST, false);
   const std::string dump = Dump::of(sound);
   std::mt19937_64 random(8);
   int n_errors = 0;
@@ -213,7 +213,7 @@ TEST(UnmendedDamage, ChecksumsTellEveryChange) {
 }
 
 TEST_P(Damage, ATruncatedFileIsAnErrorEverywhere) {
-  const FileImage sound = write_file(GetParam(), true);
+  const FileImage sound = write_image(GetParam(), true);
   const std::string dump = Dump::of(sound);
   for (std::size_t n = 0; n < sound.size(); n += 1 + sound.size() / 500) {
     const FileImage image(sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(n));

@@ -12,6 +12,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/io/memory_source.h"
+#include "cellfeed/testing/counted_byte_source.h"
 #include "cellfeed/testing/hdf5_oracle.h"
 #include "cellfeed/testing/slow_byte_source.h"
 #include "cellfeed/testing/temp_dir.h"
@@ -19,6 +20,7 @@
 namespace cellfeed::hdf5 {
 namespace {
 
+using cellfeed::testing::CountedByteSource;
 using cellfeed::testing::OracleId;
 using cellfeed::testing::TempDir;
 using Shape = std::vector<hsize_t>;
@@ -130,27 +132,6 @@ DatasetBytes open_d(std::shared_ptr<const io::ByteSource> source) {
   return DatasetBytes(File::open(std::move(source)).find("d")->dataset());
 }
 
-// Without a map; counts its round trips.
-class CountedSource final : public io::ByteSource {
- public:
-  explicit CountedSource(std::shared_ptr<const io::ByteSource> inner) : inner_(std::move(inner)) {}
-  const std::string& path() const override { return inner_->path(); }
-  std::int64_t size() const override { return inner_->size(); }
-  std::string_view backend_name() const override { return "counted"; }
-  void read(std::int64_t offset, std::span<std::byte> out) const override {
-    ++round_trips;
-    inner_->read(offset, out);
-  }
-  void read_many(std::span<const io::ReadRequest> requests) const override {
-    ++round_trips;
-    for (const auto& request : requests) inner_->read(request.offset, request.out);
-  }
-  mutable int round_trips = 0;
-
- private:
-  std::shared_ptr<const io::ByteSource> inner_;
-};
-
 std::vector<std::byte> read_with_oracle(hid_t dataset, const Shape& begin, const Shape& shape) {
   std::vector<std::byte> out(size_of(shape) * 4);
   const OracleId space(H5Dget_space(dataset));
@@ -201,7 +182,7 @@ void compare(const std::string& path, const Plan& plan, unsigned seed) {
   const OracleId dataset(H5Dopen2(file, "d", H5P_DEFAULT));
   ASSERT_GE(hid_t{dataset}, 0);
   const std::shared_ptr<const io::ByteSource> mapped = io::open_local_file(path);
-  const auto paged = std::make_shared<CountedSource>(mapped);
+  const auto paged = std::make_shared<CountedByteSource>(mapped);
   std::mt19937 random(seed);
   // libhdf5 takes seconds for as many chunks as fill an array's pages.
   const auto whole = read_with_oracle(dataset, Shape(plan.shape.size(), 0), plan.shape);
@@ -439,7 +420,7 @@ TEST(ChunkIndex, ManyLookUpsTakeAFewRoundTrips) {
     {
       const Written written(path, plan, 1);
     }
-    const auto counted = std::make_shared<CountedSource>(io::open_local_file(path));
+    const auto counted = std::make_shared<CountedByteSource>(io::open_local_file(path));
     const DatasetBytes ours = open_d(counted);
     std::vector<std::uint64_t> numbers;
     for (std::uint64_t i = 0; i < 90; ++i) numbers.push_back(i * 222);

@@ -16,6 +16,7 @@
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/faulty_byte_source.h"
 #include "cellfeed/testing/hdf5_oracle.h"
+#include "cellfeed/testing/hdf5_parts.h"
 #include "cellfeed/testing/slow_byte_source.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -23,23 +24,16 @@ namespace cellfeed::hdf5 {
 namespace {
 
 using cellfeed::testing::FaultyByteSource;
+using cellfeed::testing::make_group;
 using cellfeed::testing::OracleId;
 using cellfeed::testing::TempDir;
+using cellfeed::testing::write_text;
 using Source = std::shared_ptr<const io::ByteSource>;
 
 constexpr std::uint64_t kMaxBytes = 1 << 20;
 constexpr int kGroups = 6;
 
-void write_text(hid_t object, const std::string& name, const std::string& value) {
-  const OracleId type(H5Tcopy(H5T_C_S1));
-  H5Tset_size(type, H5T_VARIABLE);
-  const OracleId space(H5Screate(H5S_SCALAR));
-  const OracleId attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT));
-  const char* text = value.c_str();
-  H5Awrite(attribute, type, &text);
-}
-
-void write_numbers(hid_t group, const std::string& name, hsize_t chunk) {
+void write_squares(hid_t group, const std::string& name, hsize_t chunk) {
   const hsize_t shape = 5000, most = H5S_UNLIMITED;
   const OracleId space(H5Screate_simple(1, &shape, chunk == 0 ? nullptr : &most));
   const OracleId properties(H5Pcreate(H5P_DATASET_CREATE));
@@ -62,11 +56,10 @@ Source write_file(H5F_libver_t low) {
     H5Pset_libver_bounds(access, low, H5F_LIBVER_LATEST);
     const OracleId file(H5Fcreate(dir.file("f.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
     for (int i = 0; i < kGroups; ++i) {
-      const OracleId group(H5Gcreate2(file, fmt::format("group {}", i).c_str(), H5P_DEFAULT,
-                                      H5P_DEFAULT, H5P_DEFAULT));
+      const OracleId group = make_group(file, fmt::format("group {}", i));
       for (int a = 0; a < 12; ++a) write_text(group, fmt::format("text {}", a), "a few words");
-      write_numbers(group, "chunked", 100);
-      write_numbers(group, "whole", 0);
+      write_squares(group, "chunked", 100);
+      write_squares(group, "whole", 0);
     }
   }
   return io::make_memory_source("faulty.h5", TempDir::read_all(dir.file("f.h5")));

@@ -8,9 +8,12 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/memory_source.h"
+#include "cellfeed/testing/counted_byte_source.h"
 
 namespace cellfeed::hdf5 {
 namespace {
+
+using cellfeed::testing::CountedByteSource;
 
 std::vector<std::byte> numbered(std::size_t n) {
   std::vector<std::byte> bytes(n);
@@ -18,33 +21,10 @@ std::vector<std::byte> numbered(std::size_t n) {
   return bytes;
 }
 
-// Without a map; counts its round trips and bytes.
-class CountedSource final : public io::ByteSource {
- public:
-  explicit CountedSource(std::vector<std::byte> bytes)
-      : inner_(io::make_memory_source("counted.h5", std::move(bytes))) {}
-  const std::string& path() const override { return inner_->path(); }
-  std::int64_t size() const override { return inner_->size(); }
-  std::string_view backend_name() const override { return "counted"; }
-  void read(std::int64_t offset, std::span<std::byte> out) const override {
-    ++round_trips;
-    n_bytes += std::ssize(out);
-    inner_->read(offset, out);
-  }
-  void read_many(std::span<const io::ReadRequest> requests) const override {
-    ++round_trips;
-    for (const auto& request : requests) {
-      n_bytes += std::ssize(request.out);
-      inner_->read(request.offset, request.out);
-    }
-  }
-
-  mutable std::atomic<int> round_trips{0};
-  mutable std::atomic<std::int64_t> n_bytes{0};
-
- private:
-  std::unique_ptr<io::ByteSource> inner_;
-};
+std::shared_ptr<CountedByteSource> counted(std::vector<std::byte> bytes) {
+  return std::make_shared<CountedByteSource>(
+      io::make_memory_source("counted.h5", std::move(bytes)));
+}
 
 std::vector<std::byte> copy_of(const Bytes& bytes) {
   return {bytes.view().begin(), bytes.view().end()};
@@ -58,8 +38,7 @@ std::vector<std::byte> slice(const std::vector<std::byte>& all, std::size_t begi
 TEST(FileBytes, ReadsTheSameThroughPagesAndThroughAMap) {
   const auto all = numbered(1000);
   const FileBytes mapped(io::make_memory_source("m", all));
-  const FileBytes paged(std::make_shared<CountedSource>(all),
-                        {.page_bytes = 64, .kept_bytes = 640});
+  const FileBytes paged(counted(all), {.page_bytes = 64, .kept_bytes = 640});
   for (std::size_t begin = 0; begin <= 1000; begin += 13)
     for (const std::size_t n : {0, 1, 63, 64, 65, 200, 400, 900}) {
       if (begin + n > 1000) continue;
@@ -70,7 +49,7 @@ TEST(FileBytes, ReadsTheSameThroughPagesAndThroughAMap) {
 
 TEST(FileBytes, AddressesCountFromTheBaseAddress) {
   const auto all = numbered(1000);
-  FileBytes file(std::make_shared<CountedSource>(all));
+  FileBytes file(counted(all));
   file.set_superblock(512, 8, 8);
   EXPECT_EQ(copy_of(file.read(0, 10)), slice(all, 512, 10));
   EXPECT_TRUE(file.holds(488, 0));
@@ -81,7 +60,7 @@ TEST(FileBytes, AddressesCountFromTheBaseAddress) {
 }
 
 TEST(FileBytes, WhatLiesOutsideIsAnErrorBeforeAnythingIsAllocated) {
-  const FileBytes file(std::make_shared<CountedSource>(numbered(100)));
+  const FileBytes file(counted(numbered(100)));
   for (const std::uint64_t n : {std::uint64_t{101}, std::uint64_t{1} << 62, ~std::uint64_t{0}})
     try {
       file.read(0, n);
@@ -93,7 +72,7 @@ TEST(FileBytes, WhatLiesOutsideIsAnErrorBeforeAnythingIsAllocated) {
 }
 
 TEST(FileBytes, FetchingManyRangesIsOneRoundTripAndReadingThemIsNone) {
-  const auto source = std::make_shared<CountedSource>(numbered(100'000));
+  const auto source = counted(numbered(100'000));
   const FileBytes file(source, {.page_bytes = 64, .kept_bytes = 64'000});
   std::vector<AddressRange> ranges;
   for (Address at = 0; at < 100'000; at += 1000) ranges.push_back({at, 100});
@@ -109,7 +88,7 @@ TEST(FileBytes, FetchingManyRangesIsOneRoundTripAndReadingThemIsNone) {
 }
 
 TEST(FileBytes, KeepsNoMorePagesThanAllowed) {
-  const auto source = std::make_shared<CountedSource>(numbered(64'000));
+  const auto source = counted(numbered(64'000));
   const FileBytes file(source, {.page_bytes = 64, .kept_bytes = 640});
   for (int page = 0; page < 20; ++page) file.read(static_cast<Address>(page) * 64, 8);
   EXPECT_EQ(source->round_trips, 20);
@@ -124,7 +103,7 @@ TEST(FileBytes, KeepsNoMorePagesThanAllowed) {
 
 TEST(FileBytes, ThreadsMayReadAtOnce) {
   const auto all = numbered(100'000);
-  const FileBytes file(std::make_shared<CountedSource>(all), {.page_bytes = 64, .kept_bytes = 640});
+  const FileBytes file(counted(all), {.page_bytes = 64, .kept_bytes = 640});
   std::vector<std::jthread> threads;
   std::atomic<int> wrong{0};
   for (std::size_t t = 0; t < 4; ++t)

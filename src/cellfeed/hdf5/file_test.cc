@@ -12,12 +12,14 @@
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/hdf5_oracle.h"
+#include "cellfeed/testing/hdf5_parts.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
 using cellfeed::testing::Hdf5Oracle;
+using cellfeed::testing::make_group;
 using cellfeed::testing::OracleId;
 using cellfeed::testing::TempDir;
 using ::testing::HasSubstr;
@@ -95,10 +97,6 @@ void write_number_attribute(hid_t object, const std::string& name, std::int32_t 
   const OracleId attribute(
       H5Acreate2(object, name.c_str(), H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT));
   H5Awrite(attribute, H5T_NATIVE_INT32, &value);
-}
-
-OracleId make_group(hid_t parent, const std::string& name) {
-  return OracleId(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
 }
 
 void make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space,

@@ -8,25 +8,20 @@
 #include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/testing/hdf5_oracle.h"
+#include "cellfeed/testing/hdf5_parts.h"
 #include "cellfeed/testing/slow_byte_source.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
+using cellfeed::testing::make_group;
 using cellfeed::testing::OracleId;
 using cellfeed::testing::SlowByteSource;
 using cellfeed::testing::TempDir;
+using cellfeed::testing::write_text;
 
 constexpr int kColumns = 60;
-
-void write_text(hid_t object, const char* name, const char* text) {
-  const OracleId type(H5Tcopy(H5T_C_S1));
-  H5Tset_size(type, H5T_VARIABLE);
-  const OracleId space(H5Screate(H5S_SCALAR));
-  const OracleId attribute(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
-  H5Awrite(attribute, type, static_cast<const void*>(&text));
-}
 
 void write_numbers(hid_t parent, const char* name, const std::vector<double>& values) {
   const hsize_t n = values.size();
@@ -35,10 +30,6 @@ void write_numbers(hid_t parent, const char* name, const std::vector<double>& va
       H5Dcreate2(parent, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
   write_text(dataset, "encoding-type", "array");
-}
-
-OracleId make_group(hid_t parent, const std::string& name) {
-  return OracleId(H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
 }
 
 // As anndata lays out a file: data between the metadata of every part.

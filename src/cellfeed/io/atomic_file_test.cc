@@ -14,13 +14,16 @@
 #include <random>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::io {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::exit_code_in_child;
 using ::testing::HasSubstr;
+using testing::run_in_child;
 using testing::TempDir;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -41,21 +44,13 @@ std::vector<std::string> names_in(const TempDir& dir) {
   return names;
 }
 
-std::optional<Error> error_of(const std::function<void()>& body) {
+std::optional<Error> thrown_by(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
     return error;
   }
   return std::nullopt;
-}
-
-int run_in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
 TEST(AtomicFile, AppearsWholeAtCommitAndNotBefore) {
@@ -105,7 +100,7 @@ TEST(AtomicFile, OverwriteStaysInsideWhatWasAppended) {
   AtomicFile file(dir.file("out"));
   file.append(bytes_of("abc"));
   for (const std::int64_t offset : {-1, 2, 3, 100}) {
-    const auto error = error_of([&] { file.overwrite(offset, bytes_of("xx")); });
+    const auto error = thrown_by([&] { file.overwrite(offset, bytes_of("xx")); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
   }
@@ -114,7 +109,7 @@ TEST(AtomicFile, OverwriteStaysInsideWhatWasAppended) {
 TEST(AtomicFile, RefusesAnExistingTargetAtOnce) {
   const TempDir dir;
   const std::string path = dir.write("out", "old");
-  const auto error = error_of([&] { AtomicFile file(path); });
+  const auto error = thrown_by([&] { AtomicFile file(path); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kAlreadyExists);
   EXPECT_EQ(error->path(), path);
@@ -126,7 +121,7 @@ TEST(AtomicFile, RefusesATargetThatAppearedWhileWriting) {
     AtomicFile file(dir.file("out"));
     file.append(bytes_of("new"));
     dir.write("out", "old");
-    const auto error = error_of([&] { file.commit(); });
+    const auto error = thrown_by([&] { file.commit(); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), ErrorKind::kAlreadyExists);
   }
@@ -150,7 +145,7 @@ TEST(AtomicFile, RefusesWritesAfterCommitAndTargetsThatCannotBe) {
   EXPECT_THROW(file.append(bytes_of("x")), Error);
   EXPECT_THROW(file.commit(), Error);
   EXPECT_THROW(AtomicFile(dir.path(), OnExisting::kReplace), Error);
-  const auto error = error_of([&] { AtomicFile other(dir.file("gone/out")); });
+  const auto error = thrown_by([&] { AtomicFile other(dir.file("gone/out")); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kNotFound);
 }
@@ -160,9 +155,9 @@ TEST(AtomicFile, ForkedChildNeitherRemovesNorCommits) {
   auto file = std::make_unique<AtomicFile>(dir.file("out"));
   file->append(bytes_of("parent"));
   EXPECT_EQ(run_in_child([&] {
-              const bool is_refused = error_of([&] { file->commit(); }).has_value();
+              const bool is_refused = thrown_by([&] { file->commit(); }).has_value();
               file.reset();
-              return is_refused ? 0 : 1;
+              return is_refused;
             }),
             0);
   file->commit();
@@ -174,7 +169,7 @@ int write_to_a_full_disk(const TempDir& dir) {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
   ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
   if (::mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=256k") != 0) return 77;
-  const auto error = error_of([&] {
+  const auto error = thrown_by([&] {
     AtomicFile file(dir.file("out"));
     const std::string piece(50000, 'x');
     for (int i = 0; i < 100; ++i) file.append(bytes_of(piece));
@@ -187,7 +182,7 @@ int write_to_a_full_disk(const TempDir& dir) {
 
 TEST(AtomicFile, FullDiskIsNoSpaceNamesTheFileAndLeavesNothing) {
   const TempDir dir;
-  const int code = run_in_child([&] { return write_to_a_full_disk(dir); });
+  const int code = exit_code_in_child([&] { return write_to_a_full_disk(dir); });
   if (code == 77) GTEST_SKIP() << "a small file system cannot be mounted here";
   EXPECT_EQ(code, 0);
 }
@@ -206,11 +201,11 @@ TEST(TempName, IsToldFromOtherNames) {
 
 // As if its writer were killed: the name stays, the descriptor goes.
 void leave_a_dead_writers_file(const std::string& target) {
-  EXPECT_EQ(run_in_child([&]() -> int {
+  EXPECT_EQ(run_in_child([&] {
               auto* file = new AtomicFile(target, OnExisting::kReplace);
               ::kill(::getpid(), SIGKILL);
               delete file;
-              return 0;
+              return true;
             }),
             100 + SIGKILL);
 }
@@ -292,7 +287,7 @@ TEST(Directory, AFileIsNeverTakenForWrittenWhereAnotherDirectoryHasTakenThePath)
          {std::function<void()>([&] { file.commit(); }),
           std::function<void()>([&] { directory.require_in_place(); }),
           std::function<void()>([&] { AtomicFile(FileTarget(directory, "next")).commit(); })}) {
-      const auto error = error_of(body);
+      const auto error = thrown_by(body);
       ASSERT_TRUE(error);
       EXPECT_EQ(error->kind(), ErrorKind::kNotFound);
       EXPECT_THAT(error->what(), HasSubstr("replaced by another program"));
@@ -304,7 +299,7 @@ TEST(Directory, AFileIsNeverTakenForWrittenWhereAnotherDirectoryHasTakenThePath)
 TEST(DirectoryLock, SecondHolderIsToldWhoHoldsIt) {
   const TempDir dir;
   const DirectoryLock lock(dir.path());
-  const auto error = error_of([&] { DirectoryLock second(dir.path()); });
+  const auto error = thrown_by([&] { DirectoryLock second(dir.path()); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kAlreadyExists);
   EXPECT_THAT(error->what(), HasSubstr("process " + std::to_string(::getpid()) + ";"));
@@ -321,11 +316,11 @@ TEST(DirectoryLock, LeavesNoFileAndCanBeTakenAgain) {
 
 TEST(DirectoryLock, IsFreeAfterItsHolderWasKilled) {
   const TempDir dir;
-  EXPECT_EQ(run_in_child([&]() -> int {
+  EXPECT_EQ(run_in_child([&] {
               auto* lock = new DirectoryLock(dir.path());
               ::kill(::getpid(), SIGKILL);
               delete lock;
-              return 0;
+              return true;
             }),
             100 + SIGKILL);
   EXPECT_THAT(names_in(dir), ElementsAre(".lock"));
@@ -337,7 +332,7 @@ TEST(DirectoryLock, ForkedChildLeavesItAlone) {
   auto lock = std::make_unique<DirectoryLock>(dir.path());
   EXPECT_EQ(run_in_child([&] {
               lock.reset();
-              return 0;
+              return true;
             }),
             0);
   EXPECT_THROW(DirectoryLock(dir.path()), Error);
@@ -345,7 +340,7 @@ TEST(DirectoryLock, ForkedChildLeavesItAlone) {
 
 TEST(DirectoryLock, MissingDirectoryIsNotFound) {
   const TempDir dir;
-  const auto error = error_of([&] { DirectoryLock lock(dir.file("gone")); });
+  const auto error = thrown_by([&] { DirectoryLock lock(dir.file("gone")); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kNotFound);
 }

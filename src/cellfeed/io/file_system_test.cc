@@ -20,7 +20,7 @@ struct Local {
   const std::string& root() const { return dir.path(); }
 };
 
-struct Memory {
+struct InMemory {
   static constexpr bool kKeepsWhatIsOpen = true;
   std::shared_ptr<MemoryFileSystem> files = std::make_shared<MemoryFileSystem>();
   io::FileSystemRegistration registration{"memory", files};
@@ -30,10 +30,10 @@ struct Memory {
   }
 };
 
-using FileSystems = ::testing::Types<Local, Memory>;
+using FileSystems = ::testing::Types<Local, InMemory>;
 INSTANTIATE_TYPED_TEST_SUITE_P(All, FileSystemConformance, FileSystems);
 
-std::string message_of(const std::string& path) {
+std::string scheme_error(const std::string& path) {
   try {
     io::file_system_of(path);
   } catch (const Error& error) {
@@ -45,9 +45,9 @@ std::string message_of(const std::string& path) {
 
 TEST(FileSystem, AnUnknownSchemeIsRefusedAndTheKnownOnesAreListed) {
   const io::FileSystemRegistration known("memory", std::make_shared<MemoryFileSystem>());
-  EXPECT_NE(message_of("s3://bucket/a").find("local paths, memory://"), std::string::npos);
-  EXPECT_NE(message_of("s3://bucket/a").find("s3://bucket/a: no file system"), std::string::npos);
-  EXPECT_EQ(message_of("memory://a"), "");
+  EXPECT_NE(scheme_error("s3://bucket/a").find("local paths, memory://"), std::string::npos);
+  EXPECT_NE(scheme_error("s3://bucket/a").find("s3://bucket/a: no file system"), std::string::npos);
+  EXPECT_EQ(scheme_error("memory://a"), "");
 }
 
 TEST(FileSystem, AColonMakesNoScheme) {
@@ -78,7 +78,7 @@ TEST(FileSystem, RemovingADirectoryLeavesWhatLinksLeadTo) {
 }
 
 TEST(FileSystem, WhatNeedsAFileOfTheSystemSaysSo) {
-  const Memory memory;
+  const InMemory memory;
   const io::Directory directory(memory.root());
   EXPECT_FALSE(directory.is_local());
   EXPECT_EQ(kind_thrown_by([&] { directory.fd(); }), ErrorKind::kUnsupported);

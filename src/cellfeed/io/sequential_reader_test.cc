@@ -57,7 +57,7 @@ std::string read_all(std::shared_ptr<const ByteSource> source, std::size_t step)
   }
 }
 
-std::string error_of(const std::string& bytes) {
+std::string read_error(const std::string& bytes) {
   try {
     read_all(source_of(bytes), 1000);
   } catch (const Error& error) {
@@ -96,11 +96,11 @@ TEST(SequentialReader, DamageIsNamed) {
   const std::string whole = gzip(numbers(100'000));
   for (const std::size_t size : {std::size_t{3}, std::size_t{10}, whole.size() / 2,
                                  whole.size() - 9, whole.size() - 8, whole.size() - 1})
-    EXPECT_THAT(error_of(whole.substr(0, size)), HasSubstr("truncated")) << size;
-  EXPECT_THAT(error_of(whole + "x"), HasSubstr("not gzip"));
+    EXPECT_THAT(read_error(whole.substr(0, size)), HasSubstr("truncated")) << size;
+  EXPECT_THAT(read_error(whole + "x"), HasSubstr("not gzip"));
   std::string flipped = whole;
   flipped[flipped.size() - 5] ^= 1;
-  EXPECT_THAT(error_of(flipped), HasSubstr("damaged gzip data"));
+  EXPECT_THAT(read_error(flipped), HasSubstr("damaged gzip data"));
 }
 
 TEST(SequentialReader, PassesOnWhatTheSourceThrows) {

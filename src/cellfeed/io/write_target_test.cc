@@ -11,7 +11,7 @@
 namespace cellfeed::io {
 namespace {
 
-std::string message_of(const std::string& path) {
+std::string folder_error(const std::string& path) {
   try {
     require_writable_folder(path);
   } catch (const Error& error) {
@@ -21,12 +21,12 @@ std::string message_of(const std::string& path) {
 }
 
 TEST(WriteTarget, AFolderThatIsThereIsFine) {
-  EXPECT_EQ(message_of("a_file.h5ad"), "");
-  EXPECT_EQ(message_of("/tmp/a_file.h5ad"), "");
+  EXPECT_EQ(folder_error("a_file.h5ad"), "");
+  EXPECT_EQ(folder_error("/tmp/a_file.h5ad"), "");
 }
 
 TEST(WriteTarget, AMissingFolderIsNamed) {
-  EXPECT_EQ(message_of("/no/such/a.h5ad"),
+  EXPECT_EQ(folder_error("/no/such/a.h5ad"),
             "/no/such/a.h5ad: cannot be written: there is no folder '/no/such'; make it first");
 }
 
@@ -34,7 +34,7 @@ TEST(WriteTarget, AFileIsNoFolder) {
   const auto file = std::filesystem::temp_directory_path() /
                     ("cellfeed_write_target_" + std::to_string(::getpid()));
   std::ofstream(file) << "x";
-  EXPECT_NE(message_of((file / "a.h5ad").string()).find("is not a folder"), std::string::npos);
+  EXPECT_NE(folder_error((file / "a.h5ad").string()).find("is not a folder"), std::string::npos);
   std::filesystem::remove(file);
 }
 

@@ -1,4 +1,4 @@
-// run_in_child: a body in a forked child, for tests of what a fork leaves behind. Tests only.
+// A body in a forked child, for tests of what a fork leaves behind. Tests only.
 #pragma once
 
 #include <sys/wait.h>
@@ -10,14 +10,14 @@
 
 namespace cellfeed::testing {
 
-// The child's exit code: 0 when body() returns true, 2 when it throws. A child that hangs is killed
-// after 20 s.
-inline int run_in_child(const std::function<bool()>& body) {
+// The child's exit code: what body() returns, 2 when it throws, 100 + the signal that ended it. A
+// child that hangs is killed after 20 s.
+inline int exit_code_in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
     try {
-      ::_exit(body() ? 0 : 1);
+      ::_exit(body());
     } catch (const std::exception& error) {
       std::fprintf(stderr, "the child threw: %s\n", error.what());
       ::_exit(2);
@@ -26,6 +26,11 @@ inline int run_in_child(const std::function<bool()>& body) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+// 0 when body() returns true, 1 when it does not, else as above.
+inline int run_in_child(const std::function<bool()>& body) {
+  return exit_code_in_child([&] { return body() ? 0 : 1; });
 }
 
 }  // namespace cellfeed::testing
