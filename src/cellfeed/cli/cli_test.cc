@@ -21,16 +21,13 @@ namespace cellfeed::cli {
 namespace {
 
 using cellfeed::testing::Outcome;
+using cellfeed::testing::run;
 using cellfeed::testing::SmallAtlas;
 using cellfeed::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-Outcome run(std::vector<std::string> arguments) {
-  return cellfeed::testing::run_program(std::move(arguments));
-}
 
 class Program : public ::testing::Test {
  protected:

@@ -26,13 +26,10 @@ using cellfeed::testing::MemoryPlace;
 using cellfeed::testing::Outcome;
 using cellfeed::testing::read_back;
 using cellfeed::testing::ReadBack;
+using cellfeed::testing::run;
 using cellfeed::testing::SmallAtlas;
 using cellfeed::testing::TempDir;
 using ::testing::HasSubstr;
-
-Outcome run(std::vector<std::string> arguments) {
-  return cellfeed::testing::run_program(std::move(arguments));
-}
 
 void expect_equal(const ReadBack& left, const ReadBack& right) {
   EXPECT_EQ(left.rows, right.rows);

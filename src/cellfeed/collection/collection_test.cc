@@ -13,11 +13,13 @@
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/testing/random_csr.h"
+#include "cellfeed/testing/thrown_error.h"
 
 namespace cellfeed::collection {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 std::shared_ptr<arrow::Array> strings(const std::vector<std::string>& texts) {
@@ -60,15 +62,6 @@ std::shared_ptr<const Collection> collect(CollectionOptions options, Stores... s
   std::vector<std::unique_ptr<format::RowStore>> list;
   (list.push_back(std::move(stores)), ...);
   return std::make_shared<const Collection>(std::move(list), options);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Collection, LocatesRowsOverStoresThatMayBeEmpty) {
@@ -151,14 +144,14 @@ TEST(Collection, StoresOfOneAxisShareTheMapToSomeOfIt) {
 }
 
 TEST(Collection, DifferentGenesNeedAJoin) {
-  EXPECT_THAT(message_of([] { collect({}, store({"a", "b"}, 2), store({"a", "c"}, 2)); }),
+  EXPECT_THAT(error_of([] { collect({}, store({"a", "b"}, 2), store({"a", "c"}, 2)); }),
               HasSubstr("'c' against 'b'"));
-  EXPECT_THAT(message_of([] { collect({.join = Join::kInner}, store({"a"}, 2), store({"b"}, 2)); }),
+  EXPECT_THAT(error_of([] { collect({.join = Join::kInner}, store({"a"}, 2), store({"b"}, 2)); }),
               HasSubstr("share no gene"));
 }
 
 TEST(Collection, RepeatedGeneNamesAreRefusedOrNumbered) {
-  EXPECT_THAT(message_of([] { collect({}, store({"a", "b", "a"}, 2)); }),
+  EXPECT_THAT(error_of([] { collect({}, store({"a", "b", "a"}, 2)); }),
               HasSubstr("'a' is column 0 and column 2"));
   const auto cells = collect({.make_unique = true}, store({"a", "b", "a", "a-1"}, 2));
   EXPECT_THAT(cells->genes().names, ElementsAre("a", "b", "a-2", "a-1"));
@@ -205,7 +198,7 @@ TEST(Collection, NumbersPromoteAndMissingOnesAreNaN) {
 TEST(Collection, UnknownColumnNamesTheKnownOnes) {
   const auto cells =
       collect({}, store({"a"}, 1, table({{"_index", strings({"1"})}, {"kind", strings({"T"})}})));
-  EXPECT_THAT(message_of([&] { cells->obs_column("kin"); }), HasSubstr("there are: kind"));
+  EXPECT_THAT(error_of([&] { cells->obs_column("kin"); }), HasSubstr("there are: kind"));
 }
 
 TEST(Collection, LabelsAndNumbersDoNotMix) {
@@ -214,13 +207,13 @@ TEST(Collection, LabelsAndNumbersDoNotMix) {
               store({"a"}, 1,
                     table({{"_index", strings({"1"})},
                            {"kind", numbers<arrow::Int32Builder, std::int32_t>({5})}})));
-  EXPECT_THAT(message_of([&] { cells->obs_column("kind"); }),
+  EXPECT_THAT(error_of([&] { cells->obs_column("kind"); }),
               HasSubstr("numbers (int32) here but labels (text)"));
 }
 
 TEST(Paths, GlobsThatMatchNothingAreAnError) {
-  EXPECT_THAT(message_of([] { expand_paths({"/nowhere/*.h5ad"}); }), HasSubstr("no file matches"));
-  EXPECT_THAT(message_of([] { expand_paths({}); }), HasSubstr("no input paths"));
+  EXPECT_THAT(error_of([] { expand_paths({"/nowhere/*.h5ad"}); }), HasSubstr("no file matches"));
+  EXPECT_THAT(error_of([] { expand_paths({}); }), HasSubstr("no input paths"));
 }
 
 class Globs : public ::testing::Test {
@@ -253,7 +246,7 @@ TEST_F(Globs, ComeInTheOrderOfTheirBytes) {
 TEST_F(Globs, AFolderThatCannotBeListedIsAnError) {
   std::filesystem::create_symlink("loop", root_ / "loop");
   for (const char* pattern : {"*/*.h5ad", "*/x.h5ad"})
-    EXPECT_THAT(message_of([&] { expand(pattern); }), HasSubstr("loop")) << pattern;
+    EXPECT_THAT(error_of([&] { expand(pattern); }), HasSubstr("loop")) << pattern;
 }
 
 TEST_F(Globs, AFileThatIsThereTwiceIsAnError) {
@@ -266,12 +259,12 @@ TEST_F(Globs, AFileThatIsThereTwiceIsAnError) {
                                                     {x, root_ / "[a]/x.h5ad"},
                                                     {root_ / "a", root_ / "a/../a"}};
   for (const auto& paths : lists)
-    EXPECT_THAT(message_of([&] { expand_paths(paths); }),
+    EXPECT_THAT(error_of([&] { expand_paths(paths); }),
                 AllOf(HasSubstr("given twice"), HasSubstr("the other name: ")));
 }
 
 TEST_F(Globs, ThatShouldGoIntoFoldersOfFoldersAreRefused) {
-  EXPECT_THAT(message_of([&] { expand("**/x.h5ad"); }), HasSubstr("**"));
+  EXPECT_THAT(error_of([&] { expand("**/x.h5ad"); }), HasSubstr("**"));
 }
 
 TEST(JoinNames, AFixedAxisTakesNoName) {
@@ -279,8 +272,8 @@ TEST(JoinNames, AFixedAxisTakesNoName) {
   EXPECT_EQ(join_from_name("inner"), Join::kInner);
   EXPECT_EQ(join_from_name("outer"), Join::kOuter);
   EXPECT_EQ(join_from_name("", true), Join::kFixed);
-  EXPECT_THAT(message_of([] { join_from_name("inner", true); }), HasSubstr("either genes or join"));
-  EXPECT_THAT(message_of([] { join_from_name("iner"); }), HasSubstr("not 'iner'"));
+  EXPECT_THAT(error_of([] { join_from_name("inner", true); }), HasSubstr("either genes or join"));
+  EXPECT_THAT(error_of([] { join_from_name("iner"); }), HasSubstr("not 'iner'"));
 }
 
 }  // namespace

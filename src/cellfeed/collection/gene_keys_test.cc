@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Texts = std::vector<std::string>;
 
-std::shared_ptr<arrow::Array> strings(const std::vector<const char*>& texts) {
+std::shared_ptr<arrow::Array> nullable_texts(const std::vector<const char*>& texts) {
   arrow::StringBuilder builder;
   for (const char* text : texts)
     EXPECT_TRUE((text == nullptr ? builder.AppendNull() : builder.Append(text)).ok());
@@ -31,10 +31,10 @@ std::unique_ptr<format::RowStore> store_of_three_genes() {
       arrow::field("partial", arrow::utf8()), arrow::field("empty", arrow::utf8()),
       arrow::field("length", arrow::int64())};
   auto var = arrow::Table::Make(
-      arrow::schema(fields),
-      std::vector<std::shared_ptr<arrow::Array>>{
-          strings({"A", "B", "C"}), strings({"z", "x", "z"}), strings({"p", nullptr, "q"}),
-          strings({"p", "q", ""}), lengths.Finish().ValueOrDie()});
+      arrow::schema(fields), std::vector<std::shared_ptr<arrow::Array>>{
+                                 nullable_texts({"A", "B", "C"}), nullable_texts({"z", "x", "z"}),
+                                 nullable_texts({"p", nullptr, "q"}),
+                                 nullable_texts({"p", "q", ""}), lengths.Finish().ValueOrDie()});
   const auto block = testing::random_csr({.n_rows = 2, .n_cols = 3, .density = 0.5, .seed = 1});
   return format::memory::make_memory_store(format::memory::make_stored_csr(block), nullptr,
                                            std::move(var));

@@ -20,7 +20,7 @@ using testing::ReadBack;
 using testing::SmallAtlas;
 using testing::TempDir;
 
-SimulateOptions options_for(const std::string& like, const std::string& output) {
+SimulateOptions simulate_options(const std::string& like, const std::string& output) {
   SimulateOptions options;
   options.like = like;
   options.output = output;
@@ -32,7 +32,7 @@ SimulateOptions options_for(const std::string& like, const std::string& output) 
 TEST(Simulate, CellsAreThinnedCopiesOfTheRowsTheyName) {
   const TempDir dir;
   const std::string like = SmallAtlas().write(dir.file("like.h5ad"));
-  EXPECT_TRUE(simulate(options_for(like, dir.file("out.h5ad"))).has_counts);
+  EXPECT_TRUE(simulate(simulate_options(like, dir.file("out.h5ad"))).has_counts);
   const ReadBack real = read_back(like), made = read_back(dir.file("out.h5ad"));
   ASSERT_EQ(made.rows.size(), 500);
   EXPECT_EQ(made.genes, real.genes);
@@ -60,7 +60,7 @@ TEST(Simulate, CellsAreThinnedCopiesOfTheRowsTheyName) {
 TEST(Simulate, TheSeedDecidesAndTheThreadsDoNot) {
   const TempDir dir;
   const std::string like = SmallAtlas({.n_cells = 300}).write(dir.file("like.h5ad"));
-  SimulateOptions options = options_for(like, dir.file("a.h5ad"));
+  SimulateOptions options = simulate_options(like, dir.file("a.h5ad"));
   options.threads = 1;
   simulate(options);
   options.threads = 3;
@@ -79,7 +79,7 @@ TEST(Simulate, TheSeedDecidesAndTheThreadsDoNot) {
 TEST(Simulate, OrdersByLabelAndBySource) {
   const TempDir dir;
   const std::string like = SmallAtlas().write(dir.file("like.h5ad"));
-  SimulateOptions options = options_for(like, dir.file("label.h5ad"));
+  SimulateOptions options = simulate_options(like, dir.file("label.h5ad"));
   options.order = "cell_type";
   simulate(options);
   const auto labels = column_texts(*read_back(dir.file("label.h5ad")).obs, "cell_type");
@@ -103,7 +103,7 @@ TEST(Simulate, OrdersByLabelAndBySource) {
 TEST(Simulate, SplitsOverFiles) {
   const TempDir dir;
   const std::string like = SmallAtlas().write(dir.file("like.h5ad"));
-  SimulateOptions options = options_for(like, dir.file("all.h5ad"));
+  SimulateOptions options = simulate_options(like, dir.file("all.h5ad"));
   simulate(options);
   options.output = dir.file("part.h5ad");
   options.n_files = 3;
@@ -122,7 +122,7 @@ TEST(Simulate, SplitsOverFiles) {
 TEST(Simulate, ValuesThatAreNotCountsAreKeptOrDroppedWhole) {
   const TempDir dir;
   const std::string like = SmallAtlas({.whole_numbers = false}).write(dir.file("like.h5ad"));
-  EXPECT_FALSE(simulate(options_for(like, dir.file("out.h5ad"))).has_counts);
+  EXPECT_FALSE(simulate(simulate_options(like, dir.file("out.h5ad"))).has_counts);
   const ReadBack real = read_back(like), made = read_back(dir.file("out.h5ad"));
   const auto sources = column_texts(*made.obs, "source_cell");
   double kept = 0, had = 0;
@@ -140,9 +140,10 @@ TEST(Simulate, RefusesValuesThatCannotBeCounts) {
   SmallAtlas negative, missing;
   negative.values[7] = -3;
   missing.values[7] = std::nan("");
-  EXPECT_THROW(simulate(options_for(negative.write(dir.file("n.h5ad")), dir.file("o.h5ad"))),
+  EXPECT_THROW(simulate(simulate_options(negative.write(dir.file("n.h5ad")), dir.file("o.h5ad"))),
                Error);
-  EXPECT_THROW(simulate(options_for(missing.write(dir.file("m.h5ad")), dir.file("o.h5ad"))), Error);
+  EXPECT_THROW(simulate(simulate_options(missing.write(dir.file("m.h5ad")), dir.file("o.h5ad"))),
+               Error);
   EXPECT_FALSE(std::filesystem::exists(dir.file("o.h5ad")));
 }
 

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kStores = 3;
 constexpr std::int64_t kRowsPerStore = 67;
-constexpr std::int64_t kRows = kStores * kRowsPerStore;
 
 // obs column "number" holds each cell's number in the whole collection; "kind" is "even" or "odd".
 std::shared_ptr<arrow::Table> obs_of(std::int64_t first) {
@@ -51,7 +50,7 @@ std::span<const T> values_of(const matrix::ObsValues& values) {
 
 TEST(BatchAssembly, ObsAndMarksAreThoseOfTheRows) {
   const auto core = make_loader_core(numbered_cells(), {.obs = {"number", "kind"}, .threads = 3});
-  const auto strategy = std::make_shared<sampling::BlockShuffling>(kRows, 1);
+  const auto strategy = std::make_shared<sampling::BlockShuffling>(kStores * kRowsPerStore, 1);
   std::int64_t n_padding = 0;
   for (const std::uint64_t epoch : {0u, 1u}) {
     for (std::int64_t rank = 0; rank < 4; ++rank) {

@@ -17,22 +17,22 @@
 namespace cellfeed::loader {
 namespace {
 
-constexpr std::int64_t kRows = 600;
-constexpr std::int64_t kBatch = 200;  // of several slices
+constexpr std::int64_t kSlicedRows = 600;
+constexpr std::int64_t kSlicedBatch = 200;  // of several slices
 constexpr std::int64_t kAllTasks = 12;
 
-std::shared_ptr<const LoaderCore> make_core() {
+std::shared_ptr<const LoaderCore> sliced_core() {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
-      testing::random_csr({.n_rows = kRows, .n_cols = 30, .density = 0.3}))));
+      testing::random_csr({.n_rows = kSlicedRows, .n_cols = 30, .density = 0.3}))));
   return make_loader_core(std::make_shared<const collection::Collection>(
                               std::move(stores), collection::CollectionOptions{}),
                           {.threads = 2});
 }
 
 sampling::Plan make_plan() {
-  return sampling::Plan(std::make_shared<sampling::Streaming>(kRows),
-                        {.batch_size = kBatch, .fetch_factor = 1}, 0, 0);
+  return sampling::Plan(std::make_shared<sampling::Streaming>(kSlicedRows),
+                        {.batch_size = kSlicedBatch, .fetch_factor = 1}, 0, 0);
 }
 
 // Rows until the end or an error, whose text is kept. Fails where neither comes within 20 s.
@@ -55,14 +55,14 @@ std::int64_t rows_until_end(BatchIterator& iterator, std::string* error) {
 }
 
 TEST(FailingPool, EverySubmitThatFailsIsAnErrorOfNext) {
-  const auto core = make_core();
+  const auto core = sliced_core();
   for (std::int64_t n_good = 0; n_good < kAllTasks; ++n_good) {
     const auto pool = std::make_shared<testing::FailingPool>(2, n_good);
     std::string error;
     {
       BatchIterator iterator(core, make_plan(), 0, 1, pool);
       const std::int64_t rows = rows_until_end(iterator, &error);
-      EXPECT_EQ(rows % kBatch, 0);
+      EXPECT_EQ(rows % kSlicedBatch, 0);
       EXPECT_LE(rows, n_good * 64);
       std::shared_ptr<LoadedBatch> batch;
       EXPECT_EQ(iterator.next(0, &batch), BatchIterator::Status::kEnd);
@@ -74,9 +74,9 @@ TEST(FailingPool, EverySubmitThatFailsIsAnErrorOfNext) {
 
 TEST(FailingPool, IsDoneWithWhenAllTasksAreBegun) {
   const auto pool = std::make_shared<testing::FailingPool>(2, kAllTasks);
-  BatchIterator iterator(make_core(), make_plan(), 0, 1, pool);
+  BatchIterator iterator(sliced_core(), make_plan(), 0, 1, pool);
   std::string error;
-  EXPECT_EQ(rows_until_end(iterator, &error), kRows);
+  EXPECT_EQ(rows_until_end(iterator, &error), kSlicedRows);
   EXPECT_FALSE(pool->has_failed());
 }
 

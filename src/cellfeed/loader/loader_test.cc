@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <thread>
 
 #include "cellfeed/base/error.h"
@@ -15,6 +14,7 @@
 #include "cellfeed/sampling/streaming.h"
 #include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/random_csr.h"
+#include "cellfeed/testing/row_entries.h"
 #include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/transform/normalize.h"
 #include "cellfeed/transform/select_genes.h"
@@ -24,12 +24,13 @@ namespace {
 
 using testing::drain;
 using ::testing::HasSubstr;
+using testing::row_of;
 
-constexpr std::int64_t kRows = 500;
-constexpr std::int64_t kGenes = 120;
+constexpr std::int64_t kSourceRows = 500;
+constexpr std::int64_t kSourceGenes = 120;
 
 matrix::CsrBlock source_block() {
-  return testing::random_csr({.n_rows = kRows, .n_cols = kGenes, .density = 0.3});
+  return testing::random_csr({.n_rows = kSourceRows, .n_cols = kSourceGenes, .density = 0.3});
 }
 
 // A store that fails at one row, or has a slow task for each.
@@ -74,7 +75,7 @@ std::unique_ptr<format::RowStore> memory_store() {
   return format::memory::make_memory_store(format::memory::make_stored_csr(source_block()));
 }
 
-std::shared_ptr<const collection::Collection> collect(std::unique_ptr<format::RowStore> store) {
+std::shared_ptr<const collection::Collection> two_stores(std::unique_ptr<format::RowStore> store) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(std::move(store));
   stores.push_back(memory_store());
@@ -82,32 +83,24 @@ std::shared_ptr<const collection::Collection> collect(std::unique_ptr<format::Ro
                                                         collection::CollectionOptions{});
 }
 
-sampling::Plan plan_of(std::int64_t batch_size, std::int64_t block_size = 1,
-                       std::uint64_t epoch = 0) {
-  return sampling::Plan(std::make_shared<sampling::BlockShuffling>(2 * kRows, block_size),
+sampling::Plan shuffled_plan(std::int64_t batch_size, std::int64_t block_size = 1,
+                             std::uint64_t epoch = 0) {
+  return sampling::Plan(std::make_shared<sampling::BlockShuffling>(2 * kSourceRows, block_size),
                         {.batch_size = batch_size, .fetch_factor = 4}, 11, epoch);
-}
-
-std::map<std::int32_t, float> row_of(const matrix::CsrBlock& block, std::int64_t row) {
-  std::map<std::int32_t, float> entries;
-  const auto& values = std::get<matrix::Buffer<float>>(block.values);
-  for (std::int64_t k = block.indptr[row]; k < block.indptr[row + 1]; ++k)
-    entries[block.indices[k]] = values[k];
-  return entries;
 }
 
 TEST(Loader, EveryRowArrivesOnceAndUnchanged) {
   const auto source = source_block();
   for (const int threads : {1, 3}) {
-    const auto core = make_loader_core(collect(memory_store()), {.threads = threads});
-    BatchIterator iterator(core, plan_of(64));
-    std::vector<int> seen(2 * kRows);
+    const auto core = make_loader_core(two_stores(memory_store()), {.threads = threads});
+    BatchIterator iterator(core, shuffled_plan(64));
+    std::vector<int> seen(2 * kSourceRows);
     for (const auto& loaded : drain(iterator)) {
       const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
       for (std::int64_t i = 0; i < block.n_rows; ++i) {
         const std::int64_t row = loaded->batch().rows[i];
         ++seen[row];
-        EXPECT_EQ(row_of(block, i), row_of(source, row % kRows));
+        EXPECT_EQ(row_of(block, i), row_of(source, row % kSourceRows));
       }
     }
     EXPECT_THAT(seen, ::testing::Each(1));
@@ -115,11 +108,11 @@ TEST(Loader, EveryRowArrivesOnceAndUnchanged) {
 }
 
 TEST(Loader, DenseEqualsSparse) {
-  const auto cells = collect(memory_store());
+  const auto cells = two_stores(memory_store());
   const auto sparse = make_loader_core(cells, {.threads = 2});
   const auto dense = make_loader_core(cells, {.output = Output::kDense, .threads = 2});
-  BatchIterator a(sparse, plan_of(33, 8));
-  BatchIterator b(dense, plan_of(33, 8));
+  BatchIterator a(sparse, shuffled_plan(33, 8));
+  BatchIterator b(dense, shuffled_plan(33, 8));
   const auto sparse_batches = drain(a);
   const auto dense_batches = drain(b);
   ASSERT_EQ(sparse_batches.size(), dense_batches.size());
@@ -128,9 +121,10 @@ TEST(Loader, DenseEqualsSparse) {
     const auto& block = std::get<matrix::DenseBlock>(dense_batches[k]->batch().x);
     const auto& values = std::get<matrix::Buffer<float>>(block.values);
     for (std::int64_t i = 0; i < csr.n_rows; ++i) {
-      std::vector<float> expected(kGenes);
+      std::vector<float> expected(kSourceGenes);
       for (const auto& [gene, value] : row_of(csr, i)) expected[gene] = value;
-      for (std::int64_t g = 0; g < kGenes; ++g) ASSERT_EQ(values[i * kGenes + g], expected[g]);
+      for (std::int64_t g = 0; g < kSourceGenes; ++g)
+        ASSERT_EQ(values[i * kSourceGenes + g], expected[g]);
     }
   }
 }
@@ -141,14 +135,14 @@ TEST(Loader, SelectionShortensRowsWithoutGaps) {
   LoaderOptions options{.threads = 2};
   options.transforms = {std::make_shared<transform::NormalizeTotal>(1000),
                         std::make_shared<transform::SelectGenes>(genes)};
-  const auto core = make_loader_core(collect(memory_store()), options);
+  const auto core = make_loader_core(two_stores(memory_store()), options);
   EXPECT_EQ(core->matrices[0].pipeline->genes().names, genes);
-  BatchIterator iterator(core, plan_of(64));
+  BatchIterator iterator(core, shuffled_plan(64));
   for (const auto& loaded : drain(iterator)) {
     const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
     EXPECT_EQ(static_cast<std::size_t>(block.indptr[block.n_rows]), block.indices.size());
     for (std::int64_t i = 0; i < block.n_rows; ++i) {
-      const auto full = row_of(source, loaded->batch().rows[i] % kRows);
+      const auto full = row_of(source, loaded->batch().rows[i] % kSourceRows);
       double total = 0;
       for (const auto& [gene, value] : full) total += value;
       const auto got = row_of(block, i);
@@ -165,9 +159,9 @@ TEST(Loader, SelectionShortensRowsWithoutGaps) {
 // Rows that change are made in scratch memory where their batch goes past the caches.
 TEST(Loader, BatchesPastTheCachesAreTheOthers) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
-  for (const std::int64_t width : {kGenes, kGenes / 2})
+  for (const std::int64_t width : {kSourceGenes, kSourceGenes / 2})
     stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
-        testing::random_csr({.n_rows = kRows, .n_cols = width, .density = 0.4}))));
+        testing::random_csr({.n_rows = kSourceRows, .n_cols = width, .density = 0.4}))));
   const auto cells = std::make_shared<const collection::Collection>(
       std::move(stores), collection::CollectionOptions{.join = collection::Join::kOuter});
   const auto select = std::make_shared<transform::SelectGenes>(
@@ -182,7 +176,7 @@ TEST(Loader, BatchesPastTheCachesAreTheOthers) {
                                                    .transforms = transforms,
                                                    .threads = 2,
                                                    .prefetch_batches = prefetch_batches});
-        BatchIterator iterator(core, plan_of(100, 4));
+        BatchIterator iterator(core, shuffled_plan(100, 4));
         std::vector<matrix::CsrBlock> blocks;
         for (const auto& loaded : drain(iterator))
           blocks.push_back(std::move(std::get<matrix::CsrBlock>(loaded->batch().x)));
@@ -207,8 +201,8 @@ TEST(Loader, BatchesPastTheCachesAreTheOthers) {
 
 TEST(Loader, AnErrorComesAfterTheGoodBatches) {
   const auto core = make_loader_core(
-      collect(std::make_unique<TroubledStore>(memory_store(), 400, 0, 1)), {.threads = 2});
-  sampling::Plan plan(std::make_shared<sampling::Streaming>(2 * kRows),
+      two_stores(std::make_unique<TroubledStore>(memory_store(), 400, 0, 1)), {.threads = 2});
+  sampling::Plan plan(std::make_shared<sampling::Streaming>(2 * kSourceRows),
                       {.batch_size = 50, .fetch_factor = 1}, 0, 0);
   BatchIterator iterator(core, plan);
   std::size_t good = 0;
@@ -230,19 +224,19 @@ TEST(Loader, AnErrorComesAfterTheGoodBatches) {
 
 TEST(Loader, AbandonedIteratorsEndAtOnce) {
   const auto core = make_loader_core(
-      collect(std::make_unique<TroubledStore>(memory_store(), -1, 1, 1000)), {.threads = 2});
+      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 1, 1000)), {.threads = 2});
   for (int round = 0; round < 20; ++round) {
-    BatchIterator iterator(core, plan_of(16, 8, static_cast<std::uint64_t>(round)));
+    BatchIterator iterator(core, shuffled_plan(16, 8, static_cast<std::uint64_t>(round)));
     std::shared_ptr<LoadedBatch> batch;
     iterator.next(round, &batch);
   }
-  BatchIterator never_started(core, plan_of(16));
+  BatchIterator never_started(core, shuffled_plan(16));
 }
 
 TEST(Loader, StopWakesAWaitingConsumer) {
   const auto core = make_loader_core(
-      collect(std::make_unique<TroubledStore>(memory_store(), -1, 20, 1000)), {.threads = 1});
-  BatchIterator iterator(core, plan_of(500));
+      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 20, 1000)), {.threads = 1});
+  BatchIterator iterator(core, shuffled_plan(500));
   std::jthread stopper([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     stop_all_iterators();
@@ -255,18 +249,19 @@ TEST(Loader, StopWakesAWaitingConsumer) {
 }
 
 TEST(Loader, ABudgetSmallerThanABatchStillMovesOn) {
-  const auto core =
-      make_loader_core(collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 50'000'000)),
-                       {.memory_budget = exec::kMinMemoryBudget, .threads = 2});
-  BatchIterator iterator(core, plan_of(100));
+  const auto core = make_loader_core(
+      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 0, 50'000'000)),
+      {.memory_budget = exec::kMinMemoryBudget, .threads = 2});
+  BatchIterator iterator(core, shuffled_plan(100));
   EXPECT_EQ(drain(iterator).size(), 10u);
 }
 
 TEST(Loader, IteratorsOfOneSmallBudgetAllGoOn) {
-  const auto core =
-      make_loader_core(collect(std::make_unique<TroubledStore>(memory_store(), -1, 0, 1'000'000)),
-                       {.memory_budget = exec::kMinMemoryBudget, .threads = 2});
-  BatchIterator iterators[] = {{core, plan_of(20)}, {core, plan_of(20)}, {core, plan_of(20)}};
+  const auto core = make_loader_core(
+      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 0, 1'000'000)),
+      {.memory_budget = exec::kMinMemoryBudget, .threads = 2});
+  BatchIterator iterators[] = {
+      {core, shuffled_plan(20)}, {core, shuffled_plan(20)}, {core, shuffled_plan(20)}};
   std::vector<std::size_t> rows(3);
   // The third is begun, and then left alone with what it holds.
   std::shared_ptr<LoadedBatch> batch;
@@ -282,28 +277,28 @@ TEST(Loader, IteratorsOfOneSmallBudgetAllGoOn) {
       batch.reset();
     }
   }
-  EXPECT_THAT(rows, ::testing::ElementsAre(2 * kRows, 2 * kRows, 0));
+  EXPECT_THAT(rows, ::testing::ElementsAre(2 * kSourceRows, 2 * kSourceRows, 0));
 }
 
 TEST(Loader, BatchesOutliveTheirLoader) {
   std::vector<std::shared_ptr<LoadedBatch>> batches;
   {
-    const auto core = make_loader_core(collect(memory_store()), {.threads = 2});
-    BatchIterator iterator(core, plan_of(100));
+    const auto core = make_loader_core(two_stores(memory_store()), {.threads = 2});
+    BatchIterator iterator(core, shuffled_plan(100));
     batches = drain(iterator);
   }
   std::int64_t rows = 0;
   for (const auto& loaded : batches) rows += loaded->batch().n_rows();
-  EXPECT_EQ(rows, 2 * kRows);
+  EXPECT_EQ(rows, 2 * kSourceRows);
 }
 
 TEST(Loader, WorkersTakeBatchesInTurn) {
-  const auto core = make_loader_core(collect(memory_store()), {.threads = 1});
-  BatchIterator whole(core, plan_of(60));
+  const auto core = make_loader_core(two_stores(memory_store()), {.threads = 1});
+  BatchIterator whole(core, shuffled_plan(60));
   const auto expected = drain(whole);
   ASSERT_EQ(expected.size(), 17u);
   for (std::int64_t w = 0; w < 3; ++w) {
-    BatchIterator share(core, plan_of(60), w, 3);
+    BatchIterator share(core, shuffled_plan(60), w, 3);
     const auto batches = drain(share);
     ASSERT_EQ(batches.size(), w < 2 ? 6u : 5u);
     for (std::size_t k = 0; k < batches.size(); ++k)
@@ -314,18 +309,18 @@ TEST(Loader, WorkersTakeBatchesInTurn) {
 
 TEST(Loader, ReadsRowsInTheOrderAskedFor) {
   const auto source = source_block();
-  const auto core = make_loader_core(collect(memory_store()), {.threads = 2});
+  const auto core = make_loader_core(two_stores(memory_store()), {.threads = 2});
   const std::vector<std::int64_t> rows{999, 3, 3, 500, 0};
   const auto loaded = read_rows(*core, rows);
   const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_EQ(row_of(block, static_cast<std::int64_t>(i)), row_of(source, rows[i] % kRows));
+    EXPECT_EQ(row_of(block, static_cast<std::int64_t>(i)), row_of(source, rows[i] % kSourceRows));
   const std::vector<std::int64_t> outside{1000};
   EXPECT_THROW(read_rows(*core, outside), Error);
 }
 
 TEST(Loader, RefusesSettingsThatCannotWork) {
-  const auto cells = collect(memory_store());
+  const auto cells = two_stores(memory_store());
   EXPECT_THROW(make_loader_core(cells, {.memory_budget = 0}), Error);
   EXPECT_THROW(make_loader_core(cells, {.memory_budget = exec::kMinMemoryBudget - 1}), Error);
   EXPECT_THROW(make_loader_core(cells, {.threads = -1}), Error);

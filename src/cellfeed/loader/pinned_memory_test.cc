@@ -24,8 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kRows = 300;
-constexpr std::int64_t kGenes = 80;
+constexpr std::int64_t kPinnedRows = 300;
 
 // A torch whose tensors are counted, and which refuses when told to.
 struct FakeTensor {
@@ -85,10 +84,10 @@ TorchFunctions fake_torch() {
   return torch;
 }
 
-std::shared_ptr<const LoaderCore> make_core(Output output, std::shared_ptr<PinnedMemory> pinned) {
+std::shared_ptr<const LoaderCore> core_with(Output output, std::shared_ptr<PinnedMemory> pinned) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(
-      testing::random_csr({.n_rows = kRows, .n_cols = kGenes, .density = 0.3}))));
+      testing::random_csr({.n_rows = kPinnedRows, .n_cols = 80, .density = 0.3}))));
   LoaderOptions options{.output = output, .threads = 2};
   options.pinned = std::move(pinned);
   return make_loader_core(std::make_shared<const collection::Collection>(
@@ -97,31 +96,31 @@ std::shared_ptr<const LoaderCore> make_core(Output output, std::shared_ptr<Pinne
 }
 
 std::vector<std::shared_ptr<LoadedBatch>> load(std::shared_ptr<const LoaderCore> core) {
-  const sampling::Plan plan(std::make_shared<sampling::BlockShuffling>(kRows, 1),
+  const sampling::Plan plan(std::make_shared<sampling::BlockShuffling>(kPinnedRows, 1),
                             {.batch_size = 32, .fetch_factor = 2}, 5, 0);
   BatchIterator iterator(std::move(core), plan);
   return testing::drain(iterator);
 }
 
-const matrix::ValueBuffer& values_of(const matrix::Batch& batch) {
+const matrix::ValueBuffer& x_values(const matrix::Batch& batch) {
   if (const auto* csr = std::get_if<matrix::CsrBlock>(&batch.x)) return csr->values;
   return std::get<matrix::DenseBlock>(batch.x).values;
 }
 
 std::vector<float> floats_of(const matrix::Batch& batch) {
-  const auto& buffer = std::get<matrix::Buffer<float>>(values_of(batch));
+  const auto& buffer = std::get<matrix::Buffer<float>>(x_values(batch));
   return {buffer.begin(), buffer.end()};
 }
 
 TEST(PinnedMemory, HoldsTheSameBatchesAndComesBack) {
   for (const Output output : {Output::kCsr, Output::kDense}) {
-    const auto plain = load(make_core(output, nullptr));
-    auto batches = load(make_core(output, std::make_shared<PinnedMemory>(fake_torch())));
+    const auto plain = load(core_with(output, nullptr));
+    auto batches = load(core_with(output, std::make_shared<PinnedMemory>(fake_torch())));
     ASSERT_EQ(batches.size(), plain.size());
     for (std::size_t k = 0; k < plain.size(); ++k) {
       EXPECT_EQ(floats_of(batches[k]->batch()), floats_of(plain[k]->batch()));
-      EXPECT_NE(std::get<matrix::Buffer<float>>(values_of(batches[k]->batch())).handle(), nullptr);
-      EXPECT_EQ(std::get<matrix::Buffer<float>>(values_of(plain[k]->batch())).handle(), nullptr);
+      EXPECT_NE(std::get<matrix::Buffer<float>>(x_values(batches[k]->batch())).handle(), nullptr);
+      EXPECT_EQ(std::get<matrix::Buffer<float>>(x_values(plain[k]->batch())).handle(), nullptr);
     }
     const int buffers = output == Output::kCsr ? 2 : 1;
     EXPECT_EQ(fake.live, buffers * static_cast<int>(batches.size()));
@@ -132,11 +131,11 @@ TEST(PinnedMemory, HoldsTheSameBatchesAndComesBack) {
 
 TEST(PinnedMemory, TensorsOutliveTheirBatch) {
   const auto memory = std::make_shared<PinnedMemory>(fake_torch());
-  auto batches = load(make_core(Output::kDense, memory));
+  auto batches = load(core_with(Output::kDense, memory));
   batches.resize(1);
   const auto expected = floats_of(batches[0]->batch());
   auto* tensor = static_cast<FakeTensor*>(
-      memory->make_tensor(std::get<matrix::Buffer<float>>(values_of(batches[0]->batch())).handle(),
+      memory->make_tensor(std::get<matrix::Buffer<float>>(x_values(batches[0]->batch())).handle(),
                           expected.size() * sizeof(float)));
   batches.clear();
   EXPECT_EQ(fake.live, 1);
@@ -147,7 +146,7 @@ TEST(PinnedMemory, TensorsOutliveTheirBatch) {
 
 TEST(PinnedMemory, ARefusalSaysWhatToDoAndLosesNothing) {
   for (const int tensors : {0, 1, 2, 5}) {
-    const auto core = make_core(Output::kCsr, std::make_shared<PinnedMemory>(fake_torch()));
+    const auto core = core_with(Output::kCsr, std::make_shared<PinnedMemory>(fake_torch()));
     fake.left = tensors;
     try {
       load(core);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kBatchBytes = 2 * 4 * 1000;  // of indices and values, as allocated
 
-matrix::Batch make_batch(Recycler& recycler) {
+matrix::Batch taken_batch(Recycler& recycler) {
   matrix::Batch batch;
   batch.x = matrix::CsrBlock{1, 1, matrix::Buffer<std::int64_t>(2), recycler.take_indices(800),
                              recycler.take_values(DType::kF32, 800)};
@@ -26,7 +26,7 @@ TEST(Recycler, WhatIsKeptIsCountedAndNeverMoreThanThereIsRoomFor) {
   const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes);
   Recycler recycler(100, account);
   std::vector<matrix::Batch> batches;
-  for (int i = 0; i < 30; ++i) batches.push_back(make_batch(recycler));
+  for (int i = 0; i < 30; ++i) batches.push_back(taken_batch(recycler));
   EXPECT_EQ(account->budget().used(), 0);
   for (auto& batch : batches) {
     recycler.give_back(batch);
@@ -34,7 +34,7 @@ TEST(Recycler, WhatIsKeptIsCountedAndNeverMoreThanThereIsRoomFor) {
   }
   EXPECT_GT(account->budget().used(), 5 * kBatchBytes);
   const std::int64_t kept = account->budget().used();
-  const matrix::Batch again = make_batch(recycler);
+  const matrix::Batch again = taken_batch(recycler);
   EXPECT_LT(account->budget().used(), kept);
   recycler.drop_kept();
   EXPECT_EQ(account->budget().used(), 0);
@@ -44,7 +44,7 @@ TEST(Recycler, KeepsNoMoreBuffersThanItWasTold) {
   const auto account = std::make_shared<const MemoryAccount>(100 * kBatchBytes);
   Recycler recycler(2, account);
   std::vector<matrix::Batch> batches;
-  for (int i = 0; i < 5; ++i) batches.push_back(make_batch(recycler));
+  for (int i = 0; i < 5; ++i) batches.push_back(taken_batch(recycler));
   for (auto& batch : batches) recycler.give_back(batch);
   EXPECT_LE(account->budget().used(), 2 * kBatchBytes);
 }
@@ -105,7 +105,7 @@ TEST(Recycler, AForkedChildStartsWithNone) {
   const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes);
   Recycler recycler(100, account);
   const auto use = [&] {
-    matrix::Batch batch = make_batch(recycler);
+    matrix::Batch batch = taken_batch(recycler);
     recycler.give_back(batch);
   };
   std::atomic<bool> stop{false};

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/memory/memory_store.h"
@@ -13,6 +11,7 @@
 #include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/random_csr.h"
+#include "cellfeed/testing/row_entries.h"
 #include "cellfeed/testing/slow_row_store.h"
 #include "cellfeed/transform/normalize.h"
 #include "cellfeed/transform/select_genes.h"
@@ -23,18 +22,8 @@ namespace {
 using testing::drain;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kRows = 600;
-constexpr std::int64_t kGenes = 40;
-
-std::vector<matrix::CsrBlock> blocks(const std::vector<std::int64_t>& n_rows, std::uint64_t seed,
-                                     std::int64_t n_cols = kGenes) {
-  std::vector<matrix::CsrBlock> made;
-  for (const std::int64_t n : n_rows)
-    made.push_back(
-        testing::random_csr({.n_rows = n, .n_cols = n_cols, .density = 0.3, .seed = seed++}));
-  return made;
-}
+using testing::row_of;
+using testing::RowEntries;
 
 using Stores = std::vector<std::unique_ptr<format::RowStore>>;
 
@@ -54,31 +43,24 @@ std::shared_ptr<const collection::Collection> collect(const std::vector<matrix::
   return collect(stores_of(made));
 }
 
-using Entries = std::map<std::int32_t, float>;
-
-Entries row_of(const matrix::CsrBlock& block, std::int64_t row) {
-  Entries entries;
-  const auto& values = std::get<matrix::Buffer<float>>(block.values);
-  for (std::int64_t k = block.indptr[row]; k < block.indptr[row + 1]; ++k)
-    entries[block.indices[k]] = values[k];
-  return entries;
-}
-
-Entries row_of(const std::vector<matrix::CsrBlock>& made, std::int64_t row) {
-  for (const auto& block : made) {
-    if (row < block.n_rows) return row_of(block, row);
-    row -= block.n_rows;
-  }
-  return {};
-}
-
-sampling::Plan plan_of(std::int64_t batch_size, std::int64_t fetch_factor = 4) {
-  return sampling::Plan(std::make_shared<sampling::BlockShuffling>(kRows, 1),
-                        {.batch_size = batch_size, .fetch_factor = fetch_factor}, 11, 0);
-}
-
 class SeveralMatrices : public ::testing::Test {
  protected:
+  static constexpr std::int64_t kRows = 600;
+  static constexpr std::int64_t kGenes = 40;
+
+  static std::vector<matrix::CsrBlock> blocks(const std::vector<std::int64_t>& n_rows,
+                                              std::uint64_t seed, std::int64_t n_cols = kGenes) {
+    std::vector<matrix::CsrBlock> made;
+    for (const std::int64_t n : n_rows)
+      made.push_back(
+          testing::random_csr({.n_rows = n, .n_cols = n_cols, .density = 0.3, .seed = seed++}));
+    return made;
+  }
+  static sampling::Plan plan_of(std::int64_t batch_size, std::int64_t fetch_factor = 4) {
+    return sampling::Plan(std::make_shared<sampling::BlockShuffling>(kRows, 1),
+                          {.batch_size = batch_size, .fetch_factor = fetch_factor}, 11, 0);
+  }
+
   const std::vector<matrix::CsrBlock> x_ = blocks({250, 350}, 1);
   const std::vector<matrix::CsrBlock> alike_ = blocks({250, 350}, 5);
   const std::vector<matrix::CsrBlock> otherwise_ = blocks({600}, 9);
@@ -155,8 +137,8 @@ TEST_F(SeveralMatrices, TransformsAreOfTheFirstAndChoicesOfThoseWithItsGenes) {
   const auto core = make_loader_core(cells(), options);
   const std::vector<std::int64_t> rows{17};
   const auto loaded = read_rows(*core, rows);
-  const auto chosen = [](const Entries& entries) {
-    Entries kept;
+  const auto chosen = [](const RowEntries& entries) {
+    RowEntries kept;
     for (const auto& [from, to] : {std::pair{7, 0}, std::pair{3, 1}})
       if (entries.contains(from)) kept[to] = entries.at(from);
     return kept;
@@ -176,8 +158,8 @@ TEST_F(SeveralMatrices, ChosenGenesAreOfThoseThatHaveThem) {
   EXPECT_EQ(chosen->matrix(3).genes().size(), 7);
   const std::vector<std::int64_t> rows{17};
   const auto loaded = read_rows(*make_loader_core(chosen, {.threads = 2}), rows);
-  const Entries whole = row_of(otherwise_, 17);
-  const Entries found = row_of(std::get<matrix::CsrBlock>(loaded->batch().block(2)), 0);
+  const RowEntries whole = row_of(otherwise_, 17);
+  const RowEntries found = row_of(std::get<matrix::CsrBlock>(loaded->batch().block(2)), 0);
   EXPECT_EQ(found.contains(0), whole.contains(7));
   EXPECT_EQ(found.contains(1), whole.contains(3));
   EXPECT_EQ(found.contains(0) ? found.at(0) : 0.0F, whole.contains(7) ? whole.at(7) : 0.0F);

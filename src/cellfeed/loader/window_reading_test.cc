@@ -18,8 +18,6 @@
 namespace cellfeed::loader {
 namespace {
 
-constexpr std::int64_t kRows = 640;
-constexpr std::int64_t kBatch = 16;
 // Bytes that a row says it takes, so that budgets are some windows.
 constexpr std::int64_t kLargeRow = 1'000'000;
 
@@ -104,6 +102,9 @@ class PendingStore final : public testing::ForwardingRowStore {
 
 class WindowReading : public ::testing::Test {
  protected:
+  static constexpr std::int64_t kRows = 640;
+  static constexpr std::int64_t kBatch = 16;
+
   static std::unique_ptr<format::RowStore> memory_store() {
     return format::memory::make_memory_store(format::memory::make_stored_csr(
         testing::random_csr({.n_rows = kRows, .n_cols = 30, .density = 0.3})));

@@ -15,8 +15,8 @@
 namespace cellfeed::loader {
 namespace {
 
-constexpr std::int64_t kRows = 4096;
-constexpr std::int64_t kBatch = 32;
+constexpr std::int64_t kStoreRows = 4096;
+constexpr std::int64_t kBatchRows = 32;
 constexpr std::int64_t kChunkRows = 8;
 constexpr std::int64_t kRowBytes = 1000;
 
@@ -25,9 +25,9 @@ class ChunkedStore final : public testing::ForwardingRowStore {
  public:
   explicit ChunkedStore(bool is_compressed)
       : ForwardingRowStore(format::memory::make_memory_store(format::memory::make_stored_csr(
-            testing::random_csr({.n_rows = kRows, .n_cols = 4, .density = 0.3})))),
+            testing::random_csr({.n_rows = kStoreRows, .n_cols = 4, .density = 0.3})))),
         info_(store_->info()) {
-    info_.inflated_bytes = is_compressed ? kRows * kRowBytes : 0;
+    info_.inflated_bytes = is_compressed ? kStoreRows * kRowBytes : 0;
   }
   const format::StoreInfo& info() const override { return info_; }
   format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
@@ -43,9 +43,9 @@ class ChunkedStore final : public testing::ForwardingRowStore {
 };
 
 // For each store: whether it is compressed.
-using Stores = std::vector<bool>;
+using AreCompressed = std::vector<bool>;
 
-std::shared_ptr<const collection::Collection> cells(const Stores& compressed) {
+std::shared_ptr<const collection::Collection> cells(const AreCompressed& compressed) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   for (const bool is_compressed : compressed)
     stores.push_back(std::make_unique<ChunkedStore>(is_compressed));
@@ -53,18 +53,19 @@ std::shared_ptr<const collection::Collection> cells(const Stores& compressed) {
                                                         collection::CollectionOptions{});
 }
 
-sampling::Plan plan_of(std::int64_t block, std::int64_t fetch, std::int64_t n_stores = 1) {
+sampling::Plan plan_of_stores(std::int64_t block, std::int64_t fetch, std::int64_t n_stores = 1) {
   std::shared_ptr<const sampling::Strategy> strategy;
   if (block == 0)
-    strategy = std::make_shared<sampling::Streaming>(n_stores * kRows);
+    strategy = std::make_shared<sampling::Streaming>(n_stores * kStoreRows);
   else
-    strategy = std::make_shared<sampling::BlockShuffling>(n_stores * kRows, block);
-  return {strategy, {.batch_size = kBatch, .fetch_factor = fetch}, 1, 0};
+    strategy = std::make_shared<sampling::BlockShuffling>(n_stores * kStoreRows, block);
+  return {strategy, {.batch_size = kBatchRows, .fetch_factor = fetch}, 1, 0};
 }
 
 // Batches of each window of an epoch, taken by this step.
 std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom room,
-                                       const Stores& compressed = {true}, std::int64_t step = 1) {
+                                       const AreCompressed& compressed = {true},
+                                       std::int64_t step = 1) {
   const auto collection = cells(compressed);
   const BatchSequence batches{plan, 0, step, (plan.n_batches() + step - 1) / step};
   std::vector<std::int64_t> sizes;
@@ -84,53 +85,53 @@ std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom ro
   return sizes;
 }
 
-WindowRoom room_for(std::int64_t n_batches) { return {n_batches * kBatch * kRowBytes}; }
+WindowRoom room_for(std::int64_t n_batches) { return {n_batches * kBatchRows * kRowBytes}; }
 
 TEST(WindowSizeTest, FetchGroupsWhereNothingIsInflated) {
-  EXPECT_EQ(window_sizes(plan_of(8, 16), {1}, {false}), std::vector<std::int64_t>(8, 16));
+  EXPECT_EQ(window_sizes(plan_of_stores(8, 16), {1}, {false}), std::vector<std::int64_t>(8, 16));
 }
 
 TEST(WindowSizeTest, FetchGroupsWhereLittleIsInflated) {
-  EXPECT_EQ(window_sizes(plan_of(1, 16, 4), room_for(100), {false, true, false, false}),
+  EXPECT_EQ(window_sizes(plan_of_stores(1, 16, 4), room_for(100), {false, true, false, false}),
             std::vector<std::int64_t>(32, 16));
   // In storage order first three plain stores, and then a compressed one: room is used there.
-  EXPECT_EQ(window_sizes(plan_of(0, 16, 4), room_for(200), {false, false, false, true}),
+  EXPECT_EQ(window_sizes(plan_of_stores(0, 16, 4), room_for(200), {false, false, false, true}),
             (std::vector<std::int64_t>{16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
                                        16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 64, 64}));
 }
 
 TEST(WindowSizeTest, ChunksThatAreKeptNeedNoLargeWindows) {
   const WindowRoom room{.bytes = 1, .keeps_chunks = true};
-  EXPECT_EQ(window_sizes(plan_of(8, 8), room), std::vector<std::int64_t>(16, 8));
-  EXPECT_EQ(window_sizes(plan_of(8, 64), room), std::vector<std::int64_t>(8, 16));
+  EXPECT_EQ(window_sizes(plan_of_stores(8, 8), room), std::vector<std::int64_t>(16, 8));
+  EXPECT_EQ(window_sizes(plan_of_stores(8, 64), room), std::vector<std::int64_t>(8, 16));
 }
 
 TEST(WindowSizeTest, OneBatchWhereThereIsRoomForNone) {
-  EXPECT_EQ(window_sizes(plan_of(1, 16), {1}), std::vector<std::int64_t>(128, 1));
+  EXPECT_EQ(window_sizes(plan_of_stores(1, 16), {1}), std::vector<std::int64_t>(128, 1));
 }
 
 TEST(WindowSizeTest, InStorageOrderTwoWindowsFit) {
-  EXPECT_EQ(window_sizes(plan_of(0, 16), room_for(20)), std::vector<std::int64_t>(16, 8));
+  EXPECT_EQ(window_sizes(plan_of_stores(0, 16), room_for(20)), std::vector<std::int64_t>(16, 8));
   // Room that is left is used.
-  EXPECT_EQ(window_sizes(plan_of(0, 4), room_for(80)), std::vector<std::int64_t>(4, 32));
+  EXPECT_EQ(window_sizes(plan_of_stores(0, 4), room_for(80)), std::vector<std::int64_t>(4, 32));
 }
 
 TEST(WindowSizeTest, AGroupThatFitsIsNotCut) {
   // Half a group would inflate its chunks twice.
-  EXPECT_EQ(window_sizes(plan_of(16, 32), room_for(41)), std::vector<std::int64_t>(4, 32));
+  EXPECT_EQ(window_sizes(plan_of_stores(16, 32), room_for(41)), std::vector<std::int64_t>(4, 32));
 }
 
 TEST(WindowSizeTest, AGroupThatDoesNotFitIsCutIntoEqualParts) {
-  EXPECT_EQ(window_sizes(plan_of(16, 32), room_for(15)),
+  EXPECT_EQ(window_sizes(plan_of_stores(16, 32), room_for(15)),
             (std::vector<std::int64_t>{11, 11, 10, 11, 11, 10, 11, 11, 10, 11, 11, 10}));
 }
 
 TEST(WindowSizeTest, TrueRandomOrderFillsTheRoom) {
-  EXPECT_EQ(window_sizes(plan_of(1, 4), room_for(60)), std::vector<std::int64_t>(4, 32));
+  EXPECT_EQ(window_sizes(plan_of_stores(1, 4), room_for(60)), std::vector<std::int64_t>(4, 32));
 }
 
 TEST(WindowSizeTest, ABatchInFourOfAWorker) {
-  window_sizes(plan_of(16, 32), room_for(15), {true}, 4);
+  window_sizes(plan_of_stores(16, 32), room_for(15), {true}, 4);
 }
 
 }  // namespace

@@ -10,12 +10,14 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/sampling/plan.h"
+#include "cellfeed/testing/label_index.h"
 #include "cellfeed/testing/strategy_conformance.h"
 
 namespace cellfeed::sampling {
 namespace {
 
 using ::cellfeed::testing::check_strategy;
+using ::cellfeed::testing::index_of;
 using ::cellfeed::testing::order_of;
 
 std::vector<std::int32_t> donors(std::size_t n, unsigned groups) {
@@ -23,10 +25,6 @@ std::vector<std::int32_t> donors(std::size_t n, unsigned groups) {
   std::vector<std::int32_t> out(n);
   for (auto& d : out) d = static_cast<std::int32_t>(rng() % (groups + 1)) - 1;
   return out;
-}
-
-std::shared_ptr<const LabelIndex> index_of(const std::vector<std::int32_t>& codes) {
-  return std::make_shared<const LabelIndex>(static_cast<std::int64_t>(codes.size()), codes);
 }
 
 std::vector<std::int64_t> labelled(const std::vector<std::int32_t>& codes) {

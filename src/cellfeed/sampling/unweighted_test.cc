@@ -3,42 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <set>
 
-#include "cellfeed/base/error.h"
 #include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/sampling/streaming.h"
 #include "cellfeed/testing/strategy_conformance.h"
+#include "cellfeed/testing/thrown_error.h"
 
 namespace cellfeed::sampling {
 namespace {
 
 using ::cellfeed::testing::check_strategy;
+using ::cellfeed::testing::error_of;
 using ::cellfeed::testing::order_of;
+using ::cellfeed::testing::rows_up_to;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::int64_t> range(std::int64_t n) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(n));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(error_kind_name(error.kind())) + ": " + error.what();
-  }
-  return "no error";
-}
-
 TEST(Streaming, Conforms) {
   check_strategy([] { return std::make_shared<Streaming>(1003); },
-                 {.is_random = false, .draws_each_once = true, .expected_rows = range(1003)});
+                 {.is_random = false, .draws_each_once = true, .expected_rows = rows_up_to(1003)});
   check_strategy([] { return std::make_shared<Streaming>(1003, Indices{}, true, 100); },
-                 {.is_random = true, .draws_each_once = true, .expected_rows = range(1003)});
+                 {.is_random = true, .draws_each_once = true, .expected_rows = rows_up_to(1003)});
   check_strategy([] { return std::make_shared<Streaming>(10, Indices{{7, 1, 7, 0}}); },
                  {.is_random = false, .draws_each_once = true, .expected_rows = {0, 1, 7, 7}});
 }
@@ -47,7 +33,7 @@ TEST(Streaming, ShufflesInsideTheFetchGroupOnly) {
   const Streaming strategy(1000, {}, true);
   const auto order =
       order_of(strategy, {.seed = 1, .epoch = 0, .step_samples = 10, .fetch_samples = 64});
-  EXPECT_NE(order, range(1000));
+  EXPECT_NE(order, rows_up_to(1000));
   for (std::int64_t i = 0; i < 1000; ++i)
     EXPECT_EQ(order[static_cast<std::size_t>(i)] / 64, i / 64);
 }
@@ -59,7 +45,7 @@ TEST(BlockShuffling, Conforms) {
     // order.
     check_strategy(
         [=] { return std::make_shared<BlockShuffling>(1003, block); },
-        {.is_random = block <= 64, .draws_each_once = true, .expected_rows = range(1003)});
+        {.is_random = block <= 64, .draws_each_once = true, .expected_rows = rows_up_to(1003)});
   }
   check_strategy([] { return std::make_shared<BlockShuffling>(1003, 16, Indices{}, true); },
                  {.is_random = true});
@@ -70,8 +56,9 @@ TEST(BlockShuffling, Conforms) {
       {.is_random = true,
        .draws_each_once = true,
        .expected_rows = {3, 4, 5, 5, 50, 51, 52, 53, 99}});
-  check_strategy([] { return std::make_shared<BlockShuffling>(150'003, 2); },
-                 {.is_random = true, .draws_each_once = true, .expected_rows = range(150'003)});
+  check_strategy(
+      [] { return std::make_shared<BlockShuffling>(150'003, 2); },
+      {.is_random = true, .draws_each_once = true, .expected_rows = rows_up_to(150'003)});
 }
 
 TEST(BlockShuffling, KeepsBlocksTogetherWithoutGroups) {

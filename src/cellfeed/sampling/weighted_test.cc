@@ -8,12 +8,13 @@
 #include <random>
 #include <set>
 
-#include "cellfeed/base/error.h"
 #include "cellfeed/sampling/block_weighted_sampling.h"
 #include "cellfeed/sampling/class_balanced_sampling.h"
 #include "cellfeed/sampling/weighted_cell_sampler.h"
 #include "cellfeed/testing/chi_square.h"
+#include "cellfeed/testing/label_index.h"
 #include "cellfeed/testing/strategy_conformance.h"
+#include "cellfeed/testing/thrown_error.h"
 
 namespace cellfeed::sampling {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 using ::cellfeed::testing::check_strategy;
 using ::cellfeed::testing::chi_square;
 using ::cellfeed::testing::chi_square_limit;
+using ::cellfeed::testing::error_of;
+using ::cellfeed::testing::index_of;
 using ::cellfeed::testing::order_of;
 using ::testing::HasSubstr;
 
@@ -43,12 +46,6 @@ std::vector<std::int32_t> random_labels(std::size_t n, std::int32_t classes, uns
     if (rng() % 10 == 0) label = -1;
   }
   return labels;
-}
-
-std::shared_ptr<const LabelIndex> index_of(const std::vector<std::int32_t>& labels,
-                                           Indices indices = {}) {
-  return std::make_shared<const LabelIndex>(static_cast<std::int64_t>(labels.size()), labels,
-                                            std::move(indices));
 }
 
 std::vector<double> class_frequencies(const std::vector<std::int32_t>& labels) {
@@ -80,15 +77,6 @@ void expect_marginals(const Strategy& strategy, const std::vector<double>& p, st
   const auto positive = std::count_if(p.begin(), p.end(), [](double v) { return v > 0; });
   EXPECT_LT(chi_square(counts, expected) / draws_a_block,
             chi_square_limit(static_cast<double>(positive - 1)));
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // Probability of every item of a table, summed over its cells, each found by bisection on the

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <set>
 
 #include "cellfeed/base/error.h"
@@ -15,12 +14,7 @@ namespace {
 
 using ::cellfeed::testing::check_strategy;
 using ::cellfeed::testing::order_of;
-
-std::vector<std::int64_t> range(std::int64_t n) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(n));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
-}
+using ::cellfeed::testing::rows_up_to;
 
 TEST(WholeShards, Conforms) {
   for (const std::int64_t n_ranks : {1, 2, 3, 7, 200}) {
@@ -30,7 +24,7 @@ TEST(WholeShards, Conforms) {
           return std::make_shared<WholeShards>(std::vector<std::int64_t>{0, 20, 20, 70, 101},
                                                n_ranks);
         },
-        {.is_random = n_ranks < 101, .draws_each_once = true, .expected_rows = range(101)});
+        {.is_random = n_ranks < 101, .draws_each_once = true, .expected_rows = rows_up_to(101)});
   }
 }
 

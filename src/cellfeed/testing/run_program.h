@@ -15,7 +15,7 @@ struct Outcome {
   std::string out, err;
 };
 
-inline Outcome run_program(std::vector<std::string> arguments) {
+inline Outcome run(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "cellfeed");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

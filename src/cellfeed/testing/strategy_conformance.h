@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +24,13 @@ struct StrategyFacts {
   bool draws_each_once = false;                  // the order is a permutation of expected_rows
   std::vector<std::int64_t> expected_rows = {};  // sorted; used with draws_each_once
 };
+
+// Rows 0 to n - 1, as expected_rows of an order over all of them.
+inline std::vector<std::int64_t> rows_up_to(std::int64_t n) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
 
 using MakeStrategy = std::function<std::shared_ptr<const sampling::Strategy>()>;
 

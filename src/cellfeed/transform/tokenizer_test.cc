@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const matrix::GeneAxis kGenes{{"a", "b", "c", "d", "e"}};
+const matrix::GeneAxis kFiveGenes{{"a", "b", "c", "d", "e"}};
 
 TokenOptions options_of(TokenOptions::Order order) {
   TokenOptions options;
@@ -35,7 +35,7 @@ struct Tokens {
 
 Tokens tokens_of(const TokenOptions& options, std::vector<float> values,
                  std::span<const std::uint8_t> keeps = {}, std::uint64_t key = 1) {
-  const Tokenizer tokenizer(options, kGenes);
+  const Tokenizer tokenizer(options, kFiveGenes);
   std::vector<std::int32_t> indices(values.size());
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int32_t>(i);
   const Row row{

@@ -17,7 +17,7 @@ namespace {
 
 using cellfeed::testing::for_each_target;
 
-constexpr std::size_t kGuard = 32;  // elements that must stay as they are, on either side
+constexpr std::size_t kMargin = 32;  // elements that must stay as they are, on either side
 
 std::vector<std::size_t> lengths() {
   std::vector<std::size_t> out(70);
@@ -53,11 +53,11 @@ template <typename T>
 void expect_kept_as_a_loop_does(std::size_t n, double keep, std::mt19937& random) {
   const std::size_t n_cols = n + 100;
   const auto map = random_map(n_cols, keep, random);
-  std::vector<std::int32_t> indices(kGuard, -7), columns = random_columns(n, n_cols, random);
+  std::vector<std::int32_t> indices(kMargin, -7), columns = random_columns(n, n_cols, random);
   indices.insert(indices.end(), columns.begin(), columns.end());
-  indices.insert(indices.end(), kGuard, -7);
+  indices.insert(indices.end(), kMargin, -7);
   std::vector<T> values(indices.size(), T{-7});
-  for (std::size_t i = 0; i < n; ++i) values[kGuard + i] = static_cast<T>(i + 1);
+  for (std::size_t i = 0; i < n; ++i) values[kMargin + i] = static_cast<T>(i + 1);
   std::vector<std::int32_t> expected_indices;
   std::vector<T> expected_values;
   for (std::size_t i = 0; i < n; ++i)
@@ -66,17 +66,17 @@ void expect_kept_as_a_loop_does(std::size_t n, double keep, std::mt19937& random
       expected_values.push_back(static_cast<T>(i + 1));
     }
   const std::size_t kept =
-      keep_mapped(indices.data() + kGuard, values.data() + kGuard, sizeof(T), n, map.data());
+      keep_mapped(indices.data() + kMargin, values.data() + kMargin, sizeof(T), n, map.data());
   const auto slice = [&](const auto& all, std::size_t begin, std::size_t end) {
     return std::vector(all.begin() + static_cast<std::ptrdiff_t>(begin),
                        all.begin() + static_cast<std::ptrdiff_t>(end));
   };
   ASSERT_EQ(kept, expected_indices.size());
-  EXPECT_EQ(slice(indices, kGuard, kGuard + kept), expected_indices);
-  EXPECT_EQ(slice(values, kGuard, kGuard + kept), expected_values);
-  for (const std::size_t side : {std::size_t{0}, kGuard + n}) {
-    EXPECT_EQ(slice(indices, side, side + kGuard), std::vector<std::int32_t>(kGuard, -7));
-    EXPECT_EQ(slice(values, side, side + kGuard), std::vector<T>(kGuard, T{-7}));
+  EXPECT_EQ(slice(indices, kMargin, kMargin + kept), expected_indices);
+  EXPECT_EQ(slice(values, kMargin, kMargin + kept), expected_values);
+  for (const std::size_t side : {std::size_t{0}, kMargin + n}) {
+    EXPECT_EQ(slice(indices, side, side + kMargin), std::vector<std::int32_t>(kMargin, -7));
+    EXPECT_EQ(slice(values, side, side + kMargin), std::vector<T>(kMargin, T{-7}));
   }
 }
 
@@ -98,11 +98,11 @@ void expect_scattered_as_a_loop_does(std::size_t n_cols, std::size_t n, std::siz
   if (order == EntryOrder::kAny) std::shuffle(columns.begin(), columns.end(), random);
   std::vector<T> values(n);
   for (auto& value : values) value = static_cast<T>(1 + random() % 1000);
-  std::vector<T> out(kGuard + offset + n_cols + kGuard, T{-7});
+  std::vector<T> out(kMargin + offset + n_cols + kMargin, T{-7});
   std::vector<T> expected = out;
-  for (std::size_t c = 0; c < n_cols; ++c) expected[kGuard + offset + c] = 0;
-  for (std::size_t k = 0; k < n; ++k) expected[kGuard + offset + columns[k]] = values[k];
-  scatter_row(columns, values.data(), sizeof(T), out.data() + kGuard + offset, n_cols, stores,
+  for (std::size_t c = 0; c < n_cols; ++c) expected[kMargin + offset + c] = 0;
+  for (std::size_t k = 0; k < n; ++k) expected[kMargin + offset + columns[k]] = values[k];
+  scatter_row(columns, values.data(), sizeof(T), out.data() + kMargin + offset, n_cols, stores,
               order);
   EXPECT_EQ(out, expected);
 }
@@ -126,12 +126,12 @@ TEST(RowKernels, CopiesPastTheCachesAreCopies) {
     std::mt19937 random(7);
     for (const std::size_t n : lengths())
       for (const std::size_t offset : {0, 1, 7, 15}) {
-        std::vector<std::uint32_t> from(n), out(kGuard + offset + n + kGuard, 7);
+        std::vector<std::uint32_t> from(n), out(kMargin + offset + n + kMargin, 7);
         for (auto& word : from) word = static_cast<std::uint32_t>(random());
         auto expected = out;
         std::copy(from.begin(), from.end(),
-                  expected.begin() + static_cast<std::ptrdiff_t>(kGuard + offset));
-        copy_past_caches(from.data(), n * 4, out.data() + kGuard + offset);
+                  expected.begin() + static_cast<std::ptrdiff_t>(kMargin + offset));
+        copy_past_caches(from.data(), n * 4, out.data() + kMargin + offset);
         publish_copies();
         EXPECT_EQ(out, expected) << n << " words, " << offset << " behind a line";
       }
