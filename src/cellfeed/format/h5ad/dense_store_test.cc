@@ -82,7 +82,7 @@ std::string write_dense(const std::string& path, const matrix::CsrBlock& block, 
   return path;
 }
 
-testing::RowStoreFactory factory(DenseStorage storage, std::int64_t cache_bytes = 64 << 20) {
+testing::RowStoreFactory dense_on_disk(DenseStorage storage, std::int64_t cache_bytes = 64 << 20) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     auto directory = std::make_unique<TempDir>();
     const auto path = write_dense(directory->file("a.h5ad"), block, stored, storage);
@@ -91,9 +91,10 @@ testing::RowStoreFactory factory(DenseStorage storage, std::int64_t cache_bytes 
   };
 }
 
-const DenseStorage kGzip{.chunk = {16, 64}, .gzip = 4, .shuffle = true, .fletcher32 = true};
+const DenseStorage kDenseGzip{.chunk = {16, 64}, .gzip = 4, .shuffle = true, .fletcher32 = true};
 
-testing::RowStoreFactory in_memory(DenseStorage storage, std::int64_t cache_bytes = 64 << 20) {
+testing::RowStoreFactory dense_in_memory(DenseStorage storage,
+                                         std::int64_t cache_bytes = 64 << 20) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     const TempDir directory;
     auto place = std::make_shared<testing::MemoryPlace>();
@@ -104,21 +105,25 @@ testing::RowStoreFactory in_memory(DenseStorage storage, std::int64_t cache_byte
   };
 }
 
-const bool kConforms[] = {
-    testing::register_row_store_conformance("h5ad_dense_unmapped", in_memory({})),
-    testing::register_row_store_conformance("h5ad_dense_unmapped_no_cache", in_memory({}, 0)),
+const bool kDenseConforms[] = {
+    testing::register_row_store_conformance("h5ad_dense_unmapped", dense_in_memory({})),
+    testing::register_row_store_conformance("h5ad_dense_unmapped_no_cache", dense_in_memory({}, 0)),
     testing::register_row_store_conformance("h5ad_dense_unmapped_chunks",
-                                            in_memory({.chunk = {7, 40}}, 0)),
-    testing::register_row_store_conformance("h5ad_dense_unmapped_gzip", in_memory(kGzip, 0)),
-    testing::register_row_store_conformance("h5ad_dense", factory({})),
-    testing::register_row_store_conformance("h5ad_dense_chunks", factory({.chunk = {7, 40}})),
+                                            dense_in_memory({.chunk = {7, 40}}, 0)),
+    testing::register_row_store_conformance("h5ad_dense_unmapped_gzip",
+                                            dense_in_memory(kDenseGzip, 0)),
+    testing::register_row_store_conformance("h5ad_dense", dense_on_disk({})),
+    testing::register_row_store_conformance("h5ad_dense_chunks", dense_on_disk({.chunk = {7, 40}})),
     // A row lies in as many chunks as it has columns.
-    testing::register_row_store_conformance("h5ad_dense_columns", factory({.chunk = {64, 1}})),
-    testing::register_row_store_conformance("h5ad_dense_gzip", factory(kGzip)),
-    testing::register_row_store_conformance("h5ad_dense_gzip_no_cache", factory(kGzip, 0)),
-    testing::register_row_store_conformance("h5ad_dense_gzip_small_cache", factory(kGzip, 20000)),
+    testing::register_row_store_conformance("h5ad_dense_columns",
+                                            dense_on_disk({.chunk = {64, 1}})),
+    testing::register_row_store_conformance("h5ad_dense_gzip", dense_on_disk(kDenseGzip)),
+    testing::register_row_store_conformance("h5ad_dense_gzip_no_cache",
+                                            dense_on_disk(kDenseGzip, 0)),
+    testing::register_row_store_conformance("h5ad_dense_gzip_small_cache",
+                                            dense_on_disk(kDenseGzip, 20000)),
     testing::register_row_store_conformance("h5ad_dense_gzip_large_chunks",
-                                            factory({.chunk = {1000, 2000}, .gzip = 1}, 0)),
+                                            dense_on_disk({.chunk = {1000, 2000}, .gzip = 1}, 0)),
 };
 
 TEST(DenseStoreTest, ReadsCompactData) {
@@ -224,8 +229,8 @@ TEST(DenseStoreTest, RefusesToLosePrecisionInDenseRowsToo) {
         "row 0, value 9007199254740993");
 }
 
-void expect_refused(const std::vector<hsize_t>& shape, const DenseStorage& storage, ErrorKind kind,
-                    const std::string& text) {
+void expect_shape_refused(const std::vector<hsize_t>& shape, const DenseStorage& storage,
+                          ErrorKind kind, const std::string& text) {
   const TempDir directory;
   const std::string path = directory.file("a.h5ad");
   write_frames(path, testing::random_csr({.n_rows = 10, .n_cols = 9}));
@@ -239,15 +244,17 @@ void expect_refused(const std::vector<hsize_t>& shape, const DenseStorage& stora
 
 TEST(DenseStoreTest, RefusesShapesThatAreNoMatrixOfTheseCells) {
   constexpr hsize_t kCells = hsize_t{1} << 40, kGenes = hsize_t{1} << 20;
-  expect_refused({10}, {}, ErrorKind::kCorruptData, "must have 2 dimensions: 'X' has 1");
-  expect_refused({10, 9, 2}, {}, ErrorKind::kCorruptData, "must have 2 dimensions: 'X' has 3");
-  expect_refused({10, hsize_t{1} << 32}, {.chunk = {1, 1 << 20}}, ErrorKind::kUnsupported,
-                 "more than 2^31-1 columns");
-  expect_refused({kCells, kGenes}, {.chunk = {1 << 10, 1 << 10}}, ErrorKind::kCorruptData,
-                 "more chunks than the file has bytes");
+  expect_shape_refused({10}, {}, ErrorKind::kCorruptData, "must have 2 dimensions: 'X' has 1");
+  expect_shape_refused({10, 9, 2}, {}, ErrorKind::kCorruptData,
+                       "must have 2 dimensions: 'X' has 3");
+  expect_shape_refused({10, hsize_t{1} << 32}, {.chunk = {1, 1 << 20}}, ErrorKind::kUnsupported,
+                       "more than 2^31-1 columns");
+  expect_shape_refused({kCells, kGenes}, {.chunk = {1 << 10, 1 << 10}}, ErrorKind::kCorruptData,
+                       "more chunks than the file has bytes");
   // The file says that there are as many cells; obs says that there are not.
-  expect_refused({kCells, 9}, {.chunk = {1 << 20, 9}, .gzip = 1}, ErrorKind::kCorruptData, "obs");
-  expect_refused({10, kGenes}, {.chunk = {10, 1 << 10}}, ErrorKind::kCorruptData, "var");
+  expect_shape_refused({kCells, 9}, {.chunk = {1 << 20, 9}, .gzip = 1}, ErrorKind::kCorruptData,
+                       "obs");
+  expect_shape_refused({10, kGenes}, {.chunk = {10, 1 << 10}}, ErrorKind::kCorruptData, "var");
 }
 
 }  // namespace

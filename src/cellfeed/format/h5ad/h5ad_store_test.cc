@@ -33,33 +33,37 @@ testing::RowStoreFactory factory_in(H5adWriterOptions options, std::int64_t cach
   };
 }
 
-testing::RowStoreFactory factory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+testing::RowStoreFactory h5ad_on_disk(H5adWriterOptions options,
+                                      std::int64_t cache_bytes = 1 << 20) {
   return factory_in<testing::TempDir>(std::move(options), cache_bytes);
 }
 
-testing::RowStoreFactory in_memory(H5adWriterOptions options, std::int64_t cache_bytes = 1 << 20) {
+testing::RowStoreFactory h5ad_in_memory(H5adWriterOptions options,
+                                        std::int64_t cache_bytes = 1 << 20) {
   return factory_in<testing::MemoryPlace>(std::move(options), cache_bytes);
 }
 
-const H5adWriterOptions kGzip{.compression = Compression::kGzip, .chunk_elements = 64};
+const H5adWriterOptions kGzipOptions{.compression = Compression::kGzip, .chunk_elements = 64};
 
-const bool kConforms[] = {
-    testing::register_row_store_conformance("h5ad_unmapped", in_memory({})),
-    testing::register_row_store_conformance("h5ad_unmapped_no_cache", in_memory({}, 0)),
+const bool kH5adConforms[] = {
+    testing::register_row_store_conformance("h5ad_unmapped", h5ad_in_memory({})),
+    testing::register_row_store_conformance("h5ad_unmapped_no_cache", h5ad_in_memory({}, 0)),
     testing::register_row_store_conformance("h5ad_unmapped_tiny_chunks",
-                                            in_memory({.chunk_elements = 5})),
-    testing::register_row_store_conformance("h5ad_unmapped_gzip", in_memory(kGzip)),
-    testing::register_row_store_conformance("h5ad_unmapped_gzip_no_cache", in_memory(kGzip, 0)),
-    testing::register_row_store_conformance("h5ad_plain", factory({})),
+                                            h5ad_in_memory({.chunk_elements = 5})),
+    testing::register_row_store_conformance("h5ad_unmapped_gzip", h5ad_in_memory(kGzipOptions)),
+    testing::register_row_store_conformance("h5ad_unmapped_gzip_no_cache",
+                                            h5ad_in_memory(kGzipOptions, 0)),
+    testing::register_row_store_conformance("h5ad_plain", h5ad_on_disk({})),
     // Chunks far smaller than rows: a row has many pieces.
-    testing::register_row_store_conformance("h5ad_tiny_chunks", factory({.chunk_elements = 5})),
+    testing::register_row_store_conformance("h5ad_tiny_chunks",
+                                            h5ad_on_disk({.chunk_elements = 5})),
     testing::register_row_store_conformance(
-        "h5ad_gzip", factory({.compression = Compression::kGzip, .chunk_elements = 64})),
+        "h5ad_gzip", h5ad_on_disk({.compression = Compression::kGzip, .chunk_elements = 64})),
     testing::register_row_store_conformance(
         "h5ad_gzip_no_cache",
-        factory({.compression = Compression::kGzip, .chunk_elements = 64}, 0)),
+        h5ad_on_disk({.compression = Compression::kGzip, .chunk_elements = 64}, 0)),
     testing::register_row_store_conformance("h5ad_wide_indices",
-                                            factory({.index_dtype = DType::kI64})),
+                                            h5ad_on_disk({.index_dtype = DType::kI64})),
 };
 
 TEST(H5adStore, RowsThatAreNotMappedTakeTwoRoundTrips) {

@@ -14,7 +14,7 @@
 namespace cellfeed::format::memory {
 namespace {
 
-const bool kConforms = testing::register_row_store_conformance(
+const bool kMemoryConforms = testing::register_row_store_conformance(
     "memory", [](const matrix::CsrBlock& block, DType stored) {
       return make_memory_store(make_stored_csr(block, stored));
     });

@@ -11,11 +11,13 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/fixed_obs_builder.h"
 #include "cellfeed/testing/shard_fixture.h"
+#include "cellfeed/testing/thrown_error.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 using cellfeed::testing::build_column;
+using cellfeed::testing::error_of;
 using ::testing::HasSubstr;
 using Texts = std::vector<std::optional<std::string>>;
 
@@ -27,23 +29,17 @@ std::shared_ptr<arrow::Array> codes_of(std::vector<std::int8_t> codes, std::uint
       {arrow::Buffer::FromVector(bitmap), arrow::Buffer::FromVector(std::move(codes))}));
 }
 
-std::string error_of(const std::shared_ptr<arrow::Array>& array,
-                     const std::shared_ptr<arrow::KeyValueMetadata>& metadata = nullptr) {
+std::string column_error(const std::shared_ptr<arrow::Array>& array,
+                         const std::shared_ptr<arrow::KeyValueMetadata>& metadata = nullptr) {
   const auto field = arrow::field("type", array->type(), true, metadata);
   const auto batch = arrow::RecordBatch::Make(arrow::schema({field}), array->length(), {array});
-  try {
-    check_fixed_obs(*batch, "path");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
-    return error.what();
-  }
-  return "no error";
+  return error_of([&] { check_fixed_obs(*batch, "path"); }, ErrorKind::kCorruptData);
 }
 
 std::string categorical_error(std::vector<std::int8_t> codes, std::uint8_t valid, Texts texts) {
   const auto categories = build_column<arrow::StringBuilder>(
       0, std::ssize(texts), [&](auto i) { return texts[static_cast<std::size_t>(i)]; });
-  return error_of(
+  return column_error(
       std::make_shared<arrow::DictionaryArray>(arrow::dictionary(arrow::int8(), arrow::utf8()),
                                                codes_of(std::move(codes), valid), categories));
 }
@@ -70,8 +66,8 @@ TEST(FixedObs, WithCategoriesThatAreMissingOrTwiceThereIsRefused) {
 TEST(FixedObs, WithOtherBytesThanBooleansIsRefused) {
   const auto bytes = build_column<arrow::UInt8Builder>(
       0, 3, [](auto i) { return std::optional(static_cast<std::uint8_t>(i)); });
-  EXPECT_EQ(error_of(bytes), "no error");
-  EXPECT_THAT(error_of(bytes, arrow::key_value_metadata({kDtypeKey}, {"bool"})),
+  EXPECT_EQ(column_error(bytes), "no error");
+  EXPECT_THAT(column_error(bytes, arrow::key_value_metadata({kDtypeKey}, {"bool"})),
               HasSubstr("byte 2 for a boolean in row 2"));
 }
 

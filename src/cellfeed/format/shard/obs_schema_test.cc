@@ -47,8 +47,8 @@ TEST(ObsSchema, RefusesNestedColumns) {
   }
 }
 
-std::shared_ptr<arrow::Table> make_table(const std::string& column,
-                                         const std::shared_ptr<arrow::Array>& values) {
+std::shared_ptr<arrow::Table> table_of(const std::string& column,
+                                       const std::shared_ptr<arrow::Array>& values) {
   const auto index = build_column<arrow::StringBuilder>(
       0, values->length(), [](auto i) { return std::optional(std::to_string(i)); });
   return arrow::Table::Make(
@@ -56,16 +56,16 @@ std::shared_ptr<arrow::Table> make_table(const std::string& column,
       {index, values}, values->length());
 }
 
-std::shared_ptr<arrow::Array> make_texts(std::int64_t begin, std::int64_t end) {
+std::shared_ptr<arrow::Array> numbered_texts(std::int64_t begin, std::int64_t end) {
   return build_column<arrow::StringBuilder>(
       begin, end, [](auto i) { return std::optional(fmt::format("c{}", i)); });
 }
 
-std::shared_ptr<arrow::Array> make_categorical(std::int64_t begin, std::int64_t end) {
+std::shared_ptr<arrow::Array> numbered_categories(std::int64_t begin, std::int64_t end) {
   const auto codes = build_column<arrow::Int32Builder>(
       0, end - begin, [](auto i) { return std::optional(static_cast<std::int32_t>(i)); });
   return *arrow::DictionaryArray::FromArrays(arrow::dictionary(arrow::int32(), arrow::utf8()),
-                                             codes, make_texts(begin, end));
+                                             codes, numbered_texts(begin, end));
 }
 
 // Writes tables of one schema as one shard and opens it.
@@ -94,8 +94,8 @@ std::unique_ptr<RowStore> store_of(const std::string& dir,
 
 TEST(ObsOfSeveralSources, UnitesCategoriesInOrderOfAppearance) {
   TempDir dir;
-  const auto store = store_of(dir.path(), {make_table("x", make_categorical(5, 8)),
-                                           make_table("x", make_categorical(3, 7))});
+  const auto store = store_of(dir.path(), {table_of("x", numbered_categories(5, 8)),
+                                           table_of("x", numbered_categories(3, 7))});
   const auto column = store->obs_column("x");
   EXPECT_THAT(matrix::category_texts(column), ElementsAre("c5", "c6", "c7", "c3", "c4"));
   const auto* codes = static_cast<const std::int8_t*>(column.values);
@@ -108,8 +108,8 @@ TEST(ObsOfSeveralSources, TakesTheNarrowestCodesThatHoldAllCategories) {
   for (const auto& [n, dtype] :
        {std::pair{127, DType::kI8}, std::pair{128, DType::kI16}, std::pair{32768, DType::kI32}}) {
     TempDir dir;
-    const auto store = store_of(dir.path(), {make_table("x", make_categorical(0, 100)),
-                                             make_table("x", make_categorical(50, n))});
+    const auto store = store_of(dir.path(), {table_of("x", numbered_categories(0, 100)),
+                                             table_of("x", numbered_categories(50, n))});
     const auto column = store->obs_column("x");
     EXPECT_EQ(column.dtype, dtype) << n;
     ASSERT_EQ(category_texts(column).size(), static_cast<std::size_t>(n));
@@ -124,7 +124,7 @@ TEST(ObsOfSeveralSources, TakesTheNarrowestCodesThatHoldAllCategories) {
 
 TEST(ObsOfSeveralSources, KeepsTheFirstOriginOfCells) {
   TempDir first;
-  const auto once = store_of(first.path(), {make_table("x", make_texts(0, 4))});
+  const auto once = store_of(first.path(), {table_of("x", numbered_texts(0, 4))});
   TempDir second;
   const auto twice = store_of(second.path(), {once->read_obs(2, 4)});
   const auto table = twice->read_obs(0, 2);
@@ -134,7 +134,8 @@ TEST(ObsOfSeveralSources, KeepsTheFirstOriginOfCells) {
 
 TEST(ObsOfSeveralSources, ReadsAcrossRowGroups) {
   TempDir dir;
-  const auto store = store_of(dir.path(), {make_table("x", make_texts(0, kObsRowGroupRows + 10))});
+  const auto store =
+      store_of(dir.path(), {table_of("x", numbered_texts(0, kObsRowGroupRows + 10))});
   const auto table = store->read_obs(kObsRowGroupRows - 1, kObsRowGroupRows + 2);
   EXPECT_EQ(table->GetColumnByName("x")->GetScalar(0).ValueOrDie()->ToString(), "c65535");
   EXPECT_EQ(table->GetColumnByName("x")->GetScalar(2).ValueOrDie()->ToString(), "c65537");

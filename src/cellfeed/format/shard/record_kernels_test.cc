@@ -22,8 +22,8 @@ namespace {
 
 using cellfeed::testing::for_each_target;
 
-constexpr std::int64_t kColumns = 1 << 20;
-constexpr std::uint32_t kUntouched = 0xabababab;
+constexpr std::int64_t kWideColumns = 1 << 20;
+constexpr std::uint32_t kNeverWritten = 0xabababab;
 
 struct Outputs {
   BlockStatus status = BlockStatus::kDone;
@@ -35,8 +35,8 @@ struct Outputs {
 Outputs run(BlockRequest request, BlockResult (*unpack)(const BlockRequest&)) {
   Outputs out;
   const auto room = static_cast<std::size_t>(request.nnz) + 16;
-  out.indices.assign(room, kUntouched);
-  out.values.assign(room, kUntouched);
+  out.indices.assign(room, kNeverWritten);
+  out.values.assign(room, kNeverWritten);
   request.indices = reinterpret_cast<std::int32_t*>(out.indices.data());
   request.values = out.values.data();
   const BlockResult result = unpack(request);
@@ -66,8 +66,8 @@ void expect_as_reference(const BlockRequest& request) {
     ASSERT_TRUE(std::equal(got.values.begin(), got.values.begin() + n, expected.values.begin()));
     if (request.may_overrun) return;
     for (std::size_t i = static_cast<std::size_t>(n); i < got.indices.size(); ++i) {
-      ASSERT_EQ(got.indices[i], kUntouched) << "written behind the end";
-      ASSERT_EQ(got.values[i], kUntouched) << "written behind the end";
+      ASSERT_EQ(got.indices[i], kNeverWritten) << "written behind the end";
+      ASSERT_EQ(got.values[i], kNeverWritten) << "written behind the end";
     }
   });
 }
@@ -83,7 +83,7 @@ std::vector<std::uint8_t> random_record(std::int64_t nnz, int gap_bits, int code
     return static_cast<std::int64_t>(random() % (std::uint64_t{1} << std::min(bits + more, 21)));
   };
   for (std::int64_t i = 0; i < nnz; ++i) {
-    index = std::min(index + 1 + spread(gap_bits), kColumns - nnz + i);
+    index = std::min(index + 1 + spread(gap_bits), kWideColumns - nnz + i);
     indices.push_back(static_cast<std::int32_t>(index));
     counts.push_back(static_cast<std::int32_t>(1 + spread(code_bits)));
   }
@@ -99,7 +99,7 @@ BlockRequest request_of(const RecordParts& parts, std::int64_t nnz, CodeOutput o
   request.data = parts.blocks;
   request.end = parts.blocks_end;
   request.nnz = nnz;
-  request.n_cols = kColumns;
+  request.n_cols = kWideColumns;
   request.output = output;
   request.offset = 1;
   request.factor = 0.37f;

@@ -54,8 +54,9 @@ Row<T> random_row(std::size_t nnz, Values kind, std::mt19937_64& random) {
 
 template <typename T>
 class RecordTargets : public ::testing::Test {};
-using StoredTypes = ::testing::Types<float, double, std::int32_t, std::int64_t, std::uint32_t>;
-TYPED_TEST_SUITE(RecordTargets, StoredTypes);
+using RecordTargetTypes =
+    ::testing::Types<float, double, std::int32_t, std::int64_t, std::uint32_t>;
+TYPED_TEST_SUITE(RecordTargets, RecordTargetTypes);
 
 template <typename T>
 void expect_back(const Row<T>& row, const Packed& packed) {

@@ -38,10 +38,10 @@ const std::vector<std::size_t> kSizes = {0,   1,   2,   7,   8,    15,   16,   1
                                          300, 511, 513, 999, 1000, 1500, 6000, 20000};
 
 template <typename T>
-class RecordOf : public testing::Test {};
+class RecordOf : public ::testing::Test {};
 using StoredTypes =
-    testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t,
-                   std::int32_t, std::uint64_t, std::int64_t, float, double>;
+    ::testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t,
+                     std::int32_t, std::uint64_t, std::int64_t, float, double>;
 TYPED_TEST_SUITE(RecordOf, StoredTypes);
 
 TYPED_TEST(RecordOf, CountsOfEverySizeComeBack) {
@@ -97,8 +97,8 @@ TYPED_TEST(RecordOf, ExplicitZerosComeBack) {
 }
 
 template <typename T>
-class FloatRecordOf : public testing::Test {};
-using FloatTypes = testing::Types<float, double>;
+class FloatRecordOf : public ::testing::Test {};
+using FloatTypes = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(FloatRecordOf, FloatTypes);
 
 TYPED_TEST(FloatRecordOf, NanPayloadsAndNegativeZeroComeBack) {

@@ -39,7 +39,7 @@ void write_block(const std::string& dir, const matrix::CsrBlock& block, DType st
   journal.commit(head);
 }
 
-cellfeed::testing::RowStoreFactory make_factory(const std::string& access) {
+cellfeed::testing::RowStoreFactory shards_on_disk(const std::string& access) {
   return [access, root = std::make_shared<cellfeed::testing::TempDir>(),
           next = std::make_shared<int>(0)](const matrix::CsrBlock& block, DType stored) {
     const std::string dir = root->file(std::to_string((*next)++));
@@ -51,7 +51,7 @@ cellfeed::testing::RowStoreFactory make_factory(const std::string& access) {
   };
 }
 
-cellfeed::testing::RowStoreFactory in_memory() {
+cellfeed::testing::RowStoreFactory shards_in_memory() {
   return [](const matrix::CsrBlock& block, DType stored) {
     auto place = std::make_shared<cellfeed::testing::MemoryPlace>();
     write_block(place->path(), block, stored);
@@ -61,11 +61,11 @@ cellfeed::testing::RowStoreFactory in_memory() {
 }
 
 [[maybe_unused]] const bool kUnmapped =
-    cellfeed::testing::register_row_store_conformance("shard_unmapped", in_memory());
+    cellfeed::testing::register_row_store_conformance("shard_unmapped", shards_in_memory());
 [[maybe_unused]] const bool kMapped =
-    cellfeed::testing::register_row_store_conformance("shard_map", make_factory("map"));
+    cellfeed::testing::register_row_store_conformance("shard_map", shards_on_disk("map"));
 [[maybe_unused]] const bool kRead =
-    cellfeed::testing::register_row_store_conformance("shard_pread", make_factory("pread"));
+    cellfeed::testing::register_row_store_conformance("shard_pread", shards_on_disk("pread"));
 
 }  // namespace
 }  // namespace cellfeed::format::shard

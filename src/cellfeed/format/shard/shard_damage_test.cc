@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
+#include "cellfeed/testing/flipped_bit.h"
 #include "cellfeed/testing/shard_fixture.h"
 #include "cellfeed/testing/shard_reading.h"
 #include "cellfeed/testing/temp_dir.h"
@@ -19,6 +20,7 @@ namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
+using cellfeed::testing::flip_bit;
 using cellfeed::testing::has_error;
 using cellfeed::testing::read_everything;
 using cellfeed::testing::ShardFixture;
@@ -47,15 +49,7 @@ void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
 }
 
-void flip(const std::string& path, std::size_t offset, int bit) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(offset));
-  const char byte = static_cast<char>(file.get() ^ (1 << bit));
-  file.seekp(static_cast<std::streamoff>(offset));
-  file.put(byte);
-}
-
-std::vector<std::string> files_of(const std::string& dir) {
+std::vector<std::string> paths_in(const std::string& dir) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(dir)) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
@@ -75,7 +69,7 @@ TEST_P(FlippedBits, AreAnErrorOrHaveNoEffect) {
                              .value_of = kind.value_of});
   const ShardReading sound = read_everything(dir.path());
   ASSERT_FALSE(has_error(sound));
-  const auto files = files_of(dir.path());
+  const auto files = paths_in(dir.path());
   std::mt19937_64 random(11);
   int n_errors = 0;
   for (int i = 0; i < kFlips; ++i) {
@@ -85,11 +79,11 @@ TEST_P(FlippedBits, AreAnErrorOrHaveNoEffect) {
     if (path.ends_with(".cells") && offset > 300 && offset < 4000) offset += kRecordsOffset;
     offset %= fs::file_size(path);
     const int bit = static_cast<int>(random() % 8);
-    flip(path, offset, bit);
+    flip_bit(path, offset, bit);
     const ShardReading found = read_everything(dir.path());
     EXPECT_EQ(wrong_part(found, sound), "") << path << " byte " << offset << " bit " << bit;
     n_errors += has_error(found) ? 1 : 0;
-    flip(path, offset, bit);
+    flip_bit(path, offset, bit);
     if (HasFailure()) return;
   }
   EXPECT_GT(n_errors, kFlips * 3 / 4);
@@ -110,8 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Has the files of one directory under the names of another, as a conversion puts them there.
 void replace_files(const std::string& dir, const std::string& other) {
-  for (const std::string& path : files_of(dir)) fs::remove(path);
-  for (const std::string& path : files_of(other))
+  for (const std::string& path : paths_in(dir)) fs::remove(path);
+  for (const std::string& path : paths_in(other))
     fs::copy_file(path, fs::path(dir) / fs::path(path).filename());
 }
 
@@ -146,7 +140,7 @@ TEST(Verify, NeverReadsDamageAndOnlyThatIsLeftOut) {
   // A byte of the first value of the first record's dictionary.
   const std::string path = dir.file("shard_000000.cells");
   ASSERT_EQ(read_file(path)[kRecordsOffset] & 15, 3);
-  flip(path, kRecordsOffset + 3 + 4 + 1, 1);
+  flip_bit(path, kRecordsOffset + 3 + 4 + 1, 1);
   EXPECT_THAT(read_everything(dir.path()).at("shard 0 rows").error, HasSubstr("checksum"));
   EXPECT_NE(wrong_part(read_everything(dir.path(), never), sound), "");
   never.verify = "sometimes";
@@ -185,7 +179,7 @@ TEST(Exchanged, FilesOfAnotherDataSetAreRefused) {
     write_fixture(other.path(),
                   {.n_cells = 24, .layout = layout, .value_of = [](float c) { return c + 1; }});
     const ShardReading sound = read_everything(dir.path());
-    for (const std::string& path : files_of(dir.path())) {
+    for (const std::string& path : paths_in(dir.path())) {
       const std::string name = fs::path(path).filename().string();
       const std::string bytes = read_file(path);
       const std::string others = read_file(other.file(name));

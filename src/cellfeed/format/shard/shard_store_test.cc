@@ -30,7 +30,7 @@ struct Decoded {
   std::vector<float> values;
 };
 
-Decoded read_rows(const RowStore& store, const std::vector<std::int64_t>& rows) {
+Decoded read_decoded(const RowStore& store, const std::vector<std::int64_t>& rows) {
   const auto fetched = fetch_rows(store, rows);
   std::vector<std::int64_t> sizes(rows.size());
   fetched->sizes(sizes);
@@ -93,7 +93,7 @@ TEST_P(EveryWay, ReadsEveryRowInAnyOrder) {
     std::iota(rows.begin(), rows.end(), 0);
     rows.insert(rows.end(), {0, store->info().n_rows - 1, 0});
     std::shuffle(rows.begin(), rows.end(), random);
-    const Decoded decoded = read_rows(*store, rows);
+    const Decoded decoded = read_decoded(*store, rows);
     for (std::size_t i = 0; i < rows.size(); ++i)
       expect_row(decoded, i, first + rows[i], fixture.n_genes);
     first += store->info().n_rows;

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/testing/flipped_bit.h"
 #include "cellfeed/testing/shard_fixture.h"
 #include "cellfeed/testing/temp_dir.h"
 
@@ -16,19 +17,12 @@ namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
+using cellfeed::testing::flip_bit;
 using cellfeed::testing::ShardFixture;
 using cellfeed::testing::TempDir;
 using cellfeed::testing::write_fixture;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-void flip(const std::string& path, std::int64_t offset, std::uint8_t mask) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(offset);
-  const char byte = static_cast<char>(file.get() ^ mask);
-  file.seekp(offset);
-  file.put(byte);
-}
 
 // The padding of a .cells file is long and all of one kind, so that a sample of it will do.
 std::int64_t step_at(const std::string& name, std::int64_t offset) {
@@ -42,8 +36,8 @@ std::int64_t flip_every_byte(const std::string& dir) {
     const std::string name = entry.path().filename().string();
     const auto size = static_cast<std::int64_t>(fs::file_size(path));
     for (std::int64_t offset = 0; offset < size; offset += step_at(name, offset)) {
-      const auto mask = static_cast<std::uint8_t>(1 << (offset % 8));
-      flip(path, offset, mask);
+      const int bit = static_cast<int>(offset % 8);
+      flip_bit(path, offset, bit);
       const auto damages = verify_shard_dir(dir);
       EXPECT_FALSE(damages.empty()) << name << " byte " << offset;
       bool named = false;
@@ -51,7 +45,7 @@ std::int64_t flip_every_byte(const std::string& dir) {
         named |= damage.file == name && damage.begin <= offset &&
                  (offset < damage.end || damage.end == 0);
       EXPECT_TRUE(named) << name << " byte " << offset;
-      flip(path, offset, mask);
+      flip_bit(path, offset, bit);
       ++n_flips;
       if (::testing::Test::HasFailure()) return n_flips;
     }
@@ -76,7 +70,7 @@ TEST(Verify, FindsEveryFlippedByteOfDenseShards) {
 TEST(Verify, NamesTheSegment) {
   TempDir dir;
   write_fixture(dir.path(), {.n_cells = 10, .n_genes = 200, .segment_bytes = 150});
-  flip(dir.file("shard_000000.cells"), 4096 + 400, 1);
+  flip_bit(dir.file("shard_000000.cells"), 4096 + 400, 0);
   const auto damages = verify_shard_dir(dir.path());
   ASSERT_EQ(damages.size(), 1u);
   EXPECT_EQ(damages[0].shard, 0);

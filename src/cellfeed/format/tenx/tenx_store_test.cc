@@ -85,7 +85,7 @@ hid_t hdf5_type(DType dtype) {
   }
 }
 
-void write_file(const std::string& path, const matrix::CsrBlock& block, DType stored,
+void write_tenx(const std::string& path, const matrix::CsrBlock& block, DType stored,
                 hsize_t chunk) {
   TenxMaker maker(path, chunk);
   const auto nnz = static_cast<std::size_t>(block.indptr[block.n_rows]);
@@ -104,33 +104,33 @@ void write_file(const std::string& path, const matrix::CsrBlock& block, DType st
       std::vector<std::string>(static_cast<std::size_t>(block.n_cols), "Gene Expression"));
 }
 
-testing::RowStoreFactory factory(hsize_t chunk, std::int64_t cache_bytes) {
+testing::RowStoreFactory tenx_on_disk(hsize_t chunk, std::int64_t cache_bytes) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     auto directory = std::make_unique<testing::TempDir>();
     const std::string path = directory->file("a.h5");
-    write_file(path, block, stored, chunk);
+    write_tenx(path, block, stored, chunk);
     auto store = open_tenx(std::make_unique<H5File>(path), {.cache_bytes = cache_bytes});
     return std::make_unique<testing::KeptStore>(std::move(directory), std::move(store));
   };
 }
 
-testing::RowStoreFactory in_memory(hsize_t chunk, std::int64_t cache_bytes) {
+testing::RowStoreFactory tenx_in_memory(hsize_t chunk, std::int64_t cache_bytes) {
   return [=](const matrix::CsrBlock& block, DType stored) {
     const testing::TempDir directory;
     auto place = std::make_shared<testing::MemoryPlace>();
-    write_file(directory.file("a.h5"), block, stored, chunk);
+    write_tenx(directory.file("a.h5"), block, stored, chunk);
     const std::string path = place->take(directory.file("a.h5"));
     auto store = open_tenx(std::make_unique<H5File>(path), {.cache_bytes = cache_bytes});
     return std::make_unique<testing::KeptStore>(std::move(place), std::move(store));
   };
 }
 
-const bool kConforms[] = {
-    testing::register_row_store_conformance("tenx_unmapped_gzip", in_memory(64, 0)),
-    testing::register_row_store_conformance("tenx_unmapped_plain", in_memory(0, 0)),
-    testing::register_row_store_conformance("tenx_gzip", factory(64, 1 << 20)),
-    testing::register_row_store_conformance("tenx_gzip_no_cache", factory(64, 0)),
-    testing::register_row_store_conformance("tenx_plain", factory(0, 0)),
+const bool kTenxConforms[] = {
+    testing::register_row_store_conformance("tenx_unmapped_gzip", tenx_in_memory(64, 0)),
+    testing::register_row_store_conformance("tenx_unmapped_plain", tenx_in_memory(0, 0)),
+    testing::register_row_store_conformance("tenx_gzip", tenx_on_disk(64, 1 << 20)),
+    testing::register_row_store_conformance("tenx_gzip_no_cache", tenx_on_disk(64, 0)),
+    testing::register_row_store_conformance("tenx_plain", tenx_on_disk(0, 0)),
 };
 
 }  // namespace
