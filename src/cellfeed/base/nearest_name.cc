@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cellfeed/base/ascii_case.h"
+
 namespace cellfeed {
 namespace {
 
 constexpr std::size_t kNamesShown = 20;
 // Names of files and genes come from disk: the distance costs the product of the lengths.
 constexpr std::size_t kLongestName = 200;
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 
 namespace cellfeed {
@@ -16,13 +17,6 @@ constexpr std::array<std::string_view, 8> kSecretKeys{
 };
 
 bool ends_url(char c) { return c == ' ' || c == '\'' || c == '"' || c == '\n' || c == ')'; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return out;
-}
 
 bool is_of_azure(std::string_view text, std::size_t begin) {
   return std::ranges::any_of(std::array<std::string_view, 3>{"az://", "abfs://", "abfss://"},

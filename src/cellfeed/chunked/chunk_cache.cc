@@ -13,12 +13,6 @@
 namespace cellfeed::chunked {
 namespace {
 
-struct KeyHash {
-  std::size_t operator()(const ChunkKey& key) const {
-    return std::hash<std::int64_t>{}((key.chunk << 3) ^ key.array) * 0x9e3779b97f4a7c15u;
-  }
-};
-
 using Entry = std::pair<ChunkKey, std::shared_ptr<InflatedChunk>>;
 
 // Chunks that wait to be used again: about one a thread that inflates, and of the capacity one part
@@ -39,6 +33,12 @@ std::int64_t bytes_of(const std::vector<CachedArray>& arrays) {
 }  // namespace
 
 struct ChunkCache::State {
+  struct KeyHash {
+    std::size_t operator()(const ChunkKey& key) const {
+      return std::hash<std::int64_t>{}((key.chunk << 3) ^ key.array) * 0x9e3779b97f4a7c15u;
+    }
+  };
+
   std::uint64_t generation = exec::fork_generation();
   std::mutex mutex;
   std::list<Entry> by_use;  // most recent first

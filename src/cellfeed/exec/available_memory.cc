@@ -16,11 +16,11 @@ double read_bytes(const std::string& path) {
   return in >> bytes && bytes > 0 ? bytes : std::numeric_limits<double>::infinity();
 }
 
-double read_v1_limit(const std::string& directory) {
+double memory_limit_v1(const std::string& directory) {
   return read_bytes(directory + "/memory.limit_in_bytes");
 }
 
-double read_v2_limit(const std::string& directory) {
+double memory_limit_v2(const std::string& directory) {
   return std::min(read_bytes(directory + "/memory.max"), read_bytes(directory + "/memory.high"));
 }
 
@@ -39,7 +39,7 @@ double read_available(const std::string& meminfo) {
 std::int64_t available_memory(const std::string& meminfo, const std::string& group_root,
                               const std::string& membership) {
   const double limit =
-      strictest_group_limit(group_root, membership, "memory", read_v1_limit, read_v2_limit);
+      strictest_group_limit(group_root, membership, "memory", memory_limit_v1, memory_limit_v2);
   return static_cast<std::int64_t>(std::min(read_available(meminfo), limit));
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr double kNoLimit = 1e6;
 
 // "max 100000" or "150000 100000": microseconds of CPU time in a period.
-double read_v2_limit(const std::string& directory) {
+double cpu_limit_v2(const std::string& directory) {
   std::ifstream in(directory + "/cpu.max");
   std::string quota;
   double period = 0;
@@ -30,7 +30,7 @@ double read_v2_limit(const std::string& directory) {
   return digits >> microseconds && microseconds > 0 ? microseconds / period : kNoLimit;
 }
 
-double read_v1_limit(const std::string& directory) {
+double cpu_limit_v1(const std::string& directory) {
   std::ifstream quota_in(directory + "/cpu.cfs_quota_us");
   std::ifstream period_in(directory + "/cpu.cfs_period_us");
   double quota = 0;
@@ -42,8 +42,8 @@ double read_v1_limit(const std::string& directory) {
 }  // namespace
 
 double cpu_quota(const std::string& group_root, const std::string& membership) {
-  return std::min(
-      kNoLimit, strictest_group_limit(group_root, membership, "cpu", read_v1_limit, read_v2_limit));
+  return std::min(kNoLimit,
+                  strictest_group_limit(group_root, membership, "cpu", cpu_limit_v1, cpu_limit_v2));
 }
 
 int online_cpu_count() { return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); }

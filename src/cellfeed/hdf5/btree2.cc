@@ -12,12 +12,12 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kHeaderName = "version 2 B-tree header";
+constexpr std::string_view kBtree2Header = "version 2 B-tree header";
 constexpr std::string_view kInternalName = "version 2 B-tree internal node";
 constexpr std::string_view kLeafName = "version 2 B-tree leaf node";
 constexpr std::uint64_t kNodeFrameBytes = 10;  // signature, version, type and checksum
 // Nodes of a sound tree hold several records, so depths above this hold more than a file has.
-constexpr int kMaxDepth = 64;
+constexpr int kMaxBtree2Depth = 64;
 
 // Bytes that hold any number up to this one.
 int bytes_for(std::uint64_t most) {
@@ -29,7 +29,7 @@ int bytes_for(std::uint64_t most) {
 BTree2::BTree2(const FileBytes& file, Address header) : file_(&file), header_(header) {
   const auto offset_size = static_cast<std::uint64_t>(file.offset_size());
   const auto length_size = static_cast<std::uint64_t>(file.length_size());
-  Cursor at(file, header, 16 + offset_size + 2 + length_size + 4, kHeaderName);
+  Cursor at(file, header, 16 + offset_size + 2 + length_size + 4, kBtree2Header);
   at.verify_checksum(at.size() - 4);
   at.expect_signature("BTHD");
   if (const int version = at.u8(); version != 0) at.fail("version {} is not known", version);
@@ -47,7 +47,7 @@ BTree2::BTree2(const FileBytes& file, Address header) : file_(&file), header_(he
 void BTree2::set_levels(Cursor& header) {
   if (record_bytes_ == 0 || node_bytes_ < kNodeFrameBytes + record_bytes_)
     header.fail("nodes of {} bytes for records of {}", node_bytes_, record_bytes_);
-  if (root_.depth > kMaxDepth) header.fail("a depth of {}", root_.depth);
+  if (root_.depth > kMaxBtree2Depth) header.fail("a depth of {}", root_.depth);
   const std::uint64_t in_leaf = (node_bytes_ - kNodeFrameBytes) / record_bytes_;
   n_records_bytes_ = bytes_for(in_leaf);
   levels_.push_back({in_leaf, in_leaf, 0});
@@ -74,7 +74,7 @@ std::uint64_t BTree2::pointer_bytes(int depth) const {
 
 void BTree2::fail(const char* what) const {
   throw_error(ErrorKind::kCorruptData, file_->path(), "damaged HDF5 file: {} at offset {}: {}",
-              kHeaderName, header_ + file_->base_address(), what);
+              kBtree2Header, header_ + file_->base_address(), what);
 }
 
 void BTree2::require(BTree2Type type, std::uint64_t min_record_bytes) const {

@@ -8,7 +8,7 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kNodeName = "version 1 B-tree node of chunks";
+constexpr std::string_view kChunkNodeName = "version 1 B-tree node of chunks";
 constexpr std::uint8_t kChunkNode = 1;
 // What a superblock usually lets a node hold; only says how much is asked for ahead.
 constexpr std::uint64_t kUsualEntries = 64;
@@ -53,7 +53,7 @@ void BTree1Index::find(std::span<const std::uint64_t> coordinates, std::span<Ent
   std::vector<Visit> level{{layout_.address, kAboveEveryLevel, 0, found.size()}};
   std::vector<Visit> below;
   // Of a sound tree no node is met twice.
-  WalkBound bound(file_, kNodeName);
+  WalkBound bound(file_, kChunkNodeName);
   while (!level.empty()) {
     below.clear();
     visit_fetched(
@@ -107,7 +107,7 @@ void BTree1Index::check_keys(const Visit& visit, Cursor& keys, std::uint64_t n) 
 
 void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coordinates,
                         std::span<Entry> found, std::vector<Visit>& below, WalkBound& bound) const {
-  Cursor header(file_, visit.node, header_bytes(), kNodeName);
+  Cursor header(file_, visit.node, header_bytes(), kChunkNodeName);
   header.expect_signature("TREE");
   if (const int type = header.u8(); type != kChunkNode) header.fail("its type is {}", type);
   const int level = header.u8();
@@ -116,7 +116,7 @@ void BTree1Index::visit(const Visit& visit, std::span<const std::uint64_t> coord
     header.fail("its level is {} below one of {}", level, visit.level_above);
   const std::uint64_t n = header.u16();
   bound.visit(visit.node, header_bytes() + n * step_bytes());
-  Cursor keys(file_, visit.node + header_bytes(), n * step_bytes(), kNodeName);
+  Cursor keys(file_, visit.node + header_bytes(), n * step_bytes(), kChunkNodeName);
   check_keys(visit, keys, n);
   const std::size_t rank = grid_.rank();
   std::uint64_t last_entry = n;

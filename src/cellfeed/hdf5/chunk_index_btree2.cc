@@ -15,13 +15,6 @@ class BTree2Index final : public ChunkIndex {
   void find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const override;
 };
 
-std::uint64_t little_endian(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;)
-    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  return value;
-}
-
 // A record: address; where there are filters, stored bytes and filter mask; then the coordinates in
 // chunks.
 void BTree2Index::find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const {

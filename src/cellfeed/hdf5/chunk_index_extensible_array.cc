@@ -9,11 +9,11 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kHeaderName = "extensible array header";
+constexpr std::string_view kExtensibleArrayHeader = "extensible array header";
 constexpr std::string_view kIndexBlockName = "extensible array index block";
 constexpr std::string_view kSuperBlockName = "extensible array secondary block";
 constexpr std::string_view kDataBlockName = "extensible array data block";
-constexpr std::string_view kPageName = "extensible array data block page";
+constexpr std::string_view kExtensibleArrayPage = "extensible array data block page";
 constexpr int kMaxBits = 63;
 
 // One super block's worth of data blocks; the first few have no super block in the file, and are
@@ -25,7 +25,7 @@ struct SuperBlock {
   std::uint64_t first_data_block = 0;
 };
 
-struct Header {
+struct ExtensibleArrayHeader {
   ArrayEntryFormat format;
   int client = 0;
   int max_bits = 0;
@@ -77,25 +77,25 @@ class ExtensibleArrayIndex final : public ChunkIndex {
 
  private:
   std::vector<std::uint64_t> numbers_of(std::span<const std::uint64_t> coordinates) const;
-  Header read_header() const;
-  void set_super_blocks(const Cursor& at, Header& header) const;
-  Cursor read_framed(const Header& header, Address address, std::uint64_t content,
+  ExtensibleArrayHeader read_header() const;
+  void set_super_blocks(const Cursor& at, ExtensibleArrayHeader& header) const;
+  Cursor read_framed(const ExtensibleArrayHeader& header, Address address, std::uint64_t content,
                      std::string_view name, std::string_view signature) const;
-  void find_numbers(const Header& header, std::span<const std::uint64_t> numbers,
+  void find_numbers(const ExtensibleArrayHeader& header, std::span<const std::uint64_t> numbers,
                     std::span<Entry> found) const;
-  void read_index_block(const Header& header, std::span<const std::uint64_t> numbers,
+  void read_index_block(const ExtensibleArrayHeader& header, std::span<const std::uint64_t> numbers,
                         std::span<Entry> found, std::vector<Visit>& visits,
                         std::vector<Part>& parts) const;
-  void read_super_block(const Header& header, const Visit& visit,
+  void read_super_block(const ExtensibleArrayHeader& header, const Visit& visit,
                         std::span<const std::uint64_t> numbers, std::vector<Part>& parts) const;
-  void read_part(const Header& header, const Part& part, std::span<const std::uint64_t> numbers,
-                 std::span<Entry> found) const;
+  void read_part(const ExtensibleArrayHeader& header, const Part& part,
+                 std::span<const std::uint64_t> numbers, std::span<Entry> found) const;
   std::uint64_t frame_bytes() const { return 6 + static_cast<std::uint64_t>(file_.offset_size()); }
-  std::uint64_t part_bytes(const Header& header, const Part& part) const {
+  std::uint64_t part_bytes(const ExtensibleArrayHeader& header, const Part& part) const {
     const std::uint64_t entries = part.n_entries * header.format.bytes() + kChecksumBytes;
     return part.is_page ? entries : frame_bytes() + header.block_offset_bytes() + entries;
   }
-  void read_entry(const Header& header, Cursor& at, Entry& entry) const {
+  void read_entry(const ExtensibleArrayHeader& header, Cursor& at, Entry& entry) const {
     header.format.read(at, layout_.chunk_bytes, entry.address, entry.n_bytes, entry.skipped);
   }
 
@@ -139,15 +139,15 @@ std::vector<std::uint64_t> ExtensibleArrayIndex::numbers_of(
   return linear_numbers(file_, turned, counts);
 }
 
-Header ExtensibleArrayIndex::read_header() const {
+ExtensibleArrayHeader ExtensibleArrayIndex::read_header() const {
   const auto bytes = 12 + 6 * static_cast<std::uint64_t>(file_.length_size()) +
                      static_cast<std::uint64_t>(file_.offset_size());
-  Cursor at(file_, layout_.address, bytes + kChecksumBytes, kHeaderName);
+  Cursor at(file_, layout_.address, bytes + kChecksumBytes, kExtensibleArrayHeader);
   at.verify_checksum(bytes);
   at.expect_signature("EAHD");
   if (const int version = at.u8(); version != 0) at.fail("version {} is not known", version);
   const int client = at.u8();
-  Header header{.format = ArrayEntryFormat(at, client, at.u8()), .super_blocks = {}};
+  ExtensibleArrayHeader header{.format = ArrayEntryFormat(at, client, at.u8()), .super_blocks = {}};
   header.client = client;
   header.max_bits = at.u8();
   header.index_block_entries = at.u8();
@@ -164,7 +164,7 @@ Header ExtensibleArrayIndex::read_header() const {
 }
 
 // Super block k has 2^(k/2) data blocks of 2^((k+1)/2) times the least number of entries.
-void ExtensibleArrayIndex::set_super_blocks(const Cursor& at, Header& header) const {
+void ExtensibleArrayIndex::set_super_blocks(const Cursor& at, ExtensibleArrayHeader& header) const {
   if (!std::has_single_bit(header.min_data_block_entries) || header.min_pointers < 2 ||
       !std::has_single_bit(header.min_pointers))
     at.fail("data blocks of {} entries at least, {} in a secondary block",
@@ -185,7 +185,7 @@ void ExtensibleArrayIndex::set_super_blocks(const Cursor& at, Header& header) co
 }
 
 // A block with a signature, the header's address, content and a checksum; at its content.
-Cursor ExtensibleArrayIndex::read_framed(const Header& header, Address address,
+Cursor ExtensibleArrayIndex::read_framed(const ExtensibleArrayHeader& header, Address address,
                                          std::uint64_t content, std::string_view name,
                                          std::string_view signature) const {
   Cursor at(file_, address, frame_bytes() + content + kChecksumBytes, name);
@@ -200,7 +200,7 @@ Cursor ExtensibleArrayIndex::read_framed(const Header& header, Address address,
 }
 
 // The first entries themselves, then the addresses of the first data blocks, then of super blocks.
-void ExtensibleArrayIndex::read_index_block(const Header& header,
+void ExtensibleArrayIndex::read_index_block(const ExtensibleArrayHeader& header,
                                             std::span<const std::uint64_t> numbers,
                                             std::span<Entry> found, std::vector<Visit>& visits,
                                             std::vector<Part>& parts) const {
@@ -250,7 +250,7 @@ void ExtensibleArrayIndex::read_index_block(const Header& header,
 }
 
 // Where data blocks have pages, bits that say which were written; then the data blocks' addresses.
-void ExtensibleArrayIndex::read_super_block(const Header& header, const Visit& visit,
+void ExtensibleArrayIndex::read_super_block(const ExtensibleArrayHeader& header, const Visit& visit,
                                             std::span<const std::uint64_t> numbers,
                                             std::vector<Part>& parts) const {
   const auto address_bytes = static_cast<std::uint64_t>(file_.offset_size());
@@ -288,14 +288,15 @@ void ExtensibleArrayIndex::read_super_block(const Header& header, const Visit& v
   }
 }
 
-void ExtensibleArrayIndex::read_part(const Header& header, const Part& part,
+void ExtensibleArrayIndex::read_part(const ExtensibleArrayHeader& header, const Part& part,
                                      std::span<const std::uint64_t> numbers,
                                      std::span<Entry> found) const {
   const std::uint64_t entries_bytes = part.n_entries * header.format.bytes();
-  Cursor at = part.is_page
-                  ? Cursor(file_, part.address, entries_bytes + kChecksumBytes, kPageName)
-                  : read_framed(header, part.address, header.block_offset_bytes() + entries_bytes,
-                                kDataBlockName, "EADB");
+  Cursor at =
+      part.is_page
+          ? Cursor(file_, part.address, entries_bytes + kChecksumBytes, kExtensibleArrayPage)
+          : read_framed(header, part.address, header.block_offset_bytes() + entries_bytes,
+                        kDataBlockName, "EADB");
   if (part.is_page)
     at.verify_checksum(entries_bytes);
   else
@@ -310,7 +311,7 @@ void ExtensibleArrayIndex::read_part(const Header& header, const Part& part,
 
 void ExtensibleArrayIndex::find(std::span<const std::uint64_t> coordinates,
                                 std::span<Entry> found) const {
-  const Header header = read_header();
+  const ExtensibleArrayHeader header = read_header();
   if (header.index_block == kUndefinedAddress) return;
   const auto unsorted = numbers_of(coordinates);
   std::vector<std::size_t> order(unsorted.size());
@@ -325,7 +326,7 @@ void ExtensibleArrayIndex::find(std::span<const std::uint64_t> coordinates,
 }
 
 // numbers ascend, so that those of a block or page are next to each other.
-void ExtensibleArrayIndex::find_numbers(const Header& header,
+void ExtensibleArrayIndex::find_numbers(const ExtensibleArrayHeader& header,
                                         std::span<const std::uint64_t> numbers,
                                         std::span<Entry> found) const {
   std::vector<Visit> visits;

@@ -5,11 +5,11 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kHeaderName = "fixed array header";
-constexpr std::string_view kBlockName = "fixed array data block";
-constexpr std::string_view kPageName = "fixed array data block page";
+constexpr std::string_view kFixedArrayHeader = "fixed array header";
+constexpr std::string_view kFixedArrayBlock = "fixed array data block";
+constexpr std::string_view kFixedArrayPage = "fixed array data block page";
 
-struct Header {
+struct FixedArrayHeader {
   ArrayEntryFormat format;
   int client = 0;
   std::uint64_t page_entries = 0;
@@ -41,26 +41,26 @@ class FixedArrayIndex final : public ChunkIndex {
   void find(std::span<const std::uint64_t> coordinates, std::span<Entry> found) const override;
 
  private:
-  Header read_header() const;
-  Cursor read_block(const Header& header) const;
-  std::vector<Page> pages_of(const Header& header, Cursor& block,
+  FixedArrayHeader read_header() const;
+  Cursor read_block(const FixedArrayHeader& header) const;
+  std::vector<Page> pages_of(const FixedArrayHeader& header, Cursor& block,
                              std::span<const std::uint64_t> numbers) const;
-  void read_entry(const Header& header, Cursor& entries, Entry& entry) const {
+  void read_entry(const FixedArrayHeader& header, Cursor& entries, Entry& entry) const {
     header.format.read(entries, layout_.chunk_bytes, entry.address, entry.n_bytes, entry.skipped);
   }
 
   const std::vector<std::uint64_t> counts_;
 };
 
-Header FixedArrayIndex::read_header() const {
+FixedArrayHeader FixedArrayIndex::read_header() const {
   constexpr int kMaxPageBits = 32;
   const auto bytes = 8 + static_cast<std::uint64_t>(file_.length_size() + file_.offset_size());
-  Cursor at(file_, layout_.address, bytes + kChecksumBytes, kHeaderName);
+  Cursor at(file_, layout_.address, bytes + kChecksumBytes, kFixedArrayHeader);
   at.verify_checksum(bytes);
   at.expect_signature("FAHD");
   if (const int version = at.u8(); version != 0) at.fail("version {} is not known", version);
   const int client = at.u8();
-  Header header{.format = ArrayEntryFormat(at, client, at.u8()), .client = client};
+  FixedArrayHeader header{.format = ArrayEntryFormat(at, client, at.u8()), .client = client};
   const int page_bits = at.u8();
   if (page_bits > kMaxPageBits) at.fail("pages of 2^{} entries", page_bits);
   header.page_entries = std::uint64_t{1} << page_bits;
@@ -73,11 +73,11 @@ Header FixedArrayIndex::read_header() const {
 }
 
 // The whole data block, or what stands before its pages; at the first entry or at the bitmap.
-Cursor FixedArrayIndex::read_block(const Header& header) const {
+Cursor FixedArrayIndex::read_block(const FixedArrayHeader& header) const {
   const auto prefix = 6 + static_cast<std::uint64_t>(file_.offset_size());
   const std::uint64_t content =
       header.is_paged() ? (header.n_pages() + 7) / 8 : header.n_entries * header.format.bytes();
-  Cursor at(file_, header.block, prefix + content + kChecksumBytes, kBlockName);
+  Cursor at(file_, header.block, prefix + content + kChecksumBytes, kFixedArrayBlock);
   at.verify_checksum(prefix + content);
   at.expect_signature("FADB");
   if (const int version = at.u8(); version != 0) at.fail("version {} is not known", version);
@@ -89,7 +89,7 @@ Cursor FixedArrayIndex::read_block(const Header& header) const {
 }
 
 // numbers ascend, so that those of a page are next to each other. Pages never written are left out.
-std::vector<Page> FixedArrayIndex::pages_of(const Header& header, Cursor& block,
+std::vector<Page> FixedArrayIndex::pages_of(const FixedArrayHeader& header, Cursor& block,
                                             std::span<const std::uint64_t> numbers) const {
   const Bytes bitmap = block.bytes((header.n_pages() + 7) / 8);
   const Address first_page = block.address() + block.size();
@@ -114,7 +114,7 @@ std::vector<Page> FixedArrayIndex::pages_of(const Header& header, Cursor& block,
 
 void FixedArrayIndex::find(std::span<const std::uint64_t> coordinates,
                            std::span<Entry> found) const {
-  const Header header = read_header();
+  const FixedArrayHeader header = read_header();
   if (header.block == kUndefinedAddress) return;
   const auto numbers = linear_numbers(file_, coordinates, counts_);
   Cursor block = read_block(header);
@@ -136,7 +136,7 @@ void FixedArrayIndex::find(std::span<const std::uint64_t> coordinates,
       file_, std::span<const Page>(pages_of(header, block, numbers)),
       [&](const Page& page) { return AddressRange{page.address, bytes_of(page)}; },
       [&](const Page& page) {
-        Cursor at(file_, page.address, bytes_of(page), kPageName);
+        Cursor at(file_, page.address, bytes_of(page), kFixedArrayPage);
         at.verify_checksum(page.n_entries * entry_bytes);
         for (std::size_t i = page.begin; i < page.end; ++i) {
           at.seek((numbers[i] - page.first_entry) * entry_bytes);

@@ -41,8 +41,6 @@ inline bool bit_at(std::span<const std::byte> bits, std::uint64_t i) {
   return (std::to_integer<unsigned>(bits[i / 8]) & (0x80u >> (i % 8))) != 0;
 }
 
-inline constexpr std::uint64_t kChecksumBytes = 4;
-
 // How the arrays store the place of one chunk. VII.C.2, VII.D.2.
 class ArrayEntryFormat {
  public:

@@ -7,18 +7,6 @@
 #include "cellfeed/hdf5/checksum.h"
 
 namespace cellfeed::hdf5 {
-namespace {
-
-constexpr std::size_t kChecksumBytes = 4;
-
-std::uint64_t little_endian(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-  return value;
-}
-
-}  // namespace
 
 Cursor::Cursor(const FileBytes& file, Address address, std::uint64_t n_bytes,
                std::string_view structure)

@@ -15,6 +15,16 @@
 
 namespace cellfeed::hdf5 {
 
+inline constexpr std::uint64_t kChecksumBytes = 4;
+
+// The bytes as one number, of which the first is the lowest. REQUIRES: at most 8 of them.
+inline std::uint64_t little_endian(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;)
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  return value;
+}
+
 class Cursor {
  public:
   // structure: the specification's term, such as "version 1 B-tree node". Throws kCorruptData where

@@ -8,7 +8,6 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr int kMaxDimensions = 32;
 constexpr std::uint8_t kHasMaxShape = 0x01;
 
 // A dimension of length 0 makes the product 0, whatever stands beside it.

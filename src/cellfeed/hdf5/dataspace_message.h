@@ -9,12 +9,13 @@
 
 namespace cellfeed::hdf5 {
 
+inline constexpr int kMaxDimensions = 32;
 inline constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 struct Dataspace {
   enum class Kind : std::uint8_t { kScalar, kSimple, kNull };
   Kind kind = Kind::kScalar;
-  std::vector<std::uint64_t> shape;      // at most 32 dimensions
+  std::vector<std::uint64_t> shape;      // at most kMaxDimensions
   std::vector<std::uint64_t> max_shape;  // kUnlimited where there is no bound
   std::uint64_t n_elements = 1;          // below 2^63; 0 for kNull
 };

@@ -6,12 +6,12 @@
 #include <bit>
 
 #include "cellfeed/base/checked_size.h"
+#include "cellfeed/hdf5/dataspace_message.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr int kMaxDepth = 32;  // of types inside of types
-constexpr int kMaxDimensions = 32;
+constexpr int kMaxTypeDepth = 32;  // of types inside of types
 constexpr int kLastVersion = 5;
 
 // "Class Bit Field".
@@ -31,7 +31,7 @@ std::shared_ptr<const Datatype> read_part(const Reading& from) {
 }
 
 // A name of versions 1 and 2 is padded to a multiple of eight bytes, its zero byte included.
-std::string read_name(const Reading& from) {
+std::string read_member_name(const Reading& from) {
   const std::size_t begin = from.message.position();
   std::string name = from.message.text();
   if (from.version < 3) {
@@ -105,7 +105,7 @@ std::shared_ptr<const Datatype> with_dimensions(std::shared_ptr<const Datatype> 
 Datatype::Member read_member(const Reading& from, int offset_bytes) {
   Cursor& message = from.message;
   Datatype::Member member;
-  member.name = read_name(from);
+  member.name = read_member_name(from);
   member.offset = message.uint(offset_bytes);
   std::vector<std::uint64_t> shape;
   if (from.version == 1) {
@@ -141,7 +141,7 @@ void read_enumeration(const Reading& from, Datatype& type) {
     from.message.fail("an enumeration that is not of integers of its size");
   type.is_big_endian = type.base->is_big_endian;
   type.is_signed = type.base->is_signed;
-  for (Bits i = 0; i < n; ++i) type.enum_names.push_back(read_name(from));
+  for (Bits i = 0; i < n; ++i) type.enum_names.push_back(read_member_name(from));
   const Bytes values = from.message.bytes(n * type.size);
   type.enum_values.assign(values.view().begin(), values.view().end());
 }
@@ -204,7 +204,8 @@ void read_properties(const Reading& from, Datatype& type) {
 }
 
 Datatype read_type(Cursor& message, int depth) {
-  if (depth > kMaxDepth) message.fail("types inside of types, more than {} deep", kMaxDepth);
+  if (depth > kMaxTypeDepth)
+    message.fail("types inside of types, more than {} deep", kMaxTypeDepth);
   const std::uint8_t class_and_version = message.u8();
   const int version = class_and_version >> 4;
   if (version < 1) message.fail("version {} is not known", version);

@@ -10,7 +10,7 @@ constexpr int kMaxFilters = 32;
 constexpr std::uint16_t kFirstNamedFilter = 256;  // version 2 leaves out the names of those below
 constexpr std::uint16_t kOptionalFlag = 0x0001;
 
-std::string read_name(Cursor& message, std::uint16_t n_bytes) {
+std::string read_filter_name(Cursor& message, std::uint16_t n_bytes) {
   const Bytes stored = message.bytes(n_bytes);
   const auto view = stored.view();
   const auto end = std::find(view.begin(), view.end(), std::byte{0});
@@ -25,7 +25,7 @@ FilterDescription read_filter(Cursor& message, int version) {
   filter.is_optional = (message.u16() & kOptionalFlag) != 0;
   const std::uint16_t n_values = message.u16();
   if (version == 1) name_bytes = static_cast<std::uint16_t>((name_bytes + 7) / 8 * 8);
-  filter.name = read_name(message, name_bytes);
+  filter.name = read_filter_name(message, name_bytes);
   if (n_values > message.remaining() / 4) message.fail("{} client values", n_values);
   for (int i = 0; i < n_values; ++i) filter.client_values.push_back(message.u32());
   if (version == 1 && n_values % 2 == 1) message.skip(4);

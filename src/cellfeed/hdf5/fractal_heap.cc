@@ -9,7 +9,7 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kHeaderName = "fractal heap header";
+constexpr std::string_view kFractalHeapHeader = "fractal heap header";
 constexpr std::string_view kDirectName = "fractal heap direct block";
 constexpr std::string_view kIndirectName = "fractal heap indirect block";
 constexpr std::string_view kIdName = "fractal heap ID";
@@ -30,13 +30,13 @@ FractalHeap::FractalHeap(const FileBytes& file, Address header)
     : file_(&file), header_(header), bound_(file, "fractal heap") {
   const auto offset_size = static_cast<std::uint64_t>(file.offset_size());
   const auto length_size = static_cast<std::uint64_t>(file.length_size());
-  read_header(Cursor(file, header, 26 + 3 * offset_size + 12 * length_size, kHeaderName));
+  read_header(Cursor(file, header, 26 + 3 * offset_size + 12 * length_size, kFractalHeapHeader));
   find_blocks();
 }
 
 void FractalHeap::fail(const char* what) const {
   throw_error(ErrorKind::kCorruptData, file_->path(), "damaged HDF5 file: {} at offset {}: {}",
-              kHeaderName, header_ + file_->base_address(), what);
+              kFractalHeapHeader, header_ + file_->base_address(), what);
 }
 
 void FractalHeap::read_header(Cursor at) {

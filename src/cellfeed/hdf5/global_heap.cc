@@ -10,7 +10,7 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kName = "global heap collection";
+constexpr std::string_view kGlobalHeap = "global heap collection";
 constexpr std::uint64_t kUsualBytes = 4096;  // of a collection, and the least of every one
 
 // Of a collection and of an object alike, whatever the length size: padded to a multiple of eight.
@@ -35,7 +35,7 @@ void GlobalHeap::fetch(std::span<const GlobalHeapId> ids) {
     if (!ranges.empty() && ranges.back().address == id.collection) continue;
     if (collections_.contains(id.collection)) continue;
     if (!file_.holds(id.collection, kHeaderBytes))
-      Cursor(file_, id.collection, kHeaderBytes, kName);  // throws
+      Cursor(file_, id.collection, kHeaderBytes, kGlobalHeap);  // throws
     const std::uint64_t room = file_.size() - file_.base_address() - id.collection;
     ranges.push_back({id.collection, std::min(room, kUsualBytes)});
   }
@@ -51,7 +51,7 @@ void GlobalHeap::fetch(std::span<const GlobalHeapId> ids) {
   const std::vector<Bytes> starts = file_.read_many(ranges);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const Address address = ranges[i].address;
-    const std::uint64_t n_bytes = collection_bytes(Cursor(file_, starts[i], address, kName));
+    const std::uint64_t n_bytes = collection_bytes(Cursor(file_, starts[i], address, kGlobalHeap));
     bound_.visit(address, n_bytes);
     if (n_bytes <= starts[i].size())
       parse(address, starts[i].part(0, static_cast<std::size_t>(n_bytes)));
@@ -66,7 +66,7 @@ std::span<const std::byte> GlobalHeap::object(const GlobalHeapId& id) {
   const Collection& from = collection(id.collection);
   const Place place = id.index < from.places.size() ? from.places[id.index] : Place{};
   if (place.offset == 0)
-    Cursor(file_, from.bytes, id.collection, kName).fail("it has no object {}", id.index);
+    Cursor(file_, from.bytes, id.collection, kGlobalHeap).fail("it has no object {}", id.index);
   return from.bytes.view().subspan(static_cast<std::size_t>(place.offset),
                                    static_cast<std::size_t>(place.n_bytes));
 }
@@ -80,7 +80,7 @@ const GlobalHeap::Collection& GlobalHeap::collection(Address address) {
 }
 
 void GlobalHeap::parse(Address address, const Bytes& bytes) {
-  Cursor at(file_, bytes, address, kName);
+  Cursor at(file_, bytes, address, kGlobalHeap);
   at.seek(kHeaderBytes);
   Collection read{bytes, {}};
   while (at.remaining() >= kHeaderBytes) {

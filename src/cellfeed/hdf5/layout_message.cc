@@ -5,11 +5,11 @@
 #include <bit>
 
 #include "cellfeed/base/checked_size.h"
+#include "cellfeed/hdf5/dataspace_message.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr int kMaxDimensions = 32;
 enum LayoutClass : std::uint8_t { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
 // "Chunked Storage Property: flags".
 constexpr std::uint8_t kEdgeChunksUnfiltered = 0x01;

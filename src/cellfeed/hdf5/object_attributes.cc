@@ -11,7 +11,6 @@ namespace cellfeed::hdf5 {
 namespace {
 
 constexpr std::uint64_t kRecordTailBytes = 9;  // flags, creation order and hash behind the heap ID
-constexpr std::uint8_t kSharedFlag = 0x02;
 
 struct DenseAttributes {
   Address heap = kUndefinedAddress;

@@ -11,11 +11,10 @@
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr std::string_view kHeaderName = "object header";
+constexpr std::string_view kObjectHeader = "object header";
 constexpr std::string_view kContinuationName = "object header continuation block";
 constexpr std::uint64_t kLikelyBytes = 512;  // of a header's first block
 constexpr std::uint64_t kPrefixBytes = 16;   // enough to tell the version and the size of either
-constexpr std::uint8_t kSharedFlag = 0x02;
 constexpr std::uint8_t kMustBeKnownFlag = 0x80;
 constexpr std::size_t kMaxMessages = 1 << 20;
 
@@ -65,7 +64,7 @@ class ObjectHeaderReader {
 };
 
 void ObjectHeaderReader::read_first_block(Address address) {
-  Cursor prefix(file_, address, 4, kHeaderName);
+  Cursor prefix(file_, address, 4, kObjectHeader);
   is_version_2_ = std::memcmp(prefix.bytes(4).view().data(), "OHDR", 4) == 0;
   if (is_version_2_)
     read_version_2(address);
@@ -74,19 +73,19 @@ void ObjectHeaderReader::read_first_block(Address address) {
 }
 
 void ObjectHeaderReader::read_version_1(Address address) {
-  Cursor prefix(file_, address, kPrefixBytes, kHeaderName);
+  Cursor prefix(file_, address, kPrefixBytes, kObjectHeader);
   if (const int version = prefix.u8(); version != 1)
     prefix.fail("version {} is not known", version);
   prefix.skip(7);
   const std::uint32_t n_bytes = prefix.u32();
   visit(address, kPrefixBytes + n_bytes);
-  Cursor block(file_, address, kPrefixBytes + n_bytes, kHeaderName);
+  Cursor block(file_, address, kPrefixBytes + n_bytes, kObjectHeader);
   block.skip(kPrefixBytes);
-  read_messages(block.part(n_bytes, kHeaderName));
+  read_messages(block.part(n_bytes, kObjectHeader));
 }
 
 void ObjectHeaderReader::read_version_2(Address address) {
-  Cursor prefix(file_, address, 6, kHeaderName);
+  Cursor prefix(file_, address, 6, kObjectHeader);
   prefix.skip(4);
   if (const int version = prefix.u8(); version != 2)
     prefix.fail("version {} is not known", version);
@@ -95,15 +94,15 @@ void ObjectHeaderReader::read_version_2(Address address) {
   const std::uint64_t skipped = ((flags & 0x20) != 0 ? 16u : 0u) + ((flags & 0x10) != 0 ? 4u : 0u);
   const int width = 1 << (flags & 0x03);
   const std::uint64_t fixed = 6 + skipped + static_cast<std::uint64_t>(width);
-  Cursor size_field(file_, address, fixed, kHeaderName);
+  Cursor size_field(file_, address, fixed, kObjectHeader);
   size_field.skip(6 + skipped);
   const std::uint64_t n_bytes = size_field.uint(width);
   if (n_bytes > file_.size()) size_field.fail("its first block has {} bytes", n_bytes);
   visit(address, fixed + n_bytes + 4);
-  Cursor block(file_, address, fixed + n_bytes + 4, kHeaderName);
+  Cursor block(file_, address, fixed + n_bytes + 4, kObjectHeader);
   block.verify_checksum(fixed + n_bytes);
   block.skip(fixed);
-  read_messages(block.part(n_bytes, kHeaderName));
+  read_messages(block.part(n_bytes, kObjectHeader));
 }
 
 void ObjectHeaderReader::read_continuation(const AddressRange& range) {
@@ -149,7 +148,7 @@ void ObjectHeaderReader::add_continuation(Cursor message) {
 
 std::vector<ObjectHeader> ObjectHeader::read_many(const FileBytes& file,
                                                   std::span<const Address> addresses) {
-  WalkBound bound(file, kHeaderName);
+  WalkBound bound(file, kObjectHeader);
   std::vector<std::unique_ptr<ObjectHeaderReader>> readers;
   for (const Address address : addresses)
     readers.push_back(std::make_unique<ObjectHeaderReader>(file, address, bound));
@@ -167,7 +166,7 @@ std::vector<ObjectHeader> ObjectHeader::read_many(const FileBytes& file,
 }
 
 ObjectHeader::ObjectHeader(const FileBytes& file, Address address) : address_(address) {
-  WalkBound bound(file, kHeaderName);
+  WalkBound bound(file, kObjectHeader);
   ObjectHeaderReader reader(file, address, bound);
   while (!reader.pending().empty()) {
     file.fetch(reader.pending());

@@ -33,6 +33,9 @@ enum class MessageType : std::uint16_t {
 // Larger types are not known.
 inline constexpr std::uint16_t kLastMessageType = 0x18;
 
+// Of the flags of a message, wherever it lies: its body says where it is.
+inline constexpr std::uint8_t kSharedFlag = 0x02;
+
 struct HeaderMessage {
   MessageType type = MessageType::kNil;
   // The body says where the message is: shared_message.h.

@@ -15,7 +15,7 @@ constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr std::string_view kLfsPrefix = "version https://git-lfs";
 constexpr std::uint64_t kFirstUserBlock = 512;
 constexpr std::uint64_t kMaxBytes = 160;  // of version 1 with addresses of 8 bytes
-constexpr std::string_view kName = "superblock";
+constexpr std::string_view kSuperblock = "superblock";
 
 bool starts_with(const FileBytes& file, std::uint64_t at, std::string_view text) {
   return file.holds(at, text.size()) &&
@@ -95,7 +95,7 @@ Superblock read_superblock(FileBytes& file) {
                 "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository",
                 file.path());
   const std::uint64_t begin = find_signature(file);
-  Cursor at(file, begin, std::min(kMaxBytes, file.size() - begin), kName);
+  Cursor at(file, begin, std::min(kMaxBytes, file.size() - begin), kSuperblock);
   at.expect_signature(kSignature);
   const int version = at.u8();
   if (version > 3) at.refuse("version {} is not readable", version);

@@ -8,7 +8,7 @@ namespace cellfeed::hdf5 {
 namespace {
 
 constexpr std::string_view kTreeName = "version 1 B-tree node";
-constexpr std::string_view kNodeName = "symbol table node";
+constexpr std::string_view kSymbolNodeName = "symbol table node";
 constexpr std::uint64_t kLikelyNodeBytes = 1024;
 constexpr std::uint32_t kSymbolicLink = 2;  // "Cache Type"
 
@@ -77,14 +77,14 @@ Link read_entry(Cursor& node, const LocalHeap& names) {
 void read_symbol_node(const FileBytes& file, Address address, const LocalHeap& names,
                       WalkBound& bound, std::vector<Link>& links) {
   const auto entry_bytes = static_cast<std::uint64_t>(24 + 2 * file.offset_size());
-  Cursor prefix(file, address, 8, kNodeName);
+  Cursor prefix(file, address, 8, kSymbolNodeName);
   prefix.expect_signature("SNOD");
   if (const int version = prefix.u8(); version != 1)
     prefix.fail("version {} is not known", version);
   prefix.skip(1);
   const std::uint64_t n = prefix.u16();
   bound.visit(address, 8 + n * entry_bytes);
-  Cursor entries(file, address + 8, n * entry_bytes, kNodeName);
+  Cursor entries(file, address + 8, n * entry_bytes, kSymbolNodeName);
   for (std::uint64_t i = 0; i < n; ++i) {
     links.push_back(read_entry(entries, names));
     bound.spend(links.back().name.size());

@@ -47,12 +47,6 @@ void unshuffle_bits(const std::byte* in, std::byte* out, std::size_t count, std:
   }
 }
 
-std::uint64_t read_big_endian(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (const std::byte byte : bytes) value = value << 8 | std::to_integer<std::uint64_t>(byte);
-  return value;
-}
-
 // Takes what a codec made of the blocks apart; without a codec, blocks stand one after another.
 class Blocks {
  public:

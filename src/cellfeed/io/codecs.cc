@@ -57,13 +57,13 @@ ZSTD_DCtx* zstd_state() {
   return state.get();
 }
 
+}  // namespace
+
 std::uint64_t read_big_endian(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
   for (const std::byte byte : bytes) value = value << 8 | std::to_integer<std::uint64_t>(byte);
   return value;
 }
-
-}  // namespace
 
 void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what) {
   throw_error(ErrorKind::kCorruptData, std::string(origin.path),

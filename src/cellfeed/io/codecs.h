@@ -18,6 +18,9 @@ struct ChunkOrigin {
 
 [[noreturn]] void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what);
 
+// The bytes as one number, of which the first is the highest. REQUIRES: at most 8 of them.
+std::uint64_t read_big_endian(std::span<const std::byte> bytes);
+
 // Each decodes all of `in` to exactly out.size() bytes, or throws kCorruptData naming the origin.
 // in and out must not overlap.
 void inflate_zlib(std::span<const std::byte> in, std::span<std::byte> out,

@@ -90,7 +90,7 @@ std::string absolute_path(const std::string& path) {
 }
 
 // REQUIRES: the lock is held.
-int open_file(const std::string& path, int flags) {
+int open_descriptor(const std::string& path, int flags) {
   const auto open = [&] { return retry_interrupted([&] { return ::open(path.c_str(), flags); }); };
   int fd = open();
   while (fd < 0 && errno == EMFILE && (raise_file_limit() || all().close_one())) fd = open();
@@ -118,7 +118,7 @@ Descriptor::Descriptor(const std::string& path, bool direct)
       flags_(O_RDONLY | O_CLOEXEC | O_NONBLOCK | (direct ? O_DIRECT : 0)) {
   require_path(path);
   const std::lock_guard lock(all().mutex);
-  fd_ = open_file(path_, flags_);
+  fd_ = open_descriptor(path_, flags_);
   if (fd_ < 0) throw_not_opened(errno, path, direct);
   struct stat status {};
   try {
@@ -158,7 +158,7 @@ bool Descriptor::take_open() const {
 int Descriptor::open_again() const {
   const std::lock_guard lock(all().mutex);
   if (take_open()) return fd_;  // another thread was faster
-  const int fd = open_file(path_, flags_);
+  const int fd = open_descriptor(path_, flags_);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return -1;
     throw_errno(errno, path_, "open the file again");

@@ -48,7 +48,7 @@ int open_lock(const Directory& directory, const std::string& name, int flags) {
 }
 
 // A locked descriptor, -1 to try again, or kNoLocks.
-int try_lock(const Directory& directory, const std::string& name) {
+int try_flock(const Directory& directory, const std::string& name) {
   const int fd = open_lock(directory, name, 0);
   try {
     if (retry_interrupted([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
@@ -107,7 +107,7 @@ class LocalLock final : public HeldLock {
       : directory_(std::move(directory)),
         name_(std::move(name)),
         fork_generation_(exec::fork_generation()) {
-    while (fd_ == -1) fd_ = try_lock(directory_, name_);
+    while (fd_ == -1) fd_ = try_flock(directory_, name_);
     if (fd_ != kNoLocks) return;
     name_ += DirectoryLock::kHeldSuffix;
     fd_ = take_exclusive_file(directory_, name_);

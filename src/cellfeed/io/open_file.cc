@@ -16,9 +16,7 @@
 namespace cellfeed::io {
 namespace {
 
-constexpr std::int64_t kBounceBytes = 256 << 10;
-// Linux moves at most 0x7ffff000 bytes in one call.
-constexpr std::int64_t kMaxReadBytes = 1 << 30;
+constexpr std::int64_t kReadBounceBytes = 256 << 10;
 
 // Disks are often content with less than the largest block, so that short rows cost fewer bytes.
 std::int64_t direct_alignment(int fd) {
@@ -67,7 +65,7 @@ void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {
   if (used.fd() < 0) throw_lost(path_);
   if (is_direct_) return read_direct(used.fd(), offset, out);
   while (!out.empty()) {
-    const std::int64_t wanted = std::min<std::int64_t>(std::ssize(out), kMaxReadBytes);
+    const std::int64_t wanted = std::min<std::int64_t>(std::ssize(out), kMaxCallBytes);
     const std::int64_t got = read_some(used.fd(), offset, out.data(), wanted);
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;
@@ -77,9 +75,9 @@ void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {
 void OpenFile::read_direct(int fd, std::int64_t offset, std::span<std::byte> out) const {
   // A forked child has not got the thread's buffer.
   thread_local exec::PerProcess<AlignedBytes> kept;
-  const AlignedBytes& bounce = kept.get([] { return allocate_direct_buffer(kBounceBytes); });
+  const AlignedBytes& bounce = kept.get([] { return allocate_direct_buffer(kReadBounceBytes); });
   while (!out.empty()) {
-    const DirectSpan span = direct_span(offset, std::ssize(out), kBounceBytes);
+    const DirectSpan span = direct_span(offset, std::ssize(out), kReadBounceBytes);
     const std::int64_t got = read_some(fd, span.start, bounce.get(), span.length) - span.skip;
     if (got <= 0) throw_shrunken(path_, offset, std::ssize(out), size_);
     const auto useful = static_cast<std::size_t>(std::min(got, span.useful));

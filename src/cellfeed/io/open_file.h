@@ -15,6 +15,8 @@ namespace cellfeed::io {
 // Offset, length and address of a bounced O_DIRECT read are multiples of this: the largest logical
 // block size in use.
 inline constexpr std::int64_t kDirectAlignment = 4096;
+// Linux moves at most 0x7ffff000 bytes in one call.
+inline constexpr std::int64_t kMaxCallBytes = 1 << 30;
 
 class OpenFile {
  public:

@@ -6,7 +6,7 @@
 namespace cellfeed::io {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t block) {
+std::int64_t round_up_to_block(std::int64_t value, std::int64_t block) {
   return (value + block - 1) / block * block;
 }
 
@@ -14,7 +14,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t block) {
 ByteRange whole_blocks(const ByteSource& source, ByteRange range) {
   const std::int64_t block = source.alignment();
   const std::int64_t begin = range.offset - range.offset % block;
-  const std::int64_t end = std::min(round_up(range.offset + range.length, block), source.size());
+  const std::int64_t end =
+      std::min(round_up_to_block(range.offset + range.length, block), source.size());
   return {begin, range.length == 0 ? 0 : end - begin};
 }
 
@@ -42,7 +43,7 @@ void RangeReads::begin(OfSource& of) {
   std::int64_t total = 0;
   for (const ByteRange& read : of.plan.reads) {
     of.begins.push_back(total);
-    total += round_up(read.length, of.source->alignment());
+    total += round_up_to_block(read.length, of.source->alignment());
   }
   of.buffer = ReadBuffer(static_cast<std::size_t>(total));
   std::vector<ReadRequest> requests;

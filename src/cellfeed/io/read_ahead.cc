@@ -16,7 +16,7 @@ constexpr std::int64_t kSampleEveryAtLeast = 16;
 constexpr std::int32_t kCallsWithoutLooking = 15;
 // Disks move this much in the time of one more read.
 constexpr std::int64_t kMaxGapBytes = 8 << 10;
-constexpr std::int64_t kMaxReadBytes = 8 << 20;
+constexpr std::int64_t kMaxAheadBytes = 8 << 20;
 // What is asked for once, or not at all, where ranges are widened; and how wide they become. The
 // first calls are narrow, so that the first batch does not wait for what it does not need.
 constexpr std::int64_t kUnitBytes = 8 << 10;
@@ -66,7 +66,7 @@ std::int64_t ReadAhead::ask(std::int64_t n_items, const AppendRanges& append) co
   }
   std::vector<ByteRange> ranges;
   for (std::int64_t item = 0; item < n_items; ++item) append(item, ranges);
-  std::vector<ByteRange> reads = coalesce(ranges, kMaxGapBytes, kMaxReadBytes).reads;
+  std::vector<ByteRange> reads = coalesce(ranges, kMaxGapBytes, kMaxAheadBytes).reads;
   if (is_widening_.load(std::memory_order_acquire)) reads = widen(reads);
   source_.will_read(reads);
   std::int64_t bytes = 0;

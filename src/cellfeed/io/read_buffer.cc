@@ -21,7 +21,7 @@ constexpr std::size_t kSlabBytes = 4 * kHugePageBytes;
 // Kept for the next buffers when nobody uses them.
 constexpr std::size_t kMaxIdleBytes = std::size_t{64} << 20;
 
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
+std::size_t round_up_bytes(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -37,7 +37,7 @@ Memory map_memory(std::size_t bytes) {
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* begin = static_cast<std::byte*>(mapped);
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::size_t skip = round_up(address, kHugePageBytes) - address;
+  const std::size_t skip = round_up_bytes(address, kHugePageBytes) - address;
   if (skip > 0) ::munmap(begin, skip);
   if (skip < kHugePageBytes) ::munmap(begin + skip + bytes, kHugePageBytes - skip);
   ::madvise(begin + skip, bytes, MADV_HUGEPAGE);  // advice: without huge pages all is well too
@@ -134,7 +134,7 @@ Slabs& slabs() {
 }  // namespace
 
 std::size_t ReadBuffer::planned_capacity(std::size_t bytes) {
-  return round_up(bytes + kReadPaddingBytes, kPageBytes);
+  return round_up_bytes(bytes + kReadPaddingBytes, kPageBytes);
 }
 
 ReadBuffer::ReadBuffer(std::size_t bytes) : capacity_(planned_capacity(bytes)) {
@@ -143,7 +143,7 @@ ReadBuffer::ReadBuffer(std::size_t bytes) : capacity_(planned_capacity(bytes)) {
   std::shared_ptr<Slab> slab = all.current.lock();
   data_ = slab ? slab->cut(capacity_) : nullptr;
   if (data_ == nullptr) {
-    const std::size_t wanted = std::max(round_up(capacity_, kHugePageBytes), kSlabBytes);
+    const std::size_t wanted = std::max(round_up_bytes(capacity_, kHugePageBytes), kSlabBytes);
     slab = std::make_shared<Slab>(all.idle, wanted);
     data_ = slab->cut(capacity_);
     all.current = slab;

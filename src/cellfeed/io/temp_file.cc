@@ -58,7 +58,7 @@ void rename_into_place(const Directory& directory, const std::string& temp_name,
   throw_errno(error_number, directory.path_of(name), "give the finished file its name");
 }
 
-std::string folder_of(const std::string& path) {
+std::string checked_folder(const std::string& path) {
   require_path(path);
   return std::filesystem::path(path).parent_path().string();
 }
@@ -66,7 +66,7 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 FileTarget::FileTarget(const std::string& path)
-    : directory_(folder_of(path)), name_(std::filesystem::path(path).filename().string()) {
+    : directory_(checked_folder(path)), name_(std::filesystem::path(path).filename().string()) {
   if (name_.empty() || name_ == "." || name_ == "..")
     throw_error(ErrorKind::kAlreadyExists, path, "is a directory where a file is to be written");
 }

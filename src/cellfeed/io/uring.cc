@@ -12,8 +12,7 @@
 namespace cellfeed::io {
 namespace {
 
-constexpr std::int64_t kBounceBytes = 128 << 10;
-constexpr std::int64_t kMaxReadBytes = 1 << 30;
+constexpr std::int64_t kSlotBounceBytes = 128 << 10;
 
 [[noreturn]] void throw_refused(int error_number) {
   throw_error(ErrorKind::kUnsupported, {}, "the kernel refuses io_uring: {}",
@@ -181,11 +180,11 @@ void Ring::prepare_read(Slot& slot, std::size_t number) {
   std::byte* target = slot.rest.out.data();
   slot.is_bounced = file.is_direct() && !is_aligned(slot.rest, file.alignment());
   if (slot.is_bounced) {
-    if (!slot.bounce) slot.bounce = allocate_direct_buffer(kBounceBytes);
-    slot.span = direct_span(slot.rest.offset, wanted, kBounceBytes);
+    if (!slot.bounce) slot.bounce = allocate_direct_buffer(kSlotBounceBytes);
+    slot.span = direct_span(slot.rest.offset, wanted, kSlotBounceBytes);
     target = slot.bounce.get();
   } else {
-    const std::int64_t length = std::min(wanted, kMaxReadBytes);
+    const std::int64_t length = std::min(wanted, kMaxCallBytes);
     slot.span = {.start = slot.rest.offset, .length = length, .skip = 0, .useful = length};
   }
   io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);

@@ -11,7 +11,7 @@
 namespace cellfeed::matrix {
 namespace {
 
-void check(const arrow::Status& status) {
+void check_built(const arrow::Status& status) {
   if (!status.ok()) throw Error(ErrorKind::kInternal, "categories: " + status.ToString());
 }
 
@@ -47,12 +47,12 @@ Category category_at(const arrow::Array& array, const ValueType& type, std::int6
 template <typename Builder, typename Value>
 std::shared_ptr<arrow::Array> build(const Categories& categories) {
   Builder builder;
-  check(builder.Reserve(std::ssize(categories)));
+  check_built(builder.Reserve(std::ssize(categories)));
   for (const Category& category : categories)
     if constexpr (std::is_same_v<Value, std::string>)
-      check(builder.Append(std::get<std::string>(category)));
+      check_built(builder.Append(std::get<std::string>(category)));
     else
-      check(builder.Append(std::visit(
+      check_built(builder.Append(std::visit(
           [](const auto& value) -> Value {
             if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
               throw Error(ErrorKind::kInternal, "a category is text beside numbers");
@@ -61,7 +61,7 @@ std::shared_ptr<arrow::Array> build(const Categories& categories) {
           },
           category)));
   std::shared_ptr<arrow::Array> array;
-  check(builder.Finish(&array));
+  check_built(builder.Finish(&array));
   return array;
 }
 

@@ -1,9 +1,9 @@
 #include "cellfeed/matrix/gene_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <unordered_map>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 
 namespace cellfeed::matrix {
@@ -13,12 +13,6 @@ constexpr std::size_t kShown = 5;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-
-std::string lower(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 // Without ".16" at the end of an id.
 std::string_view without_version(std::string_view name) {
@@ -92,7 +86,8 @@ std::string explain_missing_genes(std::span<const std::string> missing,
         "they look like symbols ('{}'), while the data has Ensembl ids ('{}'): ask for ids, or "
         "write the file with symbols as var_names",
         missing.front(), example->names.front());
-  if (std::string text = first_match(missing, axes, lower, "differ in case only"); !text.empty())
+  const auto in_lower = [](std::string_view name) { return lower(name); };
+  if (std::string text = first_match(missing, axes, in_lower, "differ in case only"); !text.empty())
     return text;
   return first_match(
       missing, axes, [](std::string_view name) { return std::string(without_version(name)); },
