@@ -3,7 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cellfeed/cloud/http_loop.h"
 
@@ -14,9 +17,12 @@ struct AccessToken {
   Clock::time_point end{};
 };
 
-// path: for errors. All throw kIo with what the server said where it gives none.
-AccessToken token_of_answer(const HttpAnswer& answer, const std::string& path);
+// path: for errors. Both throw kIo with what the server said where it gives none.
 AccessToken ask_for_token(const HttpRequest& request, const std::string& path);
+// Of the server that a machine of a cloud has beside it. other_ways: to have credentials, for the
+// error where there is no such server.
+AccessToken ask_machine_for_token(const HttpRequest& request, const std::string& path,
+                                  std::string_view other_ways);
 // A form as a request that is POSTed; its values are escaped here.
 HttpRequest token_form(std::string url,
                        std::initializer_list<std::pair<std::string_view, std::string_view>> form);

@@ -23,18 +23,18 @@ constexpr const char* kVersion = "x-ms-version: 2021-12-02";
 // Of its clouds: of all the world, of the United States' government and of China.
 constexpr std::string_view kHosts[] = {"core.windows.net", "core.usgovcloudapi.net",
                                        "core.chinacloudapi.cn"};
-constexpr const char* kVariables[] = {"AZURE_STORAGE_CONNECTION_STRING",
-                                      "AZURE_STORAGE_ACCOUNT_NAME",
-                                      "AZURE_STORAGE_ACCOUNT",
-                                      "AZURE_STORAGE_ACCOUNT_KEY",
-                                      "AZURE_STORAGE_KEY",
-                                      "AZURE_STORAGE_SAS_TOKEN",
-                                      "AZURE_TENANT_ID",
-                                      "AZURE_CLIENT_ID",
-                                      "AZURE_CLIENT_SECRET",
-                                      "AZURE_FEDERATED_TOKEN_FILE",
-                                      "AZURE_AUTHORITY_HOST",
-                                      "IDENTITY_ENDPOINT"};
+constexpr const char* kAzureVariables[] = {"AZURE_STORAGE_CONNECTION_STRING",
+                                           "AZURE_STORAGE_ACCOUNT_NAME",
+                                           "AZURE_STORAGE_ACCOUNT",
+                                           "AZURE_STORAGE_ACCOUNT_KEY",
+                                           "AZURE_STORAGE_KEY",
+                                           "AZURE_STORAGE_SAS_TOKEN",
+                                           "AZURE_TENANT_ID",
+                                           "AZURE_CLIENT_ID",
+                                           "AZURE_CLIENT_SECRET",
+                                           "AZURE_FEDERATED_TOKEN_FILE",
+                                           "AZURE_AUTHORITY_HOST",
+                                           "IDENTITY_ENDPOINT"};
 
 using Parts = std::map<std::string, std::string, std::less<>>;
 
@@ -197,7 +197,7 @@ void AzureAccess::authorize(HttpRequest& request, bool fresh) const {
 }
 
 std::shared_ptr<const AzureAccess> azure_access(const std::string& bucket) {
-  return kept_access<AzureAccess>("az", bucket, kVariables);
+  return kept_access<AzureAccess>("az", bucket, kAzureVariables);
 }
 
 }  // namespace cellfeed::cloud

@@ -19,7 +19,7 @@ std::string name_of(std::string_view part, const std::string& path) {
   return unescaped(text);
 }
 
-ListedObject parse_object(std::string_view part, const std::string& path) {
+ListedObject parse_azure_object(std::string_view part, const std::string& path) {
   ListedObject object{.key = name_of(part, path), .version = {}};
   const auto size = parse_count(element(part, "Content-Length"));
   const std::string_view tag = element(part, "Etag");
@@ -46,7 +46,7 @@ ObjectListing parse_azure_listing(std::string_view xml, const std::string& path)
   for (std::string_view rest = xml; take_element(rest, "Blob", part);) {
     // Of an account with a hierarchy of names.
     if (element(part, "ResourceType") == "directory") continue;
-    listing.objects.push_back(parse_object(part, path));
+    listing.objects.push_back(parse_azure_object(part, path));
   }
   for (std::string_view rest = xml; take_element(rest, "BlobPrefix", part);)
     listing.folders.push_back(name_of(part, path));

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/cloud/digest.h"
 #include "cellfeed/cloud/percent.h"
 
@@ -18,13 +18,6 @@ namespace cellfeed::cloud {
 namespace {
 
 using Fields = std::map<std::string, std::string>;
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  std::ranges::transform(made, made.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return made;
-}
 
 Fields fields_of(std::span<const std::string> headers) {
   Fields fields;

@@ -15,19 +15,13 @@
 namespace cellfeed::cloud {
 namespace {
 
-HttpRequest request_for(std::string method, const BucketPath& path, std::string_view query = {}) {
+HttpRequest azure_request(std::string method, const BucketPath& path, std::string_view query = {}) {
   HttpRequest request;
   request.method = std::move(method);
   request.url = azure_access(path.bucket)->container_url();
   if (!path.key.empty()) request.url += fmt::format("/{}", percent_encoded(path.key, "/"));
   if (!query.empty()) request.url += fmt::format("?{}", query);
   return request;
-}
-
-void add_condition(HttpRequest& request, const Precondition& condition) {
-  if (condition.is_absent) request.headers.emplace_back("If-None-Match: *");
-  if (!condition.version.empty())
-    request.headers.push_back(fmt::format("If-Match: {}", condition.version));
 }
 
 // Names of the blocks of one upload. What several upload to one blob meets in one heap of blocks,
@@ -47,28 +41,28 @@ class BlockNames {
 class AzureStore final : public ObjectStore {
  public:
   HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
-    HttpRequest request = request_for("GET", path);
-    if (pinned != nullptr) request.headers.push_back("If-Match: " + pinned->etag);
+    HttpRequest request = azure_request("GET", path);
+    add_pin(request, pinned);
     return request;
   }
-  HttpRequest to_look(const BucketPath& path) const override { return request_for("HEAD", path); }
+  HttpRequest to_look(const BucketPath& path) const override { return azure_request("HEAD", path); }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     std::string text = fmt::format("restype=container&comp=list&maxresults={}&prefix={}",
                                    query.max_keys, percent_encoded(query.prefix));
     if (query.into_folders) text += "&delimiter=%2F";
     if (!query.token.empty()) text += fmt::format("&marker={}", percent_encoded(query.token));
-    return request_for("GET", {bucket.scheme, bucket.bucket, ""}, text);
+    return azure_request("GET", {bucket.scheme, bucket.bucket, ""}, text);
   }
   HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
                        const Precondition& condition) const override {
-    HttpRequest request = request_for("PUT", path);
+    HttpRequest request = azure_request("PUT", path);
     request.body = text_of(content);
     request.headers.emplace_back("x-ms-blob-type: BlockBlob");
     add_condition(request, condition);
     return request;
   }
   HttpRequest to_remove(const BucketPath& path) const override {
-    return request_for("DELETE", path);
+    return azure_request("DELETE", path);
   }
   void authorize(HttpRequest& request, const BucketPath& path, bool fresh) const override {
     azure_access(path.bucket)->authorize(request, fresh);
@@ -92,13 +86,13 @@ class AzureStore final : public ObjectStore {
                       const Precondition& condition) const override {
     const BlockNames names;
     send_parts(content, [&](std::size_t part, std::string body) {
-      HttpRequest request = request_for(
+      HttpRequest request = azure_request(
           "PUT", path, fmt::format("comp=block&blockid={}", percent_encoded(names.of(part))));
       request.body = std::move(body);
       const HttpAnswer answer = ask_store(path, request);
       if (answer.status != 201) throw_refused(path, answer);
     });
-    HttpRequest request = request_for("PUT", path, "comp=blocklist");
+    HttpRequest request = azure_request("PUT", path, "comp=blocklist");
     request.content_type = "application/xml";
     request.body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
     for (std::size_t part = 0; part < part_sizes(content.size).n; ++part)

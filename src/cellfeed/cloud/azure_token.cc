@@ -13,11 +13,8 @@ namespace cellfeed::cloud {
 namespace {
 
 constexpr std::string_view kResource = "https://storage.azure.com/";
-constexpr std::string_view kScope = "https://storage.azure.com/.default";
+constexpr std::string_view kAzureScope = "https://storage.azure.com/.default";
 constexpr std::int64_t kMaxTokenBytes = 1 << 20;
-constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(2000),
-                                        .stalled = std::chrono::seconds(5),
-                                        .whole = std::chrono::milliseconds(5000)};
 
 std::string token_server(const std::string& path, const std::string& tenant) {
   const std::string host =
@@ -44,13 +41,10 @@ AccessToken token_of_machine(const std::string& path, const AzureIdentity& ident
                             is_app ? "2019-08-01" : "2018-02-01", percent_encoded(kResource));
   if (!identity.client.empty())
     request.url += fmt::format("&client_id={}", percent_encoded(identity.client));
-  const HttpAnswer answer = ask(request, kMachineTimeouts);
-  if (answer.status != 200)
-    throw_error(ErrorKind::kIo, path,
-                "no credentials were found: set AZURE_STORAGE_ACCOUNT_KEY, "
-                "AZURE_STORAGE_SAS_TOKEN or AZURE_CLIENT_ID with AZURE_CLIENT_SECRET; of a public "
-                "container, give storage_options={{\"anon\": True}}");
-  return token_of_answer(answer, path);
+  return ask_machine_for_token(
+      request, path,
+      "set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_CLIENT_ID with "
+      "AZURE_CLIENT_SECRET; of a public container, give storage_options={\"anon\": True}");
 }
 
 }  // namespace
@@ -85,7 +79,7 @@ AccessToken token_of_azure(const std::string& path, const AzureIdentity& identit
     return ask_for_token(token_form(identity.server, {{"grant_type", "client_credentials"},
                                                       {"client_id", identity.client},
                                                       {"client_secret", identity.secret},
-                                                      {"scope", kScope}}),
+                                                      {"scope", kAzureScope}}),
                          path);
   if (!identity.token_file.empty())
     return ask_for_token(
@@ -95,7 +89,7 @@ AccessToken token_of_azure(const std::string& path, const AzureIdentity& identit
              {"client_id", identity.client},
              {"client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
              {"client_assertion", io::read_small_file(identity.token_file, kMaxTokenBytes)},
-             {"scope", kScope}}),
+             {"scope", kAzureScope}}),
         path);
   return token_of_machine(path, identity);
 }

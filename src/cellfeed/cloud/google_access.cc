@@ -14,8 +14,9 @@ namespace cellfeed::cloud {
 namespace {
 
 constexpr std::string_view kStorage = "https://storage.googleapis.com";
-constexpr const char* kVariables[] = {"STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS",
-                                      "CLOUDSDK_CONFIG", "HOME", "GCE_METADATA_HOST"};
+constexpr const char* kGoogleVariables[] = {"STORAGE_EMULATOR_HOST",
+                                            "GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG",
+                                            "HOME", "GCE_METADATA_HOST"};
 
 // Where gcloud puts the account that a person has logged in with. Empty: nowhere.
 std::string login_file() {
@@ -64,7 +65,7 @@ void GoogleAccess::authorize(HttpRequest& request, bool fresh) const {
 }
 
 std::shared_ptr<const GoogleAccess> google_access(const std::string& bucket) {
-  return kept_access<GoogleAccess>("gs", bucket, kVariables);
+  return kept_access<GoogleAccess>("gs", bucket, kGoogleVariables);
 }
 
 }  // namespace cellfeed::cloud

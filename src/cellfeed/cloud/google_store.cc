@@ -13,6 +13,7 @@
 #include "cellfeed/cloud/bucket.h"
 #include "cellfeed/cloud/google_access.h"
 #include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/json_member.h"
 #include "cellfeed/cloud/percent.h"
 
 namespace cellfeed::cloud {
@@ -24,12 +25,12 @@ constexpr std::string_view kVersionHeader = "x-goog-generation";
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
 // Of one piece, one after the other.
 constexpr int kMaxFailed = 7;
-constexpr std::chrono::milliseconds kFirstWait{100};
+constexpr std::chrono::milliseconds kFirstPieceWait{100};
 constexpr std::chrono::seconds kStalled{60};
 
 // area: what goes before the API's own path, "/download" or "/upload".
-HttpRequest request_for(std::string method, std::string_view area, const BucketPath& path,
-                        std::string_view query, bool is_of_object = true) {
+HttpRequest google_request(std::string method, std::string_view area, const BucketPath& path,
+                           std::string_view query, bool is_of_object = true) {
   HttpRequest request;
   request.method = std::move(method);
   request.url = fmt::format("{}{}/storage/v1/b/{}/o", google_access(path.bucket)->base_url(), area,
@@ -55,20 +56,15 @@ std::string boundary_for(std::string_view bytes) {
   }
 }
 
-std::string member(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_string() ? "" : found->get<std::string>();
-}
-
 // Numbers of 64 bits are texts in Google's JSON. Empty where it lacks one.
 std::optional<ObjectVersion> version_of_resource(const nlohmann::json& object) {
-  const auto size = parse_count(member(object, "size"));
-  const std::string generation = member(object, "generation");
+  const auto size = parse_count(text_member(object, "size"));
+  const std::string generation = text_member(object, "generation");
   if (!size || !parse_count(generation)) return std::nullopt;
   return ObjectVersion{.size = *size,
                        .etag = generation,
                        .etag_header = kVersionHeader,
-                       .modified_s = parse_iso_time(member(object, "updated"))};
+                       .modified_s = parse_iso_time(text_member(object, "updated"))};
 }
 
 class GoogleStore final : public ObjectStore {
@@ -76,13 +72,13 @@ class GoogleStore final : public ObjectStore {
   HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
     std::string query = "alt=media";
     if (pinned != nullptr) query += fmt::format("&ifGenerationMatch={}", pinned->etag);
-    HttpRequest request = request_for("GET", "/download", path, query);
+    HttpRequest request = google_request("GET", "/download", path, query);
     // What was stored compressed is to be sent as it is stored: ranges are of that.
     request.headers.emplace_back("Accept-Encoding: gzip");
     return request;
   }
   HttpRequest to_look(const BucketPath& path) const override {
-    return request_for("GET", "", path, "fields=size,generation,updated");
+    return google_request("GET", "", path, "fields=size,generation,updated");
   }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     std::string text = fmt::format(
@@ -90,13 +86,13 @@ class GoogleStore final : public ObjectStore {
         query.max_keys, percent_encoded(query.prefix));
     if (query.into_folders) text += "&delimiter=%2F";
     if (!query.token.empty()) text += fmt::format("&pageToken={}", percent_encoded(query.token));
-    return request_for("GET", "", bucket, text, false);
+    return google_request("GET", "", bucket, text, false);
   }
   // With its name before it, in one body of two parts (RFC 2387).
   HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
                        const Precondition& condition) const override {
-    HttpRequest request = request_for("POST", "/upload", path,
-                                      with_condition("uploadType=multipart", condition), false);
+    HttpRequest request = google_request("POST", "/upload", path,
+                                         with_condition("uploadType=multipart", condition), false);
     const std::string bytes = text_of(content);
     const std::string boundary = boundary_for(bytes);
     request.content_type = fmt::format("multipart/related; boundary={}", boundary);
@@ -109,7 +105,7 @@ class GoogleStore final : public ObjectStore {
     return request;
   }
   HttpRequest to_remove(const BucketPath& path) const override {
-    return request_for("DELETE", "", path, "");
+    return google_request("DELETE", "", path, "");
   }
   void authorize(HttpRequest& request, const BucketPath& path, bool fresh) const override {
     google_access(path.bucket)->authorize(request, fresh);
@@ -128,11 +124,11 @@ class GoogleStore final : public ObjectStore {
   bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
                       const Precondition& condition) const override {
     const HttpAnswer begun =
-        ask_store(path, request_for("POST", "/upload", path,
-                                    with_condition(fmt::format("uploadType=resumable&name={}",
-                                                               percent_encoded(path.key)),
-                                                   condition),
-                                    false));
+        ask_store(path, google_request("POST", "/upload", path,
+                                       with_condition(fmt::format("uploadType=resumable&name={}",
+                                                                  percent_encoded(path.key)),
+                                                      condition),
+                                       false));
     if (condition.is_any() && begun.status == 412) return false;
     // Whoever has the address may write: nothing else authorizes what is sent there.
     const std::string session(begun.header("location"));
@@ -158,7 +154,8 @@ class GoogleStore final : public ObjectStore {
       HttpAnswer answer = ask(request, {.stalled = kStalled});
       if (is_transient(answer)) {
         if (++n_failed > kMaxFailed) return answer;
-        std::this_thread::sleep_for(std::max(kFirstWait * (1 << n_failed), retry_after(answer)));
+        std::this_thread::sleep_for(
+            std::max(kFirstPieceWait * (1 << n_failed), retry_after(answer)));
         // How much of it has come: nothing is sent twice.
         answer = ask_until_answered(to_session(session, "*", content));
       }
@@ -199,13 +196,13 @@ ObjectListing parse_google_listing(std::string_view json, const std::string& pat
   if (!body.is_object())
     throw_error(ErrorKind::kIo, path, "the server answered with no list of objects");
   ObjectListing listing;
-  listing.next = member(body, "nextPageToken");
+  listing.next = text_member(body, "nextPageToken");
   for (const auto& object : body.value("items", nlohmann::json::array())) {
     const auto version = version_of_resource(object);
-    if (!version || member(object, "name").empty())
+    if (!version || text_member(object, "name").empty())
       throw_error(ErrorKind::kIo, path,
                   "the server's list of objects has one without its name, size or generation");
-    listing.objects.push_back({member(object, "name"), *version});
+    listing.objects.push_back({text_member(object, "name"), *version});
   }
   for (const auto& folder : body.value("prefixes", nlohmann::json::array())) {
     if (!folder.is_string())

@@ -20,13 +20,10 @@
 namespace cellfeed::cloud {
 namespace {
 
-constexpr std::string_view kScope = "https://www.googleapis.com/auth/devstorage.read_write";
+constexpr std::string_view kGoogleScope = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr std::string_view kTokenServer = "https://oauth2.googleapis.com/token";
 constexpr int kTokenSeconds = 3600;
 constexpr std::int64_t kMaxKeyFileBytes = 1 << 20;
-constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(2000),
-                                        .stalled = std::chrono::seconds(5),
-                                        .whole = std::chrono::milliseconds(5000)};
 
 struct KeyFile {
   std::string path;
@@ -92,7 +89,7 @@ AccessToken token_of_service_account(const std::string& path, const KeyFile& fil
   nlohmann::json header{{"alg", "RS256"}, {"typ", "JWT"}};
   if (file.content.contains("private_key_id")) header["kid"] = file.text("private_key_id");
   const nlohmann::json claim{{"iss", file.text("client_email")},
-                             {"scope", kScope},
+                             {"scope", kGoogleScope},
                              {"aud", server},
                              {"iat", now},
                              {"exp", now + kTokenSeconds}};
@@ -138,14 +135,11 @@ AccessToken token_of_google_machine(const std::string& path) {
   request.url =
       fmt::format("http://{}/computeMetadata/v1/instance/service-accounts/default/token", host);
   request.headers.emplace_back("Metadata-Flavor: Google");
-  // Elsewhere there is no such server, and its name is not waited for.
-  const HttpAnswer answer = ask(request, kMachineTimeouts);
-  if (answer.status != 200)
-    throw_error(ErrorKind::kIo, path,
-                "no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to the key file of "
-                "a service account, or run `gcloud auth application-default login`; of a public "
-                "bucket, give storage_options={{\"anon\": True}}");
-  return token_of_answer(answer, path);
+  return ask_machine_for_token(
+      request, path,
+      "set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, or run "
+      "`gcloud auth application-default login`; of a public bucket, give "
+      "storage_options={\"anon\": True}");
 }
 
 }  // namespace cellfeed::cloud

@@ -65,7 +65,7 @@ class HttpFile final : public HttpObject {
   const ObjectVersion version_;
 };
 
-[[noreturn]] void throw_refused(const std::string& path, const HttpAnswer& answer) {
+[[noreturn]] void throw_refused_url(const std::string& path, const HttpAnswer& answer) {
   throw_error(ErrorKind::kIo, path, "the server does not give it: {}", describe_refusal(answer));
 }
 
@@ -76,7 +76,7 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
   head.method = "HEAD";
   const HttpAnswer answer = ask_until_answered(head);
   if (answer.status == 404 || answer.status == 410) return std::nullopt;
-  if (answer.status != 200) throw_refused(path, answer);
+  if (answer.status != 200) throw_refused_url(path, answer);
   if (is_page(answer)) throw_error(ErrorKind::kCorruptData, path, "{}", kPageSent);
   auto version = version_of(answer);
   if (!version)

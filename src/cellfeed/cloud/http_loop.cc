@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_start.h"
 
@@ -25,13 +25,6 @@ namespace {
 constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
 constexpr long kKeptConnections = 512;
 constexpr int kMaxRedirects = 5;
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  std::ranges::transform(made, made.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return made;
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
@@ -44,13 +37,6 @@ std::string_view origin_of(std::string_view url) {
   const auto host = url.find("://");
   return host == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", host + 3));
 }
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-struct FreeEasy {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-};
 
 }  // namespace
 
@@ -105,6 +91,13 @@ class HttpLoop::Transfer {
   }
 
  private:
+  struct FreeList {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
+  struct FreeEasy {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  };
+
   void set_up(const HttpTimeouts& timeouts) {
     const auto set = [this](CURLoption option, auto value) {
       curl_easy_setopt(easy(), option, value);

@@ -8,36 +8,33 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "cellfeed/cloud/json_member.h"
 #include "cellfeed/cloud/xml_elements.h"
 
 namespace cellfeed::cloud {
 namespace {
 
 constexpr std::size_t kMaxShown = 200;
-constexpr std::chrono::seconds kLongestWait{60};
+constexpr std::chrono::seconds kLongestServerWait{60};
 
 struct Refusal {
   std::string code;
   std::string message;
 };
 
-std::string text_of(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_string() ? "" : found->get<std::string>();
-}
-
 // {"error": {"message": ..., "status": ...}}, and of tokens {"error": ..., "error_description":
 // ...}
 Refusal refusal_of_json(const nlohmann::json& body) {
   const auto error = body.is_object() ? body.find("error") : body.end();
   if (error == body.end()) return {};
-  if (error->is_string()) return {error->get<std::string>(), text_of(body, "error_description")};
+  if (error->is_string())
+    return {error->get<std::string>(), text_member(body, "error_description")};
   if (!error->is_object()) return {};
-  std::string reason = text_of(*error, "status");
+  std::string reason = text_member(*error, "status");
   if (const auto each = error->find("errors");
       each != error->end() && each->is_array() && !each->empty() && each->front().is_object())
-    reason = text_of(each->front(), "reason");
-  return {reason.empty() ? "error" : reason, text_of(*error, "message")};
+    reason = text_member(each->front(), "reason");
+  return {reason.empty() ? "error" : reason, text_member(*error, "message")};
 }
 
 Refusal refusal_of(const HttpAnswer& answer) {
@@ -137,8 +134,9 @@ bool is_transient(const HttpAnswer& answer) {
 
 std::chrono::milliseconds retry_after(const HttpAnswer& answer) {
   const auto seconds = parse_count(answer.header("retry-after"));
-  return seconds ? std::min<std::chrono::seconds>(std::chrono::seconds(*seconds), kLongestWait)
-                 : std::chrono::seconds(0);
+  return seconds
+             ? std::min<std::chrono::seconds>(std::chrono::seconds(*seconds), kLongestServerWait)
+             : std::chrono::seconds(0);
 }
 
 RangeOutcome judge_range(const HttpAnswer& answer, const ObjectVersion& version,

@@ -21,7 +21,7 @@ constexpr std::int64_t kHeadBytes = 16 << 10;
 // A name with a mistake is not waited for.
 constexpr int kTriesToReach = 3;
 constexpr std::size_t kFewBytes = 1 << 10;
-constexpr std::chrono::milliseconds kLongestWait{8000};
+constexpr std::chrono::milliseconds kLongestAskWait{8000};
 constexpr std::size_t kSlowBytesPerMs = 64;
 
 class HttpSource final : public io::ByteSource {
@@ -89,7 +89,7 @@ HttpAnswer ask_until_answered(const HttpRequest& request) {
       fetch_deadline() + std::chrono::milliseconds(request.body.size() / kSlowBytesPerMs);
   const auto deadline = Clock::now() + given;
   int n_unreachable = 0;
-  for (std::chrono::milliseconds wait{100};; wait = std::min(2 * wait, kLongestWait)) {
+  for (std::chrono::milliseconds wait{100};; wait = std::min(2 * wait, kLongestAskWait)) {
     HttpAnswer answer = ask(request, {.whole = given});
     if (!is_transient(answer)) return answer;
     if (answer.is_unreachable && ++n_unreachable == kTriesToReach) return answer;

@@ -15,6 +15,15 @@ std::string text_of(const StagedFile::Content& content) {
   return text;
 }
 
+void add_pin(HttpRequest& request, const ObjectVersion* pinned) {
+  if (pinned != nullptr) request.headers.push_back("If-Match: " + pinned->etag);
+}
+
+void add_condition(HttpRequest& request, const Precondition& condition) {
+  if (condition.is_absent) request.headers.emplace_back("If-None-Match: *");
+  if (!condition.version.empty()) request.headers.push_back("If-Match: " + condition.version);
+}
+
 const ObjectStore& object_store(std::string_view scheme) {
   if (scheme == "s3") return s3_store();
   if (scheme == "gs") return google_store();

@@ -63,6 +63,10 @@ class ObjectStore {
 
 // All of it.
 std::string text_of(const StagedFile::Content& content);
+// The headers of HTTP for them, which S3 and Azure go by: as to_read has `pinned`, as to_write has
+// `condition`.
+void add_pin(HttpRequest& request, const ObjectVersion* pinned);
+void add_condition(HttpRequest& request, const Precondition& condition);
 
 // Of paths of this scheme, "s3", "gs" or "az".
 const ObjectStore& object_store(std::string_view scheme);

@@ -25,12 +25,12 @@ namespace cellfeed::cloud {
 namespace {
 
 constexpr std::int64_t kMaxRequestBytes = std::int64_t{8} << 20;
-constexpr std::chrono::milliseconds kFirstWait{50};
-constexpr std::chrono::milliseconds kLongestWait{8000};
+constexpr std::chrono::milliseconds kFirstRangeWait{50};
+constexpr std::chrono::milliseconds kLongestRangeWait{8000};
 // A request is slow when it takes this many times as long as 95 of 100 do.
 constexpr int kSlow = 3;
 constexpr std::chrono::milliseconds kSlowAtLeast{300};
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kLateLook{100};
 // Bytes that come slower than that are not waited for when the deadline is over, and none are when
 // it is over this many times.
 constexpr double kLeastBytesPerS = 8000;
@@ -173,7 +173,7 @@ class Fetcher {
 
   // Half of it by chance, so that what failed together is not asked for again together.
   std::chrono::milliseconds jittered_wait(int attempts) {
-    const auto whole = std::min(kLongestWait, kFirstWait * (1 << std::min(attempts, 10)));
+    const auto whole = std::min(kLongestRangeWait, kFirstRangeWait * (1 << std::min(attempts, 10)));
     std::uniform_int_distribution<std::int64_t> share(whole.count() / 2, whole.count());
     return std::chrono::milliseconds(share(random_));
   }
@@ -194,7 +194,7 @@ class Fetcher {
 
   void look_later() {
     is_looking_ = true;
-    loop_.at(Clock::now() + kLook, [this] {
+    loop_.at(Clock::now() + kLateLook, [this] {
       is_looking_ = false;
       end_late_ones();
       double_slow_ones();

@@ -81,7 +81,7 @@ bool is_of_a_bucket_name(char c) {
          std::string_view("-_.").find(c) != std::string_view::npos;
 }
 
-constexpr const char* kVariables[] = {
+constexpr const char* kS3Variables[] = {
     "AWS_ENDPOINT_URL",           "AWS_ENDPOINT_URL_S3", "AWS_REGION",
     "AWS_DEFAULT_REGION",         "AWS_PROFILE",         "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",      "AWS_SESSION_TOKEN",   "AWS_CONFIG_FILE",
@@ -160,7 +160,7 @@ std::shared_ptr<const RequestSigner> S3Access::signer(bool fresh) const {
 }
 
 std::shared_ptr<const S3Access> s3_access(const std::string& bucket) {
-  return kept_access<S3Access>("s3", bucket, kVariables);
+  return kept_access<S3Access>("s3", bucket, kS3Variables);
 }
 
 }  // namespace cellfeed::cloud

@@ -22,7 +22,7 @@ std::string_view element_of(std::string_view part, std::string_view name, const 
   return text;
 }
 
-ListedObject parse_object(std::string_view part, bool is_encoded, const std::string& path) {
+ListedObject parse_s3_object(std::string_view part, bool is_encoded, const std::string& path) {
   ListedObject object{.key = key_of(element_of(part, "Key", path), is_encoded), .version = {}};
   const std::string_view size = element_of(part, "Size", path);
   const auto n_bytes = parse_count(size);
@@ -54,7 +54,7 @@ ObjectListing parse_s3_listing(std::string_view xml, const std::string& path) {
   std::string_view head = xml;
   const bool is_encoded = take_element(head, "EncodingType", text) && text == "url";
   for (std::string_view rest = xml; take_element(rest, "Contents", part);)
-    listing.objects.push_back(parse_object(part, is_encoded, path));
+    listing.objects.push_back(parse_s3_object(part, is_encoded, path));
   for (std::string_view rest = xml; take_element(rest, "CommonPrefixes", part);)
     if (take_element(part, "Prefix", text)) listing.folders.push_back(key_of(text, is_encoded));
   std::string_view rest = xml;

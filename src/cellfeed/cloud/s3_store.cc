@@ -15,23 +15,18 @@
 namespace cellfeed::cloud {
 namespace {
 
-HttpRequest request_for(std::string method, const BucketPath& path, std::string_view query = {}) {
+HttpRequest s3_request(std::string method, const BucketPath& path, std::string_view query = {}) {
   HttpRequest request;
   request.method = std::move(method);
   request.url = s3_access(path.bucket)->url(path.key, query);
   return request;
 }
 
-void add_condition(HttpRequest& request, const Precondition& condition) {
-  if (condition.is_absent) request.headers.emplace_back("If-None-Match: *");
-  if (!condition.version.empty()) request.headers.push_back("If-Match: " + condition.version);
-}
-
 // An upload in parts, which costs money until it is ended.
 class PartUpload {
  public:
   explicit PartUpload(const BucketPath& path) : path_(path) {
-    const HttpAnswer answer = ask_store(path_, request_for("POST", path_, "uploads="));
+    const HttpAnswer answer = ask_store(path_, s3_request("POST", path_, "uploads="));
     id_ = percent_encoded(unescaped(element(answer.body, "UploadId")));
     if (answer.status != 200 || !answer.is_whole() || id_.empty()) throw_refused(path_, answer);
   }
@@ -40,7 +35,7 @@ class PartUpload {
     tags_.resize(part_sizes(content.size).n);
     send_parts(content, [this](std::size_t part, std::string body) {
       HttpRequest request =
-          request_for("PUT", path_, fmt::format("partNumber={}&uploadId={}", part + 1, id_));
+          s3_request("PUT", path_, fmt::format("partNumber={}&uploadId={}", part + 1, id_));
       request.body = std::move(body);
       const HttpAnswer answer = ask_store(path_, request);
       tags_[part] = answer.header("etag");
@@ -49,7 +44,7 @@ class PartUpload {
   }
 
   HttpAnswer end(const Precondition& condition) const {
-    HttpRequest request = request_for("POST", path_, "uploadId=" + id_);
+    HttpRequest request = s3_request("POST", path_, "uploadId=" + id_);
     request.content_type = "application/xml";
     request.body = "<CompleteMultipartUpload>";
     for (std::size_t part = 0; part < tags_.size(); ++part)
@@ -61,7 +56,7 @@ class PartUpload {
   }
 
   void take_back() const {
-    static_cast<void>(ask_store(path_, request_for("DELETE", path_, "uploadId=" + id_)));
+    static_cast<void>(ask_store(path_, s3_request("DELETE", path_, "uploadId=" + id_)));
   }
 
  private:
@@ -73,11 +68,11 @@ class PartUpload {
 class S3Store final : public ObjectStore {
  public:
   HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
-    HttpRequest request = request_for("GET", path);
-    if (pinned != nullptr) request.headers.push_back("If-Match: " + pinned->etag);
+    HttpRequest request = s3_request("GET", path);
+    add_pin(request, pinned);
     return request;
   }
-  HttpRequest to_look(const BucketPath& path) const override { return request_for("HEAD", path); }
+  HttpRequest to_look(const BucketPath& path) const override { return s3_request("HEAD", path); }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     // Sorted by name, as what is signed is.
     std::string text;
@@ -86,17 +81,17 @@ class S3Store final : public ObjectStore {
     if (query.into_folders) text += "delimiter=%2F&";
     text += fmt::format("encoding-type=url&list-type=2&max-keys={}&prefix={}", query.max_keys,
                         percent_encoded(query.prefix));
-    return request_for("GET", {bucket.scheme, bucket.bucket, ""}, text);
+    return s3_request("GET", {bucket.scheme, bucket.bucket, ""}, text);
   }
   HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
                        const Precondition& condition) const override {
-    HttpRequest request = request_for("PUT", path);
+    HttpRequest request = s3_request("PUT", path);
     request.body = text_of(content);
     add_condition(request, condition);
     return request;
   }
   HttpRequest to_remove(const BucketPath& path) const override {
-    return request_for("DELETE", path);
+    return s3_request("DELETE", path);
   }
   void authorize(HttpRequest& request, const BucketPath& path, bool fresh) const override {
     request.signer = s3_access(path.bucket)->signer(fresh);
