@@ -11,8 +11,6 @@
 namespace cellfeed::collection {
 namespace {
 
-using Kind = FilterNode::Kind;
-
 constexpr std::int64_t kRowsAtOnce = 1 << 16;
 
 std::string mirrored(const std::string& comparison) {
@@ -24,7 +22,7 @@ std::string mirrored(const std::string& comparison) {
 }
 
 bool is_column(const FilterNode& node) {
-  return node.kind == Kind::kColumn || node.kind == Kind::kCall;
+  return node.kind == NodeKind::kColumn || node.kind == NodeKind::kCall;
 }
 
 // Values of columns of some rows, each gathered once.
@@ -51,7 +49,7 @@ class Gathered {
 // A condition, or tests joined by a word.
 struct Filter::Test {
   std::optional<FilterCondition> condition{};
-  Kind kind = Kind::kAnd;  // of the others: kAnd, kOr, kNot
+  NodeKind kind = NodeKind::kAnd;  // of the others: kAnd, kOr, kNot
   std::vector<Test> children{};
 
   std::vector<std::uint8_t> of(Gathered& values) const {
@@ -64,9 +62,9 @@ struct Filter::Test {
     for (std::size_t c = 1; c < children.size(); ++c) {
       const auto other = children[c].of(values);
       for (std::size_t i = 0; i < holds.size(); ++i)
-        holds[i] = kind == Kind::kAnd ? holds[i] & other[i] : holds[i] | other[i];
+        holds[i] = kind == NodeKind::kAnd ? holds[i] & other[i] : holds[i] | other[i];
     }
-    if (kind == Kind::kNot)
+    if (kind == NodeKind::kNot)
       for (std::uint8_t& one : holds) one ^= 1;
     return holds;
   }
@@ -80,13 +78,13 @@ class Filter::Builder {
       : cells_(cells), text_(text), what_(std::move(what)), warnings_(warnings) {}
 
   Test test_of(const FilterNode& node) {
-    if (node.kind == Kind::kAnd || node.kind == Kind::kOr || node.kind == Kind::kNot) {
+    if (node.kind == NodeKind::kAnd || node.kind == NodeKind::kOr || node.kind == NodeKind::kNot) {
       Test test{.kind = node.kind};
       for (const FilterNode& child : node.children) test.children.push_back(test_of(child));
       return test;
     }
-    if (node.kind == Kind::kComparison) return comparisons(node);
-    if (node.kind == Kind::kColumn && column(node)->dtype() == DType::kBool)
+    if (node.kind == NodeKind::kComparison) return comparisons(node);
+    if (node.kind == NodeKind::kColumn && column(node)->dtype() == DType::kBool)
       return condition(node, "==", {FilterValue(true)});
     refuse("this is no condition", node);
   }
@@ -102,7 +100,7 @@ class Filter::Builder {
 
   // a < b < c is a < b and b < c.
   Test comparisons(const FilterNode& node) {
-    Test all{.kind = Kind::kAnd};
+    Test all{.kind = NodeKind::kAnd};
     for (std::size_t i = 0; i < node.words.size(); ++i)
       all.children.push_back(comparison(node.children[i], node.words[i], node.children[i + 1]));
     return all;
@@ -110,12 +108,12 @@ class Filter::Builder {
 
   Test comparison(const FilterNode& left, const std::string& word, const FilterNode& right) {
     if (word == "is" || word == "is not") {
-      if (right.kind != Kind::kColumn || right.name != "missing")
+      if (right.kind != NodeKind::kColumn || right.name != "missing")
         refuse("after is comes missing, or not missing", right);
       return condition(left, word + " missing", {});
     }
     if (word == "in" || word == "not in") {
-      if (right.kind != Kind::kList)
+      if (right.kind != NodeKind::kList)
         refuse(fmt::format("after {} comes a list of values", word), right);
       std::vector<FilterValue> values;
       for (const FilterNode& item : right.children) values.push_back(value(item));
@@ -141,7 +139,7 @@ class Filter::Builder {
   }
 
   std::shared_ptr<const JoinedColumn> column(const FilterNode& node) {
-    if (node.kind == Kind::kCall) refuse("there are no functions here", node);
+    if (node.kind == NodeKind::kCall) refuse("there are no functions here", node);
     try {
       return find(node.name);
     } catch (const Error& error) {
@@ -160,8 +158,8 @@ class Filter::Builder {
   }
 
   FilterValue value(const FilterNode& node) const {
-    if (node.kind == Kind::kValue) return node.value;
-    if (node.kind == Kind::kColumn)
+    if (node.kind == NodeKind::kValue) return node.value;
+    if (node.kind == NodeKind::kColumn)
       refuse("a column is compared with a value; texts need quotes", node);
     if (node.is_bitwise) refuse("& and | bind tighter than ==: write and, or", node);
     refuse("this is no value: texts, numbers, True and False are", node);
@@ -184,7 +182,7 @@ Filter::Filter(std::shared_ptr<const Collection> cells, const OneOfEach& wanted)
     : cells_(std::move(cells)) {
   if (wanted.empty()) throw_invalid("the filter names no obs column");
   Builder builder(*cells_, {}, "obs", warnings_);
-  Test all{.kind = Kind::kAnd};
+  Test all{.kind = NodeKind::kAnd};
   for (const auto& [name, values] : wanted) all.children.push_back(builder.one_of(name, values));
   test_ = std::make_unique<const Test>(std::move(all));
 }

@@ -15,14 +15,14 @@ namespace {
 
 using matrix::Category;
 
-std::string shown(const FilterValue& value) {
+std::string shown_value(const FilterValue& value) {
   if (!value) return "None";
   if (const auto* text = std::get_if<std::string>(&*value)) return fmt::format("'{}'", *text);
   if (const auto* truth = std::get_if<bool>(&*value)) return *truth ? "True" : "False";
   return matrix::category_text(*value);
 }
 
-bool is_missing(const FilterValue& value) {
+bool is_missing_value(const FilterValue& value) {
   if (!value) return true;
   const auto* real = std::get_if<double>(&*value);
   return real != nullptr && std::isnan(*real);
@@ -49,7 +49,7 @@ bool are_same_label(const Category& a, const Category& b) {
 }
 
 // Exact, of whole numbers and floats; unordered for NaN.
-std::partial_ordering compare(std::int64_t a, double b) {
+std::partial_ordering compare_whole(std::int64_t a, double b) {
   constexpr double kBeyond = 9223372036854775808.0;  // 2^63
   if (std::isnan(b)) return std::partial_ordering::unordered;
   if (b >= kBeyond) return std::partial_ordering::less;
@@ -83,7 +83,7 @@ FilterCondition::FilterCondition(std::shared_ptr<const JoinedColumn> column, std
   if (test_ == Test::kMissing || test_ == Test::kPresent) return;
   std::vector<FilterValue> known = values;
   if (test_ == Test::kIn || test_ == Test::kNotIn) {
-    wants_missing_ = std::erase_if(known, is_missing) > 0;
+    wants_missing_ = std::erase_if(known, is_missing_value) > 0;
   } else {
     require_comparable(values.at(0), what);
   }
@@ -94,8 +94,8 @@ FilterCondition::FilterCondition(std::shared_ptr<const JoinedColumn> column, std
 }
 
 void FilterCondition::require_comparable(const FilterValue& value, const std::string& what) const {
-  if (is_missing(value))
-    throw_invalid("{} equals nothing: write {} is missing, or is not missing", shown(value),
+  if (is_missing_value(value))
+    throw_invalid("{} equals nothing: write {} is missing, or is not missing", shown_value(value),
                   column_->name());
   const bool needs_order = test_ != Test::kEqual && test_ != Test::kUnequal;
   if (needs_order && column_->is_categorical() && !column_->ordered())
@@ -119,7 +119,7 @@ void FilterCondition::take_numbers(const std::vector<FilterValue>& values,
     } else {
       throw_error(ErrorKind::kInvalidType, {},
                   "{} column '{}' holds {}, which is not compared with {}", what, column_->name(),
-                  dtype_name(column_->dtype()), shown(value));
+                  dtype_name(column_->dtype()), shown_value(value));
     }
     numbers_.push_back(number);
   }
@@ -143,7 +143,7 @@ void FilterCondition::take_codes(const std::vector<FilterValue>& values, const s
   const std::string name =
       std::holds_alternative<std::string>(*unknown[0]) ? std::get<std::string>(*unknown[0]) : "";
   const std::string text = fmt::format("{} column '{}' has no label {}{}", what, column_->name(),
-                                       shown(unknown[0]), suggestion(name, labels));
+                                       shown_value(unknown[0]), suggestion(name, labels));
   if (unknown.size() == values.size()) throw Error(ErrorKind::kInvalidArgument, text);
   warnings.push_back(text);
 }
@@ -162,18 +162,18 @@ bool FilterCondition::holds_of(T value) const {
       const double other = number.is_whole ? static_cast<double>(number.whole) : number.real;
       if constexpr (std::is_same_v<T, float>) return value <=> static_cast<float>(other);
       if (!number.is_whole) return static_cast<double>(value) <=> other;
-      return 0 <=> compare(number.whole, static_cast<double>(value));
+      return 0 <=> compare_whole(number.whole, static_cast<double>(value));
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
       if (value > static_cast<std::uint64_t>(INT64_MAX))
         return number.is_whole ? std::partial_ordering::greater
                                : static_cast<double>(value) <=> number.real;
       const auto whole = static_cast<std::int64_t>(value);
       return number.is_whole ? std::partial_ordering(whole <=> number.whole)
-                             : compare(whole, number.real);
+                             : compare_whole(whole, number.real);
     } else {
       const auto whole = static_cast<std::int64_t>(value);
       return number.is_whole ? std::partial_ordering(whole <=> number.whole)
-                             : compare(whole, number.real);
+                             : compare_whole(whole, number.real);
     }
   };
   if (test_ == Test::kIn || test_ == Test::kNotIn) {

@@ -10,7 +10,6 @@
 namespace cellfeed::collection {
 namespace {
 
-using Kind = FilterNode::Kind;
 using TokenKind = FilterToken::Kind;
 
 constexpr int kMaxDepth = 100;
@@ -44,7 +43,7 @@ class Parser {
   }
 
   template <typename IsNext, typename Operand>
-  FilterNode joined(Kind kind, bool is_bitwise, IsNext is_next, Operand operand) {
+  FilterNode joined(NodeKind kind, bool is_bitwise, IsNext is_next, Operand operand) {
     FilterNode first = operand();
     if (!is_next()) return first;
     FilterNode node{.kind = kind, .at = first.at, .is_bitwise = is_bitwise};
@@ -58,16 +57,16 @@ class Parser {
 
   FilterNode any_of() {
     return joined(
-        Kind::kOr, false, [&] { return tokens_.is_word("or"); }, [&] { return all_of(); });
+        NodeKind::kOr, false, [&] { return tokens_.is_word("or"); }, [&] { return all_of(); });
   }
   FilterNode all_of() {
     return joined(
-        Kind::kAnd, false, [&] { return tokens_.is_word("and"); }, [&] { return negation(); });
+        NodeKind::kAnd, false, [&] { return tokens_.is_word("and"); }, [&] { return negation(); });
   }
   FilterNode negation() {
     if (!tokens_.is_word("not")) return comparison();
     const Depth depth(*this);
-    FilterNode node{.kind = Kind::kNot, .at = tokens_.take().at};
+    FilterNode node{.kind = NodeKind::kNot, .at = tokens_.take().at};
     node.children.push_back(negation());
     return node;
   }
@@ -95,7 +94,7 @@ class Parser {
     FilterNode first = alternative();
     std::string word = comparison_word();
     if (word.empty()) return first;
-    FilterNode node{.kind = Kind::kComparison, .at = first.at};
+    FilterNode node{.kind = NodeKind::kComparison, .at = first.at};
     node.children.push_back(std::move(first));
     for (; !word.empty(); word = comparison_word()) {
       node.words.push_back(word);
@@ -106,10 +105,10 @@ class Parser {
 
   FilterNode alternative() {
     return joined(
-        Kind::kOr, true, [&] { return tokens_.is_sign("|"); },
+        NodeKind::kOr, true, [&] { return tokens_.is_sign("|"); },
         [&] {
           return joined(
-              Kind::kAnd, true, [&] { return tokens_.is_sign("&"); },
+              NodeKind::kAnd, true, [&] { return tokens_.is_sign("&"); },
               [&] { return signed_value(); });
         });
   }
@@ -119,7 +118,7 @@ class Parser {
     const std::size_t at = tokens_.next().at;
     if (tokens_.is_sign("~")) {
       tokens_.take();
-      FilterNode node{.kind = Kind::kNot, .at = at, .is_bitwise = true};
+      FilterNode node{.kind = NodeKind::kNot, .at = at, .is_bitwise = true};
       node.children.push_back(signed_value());
       return node;
     }
@@ -142,7 +141,7 @@ class Parser {
   void negate(FilterNode& node, bool is_negative) const {
     auto* whole = node.value ? std::get_if<std::int64_t>(&*node.value) : nullptr;
     auto* real = node.value ? std::get_if<double>(&*node.value) : nullptr;
-    if (node.kind != Kind::kValue || (whole == nullptr && real == nullptr))
+    if (node.kind != NodeKind::kValue || (whole == nullptr && real == nullptr))
       refuse("a sign stands before a number", node.at);
     if (!is_negative) return;
     if (whole != nullptr)
@@ -155,17 +154,17 @@ class Parser {
     const FilterToken token = tokens_.take();
     FilterNode node{.at = token.at};
     if (token.kind == TokenKind::kValue) {
-      node.kind = Kind::kValue;
+      node.kind = NodeKind::kValue;
       node.value = token.value;
     } else if (token.kind == TokenKind::kQuotedName) {
-      node.kind = Kind::kColumn;
+      node.kind = NodeKind::kColumn;
       node.name = token.text;
     } else if (token.kind == TokenKind::kName) {
       node = named(token);
     } else if (token.text == "(") {
       node = in_brackets(token.at);
     } else if (token.text == "[" || token.text == "{") {
-      node.kind = Kind::kList;
+      node.kind = NodeKind::kList;
       items(node, token.text == "[" ? "]" : "}");
     } else {
       refuse("the syntax is wrong", token.at);
@@ -174,14 +173,14 @@ class Parser {
   }
 
   FilterNode named(const FilterToken& token) {
-    FilterNode node{.kind = Kind::kValue, .at = token.at};
+    FilterNode node{.kind = NodeKind::kValue, .at = token.at};
     if (token.text == "True" || token.text == "False") {
       node.value = token.text == "True";
     } else if (token.text != "None") {
       constexpr std::array<std::string_view, 7> kWords{"and", "or",     "in",  "is",
                                                        "if",  "lambda", "else"};
       if (std::ranges::count(kWords, token.text) > 0) refuse("the syntax is wrong", token.at);
-      node.kind = Kind::kColumn;
+      node.kind = NodeKind::kColumn;
       node.name = token.text;
     }
     return node;
@@ -189,7 +188,7 @@ class Parser {
 
   // One in brackets, or a list.
   FilterNode in_brackets(std::size_t at) {
-    FilterNode list{.kind = Kind::kList, .at = at};
+    FilterNode list{.kind = NodeKind::kList, .at = at};
     if (tokens_.is_sign(")")) {
       tokens_.take();
       return list;
@@ -220,19 +219,21 @@ class Parser {
   FilterNode with_what_follows(FilterNode node) {
     while (tokens_.is_sign("(") || tokens_.is_sign(".") || tokens_.is_sign("[")) {
       const std::string sign = tokens_.take().text;
-      FilterNode inside{.kind = Kind::kList, .at = node.at};
+      FilterNode inside{.kind = NodeKind::kList, .at = node.at};
       if (sign == ".") {
         tokens_.take();
       } else {
         items(inside, sign == "(" ? ")" : "]");
       }
-      const bool is_named = node.kind == Kind::kColumn && sign == "(";
+      const bool is_named = node.kind == NodeKind::kColumn && sign == "(";
       const bool is_attr = is_named && node.name == "attr" && inside.children.size() == 1;
       const FilterValue value = is_attr ? inside.children[0].value : std::nullopt;
       if (value && std::holds_alternative<std::string>(*value)) {
-        node = {.kind = Kind::kColumn, .at = node.at, .name = std::get<std::string>(*value)};
+        node = {.kind = NodeKind::kColumn, .at = node.at, .name = std::get<std::string>(*value)};
       } else {
-        node = {.kind = is_named ? Kind::kCall : Kind::kOther, .at = node.at, .name = node.name};
+        node = {.kind = is_named ? NodeKind::kCall : NodeKind::kOther,
+                .at = node.at,
+                .name = node.name};
       }
     }
     return node;

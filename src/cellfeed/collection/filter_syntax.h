@@ -35,6 +35,7 @@ struct FilterNode {
   std::string name{};
   FilterValue value{};
 };
+using NodeKind = FilterNode::Kind;
 
 // Throws kInvalidArgument, with the place.
 FilterNode parse_filter(std::string_view text);

@@ -13,7 +13,7 @@ using matrix::Category;
 
 constexpr std::size_t kShown = 5;
 
-std::string shown(const Categories& labels) {
+std::string shown_labels(const Categories& labels) {
   std::string text;
   for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i)
     text += fmt::format("{}'{}'", i == 0 ? "" : ", ", matrix::category_text(labels[i]));
@@ -21,15 +21,15 @@ std::string shown(const Categories& labels) {
 }
 
 // Numbers are one kind, whatever their width.
-enum class Kind { kText, kBool, kNumber };
+enum class LabelKind { kText, kBool, kNumber };
 
-Kind kind_of(const Category& category) {
-  if (std::holds_alternative<std::string>(category)) return Kind::kText;
-  return std::holds_alternative<bool>(category) ? Kind::kBool : Kind::kNumber;
+LabelKind kind_of(const Category& category) {
+  if (std::holds_alternative<std::string>(category)) return LabelKind::kText;
+  return std::holds_alternative<bool>(category) ? LabelKind::kBool : LabelKind::kNumber;
 }
 
-const char* kind_name(Kind kind) {
-  return kind == Kind::kText ? "text" : kind == Kind::kBool ? "booleans" : "numbers";
+const char* kind_name(LabelKind kind) {
+  return kind == LabelKind::kText ? "text" : kind == LabelKind::kBool ? "booleans" : "numbers";
 }
 
 // The given label in the way the files have theirs, so that 1 and 1.0 are one number.
@@ -56,7 +56,7 @@ void require_kind(const std::string& column, const Category& given, const Catego
   if (stored.empty() || kind_of(given) == kind_of(stored.front())) return;
   throw_invalid(
       "obs column '{}' has labels that are {}, such as {}; those given for it are {}, such as '{}'",
-      column, kind_name(kind_of(stored.front())), shown({stored.front()}),
+      column, kind_name(kind_of(stored.front())), shown_labels({stored.front()}),
       kind_name(kind_of(given)), matrix::category_text(given));
 }
 
@@ -105,7 +105,7 @@ MappedLabels map_labels(const std::string& column, matrix::UnitedObs&& united,
     throw_invalid(
         "obs column '{}' has {} {} that the categories given for it lack: {}; add {}, or pass "
         "unknown_label=... to make {} missing (-1)",
-        column, lacking.size(), lacking.size() == 1 ? "label" : "labels", shown(lacking),
+        column, lacking.size(), lacking.size() == 1 ? "label" : "labels", shown_labels(lacking),
         lacking.size() == 1 ? "it" : "them", lacking.size() == 1 ? "it" : "them");
   // An order holds where the codes of the labels that are left still rise.
   std::int32_t last = -1;

@@ -18,7 +18,7 @@ using matrix::ObsDescription;
 using matrix::ObsForm;
 using matrix::Recoding;
 
-bool is_missing(const FixedColumn& column, std::int64_t row) {
+bool is_missing_at(const FixedColumn& column, std::int64_t row) {
   return column.validity != nullptr && ((column.validity[row >> 3] >> (row & 7)) & 1) == 0;
 }
 
@@ -107,7 +107,7 @@ void require_exact(const std::string& what, const FixedColumn& column, DType joi
     using T = decltype(zero);
     const T* values = static_cast<const T*>(column.values);
     for (std::int64_t row = 0; row < column.length; ++row) {
-      if (is_missing(column, row)) continue;
+      if (is_missing_at(column, row)) continue;
       auto size = static_cast<std::uint64_t>(values[row]);
       if constexpr (std::is_signed_v<T>)
         if (values[row] < 0) size = 0 - size;
@@ -221,7 +221,7 @@ void JoinedColumn::gather(std::span<const RowPlace> places, void* out) const {
     auto* values = static_cast<Out*>(out);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto& column = columns_[places[i].store];
-      if (!column || is_missing(*column, places[i].row)) {
+      if (!column || is_missing_at(*column, places[i].row)) {
         values[i] = static_cast<Out>(std::numeric_limits<double>::quiet_NaN());
         continue;
       }

@@ -61,7 +61,7 @@ struct Evidence {
   std::string for_different;  // what tells that; empty: nothing
 };
 
-Evidence compare(Identities& identities, const Column& a, const Column& b) {
+Evidence compare_identities(Identities& identities, const Column& a, const Column& b) {
   Evidence found;
   const auto& of_a = identities.of(a.store);
   const auto& of_b = identities.of(b.store);
@@ -134,12 +134,12 @@ class RepeatCheck {
     const auto& axis_a = *stores_[a.store].axis;
     const auto& axis_b = *stores_[b.store].axis;
     const bool are_alike = &axis_a == &axis_b || axis_a.names == axis_b.names;
-    const Evidence found = compare(identities_, a, b);
+    const Evidence found = compare_identities(identities_, a, b);
     if (!found.for_different.empty() || !(found.for_same || are_alike)) refuse(a, b, found);
   }
   void require_different(const Column& a, const Column& b) {
     if (stores_[a.store].axis->names == stores_[b.store].axis->names) return;
-    const Evidence found = compare(identities_, a, b);
+    const Evidence found = compare_identities(identities_, a, b);
     if (found.for_different.empty()) refuse(a, b, found);
   }
 

@@ -30,7 +30,7 @@ struct Column {
   const std::string& path() const { return stored.dataset.bytes().path(); }
 };
 
-void check_size(const Column& column, std::int64_t n) {
+void check_column_size(const Column& column, std::int64_t n) {
   const auto width = column.bytes.element_bytes();
   const std::uint64_t most =
       std::max(kAlwaysReadBytes, kMostExpansion * column.stored.dataset.bytes().size());
@@ -228,7 +228,7 @@ namespace {
 std::shared_ptr<arrow::Array> read_checked(const StoredColumn& stored, std::int64_t begin,
                                            std::int64_t end) {
   const Column column{stored, hdf5::DatasetBytes(stored.dataset, hdf5::Unwritten::kDamage)};
-  check_size(column, end - begin);
+  check_column_size(column, end - begin);
   auto array = read_typed(column, begin, end);
   if (!array)
     throw_error(ErrorKind::kUnsupported, column.path(),

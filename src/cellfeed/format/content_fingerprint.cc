@@ -18,7 +18,7 @@ constexpr std::uint64_t kEndBytes = 64 << 10;
 constexpr std::uint64_t kSampleBytes = 4096;
 constexpr std::uint64_t kFileSamples = 256;
 constexpr std::uint64_t kDatasetSamples = 8;
-constexpr int kMaxDepth = 3;  // of groups: "obs" / a column / its values
+constexpr int kMaxHashedDepth = 3;  // of groups: "obs" / a column / its values
 
 // Of values and of bytes of one file, which are read together when all are known.
 class Hash {
@@ -137,7 +137,7 @@ void add_object(const hdf5::Object& object, int depth, Hash& hash) {
     }
     return;
   }
-  if (object.kind() != hdf5::ObjectKind::kGroup || depth == kMaxDepth) return;
+  if (object.kind() != hdf5::ObjectKind::kGroup || depth == kMaxHashedDepth) return;
   const hdf5::Group group = object.group();
   for (const hdf5::Link& link : group.members()) {
     hash.add(link.name);
@@ -152,7 +152,7 @@ void open_other_files(const hdf5::Group& folder, const std::string& name, int de
     const auto object = folder.find(name);
     if (!object) return;
     if (object->kind() == hdf5::ObjectKind::kDataset) object->dataset();
-    if (object->kind() != hdf5::ObjectKind::kGroup || depth == kMaxDepth) return;
+    if (object->kind() != hdf5::ObjectKind::kGroup || depth == kMaxHashedDepth) return;
     const hdf5::Group group = object->group();
     for (const std::string& member : group.member_names())
       open_other_files(group, member, depth + 1);

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of remote files, each of which waits for its round trips.
-constexpr int kOpenedAtOnce = 32;
+constexpr int kStoresOpenedAtOnce = 32;
 
 using Stores = std::vector<std::unique_ptr<RowStore>>;
 
@@ -169,7 +169,7 @@ Stores open_stores(const std::vector<std::string>& paths, const OpenOptions& opt
   if (is_local)
     for (std::int64_t i = 0; i < std::ssize(paths); ++i) open_one(i);
   else
-    exec::shared_pool(kOpenedAtOnce)->parallel_for(std::ssize(paths), open_one);
+    exec::shared_pool(kStoresOpenedAtOnce)->parallel_for(std::ssize(paths), open_one);
   Stores all;
   for (Stores& of_path : of_paths) std::ranges::move(of_path, std::back_inserter(all));
   return all;

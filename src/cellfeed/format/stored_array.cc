@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 32;
 // Element numbers, and bytes of what is stored by element, fit into 63 bits with room to spare.
 constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 59;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxOwnedBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxUnwrittenChunks = std::uint64_t{1} << 24;
@@ -48,7 +48,7 @@ hdf5::Dataset find_dataset(const H5File& file, const std::string& name, std::siz
 
 // Of what is read in chunks and stored in one piece. More costs bytes where rows are few, less
 // costs reads.
-constexpr std::int64_t kPieceBytes = 32 << 10;
+constexpr std::int64_t kReadPieceBytes = 32 << 10;
 
 // Of a dataset in chunks, whose table of places must be worth its memory: pages of it that are not
 // looked at take none.
@@ -66,8 +66,8 @@ std::vector<std::int64_t> read_chunk_shape(const H5File& file, const std::string
 }
 
 // The bytes that the dataset lies in: the file's own, unless a link led to another.
-std::span<const std::byte> bytes_of(const H5File& file, std::span<const std::byte> own,
-                                    const hdf5::Dataset& dataset) {
+std::span<const std::byte> bytes_holding(const H5File& file, std::span<const std::byte> own,
+                                         const hdf5::Dataset& dataset) {
   const auto& source = dataset.bytes().source();
   return source == file.hdf5().bytes().source() ? own : source->map();
 }
@@ -87,7 +87,7 @@ bool is_in_one_piece(const hdf5::DatasetBytes& stored) {
 std::vector<std::int64_t> piece_shape(std::vector<std::int64_t> shape,
                                       const hdf5::DatasetBytes& stored) {
   const std::int64_t row_bytes = static_cast<std::int64_t>(stored.n_bytes()) / shape[0];
-  shape[0] = std::clamp<std::int64_t>(kPieceBytes / row_bytes, 1, shape[0]);
+  shape[0] = std::clamp<std::int64_t>(kReadPieceBytes / row_bytes, 1, shape[0]);
   return shape;
 }
 
@@ -102,8 +102,9 @@ void check_unwritten(const H5File& file, const std::string& name,
 }
 
 // number: of which the elements are records; null where they are numbers themselves.
-chunked::ArrayDescription describe(const H5File& file, const std::string& name, std::int32_t key,
-                                   const hdf5::DatasetBytes& stored, const hdf5::Datatype* number) {
+chunked::ArrayDescription describe_array(const H5File& file, const std::string& name,
+                                         std::int32_t key, const hdf5::DatasetBytes& stored,
+                                         const hdf5::Datatype* number) {
   const bool is_read = reads_of(stored.dataset()) != nullptr;
   chunked::ArrayDescription array{
       .path = file.path(),
@@ -116,7 +117,7 @@ chunked::ArrayDescription describe(const H5File& file, const std::string& name, 
     if (extent > kMaxExtent) throw_impossible_shape(file, name, stored.shape());
     array.shape.push_back(static_cast<std::int64_t>(extent));
   }
-  if (stored.n_bytes() > kMaxBytes) throw_impossible_shape(file, name, stored.shape());
+  if (stored.n_bytes() > kMaxArrayBytes) throw_impossible_shape(file, name, stored.shape());
   const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&stored.dataset().layout());
   if (chunked != nullptr) {
     array.chunk_shape = read_chunk_shape(file, name, stored.dataset().bytes().size(), *chunked,
@@ -159,9 +160,9 @@ StoredArray::StoredArray(const H5File& file, const std::string& name, const hdf5
 StoredArray::StoredArray(const H5File& file, const std::string& name, std::int32_t key,
                          std::span<const std::byte> bytes, hdf5::DatasetBytes stored,
                          const hdf5::Datatype* number)
-    : ChunkedArray(describe(file, name, key, stored, number)),
+    : ChunkedArray(describe_array(file, name, key, stored, number)),
       file_(file),
-      bytes_(bytes_of(file, bytes, stored.dataset())),
+      bytes_(bytes_holding(file, bytes, stored.dataset())),
       reads_(reads_of(stored.dataset())),
       stored_(std::move(stored)),
       number_(stored_number(number != nullptr ? *number : stored_.dataset().datatype(), file.path(),

@@ -11,6 +11,7 @@
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
+#include "cellfeed/series/json_text.h"
 #include "cellfeed/series/placed_file.h"
 
 namespace cellfeed::series {
@@ -36,8 +37,6 @@ std::uint64_t parse_hex(const std::string& text, const std::string& path) {
 std::uint64_t text_checksum(std::string_view text) {
   return format::shard::checksum_bytes(std::as_bytes(std::span(text)));
 }
-
-Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
 
 Json header_json(const SeriesMetadata& m) {
   const bool has_clock = is_timestamp(m.time_kind);

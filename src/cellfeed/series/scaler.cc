@@ -8,6 +8,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/json_depth.h"
+#include "cellfeed/series/json_text.h"
 
 namespace cellfeed::series {
 namespace {
@@ -23,8 +24,6 @@ bool is_constant(const ColumnStatistics& column) {
   const double of_mean = n * column.mean * kEpsilon;
   return column.variance() <= bound + of_mean * of_mean;
 }
-
-Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(); }
 
 // Of a key that may be missing.
 std::optional<std::string> optional_text(const Json& json, const char* name) {

@@ -18,11 +18,11 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-bool is_text(const arrow::DataType& type) {
+bool is_written_as_text(const arrow::DataType& type) {
   return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
 }
 
-std::string_view text_at(const arrow::Array& array, std::int64_t i) {
+std::string_view text_view_at(const arrow::Array& array, std::int64_t i) {
   if (array.type_id() == arrow::Type::STRING)
     return static_cast<const arrow::StringArray&>(array).GetView(i);
   return static_cast<const arrow::LargeStringArray&>(array).GetView(i);
@@ -132,7 +132,7 @@ class StringWriter final : public ColumnWriter {
 
   void append(const arrow::Array& rows) override {
     for (std::int64_t i = 0; i < rows.length(); ++i)
-      values_.append(rows.IsValid(i) ? text_at(rows, i) : std::string_view());
+      values_.append(rows.IsValid(i) ? text_view_at(rows, i) : std::string_view());
     missing_.append(rows);
   }
   void finish() override {
@@ -148,7 +148,7 @@ class StringWriter final : public ColumnWriter {
 
 // The bytes that make a category what it is.
 std::string category_key(const arrow::Array& categories, std::int64_t i) {
-  if (is_text(*categories.type())) return std::string(text_at(categories, i));
+  if (is_written_as_text(*categories.type())) return std::string(text_view_at(categories, i));
   if (categories.type_id() == arrow::Type::BOOL)
     return static_cast<const arrow::BooleanArray&>(categories).Value(i) ? "1" : "0";
   const auto& type = static_cast<const arrow::FixedWidthType&>(*categories.type());
@@ -228,10 +228,11 @@ std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, cons
                                                  const arrow::DataType& type, bool is_nullable) {
   if (const auto dtype = matrix::dtype_of_arrow(type))
     return std::make_unique<NumberWriter>(target, name, *dtype, is_nullable && !is_float(*dtype));
-  if (is_text(type)) return std::make_unique<StringWriter>(target, name, is_nullable);
+  if (is_written_as_text(type)) return std::make_unique<StringWriter>(target, name, is_nullable);
   if (type.id() == arrow::Type::DICTIONARY) {
     const auto& dictionary = static_cast<const arrow::DictionaryType&>(type);
-    if (matrix::dtype_of_arrow(*dictionary.value_type()) || is_text(*dictionary.value_type()))
+    if (matrix::dtype_of_arrow(*dictionary.value_type()) ||
+        is_written_as_text(*dictionary.value_type()))
       return std::make_unique<CategoricalWriter>(target, name, dictionary);
   }
   throw_error(ErrorKind::kUnsupported, target.path,

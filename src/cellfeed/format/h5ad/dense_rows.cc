@@ -16,7 +16,7 @@ using chunked::FetchedRuns;
 using chunked::RowPiece;
 
 // Rows that are counted by one task.
-constexpr std::int64_t kRowsPerTask = 32;
+constexpr std::int64_t kMatrixRowsPerTask = 32;
 // Asked for ahead of the first row that is decoded.
 constexpr std::int64_t kPrefetchedBytes = 4 << 10;
 
@@ -27,10 +27,10 @@ std::vector<EntryRange> ranges_of(const DenseMatrix& matrix, std::span<const std
   return ranges;
 }
 
-class DenseRows final : public FetchedRows {
+class DenseMatrixRows final : public FetchedRows {
  public:
-  DenseRows(const DenseMatrix& matrix, const chunked::ChunkCache& cache,
-            std::vector<std::int64_t> rows, const ReadContext& context)
+  DenseMatrixRows(const DenseMatrix& matrix, const chunked::ChunkCache& cache,
+                  std::vector<std::int64_t> rows, const ReadContext& context)
       : matrix_(matrix),
         rows_(std::move(rows)),
         ranges_(ranges_of(matrix, rows_)),
@@ -47,7 +47,7 @@ class DenseRows final : public FetchedRows {
   std::int64_t n_rows() const override { return std::ssize(rows_); }
   void wait() override { inflating_.wait(); }
   std::int64_t n_tasks() const override {
-    return inflating_.size() + (std::ssize(ready_) + kRowsPerTask - 1) / kRowsPerTask;
+    return inflating_.size() + (std::ssize(ready_) + kMatrixRowsPerTask - 1) / kMatrixRowsPerTask;
   }
   void run(std::int64_t task) override;
   void sizes(std::span<std::int64_t> nnz) const override {
@@ -89,7 +89,7 @@ class DenseRows final : public FetchedRows {
   std::vector<std::size_t> ready_;  // rows that wait for no chunk, which tasks of their own count
 };
 
-void DenseRows::plan_counting() {
+void DenseMatrixRows::plan_counting() {
   sizes_.assign(rows_.size(), 0);
   pending_ = std::vector<std::atomic<std::int32_t>>(rows_.size());
   for (std::int64_t task = 0; task < inflating_.size(); ++task)
@@ -99,13 +99,13 @@ void DenseRows::plan_counting() {
     if (pending_[i].load(std::memory_order_relaxed) == 0) ready_.push_back(i);
 }
 
-void DenseRows::count(std::size_t i) {
+void DenseMatrixRows::count(std::size_t i) {
   static thread_local std::vector<RowPiece> pieces;
   find(static_cast<std::int64_t>(i), pieces);
   sizes_[i] = matrix_.decoder().count_entries(pieces);
 }
 
-void DenseRows::run(std::int64_t task) {
+void DenseMatrixRows::run(std::int64_t task) {
   if (task < inflating_.size()) {
     inflating_.run(task);
     if (pending_.empty()) return;
@@ -114,12 +114,12 @@ void DenseRows::run(std::int64_t task) {
     });
     return;
   }
-  const std::int64_t begin = (task - inflating_.size()) * kRowsPerTask;
-  const std::int64_t end = std::min(std::ssize(ready_), begin + kRowsPerTask);
+  const std::int64_t begin = (task - inflating_.size()) * kMatrixRowsPerTask;
+  const std::int64_t end = std::min(std::ssize(ready_), begin + kMatrixRowsPerTask);
   for (std::int64_t i = begin; i < end; ++i) count(ready_[static_cast<std::size_t>(i)]);
 }
 
-void DenseRows::prefetch(std::int64_t begin, std::int64_t end) const {
+void DenseMatrixRows::prefetch(std::int64_t begin, std::int64_t end) const {
   static thread_local std::vector<RowPiece> pieces;
   if (begin == end) return;
   find(begin, pieces);
@@ -128,7 +128,7 @@ void DenseRows::prefetch(std::int64_t begin, std::int64_t end) const {
            std::min(pieces[0].length * matrix_.values().element_bytes(), kPrefetchedBytes)});
 }
 
-void DenseRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void DenseMatrixRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
   static thread_local std::vector<RowPiece> pieces;
   for (std::int64_t i = begin; i < end; ++i) {
     find(i, pieces);
@@ -138,7 +138,8 @@ void DenseRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink
   matrix_.file().require_unchanged();
 }
 
-void DenseRows::decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const {
+void DenseMatrixRows::decode_dense(std::int64_t begin, std::int64_t end,
+                                   const DenseSink& sink) const {
   static thread_local std::vector<RowPiece> pieces, next;
   if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
@@ -157,8 +158,8 @@ std::unique_ptr<FetchedRows> begin_dense_rows(const DenseMatrix& matrix,
                                               const chunked::ChunkCache& cache,
                                               std::span<const std::int64_t> rows,
                                               const ReadContext& context) {
-  return std::make_unique<DenseRows>(matrix, cache,
-                                     std::vector<std::int64_t>(rows.begin(), rows.end()), context);
+  return std::make_unique<DenseMatrixRows>(
+      matrix, cache, std::vector<std::int64_t>(rows.begin(), rows.end()), context);
 }
 
 ReadPlan plan_dense_rows(const DenseMatrix& matrix, const chunked::ChunkCache& cache,

@@ -25,8 +25,10 @@ namespace {
 constexpr std::int64_t kColumnChunkElements = 4096;
 constexpr std::int64_t kPieceRows = 65536;  // converted or named at once
 
+}  // namespace
+
 // obs or var being written.
-class FrameWriter {
+class H5adWriter::FrameWriter {
  public:
   FrameWriter(const WriteTarget& target, std::string name)
       : target_(target), name_(std::move(name)) {}
@@ -132,8 +134,6 @@ class FrameWriter {
   std::unique_ptr<ColumnWriter> apart_;
   std::int64_t n_apart_ = 0;
 };
-
-}  // namespace
 
 struct H5adWriter::State {
   State(std::string target_path, const H5adWriterOptions& chosen, io::OnExisting on_existing)

@@ -83,6 +83,7 @@ class H5adWriter {
   std::int64_t nnz_written() const;
 
  private:
+  class FrameWriter;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -58,7 +58,7 @@ void describe_group(const H5File& file, const hdf5::Object& object, const std::s
   describe_values(values, values.datatype(), file.path(), matrix);
 }
 
-MatrixDescription describe(const H5File& file, const std::string& stored) {
+MatrixDescription describe_stored(const H5File& file, const std::string& stored) {
   MatrixDescription matrix;
   matrix.name = h5ad::layer_name(stored);
   try {
@@ -107,7 +107,7 @@ std::vector<MatrixDescription> list_matrices(const std::string& path,
   const H5File file(path, false, allow_external);
   std::vector<MatrixDescription> matrices;
   for (const std::string& stored : h5ad::list_matrix_paths(file))
-    matrices.push_back(describe(file, stored));
+    matrices.push_back(describe_stored(file, stored));
   return matrices;
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kPieceValues = 65536;  // converted at once
 
 // n values of `from` as `to`, in pieces.
-void convert_values(const void* values, std::int64_t n, DType from_dtype, DType to_dtype,
+void convert_pieces(const void* values, std::int64_t n, DType from_dtype, DType to_dtype,
                     const std::string& path,
                     const std::function<void(const void*, std::int64_t)>& take) {
   if (from_dtype == to_dtype) return take(values, n);
@@ -78,7 +78,7 @@ class CsrWriter final : public MatrixWriter {
       const std::vector<std::int64_t> wide(entries.indices, entries.indices + n);
       indices_.append(wide.data(), n);
     }
-    convert_values(entries.values, n, entries.dtype, data_.dtype(), path_,
+    convert_pieces(entries.values, n, entries.dtype, data_.dtype(), path_,
                    [&](const void* values, std::int64_t count) { data_.append(values, count); });
     std::vector<std::int64_t> offsets(ends.begin(), ends.end());
     for (std::int64_t& offset : offsets) offset += nnz_;
@@ -130,7 +130,7 @@ class ArrayWriter final : public MatrixWriter {
   void append_rows(const CsrSlice& entries, std::span<const std::int64_t> ends) override {
     const auto width = static_cast<std::int64_t>(dtype_bytes(dtype_));
     std::vector<std::byte> values;
-    convert_values(entries.values, ends.empty() ? 0 : ends.back(), entries.dtype, dtype_, path_,
+    convert_pieces(entries.values, ends.empty() ? 0 : ends.back(), entries.dtype, dtype_, path_,
                    [&](const void* converted, std::int64_t n) {
                      const auto* bytes = static_cast<const std::byte*>(converted);
                      values.insert(values.end(), bytes, bytes + n * width);

@@ -12,8 +12,8 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-constexpr int kMaxDepth = 100;
-constexpr std::uint64_t kPieceBytes = std::uint64_t{8} << 20;
+constexpr int kMaxGroupDepth = 100;
+constexpr std::uint64_t kCopyPieceBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMaxRowBytes = std::uint64_t{256} << 20;
 // More than this many times its file no dataset inflates to, other than by what was never written.
 constexpr std::uint64_t kMaxExpansion = 1100;
@@ -52,8 +52,8 @@ std::uint64_t row_bytes_of(const hdf5::Dataset& dataset) {
 
 // Rows that are read together: whole chunks.
 std::uint64_t rows_per_piece(const hdf5::Dataset& dataset) {
-  const std::uint64_t rows =
-      std::max<std::uint64_t>(1, kPieceBytes / std::max<std::uint64_t>(1, row_bytes_of(dataset)));
+  const std::uint64_t rows = std::max<std::uint64_t>(
+      1, kCopyPieceBytes / std::max<std::uint64_t>(1, row_bytes_of(dataset)));
   const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&dataset.layout());
   if (chunked == nullptr) return rows;
   return std::max<std::uint64_t>(1, rows / chunked->chunk_shape[0]) * chunked->chunk_shape[0];
@@ -73,9 +73,9 @@ void ObjectCopy::leave_out(const std::string& path, const std::string& why) {
 }
 
 void ObjectCopy::copy_object(const hdf5::Object& object, const std::string& path, int depth) {
-  if (depth > kMaxDepth)
-    throw_error(ErrorKind::kCorruptData, from_.path(), "groups lie deeper than {}: '{}'", kMaxDepth,
-                path);
+  if (depth > kMaxGroupDepth)
+    throw_error(ErrorKind::kCorruptData, from_.path(), "groups lie deeper than {}: '{}'",
+                kMaxGroupDepth, path);
   if (std::ranges::count(skipped_, path)) return;
   if (const auto it = written_.find(object.address()); it != written_.end()) {
     check_write(

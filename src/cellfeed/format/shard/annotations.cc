@@ -10,14 +10,15 @@
 namespace cellfeed::format::shard {
 namespace {
 
-constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kChecksumPieceBytes = std::int64_t{1} << 20;
 
 std::uint64_t checksum_of(const io::ByteSource& source) {
   RunningChecksum checksum;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPieceBytes, source.size())));
-  for (std::int64_t at = 0; at < source.size(); at += kPieceBytes) {
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::min(kChecksumPieceBytes, source.size())));
+  for (std::int64_t at = 0; at < source.size(); at += kChecksumPieceBytes) {
     const std::span<std::byte> part(
-        piece.data(), static_cast<std::size_t>(std::min(kPieceBytes, source.size() - at)));
+        piece.data(), static_cast<std::size_t>(std::min(kChecksumPieceBytes, source.size() - at)));
     source.read(at, part);
     checksum.add(part);
   }

@@ -17,7 +17,7 @@ namespace cellfeed::format::shard {
 namespace {
 
 template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+std::span<const std::byte> raw_bytes(const std::vector<T>& values) {
   return std::as_bytes(std::span<const T>(values));
 }
 
@@ -103,7 +103,7 @@ std::int64_t CellsFileWriter::nnz() const { return state_->nnz; }
 
 void CellsFileWriter::append(EncodedRows rows) {
   State& s = *state_;
-  const auto bytes = bytes_of(rows.bytes);
+  const auto bytes = raw_bytes(rows.bytes);
   std::size_t run_begin = 0;
   std::size_t position = 0;
   for (std::size_t i = 0; i < rows.lengths.size(); ++i) {
@@ -141,11 +141,11 @@ FileEntry CellsFileWriter::finish() {
   header.segment_bytes = s.spec.segment_bytes;
   header.records_bytes = s.records_bytes;
   s.row_table.push_back(pack_row(s.records_bytes, 0));
-  header.row_table_checksum = checksum_bytes(bytes_of(s.row_table));
-  header.segment_table_checksum = checksum_bytes(bytes_of(s.segments));
+  header.row_table_checksum = checksum_bytes(raw_bytes(s.row_table));
+  header.segment_table_checksum = checksum_bytes(raw_bytes(s.segments));
   s.append_zeros(header.row_table_offset() - s.file.size());
-  s.file.append(bytes_of(s.row_table));
-  s.file.append(bytes_of(s.segments));
+  s.file.append(raw_bytes(s.row_table));
+  s.file.append(raw_bytes(s.segments));
   std::array<std::byte, kHeaderBytes> bytes;
   write_header(header, bytes);
   s.file.overwrite(0, bytes);

@@ -12,12 +12,12 @@
 namespace cellfeed::format::shard {
 namespace {
 
-constexpr std::int64_t kRowsPerTask = 32;
+constexpr std::int64_t kFileRowsPerTask = 32;
 
-class DenseRows final : public FetchedRows {
+class DenseFileRows final : public FetchedRows {
  public:
-  DenseRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows,
-            bool counts_entries)
+  DenseFileRows(std::shared_ptr<const DenseFile> file, std::span<const std::int64_t> rows,
+                bool counts_entries)
       : file_(std::move(file)),
         rows_(rows.begin(), rows.end()),
         counts_entries_(counts_entries),
@@ -31,10 +31,12 @@ class DenseRows final : public FetchedRows {
     file_->read_ahead(rows_);
   }
   void wait() override { reads_.wait(); }
-  std::int64_t n_tasks() const override { return (n_rows() + kRowsPerTask - 1) / kRowsPerTask; }
+  std::int64_t n_tasks() const override {
+    return (n_rows() + kFileRowsPerTask - 1) / kFileRowsPerTask;
+  }
   void run(std::int64_t task) override {
-    const std::int64_t end = std::min(n_rows(), (task + 1) * kRowsPerTask);
-    for (std::int64_t i = task * kRowsPerTask; i < end; ++i) {
+    const std::int64_t end = std::min(n_rows(), (task + 1) * kFileRowsPerTask);
+    for (std::int64_t i = task * kFileRowsPerTask; i < end; ++i) {
       file_->check(rows_[i], stored(i));
       if (!counts_entries_) continue;
       const RowPiece piece = piece_of(i);
@@ -171,7 +173,7 @@ void DenseFile::check(std::int64_t row, std::span<const std::byte> stored) const
 std::unique_ptr<FetchedRows> begin_dense(std::shared_ptr<const DenseFile> file,
                                          std::span<const std::int64_t> rows,
                                          const ReadContext& context) {
-  return std::make_unique<DenseRows>(std::move(file), rows, context.counts_entries);
+  return std::make_unique<DenseFileRows>(std::move(file), rows, context.counts_entries);
 }
 
 std::int64_t plan_dense_bytes(const DenseFile& file, std::span<const std::int64_t> rows) {

@@ -64,7 +64,7 @@ Row place_genes(const Row& row, std::size_t width, const RowEncoding& encoding,
 }
 
 template <typename To, typename From>
-bool convert_values(const std::byte* in, std::size_t n, std::byte* out) {
+bool convert_exactly(const std::byte* in, std::size_t n, std::byte* out) {
   bool exact = true;
   for (std::size_t i = 0; i < n; ++i) {
     From value;
@@ -87,7 +87,7 @@ bool convert_to_bools(const std::byte* in, std::size_t n, std::byte* out) {
   return true;
 }
 
-bool convert_values(DType from, DType to, const std::byte* in, std::size_t n, std::byte* out) {
+bool convert_exactly(DType from, DType to, const std::byte* in, std::size_t n, std::byte* out) {
   return dispatch_dtype(to, [&](auto to_zero) {
     return dispatch_dtype(from, [&](auto from_zero) -> bool {
       using To = decltype(to_zero);
@@ -95,7 +95,7 @@ bool convert_values(DType from, DType to, const std::byte* in, std::size_t n, st
       if constexpr (std::is_same_v<To, bool> && !std::is_same_v<From, bool>)
         return convert_to_bools<From>(in, n, out);
       else
-        return convert_values<To, From>(in, n, out);
+        return convert_exactly<To, From>(in, n, out);
     });
   });
 }
@@ -104,7 +104,7 @@ const std::byte* values_as(DType stored, DType given, const Row& row, std::int64
                            Scratch& scratch) {
   if (stored == given) return row.values;
   scratch.converted.resize(row.indices.size() * dtype_bytes(stored));
-  if (!convert_values(given, stored, row.values, row.indices.size(), scratch.converted.data()))
+  if (!convert_exactly(given, stored, row.values, row.indices.size(), scratch.converted.data()))
     throw Error(ErrorKind::kPrecision,
                 fmt::format("a value of row {} of the slice is {} and not exactly representable as "
                             "{}: store a wider type",

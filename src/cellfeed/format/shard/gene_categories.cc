@@ -20,7 +20,7 @@ namespace {
 using ArrayPtr = std::shared_ptr<arrow::Array>;
 using TablePtr = std::shared_ptr<arrow::Table>;
 
-std::string text_at(const arrow::Array& array, std::int64_t i, const std::string& path) {
+std::string category_name(const arrow::Array& array, std::int64_t i, const std::string& path) {
   if (array.type_id() == arrow::Type::STRING)
     return static_cast<const arrow::StringArray&>(array).GetString(i);
   return arrow_value(array.GetScalar(i), path, ErrorKind::kCorruptData)->ToString();
@@ -31,14 +31,14 @@ std::vector<std::int64_t> find_codes(const arrow::Array& values, const arrow::Ar
                                      const std::string& path) {
   std::unordered_map<std::string, std::int64_t> known;
   for (std::int64_t i = 0; i < categories.length(); ++i)
-    known.emplace(text_at(categories, i, path), i);
+    known.emplace(category_name(categories, i, path), i);
   std::vector<std::int64_t> codes;
   for (std::int64_t i = 0; i < values.length(); ++i) {
-    const auto found = known.find(text_at(values, i, path));
+    const auto found = known.find(category_name(values, i, path));
     if (found == known.end())
       throw_error(ErrorKind::kCorruptData, path,
                   "a var column holds a value that is none of its categories: '{}'",
-                  text_at(values, i, path));
+                  category_name(values, i, path));
     codes.push_back(found->second);
   }
   return codes;

@@ -55,7 +55,7 @@ void check_positions(const std::vector<std::int64_t>& positions, const std::stri
 }
 
 // That what is written can be read again.
-void check_size(const arrow::Table& table, const std::string& dir) {
+void check_table_size(const arrow::Table& table, const std::string& dir) {
   const std::int64_t bytes =
       arrow_value(arrow::util::ReferencedBufferSize(table), dir, ErrorKind::kInternal);
   if (const std::int64_t most = max_written_bytes(0, table.num_rows(), table.num_columns());
@@ -92,7 +92,7 @@ FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arro
                       dir, ErrorKind::kInternal);
   table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
   table = note_categories(arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal), dir);
-  check_size(*table, dir);
+  check_table_size(*table, dir);
   const auto sink =
       std::make_shared<ChecksummedSink>(io::FileTarget(directory, genes_name(generation)));
   const auto writer = open_parquet_writer(table->schema(), sink);

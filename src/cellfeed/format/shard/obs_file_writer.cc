@@ -13,23 +13,13 @@
 #include "cellfeed/format/shard/parquet_file.h"
 
 namespace cellfeed::format::shard {
-namespace {
-
-struct FixedColumnBuilder {
-  int column;
-  FixedObsBuilder builder;
-};
-
-std::vector<FixedColumnBuilder> make_fixed_builders(const arrow::Schema& schema) {
-  std::vector<FixedColumnBuilder> builders;
-  for (int i = 0; i < schema.num_fields(); ++i)
-    if (is_fixed_width(*schema.field(i))) builders.push_back({i, FixedObsBuilder(schema.field(i))});
-  return builders;
-}
-
-}  // namespace
 
 struct ObsFileWriter::State {
+  struct FixedColumnBuilder {
+    int column;
+    FixedObsBuilder builder;
+  };
+
   State(const io::FileTarget& stem, std::shared_ptr<arrow::Schema> s, bool keeps_sizes)
       : schema(std::move(s)),
         keeps_library_sizes(keeps_sizes),
@@ -37,6 +27,14 @@ struct ObsFileWriter::State {
         fixed_sink(std::make_shared<ChecksummedSink>(stem.with_suffix(".arrow"))),
         parquet(open_parquet_writer(schema, parquet_sink)),
         fixed(make_fixed_builders(*schema)) {}
+
+  static std::vector<FixedColumnBuilder> make_fixed_builders(const arrow::Schema& schema) {
+    std::vector<FixedColumnBuilder> builders;
+    for (int i = 0; i < schema.num_fields(); ++i)
+      if (is_fixed_width(*schema.field(i)))
+        builders.push_back({i, FixedObsBuilder(schema.field(i))});
+    return builders;
+  }
 
   // Writes `rows` of the pending ones as one row group.
   void write_row_group(std::int64_t rows) {

@@ -16,14 +16,14 @@ const arrow::DictionaryType& as_dictionary(const TypePtr& type) {
 }
 
 bool is_dictionary(const TypePtr& type) { return type->id() == arrow::Type::DICTIONARY; }
-bool is_text(const TypePtr& type) {
+bool is_stored_as_text(const TypePtr& type) {
   return type->id() == arrow::Type::STRING || type->id() == arrow::Type::LARGE_STRING ||
          type->id() == arrow::Type::STRING_VIEW;
 }
 
 // A column's type as shards keep it.
 TypePtr stored_type(const TypePtr& type) {
-  if (is_text(type)) return arrow::utf8();
+  if (is_stored_as_text(type)) return arrow::utf8();
   if (type->id() == arrow::Type::HALF_FLOAT) return arrow::float32();
   if (is_dictionary(type))
     return arrow::dictionary(arrow::int32(), stored_type(as_dictionary(type).value_type()),

@@ -53,7 +53,7 @@ void encode_record(std::span<const std::int32_t> indices, const void* values, DT
   const std::size_t word_bytes = n_blocks * streams * kWordBytes;
   const std::size_t raw_bytes = coding.kind == ValueKind::kRaw ? nnz * dtype_bytes(dtype) : 0;
   std::uint8_t* record =
-      room_for(kHeaderBytes + coding.prefix.size() + word_bytes +
+      room_for(record::kHeaderBytes + coding.prefix.size() + word_bytes +
                n_blocks * streams * kMaxStreamBytes + raw_bytes + kPackRoomBytes);
   std::uint8_t* words = put_header(record, coding, nnz);
   std::uint8_t* end =

@@ -31,8 +31,9 @@ DType fixed_dtype(const arrow::DataType& type, const std::string& path) {
 }
 
 // Zero copy: the column's values are the file's bytes.
-matrix::FixedColumn column_of(const arrow::Field& field, const std::shared_ptr<arrow::Array>& array,
-                              const std::string& path) {
+matrix::FixedColumn fixed_column_of(const arrow::Field& field,
+                                    const std::shared_ptr<arrow::Array>& array,
+                                    const std::string& path) {
   matrix::FixedColumn column;
   column.name = field.name();
   column.length = array->length();
@@ -156,8 +157,8 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::read_fixed(
 }
 
 matrix::FixedColumn ShardObs::map_column(const arrow::RecordBatch& batch, int i) const {
-  auto column = column_of(*batch.schema()->field(i), batch.column(i),
-                          directory_->name_path(shard_.fixed_obs));
+  auto column = fixed_column_of(*batch.schema()->field(i), batch.column(i),
+                                directory_->name_path(shard_.fixed_obs));
   column.check_source = [file = fixed_file_] { file->require_intact(); };
   return column;
 }

@@ -24,7 +24,7 @@ namespace {
 // than depth gains.
 constexpr int kQueueDepth = 96;
 // Of remote files, each of which waits for its round trips.
-constexpr int kOpenedAtOnce = 32;
+constexpr int kShardsOpenedAtOnce = 32;
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
@@ -238,7 +238,7 @@ class ShardOpener {
     if (io::is_local(directory_->dir()))
       for (std::int64_t i = 0; i < std::ssize(shards); ++i) open_one(i);
     else
-      exec::shared_pool(kOpenedAtOnce)->parallel_for(std::ssize(shards), open_one);
+      exec::shared_pool(kShardsOpenedAtOnce)->parallel_for(std::ssize(shards), open_one);
     return stores;
   }
 

@@ -15,10 +15,10 @@ namespace {
 // Threads that ask at once are at most so many blocks apart, mostly.
 constexpr std::size_t kKnownBlocks = 8;
 // Arrow's strings have offsets of 32 bits.
-constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int32_t>::max() - 1;
+constexpr std::int64_t kMaxBarcodeBytes = std::numeric_limits<std::int32_t>::max() - 1;
 
 void require_room(const std::string& path, std::int64_t n_bytes, std::int64_t cell) {
-  if (n_bytes > kMaxBytes)
+  if (n_bytes > kMaxBarcodeBytes)
     throw_error(ErrorKind::kUnsupported, path,
                 "more than 2 GiB of names cannot be read at once: up to that of cell {}", cell);
 }

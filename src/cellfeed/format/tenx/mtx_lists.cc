@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kMaxFeatureBytes = std::int64_t{1} << 30;
 
-using Source = std::shared_ptr<const io::ByteSource>;
 using Visit = std::function<void(std::int64_t line, std::string_view text)>;
 
 // "features", and how many of them there have to be.
@@ -40,7 +39,7 @@ struct Wanted {
 }
 
 // Blank lines at the end are no lines.
-void visit_lines(const Source& source, const Wanted& wanted, const Visit& visit) {
+void visit_lines(const SourcePtr& source, const Wanted& wanted, const Visit& visit) {
   io::LineReader lines(source, kMaxLineBytes);
   const std::int64_t most = std::max(wanted.n, wanted.n_other_axis) + 1;
   std::int64_t n = 0, first_blank = 0;
@@ -90,7 +89,7 @@ std::vector<std::string_view> split(std::string_view line) {
 
 }  // namespace
 
-FeatureList read_features(Source source, const MtxShape& shape, bool has_types) {
+FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_types) {
   FeatureList list;
   std::size_t n_columns = 0;
   std::int64_t bytes = 0;
@@ -116,7 +115,7 @@ FeatureList read_features(Source source, const MtxShape& shape, bool has_types) 
   return list;
 }
 
-void check_barcodes(Source source, const MtxShape& shape) {
+void check_barcodes(SourcePtr source, const MtxShape& shape) {
   visit_lines(source, {"barcodes", "columns", shape.n_cells, shape.n_features},
               [](std::int64_t, std::string_view) {});
 }

@@ -12,6 +12,8 @@
 
 namespace cellfeed::format::tenx {
 
+using SourcePtr = std::shared_ptr<const io::ByteSource>;
+
 inline constexpr std::size_t kMaxLineBytes = 64 << 10;
 
 struct FeatureList {
@@ -28,11 +30,10 @@ struct MtxShape {
 
 // Columns id, symbol and, where has_types, type; more are left out, as scanpy does. Throws
 // kCorruptData naming the line: another number of lines than features, of columns, damaged text.
-FeatureList read_features(std::shared_ptr<const io::ByteSource> source, const MtxShape& shape,
-                          bool has_types);
+FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_types);
 
 // Throws kCorruptData where there are not as many lines as cells. Reads all, keeps nothing.
-void check_barcodes(std::shared_ptr<const io::ByteSource> source, const MtxShape& shape);
+void check_barcodes(SourcePtr source, const MtxShape& shape);
 // The first column of a line, without quotes. Throws kCorruptData naming the line.
 std::string barcode_of(const std::string& path, std::int64_t line, std::string_view text);
 

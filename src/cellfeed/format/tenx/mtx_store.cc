@@ -23,9 +23,7 @@
 namespace cellfeed::format::tenx {
 namespace {
 
-using Source = std::shared_ptr<const io::ByteSource>;
-
-Source open_source(const std::string& path) {
+SourcePtr open_source(const std::string& path) {
   return io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
 }
 
@@ -114,7 +112,7 @@ void MtxStore::describe(const std::string& path) {
   info_.n_cols = features_->n_kept();
   info_.nnz = features_->columns().empty() || n_entries() == 0 ? n_entries() : -1;
   info_.value_dtype = value_dtype(text_.header().field);
-  const Source matrix = open_source(files_.matrix);
+  const SourcePtr matrix = open_source(files_.matrix);
   info_.compression = std::string(io::is_gzip(*matrix) ? "gzip" : "none");
   for (const std::string& file : files()) info_.bytes_on_disk += open_source(file)->size();
   info_.left_out = features_->left_out();

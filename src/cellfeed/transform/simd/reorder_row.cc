@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cellfeed/base/error.h"
+#include "cellfeed/transform/simd/value_bytes.h"
 
 #ifndef CELLFEED_TRANSFORM_REORDER_ROW_SCRATCH
 #define CELLFEED_TRANSFORM_REORDER_ROW_SCRATCH
@@ -121,12 +121,6 @@ HWY_EXPORT(reorder_narrow_8);
 ReorderScratch& scratch_of_thread() {
   static thread_local ReorderScratch scratch;
   return scratch;
-}
-
-void require_4_or_8(std::size_t value_bytes) {
-  if (value_bytes != 4 && value_bytes != 8)
-    throw Error(ErrorKind::kInternal,
-                fmt::format("values of a row have 4 or 8 bytes, not: {}", value_bytes));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cellfeed/base/error.h"
+#include "cellfeed/transform/simd/value_bytes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cellfeed::transform {
@@ -207,12 +207,6 @@ HWY_EXPORT(stream_unordered_4);
 HWY_EXPORT(stream_unordered_8);
 HWY_EXPORT(stream_words);
 HWY_EXPORT(publish_streams);
-
-void require_4_or_8(std::size_t value_bytes) {
-  if (value_bytes != 4 && value_bytes != 8)
-    throw Error(ErrorKind::kInternal,
-                fmt::format("values of a row have 4 or 8 bytes, not: {}", value_bytes));
-}
 
 // The C library zeroes as fast as the machine can; entries are few.
 template <typename T>
