@@ -13,6 +13,8 @@
 
 namespace cellfeed::bindings {
 
+using Int32Array = nanobind::ndarray<const std::int32_t, nanobind::ndim<1>, nanobind::c_contig,
+                                     nanobind::device::cpu>;
 using Int64Array = nanobind::ndarray<const std::int64_t, nanobind::ndim<1>, nanobind::c_contig,
                                      nanobind::device::cpu>;
 

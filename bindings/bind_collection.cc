@@ -67,7 +67,6 @@ std::shared_ptr<arrow::Table> import_table(nb::handle arrow_object) {
   return *table;
 }
 
-using Int32Array = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using ValueArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Column -> its labels in the order of their codes, and the label that means missing.

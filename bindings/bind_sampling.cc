@@ -33,7 +33,6 @@ using sampling::LabelIndex;
 using sampling::Plan;
 using sampling::Strategy;
 using Size = std::optional<std::int64_t>;
-using Int32Array = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using DoubleArray = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 sampling::Indices to_indices(const std::optional<Int64Array>& array) {

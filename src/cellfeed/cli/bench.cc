@@ -22,7 +22,7 @@ struct BenchArguments {
   loader::TuningOptions tuning;
 };
 
-nlohmann::ordered_json to_json(const loader::TuningPoint& p, bool has_labels) {
+nlohmann::ordered_json point_json(const loader::TuningPoint& p, bool has_labels) {
   nlohmann::ordered_json json = {{"block_size", p.block_size},
                                  {"fetch_factor", p.fetch_factor},
                                  {"threads", p.threads},
@@ -33,18 +33,18 @@ nlohmann::ordered_json to_json(const loader::TuningPoint& p, bool has_labels) {
   return json;
 }
 
-std::string to_json_text(const loader::TuningResult& result) {
+std::string tuning_json(const loader::TuningResult& result) {
   nlohmann::ordered_json json;
-  json["suggested"] = to_json(result.points[result.best], result.has_labels);
+  json["suggested"] = point_json(result.points[result.best], result.has_labels);
   json["suggested"]["memory_budget"] = result.memory_budget;
   json["random_entropy_bits"] =
       result.has_labels ? nlohmann::ordered_json(result.random_entropy_bits) : nullptr;
   for (const auto& point : result.points)
-    json["points"].push_back(to_json(point, result.has_labels));
+    json["points"].push_back(point_json(point, result.has_labels));
   return json.dump(2) + "\n";
 }
 
-std::string to_text(const loader::TuningResult& result) {
+std::string tuning_text(const loader::TuningResult& result) {
   std::string text =
       " block  fetch factor  threads     cells/s    read MB/s  read/used  label entropy\n";
   for (std::size_t i = 0; i < result.points.size(); ++i) {
@@ -84,7 +84,7 @@ int run_bench(Session& session, BenchArguments& arguments) {
     file.append(std::as_bytes(std::span(svg)));
     file.commit();
   }
-  print(session.json ? to_json_text(result) : to_text(result));
+  print(session.json ? tuning_json(result) : tuning_text(result));
   return 0;
 }
 

@@ -20,7 +20,7 @@ struct PlanArguments {
   loader::RunSettings run;
 };
 
-nlohmann::ordered_json to_json(const loader::RunEstimate& e) {
+nlohmann::ordered_json estimate_json(const loader::RunEstimate& e) {
   nlohmann::ordered_json json = {{"samples", e.cells},
                                  {"batches_per_rank", e.batches_per_rank},
                                  {"last_batch_rows", e.last_batch_rows},
@@ -41,7 +41,7 @@ nlohmann::ordered_json to_json(const loader::RunEstimate& e) {
   return json;
 }
 
-std::string to_text(const loader::RunEstimate& e, const sampling::PlanOptions& plan) {
+std::string estimate_text(const loader::RunEstimate& e, const sampling::PlanOptions& plan) {
   std::string text = fmt::format("batches per rank   {} of {} cells{} on each of {} rank{}\n",
                                  grouped(e.batches_per_rank), grouped(plan.batch_size),
                                  e.last_batch_rows == plan.batch_size
@@ -81,7 +81,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
       sampling::partition_from_name(arguments.partition, cells->is_chunked(), plan.world_size);
   plan.remainder = sampling::remainder_from_name(arguments.remainder);
   const auto estimate = loader::estimate_run(*cells, arguments.run);
-  print(session.json ? to_json(estimate).dump(2) + "\n" : to_text(estimate, plan));
+  print(session.json ? estimate_json(estimate).dump(2) + "\n" : estimate_text(estimate, plan));
   return 0;
 }
 

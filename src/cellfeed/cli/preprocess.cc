@@ -28,7 +28,7 @@ struct PreprocessArguments {
 };
 
 // Options of the command line come before those of the file.
-void follow_config(const Session& session, PreprocessArguments& arguments) {
+void follow_preprocess_config(const Session& session, PreprocessArguments& arguments) {
   convert::ConvertOptions& convert = arguments.options.convert;
   const config::Config settings = read_config(arguments.config);
   if (convert.inputs.empty()) convert.inputs = settings.data_paths("to preprocess");
@@ -51,7 +51,7 @@ int run(Session& session, PreprocessArguments& arguments) {
   if (arguments.overwrite) convert.existing = convert::ExistingTarget::kOverwrite;
   convert.stop = session.stop.get_token();
   if (!arguments.cache.dir.empty()) convert.row_maker = row_maker(session, arguments.cache);
-  if (!arguments.config.empty()) follow_config(session, arguments);
+  if (!arguments.config.empty()) follow_preprocess_config(session, arguments);
   if (arguments.skips_normalize) processing.normalize = false;
   if (arguments.skips_log) processing.log_transform = false;
   if (arguments.target_sum) processing.target_sum = *arguments.target_sum;

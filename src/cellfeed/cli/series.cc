@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string json_line(const Json& json) {
+std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -65,7 +65,7 @@ int run_build(Session& session, BuildArguments& arguments) {
     r = series::build_series(options);
   }
   if (session.json)
-    print(json_line({{"output_dir", options.output_dir},
+    print(json_text({{"output_dir", options.output_dir},
                      {"n_rows", r.n_rows},
                      {"n_entities", r.n_entities},
                      {"n_features", r.n_features},
@@ -233,7 +233,7 @@ int run_append(Session& session, series::AppendOptions& options) {
     options.progress = line.callback();
     r = series::append_series(options);
   }
-  print(session.json ? json_line(append_json(options.dir, r)) : append_text(options.dir, r));
+  print(session.json ? json_text(append_json(options.dir, r)) : append_text(options.dir, r));
   return 0;
 }
 
@@ -252,7 +252,7 @@ void add_series_append(CLI::App& series, Session& session) {
   });
 }
 
-int run_info(Session& session, const std::string& dir) {
+int run_series_info(Session& session, const std::string& dir) {
   const auto [m, entities] = series::read_series(dir);
   std::int64_t shortest = m.n_rows, longest = 0;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = series::kNoTime;
@@ -269,7 +269,7 @@ int run_info(Session& session, const std::string& dir) {
   const std::string to = series::time_text(last, m.time_kind);
   const std::string scaler(series::scaler_kind_name(m.scaler));
   if (session.json) {
-    print(json_line({{"path", dir},
+    print(json_text({{"path", dir},
                      {"n_rows", m.n_rows},
                      {"n_entities", m.n_entities},
                      {"shortest", shortest},
@@ -317,16 +317,17 @@ void add_series_info(CLI::App& series, Session& session) {
   CLI::App& verb = *series.add_subcommand("info", "Say what a series directory holds");
   verb.add_option("dir", *dir, "A series directory")->required()->type_name("DIR");
   add_output_options(verb, session);
-  verb.callback(
-      [&session, dir] { session.run = [&session, dir] { return run_info(session, *dir); }; });
+  verb.callback([&session, dir] {
+    session.run = [&session, dir] { return run_series_info(session, *dir); };
+  });
 }
 
-struct VerifyArguments {
+struct SeriesVerifyArguments {
   std::string dir;
   int threads = 0;
 };
 
-int run_verify(Session& session, const VerifyArguments& arguments) {
+int run_series_verify(Session& session, const SeriesVerifyArguments& arguments) {
   exec::ThreadPool pool(exec::checked_thread_count(arguments.threads));
   std::vector<series::SeriesDamage> damages;
   std::int64_t bytes = 0;
@@ -352,7 +353,7 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
     text += fmt::format("damaged: {}, bytes {} to {}: {}\n", d.file, d.begin, d.end, d.what);
   }
   if (damages.empty()) text = fmt::format("every byte is as written: {}\n", arguments.dir);
-  print(session.json ? json_line(json) : text);
+  print(session.json ? json_text(json) : text);
   if (damages.empty()) return 0;
   if (!session.json)
     std::fprintf(stderr, "cellfeed: error: %s: %zu damaged %s; build the series again\n",
@@ -361,14 +362,14 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
 }
 
 void add_series_verify(CLI::App& series, Session& session) {
-  auto arguments = std::make_shared<VerifyArguments>();
+  auto arguments = std::make_shared<SeriesVerifyArguments>();
   CLI::App& verb = *series.add_subcommand(
       "verify", "Check every byte of a series directory; exit code 1 when any is damaged");
   verb.add_option("dir", arguments->dir, "A series directory")->required()->type_name("DIR");
   add_threads_option(verb, arguments->threads, "Threads that read");
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
-    session.run = [&session, arguments] { return run_verify(session, *arguments); };
+    session.run = [&session, arguments] { return run_series_verify(session, *arguments); };
   });
 }
 

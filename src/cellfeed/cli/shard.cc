@@ -27,7 +27,7 @@ struct ShardArguments {
 };
 
 // What the settings of a file say of a conversion.
-void follow_config(const Session& session, ShardArguments& arguments) {
+void follow_shard_config(const Session& session, ShardArguments& arguments) {
   convert::ConvertOptions& options = arguments.convert;
   const config::Config settings = read_config(arguments.config);
   if (options.inputs.empty()) options.inputs = settings.data_paths("to shard");
@@ -48,7 +48,7 @@ int run_shard(Session& session, ShardArguments& arguments) {
   if (arguments.overwrite) options.existing = convert::ExistingTarget::kOverwrite;
   options.stop = session.stop.get_token();
   if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
-  if (!arguments.config.empty()) follow_config(session, arguments);
+  if (!arguments.config.empty()) follow_shard_config(session, arguments);
   if (!arguments.scheduler.empty())
     return run_on_workers(session, {arguments.scheduler, arguments.has_budget, arguments.cache},
                           {.convert = options, .processing = arguments.processing});

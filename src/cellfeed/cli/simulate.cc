@@ -15,7 +15,7 @@
 namespace cellfeed::cli {
 namespace {
 
-std::string json_text(const convert::SimulateResult& r) {
+std::string simulation_json(const convert::SimulateResult& r) {
   const nlohmann::ordered_json json = {{"files", r.files},
                                        {"n_cells", r.n_cells},
                                        {"n_genes", r.n_genes},
@@ -55,7 +55,7 @@ int run_simulate(Session& session, convert::SimulateOptions& options) {
     options.progress = line.callback();
     result = convert::simulate(options);
   }
-  print(session.json ? json_text(result) : plain_text(options, result));
+  print(session.json ? simulation_json(result) : plain_text(options, result));
   return 0;
 }
 

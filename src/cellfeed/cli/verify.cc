@@ -30,8 +30,8 @@ std::string damage_text(const format::shard::Damage& damage) {
   return fmt::format("damaged: {}: {}\n", text, damage.what);
 }
 
-std::string json_text(const std::string& dir, std::int64_t bytes,
-                      const std::vector<format::shard::Damage>& damages) {
+std::string damages_json(const std::string& dir, std::int64_t bytes,
+                         const std::vector<format::shard::Damage>& damages) {
   nlohmann::ordered_json json = {{"path", dir}, {"ok", damages.empty()}, {"bytes", bytes}};
   json["damages"] = nlohmann::ordered_json::array();
   for (const auto& d : damages)
@@ -66,7 +66,7 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
         });
   }
   if (session.json) {
-    print(json_text(arguments.dir, bytes, damages));
+    print(damages_json(arguments.dir, bytes, damages));
   } else {
     for (const auto& damage : damages) print(damage_text(damage));
     if (damages.empty())

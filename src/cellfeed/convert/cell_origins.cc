@@ -12,13 +12,13 @@ namespace {
 
 namespace shard = format::shard;
 
-constexpr const char* kWhat = "note the origin of cells";
+constexpr const char* kNotingOrigins = "note the origin of cells";
 
 std::shared_ptr<arrow::Table> with_column(const arrow::Table& table, const char* name,
                                           const std::shared_ptr<arrow::Array>& values) {
   return check_arrow(table.AddColumn(table.num_columns(), arrow::field(name, values->type()),
                                      std::make_shared<arrow::ChunkedArray>(values)),
-                     kWhat);
+                     kNotingOrigins);
 }
 
 }  // namespace
@@ -36,14 +36,15 @@ std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& 
                                            const std::string& path,
                                            std::span<const std::int64_t> rows) {
   if (obs->GetColumnByName(shard::kSourceFileColumn)) return obs;
-  const auto names = check_arrow(arrow::MakeArrayFromScalar(arrow::StringScalar(path), 1), kWhat);
-  const auto codes =
-      check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()), kWhat);
-  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kWhat);
+  const auto names =
+      check_arrow(arrow::MakeArrayFromScalar(arrow::StringScalar(path), 1), kNotingOrigins);
+  const auto codes = check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()),
+                                 kNotingOrigins);
+  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kNotingOrigins);
   arrow::Int64Builder numbers;
-  check_arrow(numbers.AppendValues(rows.data(), std::ssize(rows)), kWhat);
+  check_arrow(numbers.AppendValues(rows.data(), std::ssize(rows)), kNotingOrigins);
   return with_column(*with_column(*obs, shard::kSourceFileColumn, files), shard::kSourceRowColumn,
-                     check_arrow(numbers.Finish(), kWhat));
+                     check_arrow(numbers.Finish(), kNotingOrigins));
 }
 
 }  // namespace cellfeed::convert

@@ -42,7 +42,7 @@ std::string source_difference(const Json& before, const Json& now) {
   return "the inputs have changed";
 }
 
-Json sources_of(const Sources& sources) {
+Json sources_json(const Sources& sources) {
   Json list = Json::array();
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const auto& store = sources.store(s);
@@ -86,12 +86,12 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
   plan["selection"] = {selection_json, options.cells.content};
-  plan["sources"] = sources_of(sources);
+  plan["sources"] = sources_json(sources);
   for (const PlannedMatrix& matrix : matrices.subspan(1))
     plan["matrices"].push_back({{"name", matrix.name},
                                 {"value_dtype", dtype_name(matrix.value_dtype)},
                                 {"n_columns", matrix.sources.genes().size()},
-                                {"sources", sources_of(matrix.sources)}});
+                                {"sources", sources_json(matrix.sources)}});
   return plan.dump();
 }
 

@@ -32,7 +32,7 @@ struct Rows {
   PiecePool::Lease piece;
   std::vector<double> sizes;  // LibrarySizes::of them
 };
-using TaskResult = std::variant<Rows, std::shared_ptr<arrow::Table>>;
+using ExportedPart = std::variant<Rows, std::shared_ptr<arrow::Table>>;
 
 // Joined column of each exported one, where shards in mean order give the source's order back;
 // empty: as joined.
@@ -72,7 +72,7 @@ std::vector<std::vector<std::int32_t>> column_maps(const Sources& sources,
   return maps;
 }
 
-SourceOptions source_options(const ExportOptions& options) {
+SourceOptions sources_of_export(const ExportOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
@@ -119,7 +119,7 @@ class Export {
   void transpose_columns();
   format::h5ad::H5adWriterOptions writer_options() const;
   std::vector<CellTask> make_tasks() const;
-  TaskResult read(const CellTask& task);
+  ExportedPart read(const CellTask& task);
   void write_cells(H5adOutput& output, ProgressMeter& meter);
   std::string carry_annotations(H5adOutput& output) const;
 
@@ -140,7 +140,7 @@ class Export {
 Sources Export::open_sources() {
   if (options_.cells) return sources_of(options_.cells);
   if (options_.open_sources) return options_.open_sources();
-  from_ = source_options(options_);
+  from_ = sources_of_export(options_);
   FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
   from_.rows = std::move(filtered.rows);
   filter_warnings_ = std::move(filtered.warnings);
@@ -201,7 +201,7 @@ std::vector<CellTask> Export::make_tasks() const {
   return make_cell_tasks(sources, 0, sources_.n_cells(), sizes);
 }
 
-TaskResult Export::read(const CellTask& task) {
+ExportedPart Export::read(const CellTask& task) {
   const SourceRange& range = task.range;
   if (task.is_obs) return drop_columns(*sources_.read_obs(range), dropped_columns_);
   const ExportedMatrix& matrix = matrices_[task.matrix];
@@ -222,7 +222,7 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
   std::deque<PassedPages> pages;
   for (const ExportedMatrix& matrix : matrices_)
     pages.emplace_back(matrix.sources, options_.memory_budget / 8 / n_matrices);
-  run_in_order<TaskResult>(
+  run_in_order<ExportedPart>(
       pool_, std::ssize(tasks), PipelineLimits{options_.memory_budget / 4, 64},
       [&](std::int64_t i) {
         const CellTask& task = tasks[i];
@@ -230,7 +230,7 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
                            : matrices_[task.matrix].sources.plan_bytes(task.range);
       },
       [&](std::int64_t i) { return read(tasks[i]); },
-      [&](std::int64_t i, TaskResult&& result) {
+      [&](std::int64_t i, ExportedPart&& result) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result)) {
           output.append_obs(**obs);
           return;

@@ -10,8 +10,8 @@
 namespace cellfeed::convert {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 8 << 20;
-constexpr std::int64_t kPieceCells = 16384;
+constexpr std::int64_t kOrderPieceBytes = 8 << 20;
+constexpr std::int64_t kOrderPieceCells = 16384;
 
 void add_piece(const RowPiece& piece, std::span<const std::int32_t> gene_map,
                std::vector<double>& sums) {
@@ -24,7 +24,7 @@ void add_piece(const RowPiece& piece, std::span<const std::int32_t> gene_map,
 std::vector<std::int64_t> genes_by_mean(const Sources& sources, exec::ThreadPool& pool,
                                         const PipelineLimits& limits,
                                         const ProgressCallback& progress, std::stop_token stop) {
-  const auto pieces = sources.split(0, sources.n_cells(), kPieceCells, kPieceBytes);
+  const auto pieces = sources.split(0, sources.n_cells(), kOrderPieceCells, kOrderPieceBytes);
   const auto n_genes = static_cast<std::size_t>(sources.genes().size());
   PiecePool pool_of_pieces;
   std::vector<double> sums(n_genes, 0.0);

@@ -15,8 +15,8 @@
 namespace cellfeed::convert {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 16 << 20;
-constexpr std::int64_t kPieceCells = 32768;
+constexpr std::int64_t kStatisticsPieceBytes = 16 << 20;
+constexpr std::int64_t kStatisticsPieceCells = 32768;
 
 struct PieceSums {
   std::vector<std::int64_t> kept;  // rows of the source
@@ -293,7 +293,8 @@ GeneStatistics gather_statistics(const Sources& sources, const ProcessingOptions
                                  exec::ThreadPool& pool, const StatisticsOptions& options) {
   StatisticsPass pass(sources, processing, options);
   pass.prepare();
-  const auto pieces = sources.split(0, sources.n_cells(), kPieceCells, kPieceBytes);
+  const auto pieces =
+      sources.split(0, sources.n_cells(), kStatisticsPieceCells, kStatisticsPieceBytes);
   PassedPages pages(sources, options.memory_budget / 8);
   ProgressMeter meter(options.progress, "looking at genes", sources.n_cells());
   run_in_order<PieceSums>(

@@ -21,8 +21,8 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kMaxVocabularyBytes = 64 << 20;
 constexpr std::int64_t kFirstGene = 4;  // numbers below are special tokens
-constexpr std::int64_t kPieceBytes = 8 << 20;
-constexpr std::int64_t kPieceCells = 16384;
+constexpr std::int64_t kVocabularyPieceBytes = 8 << 20;
+constexpr std::int64_t kVocabularyPieceCells = 16384;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::kCorruptData, fmt::format("not a gene vocabulary: {}", what), path);
@@ -66,7 +66,8 @@ std::vector<std::int64_t> count_cells(const RowPiece& piece, std::span<const std
 // Of each gene, the cells that have it.
 std::vector<std::int64_t> cells_with_gene(const Sources& sources, exec::ThreadPool& pool,
                                           const ConvertOptions& options) {
-  const auto pieces = sources.split(0, sources.n_cells(), kPieceCells, kPieceBytes);
+  const auto pieces =
+      sources.split(0, sources.n_cells(), kVocabularyPieceCells, kVocabularyPieceBytes);
   const auto n_genes = static_cast<std::size_t>(sources.genes().size());
   PiecePool buffers;
   std::vector<std::int64_t> counts(n_genes, 0);

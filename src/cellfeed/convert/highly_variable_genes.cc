@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/median.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -91,13 +92,6 @@ std::vector<std::size_t> bins_of(const Numbers& means, HvgFlavor flavor) {
   return bins;
 }
 
-double median_of(Numbers values) {
-  if (values.empty()) return kNan;
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 struct Center {
   double average = kNan, deviation = kNan;
 };
@@ -117,11 +111,11 @@ Center seurat_center(const Numbers& values) {
 
 // Median and median absolute deviation, scaled to the normal distribution's standard deviation.
 Center cell_ranger_center(const Numbers& values) {
-  Center center{.average = median_of(values)};
+  Center center{.average = median_of(values, kNan)};
   Numbers distances;
   for (const double value : values)
     distances.push_back(std::abs((value - center.average) / kNormalQuartile));
-  center.deviation = median_of(distances);
+  center.deviation = median_of(distances, kNan);
   return center;
 }
 

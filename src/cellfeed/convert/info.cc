@@ -21,7 +21,7 @@
 namespace cellfeed::convert {
 namespace {
 
-std::string type_name(const arrow::DataType& type) {
+std::string shown_type(const arrow::DataType& type) {
   switch (type.id()) {
     case arrow::Type::STRING:
     case arrow::Type::LARGE_STRING:
@@ -42,7 +42,7 @@ std::vector<ColumnDescription> describe_columns(const TableUnion& table,
   for (int i = 0; i < united->num_columns(); ++i) {
     const auto& field = *united->field(i);
     if (field.name() == "_index") continue;
-    ColumnDescription column{field.name(), type_name(*field.type()), -1, false};
+    ColumnDescription column{field.name(), shown_type(*field.type()), -1, false};
     if (field.type()->id() == arrow::Type::DICTIONARY) {
       column.type = "categorical";
       column.ordered = static_cast<const arrow::DictionaryType&>(*field.type()).ordered();
@@ -69,7 +69,7 @@ void add_matrix(PathDescription& description, const format::shard::Manifest& man
   added.stored.filters = "none";
 }
 
-void describe_shards(const std::string& path, PathDescription& description) {
+void describe_shard_dir(const std::string& path, PathDescription& description) {
   const format::shard::Manifest manifest = format::shard::read_manifest(path);
   description.layout = manifest.layout == format::shard::Layout::kDense ? "dense" : "packed";
   description.n_shards = std::ssize(manifest.shards);
@@ -237,7 +237,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
     var.finish();
     description.var = describe_columns(var, *genes);
   });
-  if (format::shard::is_shard_dir(path)) describe_shards(path, description);
+  if (format::shard::is_shard_dir(path)) describe_shard_dir(path, description);
   if (description.nnz > 0) {
     description.bits_per_nonzero =
         8 * static_cast<double>(description.matrix_bytes) / static_cast<double>(description.nnz);

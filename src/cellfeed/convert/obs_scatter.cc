@@ -18,7 +18,7 @@ namespace {
 
 namespace shard = format::shard;
 
-constexpr const char* kWhat = "shuffle obs";
+constexpr const char* kShufflingObs = "shuffle obs";
 
 bool is_dictionary(const arrow::Field& field) {
   return field.type()->id() == arrow::Type::DICTIONARY;
@@ -26,9 +26,9 @@ bool is_dictionary(const arrow::Field& field) {
 
 std::shared_ptr<arrow::Array> int64_array(std::span<const BucketSlot> slots) {
   arrow::Int64Builder builder;
-  check_arrow(builder.Reserve(std::ssize(slots)), kWhat);
+  check_arrow(builder.Reserve(std::ssize(slots)), kShufflingObs);
   for (const BucketSlot& slot : slots) builder.UnsafeAppend(slot.slot);
-  return check_arrow(builder.Finish(), kWhat);
+  return check_arrow(builder.Finish(), kShufflingObs);
 }
 
 // Rows that go somewhere, bucket by bucket.
@@ -44,7 +44,7 @@ std::vector<std::int64_t> rows_by_bucket(std::span<const BucketSlot> slots) {
 }
 
 std::shared_ptr<arrow::RecordBatch> as_batch(const arrow::Table& table) {
-  return check_arrow(table.CombineChunksToBatch(), kWhat);
+  return check_arrow(table.CombineChunksToBatch(), kShufflingObs);
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ ObsScatter::ObsScatter(const Sources& sources, std::shared_ptr<arrow::Schema> sc
   source_file_column_ = schema_->GetFieldIndex(shard::kSourceFileColumn);
   arrow::StringBuilder paths;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s)
-    check_arrow(paths.Append(sources.store(s).info().path), kWhat);
-  categories_[source_file_column_] = check_arrow(paths.Finish(), kWhat);
+    check_arrow(paths.Append(sources.store(s).info().path), kShufflingObs);
+  categories_[source_file_column_] = check_arrow(paths.Finish(), kShufflingObs);
 }
 
 ObsScatter::~ObsScatter() = default;
@@ -85,7 +85,7 @@ std::shared_ptr<arrow::Table> ObsScatter::take_apart(const arrow::Table& obs, st
     if (i == source_file_column_) {
       const arrow::Int32Scalar number(static_cast<std::int32_t>(source));
       columns.push_back(std::make_shared<arrow::ChunkedArray>(
-          check_arrow(arrow::MakeArrayFromScalar(number, obs.num_rows()), kWhat)));
+          check_arrow(arrow::MakeArrayFromScalar(number, obs.num_rows()), kShufflingObs)));
       continue;
     }
     if (!is_dictionary(*schema_->field(i))) {
@@ -121,7 +121,7 @@ std::vector<ObsScatter::Piece> ObsScatter::scatter(const SourceRange& range,
     while (end < std::ssize(rows) && slots[rows[end]].bucket == bucket) ++end;
     pieces.push_back({bucket, check_arrow(arrow::ipc::SerializeRecordBatch(
                                               *sorted->Slice(begin, end - begin), options),
-                                          kWhat)});
+                                          kShufflingObs)});
     begin = end;
   }
   return pieces;
@@ -130,14 +130,14 @@ std::vector<ObsScatter::Piece> ObsScatter::scatter(const SourceRange& range,
 std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) const {
   arrow::io::BufferReader reader(arrow::Buffer::FromVector(std::move(pieces)));
   arrow::RecordBatchVector batches;
-  const std::int64_t end = check_arrow(reader.GetSize(), kWhat);
-  while (check_arrow(reader.Tell(), kWhat) < end)
+  const std::int64_t end = check_arrow(reader.GetSize(), kShufflingObs);
+  while (check_arrow(reader.Tell(), kShufflingObs) < end)
     batches.push_back(
         check_arrow(arrow::ipc::ReadRecordBatch(plain_schema_, nullptr,
                                                 arrow::ipc::IpcReadOptions::Defaults(), &reader),
-                    kWhat));
-  const auto plain =
-      as_batch(*check_arrow(arrow::Table::FromRecordBatches(plain_schema_, batches), kWhat));
+                    kShufflingObs));
+  const auto plain = as_batch(
+      *check_arrow(arrow::Table::FromRecordBatches(plain_schema_, batches), kShufflingObs));
   const auto& slots =
       static_cast<const arrow::Int64Array&>(*plain->column(plain->num_columns() - 1));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(plain->num_rows()));
@@ -145,7 +145,7 @@ std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) 
   std::sort(rows.begin(), rows.end(),
             [&](std::int64_t a, std::int64_t b) { return slots.Value(a) < slots.Value(b); });
   const auto sorted =
-      take_rows(*check_arrow(arrow::Table::FromRecordBatches({plain}), kWhat), rows);
+      take_rows(*check_arrow(arrow::Table::FromRecordBatches({plain}), kShufflingObs), rows);
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < schema_->num_fields(); ++i) {
     const auto& field = schema_->field(i);
@@ -156,7 +156,7 @@ std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) 
     columns.push_back(std::make_shared<arrow::ChunkedArray>(
         check_arrow(arrow::DictionaryArray::FromArrays(field->type(), sorted->column(i)->chunk(0),
                                                        categories_[i]),
-                    kWhat)));
+                    kShufflingObs)));
   }
   return arrow::Table::Make(schema_, std::move(columns), sorted->num_rows());
 }

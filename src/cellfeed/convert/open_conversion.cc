@@ -33,7 +33,7 @@ void check_options(const ConvertOptions& options) {
   exec::check_memory_budget(options.memory_budget);
 }
 
-const ConvertOptions& checked(const ConvertOptions& options) {
+const ConvertOptions& checked_conversion(const ConvertOptions& options) {
   check_options(options);
   return options;
 }
@@ -65,7 +65,7 @@ Sources OpenConversion::open_sources() {
 }
 
 OpenConversion::OpenConversion(const ConvertOptions& options)
-    : options_(checked(options)),
+    : options_(checked_conversion(options)),
       pool_(exec::checked_thread_count(options.threads)),
       sources_(open_sources()),
       encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype())) {

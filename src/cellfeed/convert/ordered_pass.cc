@@ -19,7 +19,7 @@ struct Task {
   std::int64_t shard = 0;
   CellTask cells;
 };
-using TaskResult = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
+using EncodedPart = std::variant<shard::EncodedRows, std::shared_ptr<arrow::Table>>;
 
 std::vector<Task> make_tasks(const ShardPass& pass) {
   std::vector<Task> tasks;
@@ -32,7 +32,7 @@ std::vector<Task> make_tasks(const ShardPass& pass) {
   return tasks;
 }
 
-TaskResult produce(const ShardPass& pass, const CellTask& task) {
+EncodedPart produce(const ShardPass& pass, const CellTask& task) {
   const SourceRange& range = task.range;
   std::vector<std::int64_t> rows(range.n_cells());
   std::iota(rows.begin(), rows.end(), range.begin);
@@ -88,11 +88,11 @@ double write_in_order(const ShardPass& pass) {
                       pass.cells_before());
   const std::vector<Task> tasks = make_tasks(pass);
   ShardSequence writer(pass.spec, pass.shard_size, pass.sources().n_cells(), pass.finished);
-  run_in_order<TaskResult>(
+  run_in_order<EncodedPart>(
       pass.pool, std::ssize(tasks), pass.limits,
       [&](std::int64_t i) { return pass.plan_bytes(tasks[i].cells); },
       [&](std::int64_t i) { return produce(pass, tasks[i].cells); },
-      [&](std::int64_t i, TaskResult&& result) {
+      [&](std::int64_t i, EncodedPart&& result) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
           return writer.append_obs(tasks[i].shard, *obs);
         const CellTask& cells = tasks[i].cells;

@@ -19,7 +19,7 @@ namespace {
 namespace shard = format::shard;
 
 // Of the folder and of what lies in it.
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kPlaceVersion = 1;
 
 template <std::size_t n>
 std::uint64_t hash(const std::array<std::uint64_t, n>& numbers) {
@@ -31,12 +31,6 @@ std::uint64_t hash_names(const matrix::GeneAxis& genes) {
   for (const std::string& name : genes.names)
     checksum.add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
   return checksum.value();
-}
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -73,7 +67,7 @@ PackedPlace packed_place(const format::RowStore& store, const FileVersion& versi
   const format::StoreInfo& info = store.info();
   const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t matrix =
-      hash(std::array{kVersion, number(info.n_cols), hash_names(store.genes())});
+      hash(std::array{kPlaceVersion, number(info.n_cols), hash_names(store.genes())});
   PackedPlace place;
   place.identity = hash(std::array{matrix, version.mark, number(info.n_rows),
                                    static_cast<std::uint64_t>(info.value_dtype)});

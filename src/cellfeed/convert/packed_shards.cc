@@ -23,7 +23,7 @@ namespace cellfeed::convert {
 namespace {
 
 constexpr std::int64_t kMinShardCells = 100'000;
-constexpr std::int64_t kShards = 16;
+constexpr std::int64_t kPackedShards = 16;
 // So long nobody reads.
 constexpr std::int64_t kIdleNs = 1'000'000'000;
 // A tenth of a processor that others want: less, and locks of files would be held for long.
@@ -47,7 +47,7 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const std::st
   options.layer = info.layer;
   options.output_dir = dir;
   options.open_sources = [&] { return sources_over(store); };
-  options.shard_size = std::max(kMinShardCells, (info.n_rows + kShards - 1) / kShards);
+  options.shard_size = std::max(kMinShardCells, (info.n_rows + kPackedShards - 1) / kPackedShards);
   options.carries_annotations = false;
   options.names_resume = false;
   options.threads = 1;
@@ -56,7 +56,7 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const std::st
   convert_to_shards(options);
 }
 
-std::unique_ptr<io::DirectoryLock> try_lock(const std::string& folder) {
+std::unique_ptr<io::DirectoryLock> lock_unless_held(const std::string& folder) {
   try {
     return std::make_unique<io::DirectoryLock>(io::Directory(folder), ".shards.lock");
   } catch (const Error& error) {
@@ -69,7 +69,7 @@ std::unique_ptr<io::DirectoryLock> try_lock(const std::string& folder) {
 
 bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
                          const std::stop_token& stop) {
-  const auto lock = try_lock(log.place().folder);
+  const auto lock = lock_unless_held(log.place().folder);
   if (!lock) return false;
   if (!io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) {
     io::remove_all(log.shards_dir());

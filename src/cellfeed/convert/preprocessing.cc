@@ -32,7 +32,7 @@ void check_output(const ConvertOptions& convert) {
                 "exists already; choose another name, or replace it with --overwrite", output);
 }
 
-const PreprocessOptions& checked(const PreprocessOptions& options) {
+const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options) {
   check_processing(options.processing);
   if (options.convert.output_dir.empty()) throw_invalid("preprocess needs an output: it is empty");
   exec::checked_thread_count(options.convert.threads);
@@ -50,7 +50,7 @@ Sources Preprocessing::open_sources() const {
 }
 
 Preprocessing::Preprocessing(const PreprocessOptions& options)
-    : options_(checked(options)),
+    : options_(checked_preprocessing(options)),
       pool_(exec::checked_thread_count(options.convert.threads)),
       filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
       sources_(open_sources()) {

@@ -31,12 +31,12 @@ using format::EntryStore;
 using format::RowStore;
 
 constexpr std::int64_t kMaxNoteBytes = 1 << 20;
-constexpr auto kLookInterval = std::chrono::milliseconds(100);
+constexpr auto kWriterLookInterval = std::chrono::milliseconds(100);
 // Of packed counts, for an estimate.
 constexpr double kBytesPerEntry = 1.3;
 // Into so many shards rows are divided, where these are large enough: what a kill costs at most,
 // and so many files are open at once.
-constexpr std::int64_t kShards = 16;
+constexpr std::int64_t kCachedShards = 16;
 
 bool can_write(const std::string& folder) {
   return !io::is_local(folder) || ::access(folder.c_str(), W_OK) == 0;
@@ -118,7 +118,7 @@ class LockWait {
                   "waited {} s for a process that shows no sign of life: {}",
                   silence_.count() / 1000, error.what());
     }
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kWriterLookInterval);
   }
 
  private:
@@ -180,7 +180,8 @@ class RowWriter {
     options_.feature_type = choice.feature_type;
     options_.allow_external = choice.allow_external;
     options_.output_dir = place.rows();
-    options_.shard_size = std::max(cache.min_shard_cells, (n_rows + kShards - 1) / kShards);
+    options_.shard_size =
+        std::max(cache.min_shard_cells, (n_rows + kCachedShards - 1) / kCachedShards);
     // Names are the file's own, not those of the shards.
     options_.make_unique = true;
     options_.carries_annotations = false;

@@ -8,18 +8,17 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/highly_variable_genes.h"
 #include "cellfeed/convert/loess.h"
+#include "cellfeed/convert/median.h"
 
 namespace cellfeed::convert {
 namespace {
 
 constexpr double kSpan = 0.3;
 
-using Numbers = std::vector<double>;
-
 ExpectedVariances expected_of(const BatchSums& batch, const std::vector<std::int64_t>& genes) {
   const auto n = static_cast<double>(batch.n_cells);
   ExpectedVariances out;
-  Numbers log_means, log_variances;
+  std::vector<double> log_means, log_variances;
   std::vector<std::size_t> varying;
   for (std::size_t i = 0; i < genes.size(); ++i) {
     const double mean = batch.sums[genes[i]] / n;
@@ -47,10 +46,11 @@ ExpectedVariances expected_of(const BatchSums& batch, const std::vector<std::int
 }
 
 // Variances of standardised counts.
-Numbers standardized_variances(const BatchSums& limited, const ExpectedVariances& expected,
-                               const std::vector<std::int64_t>& genes) {
+std::vector<double> standardized_variances(const BatchSums& limited,
+                                           const ExpectedVariances& expected,
+                                           const std::vector<std::int64_t>& genes) {
   const auto n = static_cast<double>(limited.n_cells);
-  Numbers out;
+  std::vector<double> out;
   for (std::size_t i = 0; i < genes.size(); ++i) {
     const double mean = expected.means[i], deviation = expected.deviations[i];
     const double squares =
@@ -61,20 +61,12 @@ Numbers standardized_variances(const BatchSums& limited, const ExpectedVariances
 }
 
 // Places in `values`, the largest first.
-std::vector<std::size_t> largest_first(const Numbers& values) {
+std::vector<std::size_t> largest_first(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   return order;
-}
-
-double median_of(std::vector<std::int64_t>& ranks) {
-  if (ranks.empty()) return std::numeric_limits<double>::infinity();
-  std::ranges::sort(ranks);
-  const std::size_t half = ranks.size() / 2;
-  const auto upper = static_cast<double>(ranks[half]);
-  return ranks.size() % 2 == 1 ? upper : (static_cast<double>(ranks[half - 1]) + upper) / 2;
 }
 
 }  // namespace
@@ -95,7 +87,7 @@ CountLimits count_limits(const std::vector<BatchSums>& batches,
   CountLimits limits;
   for (std::size_t b = 0; b < batches.size(); ++b) {
     const double root = std::sqrt(static_cast<double>(batches[b].n_cells));
-    Numbers& of_batch = limits[batches[b].name];
+    std::vector<double>& of_batch = limits[batches[b].name];
     of_batch.assign(batches[b].sums.size(), std::numeric_limits<double>::infinity());
     for (std::size_t i = 0; i < genes.size(); ++i)
       of_batch[genes[i]] = expected[b].deviations[i] * root + expected[b].means[i];
@@ -115,8 +107,9 @@ std::vector<std::int64_t> seurat_v3_genes(const std::vector<BatchSums>& limited,
     for (std::size_t rank = 0; rank < n_top; ++rank)
       ranks[order[rank]].push_back(static_cast<std::int64_t>(rank));
   }
-  Numbers medians;
-  for (auto& of_gene : ranks) medians.push_back(median_of(of_gene));
+  std::vector<double> medians;
+  for (const auto& of_gene : ranks)
+    medians.push_back(median_of(of_gene, std::numeric_limits<double>::infinity()));
   std::vector<std::size_t> order(genes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {

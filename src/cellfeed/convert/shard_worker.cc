@@ -19,7 +19,7 @@ namespace shard = format::shard;
 using Clock = std::chrono::steady_clock;
 
 // How often a process that writes looks whether the conversion is still under way.
-constexpr std::chrono::seconds kLookInterval{5};
+constexpr std::chrono::seconds kRunLookInterval{5};
 
 io::Directory open_target(const std::string& dir) {
   if (!io::is_directory(dir))
@@ -119,7 +119,7 @@ std::vector<std::string> ShardWorker::write(const std::vector<std::int64_t>& sha
   };
   auto looked = Clock::now();
   wanted.progress = [&](const Progress& p) {
-    if (Clock::now() - looked > kLookInterval) {
+    if (Clock::now() - looked > kRunLookInterval) {
       require_under_way();
       looked = Clock::now();
     }

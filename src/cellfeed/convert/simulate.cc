@@ -19,8 +19,8 @@ namespace cellfeed::convert {
 namespace {
 
 constexpr double kLowestKept = 0.7;
-constexpr std::int64_t kPieceBytes = 8 << 20;
-constexpr std::int64_t kPieceCells = 8192;
+constexpr std::int64_t kSimulatedPieceBytes = 8 << 20;
+constexpr std::int64_t kSimulatedPieceCells = 8192;
 
 struct SimulatedPiece {
   PiecePool::Lease rows;
@@ -53,7 +53,7 @@ class Simulation {
   SimulateResult result_;
 };
 
-const SimulateOptions& checked(const SimulateOptions& options) {
+const SimulateOptions& checked_simulation(const SimulateOptions& options) {
   if (options.n_cells < 1)
     throw_invalid("at least one cell must be asked for: cells is {}", options.n_cells);
   if (options.n_files < 1 || options.n_files > options.n_cells)
@@ -65,7 +65,7 @@ const SimulateOptions& checked(const SimulateOptions& options) {
   return options;
 }
 
-SourceOptions source_options(const SimulateOptions& options) {
+SourceOptions sources_of_simulation(const SimulateOptions& options) {
   SourceOptions source;
   source.paths = {options.like};
   source.layer = options.layer;
@@ -77,9 +77,10 @@ SourceOptions source_options(const SimulateOptions& options) {
 }
 
 Simulation::Simulation(const SimulateOptions& options)
-    : options_(checked(options)),
+    : options_(checked_simulation(options)),
       pool_(exec::checked_thread_count(options.threads)),
-      real_(source_options(options), options.memory_budget, options.output, pool_, options.stop),
+      real_(sources_of_simulation(options), options.memory_budget, options.output, pool_,
+            options.stop),
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();
@@ -198,13 +199,13 @@ void Simulation::write_file(std::int64_t file, std::int64_t begin, std::int64_t 
   writer_options.compression = options_.compression;
   H5adOutput output(result_.files[file], like.genes().size(), writer_options, options_.overwrite);
   const auto fitting =
-      static_cast<std::int64_t>(static_cast<double>(kPieceBytes) / like.row_bytes(0));
-  const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, kPieceCells);
+      static_cast<std::int64_t>(static_cast<double>(kSimulatedPieceBytes) / like.row_bytes(0));
+  const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, kSimulatedPieceCells);
   const std::int64_t n_pieces = (end - begin + step - 1) / step;
   const auto piece_begin = [&](std::int64_t i) { return std::min(end, begin + i * step); };
   run_in_order<SimulatedPiece>(
       pool_, n_pieces, {options_.memory_budget / 2, 32},
-      [&](std::int64_t) { return 2 * kPieceBytes; },
+      [&](std::int64_t) { return 2 * kSimulatedPieceBytes; },
       [&](std::int64_t i) { return make_piece(piece_begin(i), piece_begin(i + 1)); },
       [&](std::int64_t i, SimulatedPiece&& piece) {
         output.append(*piece.rows);

@@ -17,13 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Of the note, and of how rows are cached.
-constexpr int kVersion = 2;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+constexpr int kNoteVersion = 2;
 
 std::uint64_t content_of(const std::vector<std::string>& paths) {
   format::shard::RunningChecksum checksum;
@@ -50,6 +44,12 @@ bool is_settled(const SourceNote& note) {
 }
 
 }  // namespace
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 std::vector<FileNote> note_files(const std::vector<std::string>& paths) {
   std::vector<FileNote> files;
@@ -84,7 +84,7 @@ Sameness compare_source(SourceNote& note, const std::vector<std::string>& paths)
 }
 
 std::string note_to_json(const SourceNote& note) {
-  Json json = {{"version", kVersion}, {"content", note.content}, {"noted_ns", note.noted_ns}};
+  Json json = {{"version", kNoteVersion}, {"content", note.content}, {"noted_ns", note.noted_ns}};
   for (const FileNote& file : note.files)
     json["files"].push_back({{"name", file.name},
                              {"bytes", file.bytes},
@@ -97,7 +97,7 @@ std::string note_to_json(const SourceNote& note) {
 std::optional<SourceNote> note_from_json(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   try {
-    if (json.at("version") != kVersion) return std::nullopt;
+    if (json.at("version") != kNoteVersion) return std::nullopt;
     SourceNote note;
     note.content = json.at("content");
     note.noted_ns = json.at("noted_ns");

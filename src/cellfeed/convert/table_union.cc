@@ -34,7 +34,7 @@ ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
   return check_arrow(arrow::Concatenate(unified->chunks()), what);
 }
 
-std::string type_name(const arrow::DataType& type) {
+std::string type_text(const arrow::DataType& type) {
   const auto known = matrix::value_type_of(type);
   return known ? matrix::value_type_name(*known) : type.ToString();
 }
@@ -47,7 +47,7 @@ ArrayPtr cast_array(const ArrayPtr& array, const TypePtr& type, std::string_view
     throw_error(ErrorKind::kPrecision, path,
                 "column '{}' has a value of {} that does not fit {}, the type which holds the "
                 "numbers of all files: {}; give the files one type, make it text, or drop it",
-                name, type_name(*array->type()), type_name(*type), cast.status().message());
+                name, type_text(*array->type()), type_text(*type), cast.status().message());
   return *cast;
 }
 
