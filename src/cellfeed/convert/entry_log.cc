@@ -14,7 +14,7 @@ namespace {
 using format::Entries;
 using format::EntryParts;
 
-constexpr std::int64_t kColumns = 0, kValues = 1, kParts = 2;
+constexpr std::int64_t kColumns = 0, kValues = 1, kEntryParts = 2;
 constexpr auto kColumnBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
 
 // Ends a pass.
@@ -76,7 +76,7 @@ EntryLog::EntryLog(const format::EntryStore& store, const TransposeOptions& opti
     : store_(store),
       value_bytes_(static_cast<std::int64_t>(dtype_bytes(store.info().value_dtype))),
       counts_(static_cast<std::size_t>(store.info().n_rows)),
-      kept_(options.dir, kParts, options.memory_bytes / 2, "gathering rows") {}
+      kept_(options.dir, kEntryParts, options.memory_bytes / 2, "gathering rows") {}
 
 std::unique_ptr<EntryLog> EntryLog::make(const format::EntryStore& store, exec::ThreadPool& pool,
                                          const TransposeOptions& options) {

@@ -13,7 +13,7 @@ namespace {
 
 // Batches wait for the disk for so small a part of the time: what does not fit then is not kept.
 constexpr std::int64_t kPartWaited = 20;
-constexpr std::int64_t kParts = 64;
+constexpr std::int64_t kMostSegments = 64;
 constexpr std::int64_t kWorthWriting = 1 << 20;
 
 }  // namespace
@@ -118,7 +118,7 @@ void PackedWriter::write_queue(std::unique_lock<std::mutex>& lock) {
 }
 
 bool PackedWriter::is_full() const {
-  const std::int64_t enough = log_.matrix_.n_rows / kParts;
+  const std::int64_t enough = log_.matrix_.n_rows / kMostSegments;
   return open_->bytes() >= log_.options_.segment_bytes && open_->n_rows() >= enough;
 }
 
