@@ -210,6 +210,8 @@ def open(
             for option, value in tenx.items():
                 if value is not None:
                     raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
+            if cache_mode is not None:
+                raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
             return _open_anndata(
                 given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique,
                 var_key, layers, obsm,

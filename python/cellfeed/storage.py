@@ -11,7 +11,7 @@ from ._options import Path
 from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
-_PUBLIC = ("account_name", "anon", "cache_dir", "endpoint_url", "region", "role_arn")
+_PUBLIC = ("account_name", "anon", "cache_bytes", "cache_dir", "endpoint_url", "region", "role_arn")
 _shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
 
 
@@ -38,7 +38,8 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
         ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``, ``client_secret``,
         ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
         ``cache_dir``, a local folder where files are copied whole when they are opened first, and
-        read from until they change.
+        read from until they change; ``cache_bytes``, what all copies in that folder may hold, an
+        int or a text such as ``"200GB"``: those used longest ago go first.
 
     Raises
     ------
@@ -61,6 +62,8 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
             value = "\n".join(f"{header}: {text}" for header, text in value.items())
         if option == "cache_dir":
             value = as_folder(option, value)
+        if option == "cache_bytes" and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
         if not isinstance(value, str | bool):
             raise InvalidTypeError(f"the storage option {option} must be a text or a bool")
         texts[option] = str(value)
@@ -75,13 +78,15 @@ def set_for_paths(paths: Iterable[str], options: Mapping[str, Any]) -> None:
         set_storage_options(path, options)
 
 
-def keep_copies(paths: Iterable[str], folder: Path) -> None:
+def keep_copies(paths: Iterable[str], folder: Path, cache_bytes: str | None = None) -> None:
     """Files of those paths that are no local ones are copied to a local folder when opened."""
+    options = {"cache_dir": as_folder("cache_dir", folder), "cache_bytes": cache_bytes or ""}
     for path in paths:
         if is_url(path):
-            name = as_folder("cache_dir", folder)
-            _core.add_storage_option(path, "cache_dir", name)
-            _shown.setdefault(_bucket_of(path), {})["cache_dir"] = name
+            for option, value in options.items():
+                _core.add_storage_option(path, option, value)
+            shown = _shown.get(_bucket_of(path), {}) | options
+            _shown[_bucket_of(path)] = {name: value for name, value in shown.items() if value}
 
 
 def public_options(paths: Iterable[str]) -> dict[str, dict[str, str]]:

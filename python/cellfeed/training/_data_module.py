@@ -11,7 +11,7 @@ import numpy as np
 from .._arguments import as_bool, as_choice, as_int, as_names, as_text, check_options, one_of, shown
 from .._cells.filtering import rows_where
 from .._iteration.rank import Ranks
-from .._options import LoaderOptions, LoaderOutput, Output, Path
+from .._options import CacheMode, LoaderOptions, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError, InvalidTypeError
@@ -69,6 +69,8 @@ class CellDataModule(LightningDataModule):
         The gene axis: a vocabulary or a list, as for :func:`cellfeed.open`. Only with files.
     output
         ``"csr"`` or ``"dense"``.
+    cache_mode, cache_dir
+        As of :func:`cellfeed.open`. Only with files.
     **options
         More of :class:`~cellfeed.Loader`: ``obs`` (such as the labels), ``transforms``, ``dtype``,
         ``seed``, ``remainder``, ``drop_last`` (of training alone), ``memory_budget``, ...
@@ -94,6 +96,8 @@ class CellDataModule(LightningDataModule):
         whole_shards: bool = False,
         genes: Any = None,
         output: Output = "csr",
+        cache_mode: CacheMode | None = None,
+        cache_dir: Path | None = "auto",
         **options: Unpack[LoaderOptions],
     ) -> None:
         super().__init__()
@@ -108,6 +112,11 @@ class CellDataModule(LightningDataModule):
         if genes is not None and isinstance(data, CellCollection):
             raise InvalidArgumentError("genes is for files; this collection has its genes")
         self._genes = genes
+        if (cache_mode is not None or cache_dir != "auto") and isinstance(data, CellCollection):
+            raise InvalidArgumentError(
+                "cache_mode and cache_dir are for files; this collection is open"
+            )
+        self._cache: dict[str, Any] = {"cache_mode": cache_mode, "cache_dir": cache_dir}
         self._output: LoaderOutput = output
         self._options: dict[str, Any] = {**options}
         check_options("CellDataModule", self._options, list(LoaderOptions.__annotations__))
@@ -136,7 +145,10 @@ class CellDataModule(LightningDataModule):
             genes of each batch.
         """
         config = config if isinstance(config, Config) else Config.load(config)
-        return cls(**{**arguments_of(config), **changes})
+        arguments = arguments_of(config)
+        if "data" in changes:  # how files are read is of those that the configuration names
+            arguments = {k: v for k, v in arguments.items() if k not in ("cache_mode", "cache_dir")}
+        return cls(**{**arguments, **changes})
 
     def setup(self, stage: str | None = None) -> None:
         """Open the files and divide the cells, once; Lightning calls it on each rank.
@@ -151,7 +163,10 @@ class CellDataModule(LightningDataModule):
         if self._parts:
             return
         data = self._data
-        cells = data if isinstance(data, CellCollection) else open(data, genes=self._genes)
+        if isinstance(data, CellCollection):
+            cells = data
+        else:
+            cells = open(data, genes=self._genes, **self._cache)
         obs = self._options.get("obs")
         for name in [] if obs is None else as_names("obs", obs):
             cells.obs_column(name)

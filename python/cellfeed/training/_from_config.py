@@ -36,8 +36,7 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
     paths = data.shards.shard_dir if data.shards.enabled else data.paths
     if paths is None:
         raise InvalidArgumentError(f"{config.path} names no data: give data.paths, or data.shards")
-    if data.cloud.cache_dir is not None:
-        keep_copies([paths] if isinstance(paths, str) else paths, data.cloud.cache_dir)
+    cache = _cache(config, paths)  # before anything reads the files
     arguments: dict[str, Any] = {
         "data": paths,
         "batch_size": config.training.batch_size,
@@ -46,6 +45,7 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
         "transforms": _transforms(config),
         "seed": config.training.seed,
         "whole_shards": bool(data.shards.enabled),
+        **cache,
         **_parts(config),
         **_order(config),
     }
@@ -53,6 +53,17 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
     if label_key is not None:
         arguments["obs"] = list(dict.fromkeys([label_key, *arguments.get("obs", [])]))
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _cache(config: Config, paths: Any) -> dict[str, Any]:
+    cloud = config.data.cloud
+    if cloud.cache_mode == "packed":
+        return {"cache_mode": "packed", "cache_dir": cloud.cache_dir}
+    if cloud.cache_dir is not None:
+        keep_copies(
+            [paths] if isinstance(paths, str) else paths, cloud.cache_dir, cloud.cache_bytes
+        )
+    return {}
 
 
 def _parts(config: Config) -> dict[str, Any]:

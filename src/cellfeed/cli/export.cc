@@ -8,6 +8,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -41,7 +42,7 @@ int run_export(Session& session, ExportArguments& arguments) {
                                          {"bytes", result.bytes},
                                          {"seconds", result.seconds},
                                          {"cells_per_second", result.cells_per_second}};
-    print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    print(json_line(json));
   } else {
     std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
     for (const std::string& warning : result.filter_warnings)

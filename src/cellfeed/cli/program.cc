@@ -27,6 +27,7 @@ constexpr AddVerb kVerbs[] = {
     add_simulate,    //
     add_plan,        //
     add_bench,       //
+    add_cache,       //
     add_config,      //
     add_series,      //
     add_train,       //

@@ -9,6 +9,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -21,10 +22,6 @@ namespace cellfeed::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
 
 struct BuildArguments {
   series::BuildOptions build;
@@ -65,7 +62,7 @@ int run_build(Session& session, BuildArguments& arguments) {
     r = series::build_series(options);
   }
   if (session.json)
-    print(json_text({{"output_dir", options.output_dir},
+    print(json_line({{"output_dir", options.output_dir},
                      {"n_rows", r.n_rows},
                      {"n_entities", r.n_entities},
                      {"n_features", r.n_features},
@@ -233,7 +230,7 @@ int run_append(Session& session, series::AppendOptions& options) {
     options.progress = line.callback();
     r = series::append_series(options);
   }
-  print(session.json ? json_text(append_json(options.dir, r)) : append_text(options.dir, r));
+  print(session.json ? json_line(append_json(options.dir, r)) : append_text(options.dir, r));
   return 0;
 }
 
@@ -269,7 +266,7 @@ int run_series_info(Session& session, const std::string& dir) {
   const std::string to = series::time_text(last, m.time_kind);
   const std::string scaler(series::scaler_kind_name(m.scaler));
   if (session.json) {
-    print(json_text({{"path", dir},
+    print(json_line({{"path", dir},
                      {"n_rows", m.n_rows},
                      {"n_entities", m.n_entities},
                      {"shortest", shortest},
@@ -353,7 +350,7 @@ int run_series_verify(Session& session, const SeriesVerifyArguments& arguments) 
     text += fmt::format("damaged: {}, bytes {} to {}: {}\n", d.file, d.begin, d.end, d.what);
   }
   if (damages.empty()) text = fmt::format("every byte is as written: {}\n", arguments.dir);
-  print(session.json ? json_text(json) : text);
+  print(session.json ? json_line(json) : text);
   if (damages.empty()) return 0;
   if (!session.json)
     std::fprintf(stderr, "cellfeed: error: %s: %zu damaged %s; build the series again\n",

@@ -8,6 +8,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -26,7 +27,7 @@ std::string simulation_json(const convert::SimulateResult& r) {
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_line(json);
 }
 
 std::string plain_text(const convert::SimulateOptions& options, const convert::SimulateResult& r) {

@@ -23,6 +23,7 @@ void add_simulate(CLI::App& program, Session& session);
 void add_plan(CLI::App& program, Session& session);
 void add_bench(CLI::App& program, Session& session);
 void add_preprocess(CLI::App& program, Session& session);
+void add_cache(CLI::App& program, Session& session);
 void add_config(CLI::App& program, Session& session);
 void add_series(CLI::App& program, Session& session);
 void add_train(CLI::App& program, Session& session);

@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -41,7 +42,7 @@ std::string damages_json(const std::string& dir, std::int64_t bytes,
                                                      {"begin", d.begin},
                                                      {"end", d.end},
                                                      {"what", d.what}});
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_line(json);
 }
 
 int run_verify(Session& session, const VerifyArguments& arguments) {

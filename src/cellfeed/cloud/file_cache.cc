@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 
@@ -19,8 +21,9 @@ namespace {
 
 // So much is asked for at once, and held in memory.
 constexpr std::int64_t kWindowBytes = std::int64_t{64} << 20;
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kCopyLook{200};
 constexpr std::size_t kMostOfName = 100;
+constexpr int kOpenAttempts = 5;
 
 // The local copy, under the path of the object that it is of.
 class CachedSource final : public io::ByteSource {
@@ -79,6 +82,7 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
 }
 
 void copy_object(const io::ByteSource& remote, const io::FileTarget& target) {
+  CopyNote note;
   io::AtomicFile file(target, io::OnExisting::kReplace);
   std::vector<std::byte> window(static_cast<std::size_t>(std::min(kWindowBytes, remote.size())));
   for (std::int64_t at = 0; at < remote.size(); at += kWindowBytes) {
@@ -86,17 +90,15 @@ void copy_object(const io::ByteSource& remote, const io::FileTarget& target) {
         static_cast<std::size_t>(std::min(kWindowBytes, remote.size() - at)));
     remote.read(at, part);
     file.append(part);
+    note.add(part);
   }
+  note.write(target.directory(), target.name(), remote.path());
   file.commit();
 }
 
-bool is_there(const io::Directory& directory, const std::string& name, std::int64_t size) {
-  return directory.file_bytes(name) == size;
-}
-
 // Null where another process makes it just now.
-std::unique_ptr<io::DirectoryLock> try_lock(const io::Directory& directory,
-                                            const std::string& name) {
+std::unique_ptr<io::DirectoryLock> lock_unless_held(const io::Directory& directory,
+                                                    const std::string& name) {
   try {
     return std::make_unique<io::DirectoryLock>(directory, name);
   } catch (const Error& error) {
@@ -105,19 +107,42 @@ std::unique_ptr<io::DirectoryLock> try_lock(const io::Directory& directory,
   }
 }
 
-void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names) {
-  while (!is_there(directory, names.copy, remote.size())) {
-    const auto lock = try_lock(directory, "." + names.copy + ".lock");
+// limit: negative for none.
+void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names,
+               std::int64_t limit) {
+  while (!is_copy_there(directory, names.copy, remote.size())) {
+    const auto lock = lock_unless_held(directory, "." + names.copy + ".lock");
     if (!lock) {
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kCopyLook);
       continue;
     }
-    if (is_there(directory, names.copy, remote.size())) return;
+    if (is_copy_there(directory, names.copy, remote.size())) return;
     (*directory).remove_leftovers(names.copy);
+    if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
     copy_object(remote, io::FileTarget(directory, names.copy));
     for (const std::string& name : directory.names())
-      if (name.starts_with(names.of_object) && name != names.copy) directory.remove(name);
+      if (is_copy_name(name) && name.starts_with(names.of_object) && name != names.copy)
+        remove_copy(directory, {.name = name, .of_object = {}});
   }
+}
+
+// Another process may remove a copy to make room just before it is opened.
+std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote,
+                                          const io::Directory& directory, const Names& names,
+                                          std::int64_t limit, const io::LocalFileOptions& options) {
+  for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
+    make_copy(remote, directory, names, limit);
+    note_use(directory, names.copy);
+    try {
+      return io::open_local_file(directory.path_of(names.copy), options);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNotFound) throw;
+    }
+  }
+  throw_error(ErrorKind::kNoSpace, remote.path(),
+              "its copy in {} was removed {} times before it could be opened: others make room "
+              "there or clear it; raise cache_bytes, or read without cache_dir",
+              directory.path(), kOpenAttempts);
 }
 
 }  // namespace
@@ -135,9 +160,11 @@ std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource>
   io::make_directories(folder);
   const io::Directory directory(folder);
   const Names names = names_of(remote->path(), version);
-  make_copy(*remote, directory, names);
-  return std::make_unique<CachedSource>(
-      remote->path(), io::open_local_file(directory.path_of(names.copy), options));
+  const auto given_limit = of_bucket.find(kCacheBytesOption);
+  const std::int64_t limit =
+      given_limit == of_bucket.end() ? -1 : parse_byte_size(given_limit->second);
+  return std::make_unique<CachedSource>(remote->path(),
+                                        open_copy(*remote, directory, names, limit, options));
 }
 
 }  // namespace cellfeed::cloud

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
 
@@ -23,15 +24,15 @@ struct Known {
 
 // As fsspec's file systems name them.
 const std::vector<Known>& known_options() {
-  static const std::vector<std::string_view> http{kCacheOption, "headers"};
+  static const std::vector<std::string_view> http{kCacheBytesOption, kCacheOption, "headers"};
   static const auto* all = new std::vector<Known>{
       {"s3",
-       {"anon", kCacheOption, "endpoint_url", "key", "profile", "region", "role_arn", "secret",
-        "token"}},
-      {"gs", {"anon", kCacheOption, "endpoint_url", "token"}},
+       {"anon", kCacheBytesOption, kCacheOption, "endpoint_url", "key", "profile", "region",
+        "role_arn", "secret", "token"}},
+      {"gs", {"anon", kCacheBytesOption, kCacheOption, "endpoint_url", "token"}},
       {"az",
-       {"account_key", "account_name", "anon", kCacheOption, "client_id", "client_secret",
-        "connection_string", "endpoint_url", "sas_token", "tenant_id"}},
+       {"account_key", "account_name", "anon", kCacheBytesOption, kCacheOption, "client_id",
+        "client_secret", "connection_string", "endpoint_url", "sas_token", "tenant_id"}},
       {"http", http},
       {"https", http}};
   return *all;
@@ -64,6 +65,13 @@ void check_names(const std::string& path, std::string_view scheme, const Storage
       throw_error(ErrorKind::kInvalidArgument, path,
                   "no such option among storage_options: '{}' (those of {}:// are {})", name,
                   scheme, fmt::join(known->names, ", "));
+  if (const auto limit = options.find(kCacheBytesOption); limit != options.end()) {
+    parse_byte_size(limit->second);
+    if (!options.contains(kCacheOption))
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "the storage option cache_bytes limits the copies in cache_dir, which is not "
+                  "given");
+  }
 }
 
 }  // namespace
@@ -112,7 +120,10 @@ void set_storage_options(const std::string& path, StorageOptions options) {
 void add_storage_option(const std::string& path, std::string_view name, std::string value) {
   const BucketPath parsed = parse_bucket_path(path);
   StorageOptions options = storage_options_of(parsed.scheme, parsed.bucket);
-  options.insert_or_assign(std::string(name), std::move(value));
+  if (value.empty())
+    options.erase(std::string(name));
+  else
+    options.insert_or_assign(std::string(name), std::move(value));
   set_storage_options(path, std::move(options));
 }
 

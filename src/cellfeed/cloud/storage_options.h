@@ -13,6 +13,8 @@ namespace cellfeed::cloud {
 using StorageOptions = std::map<std::string, std::string, std::less<>>;
 // A local folder for whole copies of what is read.
 inline constexpr std::string_view kCacheOption = "cache_dir";
+// What all copies in that folder may hold: a size as byte_size.h reads it; without it, all they do.
+inline constexpr std::string_view kCacheBytesOption = "cache_bytes";
 
 // A path of a bucket, "s3://bucket/folder/name"; of Azure, a bucket is "container" or
 // "container@account.blob.core.windows.net".
@@ -30,7 +32,7 @@ BucketPath parse_bucket_path(const std::string& path);
 // For the bucket of this path (of an http path, its server), in place of those given before. The
 // options that a scheme knows are listed where one is not among them: kInvalidArgument.
 void set_storage_options(const std::string& path, StorageOptions options);
-// One more beside those.
+// One more beside those; an empty value takes it away.
 void add_storage_option(const std::string& path, std::string_view name, std::string value);
 StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket);
 // How often options were set: whoever keeps a connection asks whether it is of the present ones.

@@ -42,8 +42,9 @@ TEST(StorageOptions, AreOfOneBucket) {
 TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
   const std::string said = refusal_of(
       [] { set_storage_options("s3://b/a", {{"access_key", "hidden"}, {"secret", "hidden"}}); });
-  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, cache_dir, endpoint_url, key"),
-            std::string::npos);
+  EXPECT_NE(
+      said.find("'access_key' (those of s3:// are anon, cache_bytes, cache_dir, endpoint_url, key"),
+      std::string::npos);
   EXPECT_EQ(said.find("hidden"), std::string::npos);
   EXPECT_TRUE(storage_options_of("s3", "b").empty());
   refusal_of([] { set_storage_options("http://h/a", {{"key", "hidden"}}); });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/config/scalar_value.h"
@@ -139,6 +140,22 @@ void Config::check_contradictions() const {
       clash("data.shards.enabled", "needs data.shards.shard_dir, the folder of the shards");
     if (flag("data.streaming"))
       clash("data.streaming", "contradicts data.shards.enabled: choose one of the two");
+  }
+  const bool has_cache = has_value("data.cloud.cache_dir");
+  const bool is_packed = text("data.cloud.cache_mode") == "packed";
+  if (is_packed && !has_cache)
+    clash("data.cloud.cache_mode", "packed needs data.cloud.cache_dir, the folder of the rows");
+  if (is_packed && flag("data.shards.enabled"))
+    clash("data.cloud.cache_mode", "packed is for files: shards are packed already");
+  if (has_value("data.cloud.cache_bytes")) {
+    if (!has_cache || is_packed)
+      clash("data.cloud.cache_bytes",
+            "limits whole files in data.cloud.cache_dir, and none are kept");
+    try {
+      parse_byte_size(text("data.cloud.cache_bytes"));
+    } catch (const Error& error) {
+      clash("data.cloud.cache_bytes", error.what());
+    }
   }
   if (text("data.gene_selection.strategy") != "all" && !has_value("data.gene_selection.n_genes"))
     clash("data.gene_selection.strategy", "needs data.gene_selection.n_genes, how many genes");

@@ -74,6 +74,13 @@ std::vector<Setting> data_settings() {
                         "Cells among which the order is random; 0 for the order of the files", 0,
                         kMaxCount, streams));
   table.push_back(text("data.cloud.cache_dir", "Folder for files that come from buckets"));
+  table.push_back(choice("data.cloud.cache_mode", "file",
+                         "What is kept there: whole files of buckets, or, for training, the rows "
+                         "that are read of compressed files, local ones too",
+                         {"file", "packed"}));
+  table.push_back(text("data.cloud.cache_bytes",
+                       "What whole files there may hold in all, such as 200GB; what was used "
+                       "longest ago goes first. No limit where it is not given"));
   table.push_back(choice("data.gene_selection.strategy", "all", "Which genes of a batch are kept",
                          {"all", "most_expressed", "random_expressed"}));
   table.push_back(whole("data.gene_selection.n_genes", {}, "genes", "How many of them, a batch", 1,

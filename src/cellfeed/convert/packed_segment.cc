@@ -42,8 +42,9 @@ std::int64_t list_bytes(std::int64_t n_rows) {
 }
 
 // Empty where it is not the list of these cells.
-std::vector<std::uint64_t> read_rows(const io::ByteSource& file, const shard::CellsHeader& cells,
-                                     const PackedMatrix& matrix) {
+std::vector<std::uint64_t> read_row_numbers(const io::ByteSource& file,
+                                            const shard::CellsHeader& cells,
+                                            const PackedMatrix& matrix) {
   if (file.size() != list_bytes(cells.n_cells)) return {};
   std::vector<std::uint64_t> words(static_cast<std::size_t>(file.size()) / 8);
   const auto bytes = std::as_writable_bytes(std::span(words));
@@ -88,7 +89,7 @@ std::optional<PackedSegment> open_files(const io::Directory& directory, const st
   if (!cells) return std::nullopt;
   const auto list = io::open_local_file(directory.path_of(name + kRows),
                                         {.access = io::FileAccess::kPread, .threads = 1});
-  auto rows = read_rows(*list, cells->header(), matrix);
+  auto rows = read_row_numbers(*list, cells->header(), matrix);
   if (rows.empty()) return std::nullopt;
   return PackedSegment{.name = name, .cells = std::move(cells), .rows = std::move(rows)};
 }
@@ -127,6 +128,36 @@ std::vector<PackedSegment> open_shard_segments(const std::string& dir, const Pac
     shards.push_back(std::move(shard));
   }
   return shards;
+}
+
+std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
+                                         const shard::VerifyProgress& progress) {
+  const auto list = io::open_local_file(directory.path_of(name + kRows),
+                                        {.access = io::FileAccess::kPread, .threads = 1});
+  std::vector<std::byte> bytes(static_cast<std::size_t>(list->size()));
+  list->read(0, bytes);
+  ListHeader header;
+  constexpr std::size_t kSum = 8;
+  std::uint64_t sum = 0;
+  if (bytes.size() >= sizeof header + kSum) {
+    std::memcpy(&header, bytes.data(), sizeof header);
+    std::memcpy(&sum, bytes.data() + bytes.size() - kSum, kSum);
+  }
+  const ListHeader fresh;
+  if (std::memcmp(header.magic, fresh.magic, sizeof fresh.magic) != 0 ||
+      sum != shard::checksum_bytes(
+                 std::span(bytes).first(bytes.size() - std::min(bytes.size(), kSum))))
+    return {fmt::format("{}{}: is not as it was written", name, kRows)};
+  const std::string cells = name + kCells;
+  const auto size = directory.file_bytes(cells);
+  if (!size) return {fmt::format("{}: is missing", cells)};
+  std::vector<std::string> found;
+  for (const shard::Damage& damage : shard::verify_cells_file(
+           directory.path(), {.name = cells, .bytes = *size, .checksum = header.cells_checksum},
+           progress))
+    found.push_back(
+        fmt::format("{}, bytes {} to {}: {}", damage.file, damage.begin, damage.end, damage.what));
+  return found;
 }
 
 // The list first: without it nobody looks at the cells.

@@ -12,6 +12,7 @@
 
 #include "cellfeed/format/shard/cells_file_writer.h"
 #include "cellfeed/format/shard/packed_rows.h"
+#include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/directory.h"
 
 namespace cellfeed::convert {
@@ -39,6 +40,9 @@ std::optional<PackedSegment> open_segment(const io::Directory& directory, const 
 // of another one. Throws what opening shards throws.
 std::vector<PackedSegment> open_shard_segments(const std::string& dir, const PackedMatrix& matrix,
                                                bool verifies);
+// What is wrong with it, whatever matrix it is of: each byte is read. Empty: nothing.
+std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
+                                         const format::shard::VerifyProgress& progress = {});
 void remove_segment(const io::Directory& directory, const std::string& name);
 // All of them, and what killed writers left of others.
 void remove_segments(const io::Directory& directory);

@@ -58,7 +58,7 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const std::st
 
 std::unique_ptr<io::DirectoryLock> lock_unless_held(const std::string& folder) {
   try {
-    return std::make_unique<io::DirectoryLock>(io::Directory(folder), ".shards.lock");
+    return std::make_unique<io::DirectoryLock>(io::Directory(folder), kPackedShardsLock);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kAlreadyExists) throw;
     return nullptr;

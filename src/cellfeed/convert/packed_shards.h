@@ -12,6 +12,9 @@
 
 namespace cellfeed::convert {
 
+// Held in the folder of the log while they are written.
+inline constexpr const char* kPackedShardsLock = ".shards.lock";
+
 // store: gives all rows of the log, and what else shards hold. False where another process or
 // thread writes them just now. Throws what converting throws, and kCorruptData where the file
 // changed. REQUIRES: log.is_complete().

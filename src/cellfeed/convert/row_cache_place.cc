@@ -22,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace shard = format::shard;
 
-constexpr const char* kSuffix = ".cellfeed";
-
 bool is_of_shards(const std::string& name) {
   return shard::generation_of(name) || name == shard::kManifestName ||
          name == shard::kPartialManifestName || io::is_temp_name(name) || name == ".lock" ||
@@ -63,9 +61,9 @@ fs::path cache_folder(const std::string& file, std::string dir, const std::strin
                 "{}, and its rows are kept in a folder of a local disk: name one (cache_dir=, "
                 "--cache-dir or CELLFEED_CACHE)",
                 matrix_text);
-  if (dir.empty()) return fmt::format("{}{}", whole, kSuffix);
+  if (dir.empty()) return fmt::format("{}{}", whole, kCacheSuffix);
   return fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
-                                     XXH3_64bits(whole.data(), whole.size()), kSuffix);
+                                     XXH3_64bits(whole.data(), whole.size()), kCacheSuffix);
 }
 
 CachePlace cache_place(const format::EntryStore& store, std::string dir) {

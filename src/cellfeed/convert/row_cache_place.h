@@ -3,10 +3,14 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "cellfeed/format/entry_store.h"
 
 namespace cellfeed::convert {
+
+// What the name of a folder of caches ends with.
+inline constexpr std::string_view kCacheSuffix = ".cellfeed";
 
 // The folder of a file's caches, and the names in it that belong to one matrix.
 struct CachePlace {

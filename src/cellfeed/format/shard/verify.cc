@@ -302,4 +302,15 @@ std::vector<Damage> verify_shards(const std::string& dir, std::span<const ShardE
   return findings.take();
 }
 
+std::vector<Damage> verify_cells_file(const std::string& dir, const FileEntry& entry,
+                                      const VerifyProgress& progress) {
+  Findings findings(progress, entry.bytes);
+  std::vector<Task> tasks;
+  plan_cells(std::make_shared<const CheckedFile>(entry.name, -1,
+                                                 (fs::path(dir) / entry.name).string(), findings),
+             entry, nullptr, tasks);
+  for (const Task& task : tasks) task();
+  return findings.take();
+}
+
 }  // namespace cellfeed::format::shard

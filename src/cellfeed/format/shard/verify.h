@@ -35,4 +35,8 @@ std::vector<Damage> verify_shards(const std::string& dir, std::span<const ShardE
                                   const VerifyProgress& progress = {},
                                   const ParallelFor& parallel = run_serially);
 
+// The same for one .cells file that no manifest speaks of. entry.checksum: of its header.
+std::vector<Damage> verify_cells_file(const std::string& dir, const FileEntry& entry,
+                                      const VerifyProgress& progress = {});
+
 }  // namespace cellfeed::format::shard

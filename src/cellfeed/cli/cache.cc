@@ -1,0 +1,294 @@
+// cellfeed cache: what a folder of caches holds, whether it is whole, and room in it.
+#include <fmt/chrono.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
+#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cli/verbs.h"
+#include "cellfeed/cloud/kept_copies.h"
+#include "cellfeed/convert/kept_rows.h"
+#include "cellfeed/convert/source_note.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::cli {
+namespace {
+
+constexpr double kMostDays = 36500;
+
+struct CacheVerbArguments {
+  std::string dir;
+  double older_than_days = 0;
+  std::int64_t max_bytes = 0;
+  bool is_dry = false;
+};
+
+struct CacheEntry {
+  std::variant<cloud::KeptCopy, convert::KeptRows> kept;
+  std::string kind, path, what;
+  std::int64_t bytes = 0;
+  std::int64_t used_ns = 0;
+};
+
+std::string folder_of(const CacheVerbArguments& arguments) {
+  std::string dir = arguments.dir;
+  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
+    dir = std::string(named);
+  if (dir.empty()) throw_invalid("no folder: name one, as cache_dir did, or set CELLFEED_CACHE");
+  if (!io::is_local(dir))
+    throw_error(ErrorKind::kInvalidArgument, dir, "caches are in folders of a local disk");
+  if (!io::is_directory(dir))
+    throw_error(io::exists(dir) ? ErrorKind::kInvalidArgument : ErrorKind::kNotFound, dir,
+                "is no folder");
+  return dir;
+}
+
+// Those used longest ago first.
+std::vector<CacheEntry> entries_of(const std::string& dir) {
+  std::vector<CacheEntry> entries;
+  const io::Directory directory(dir);
+  for (cloud::KeptCopy& copy : cloud::kept_copies(directory)) {
+    CacheEntry entry{.kept = {},
+                     .kind = "copy",
+                     .path = directory.path_of(copy.name),
+                     .what = copy.of_object,
+                     .bytes = copy.bytes,
+                     .used_ns = copy.used_ns};
+    entry.kept = std::move(copy);
+    entries.push_back(std::move(entry));
+  }
+  for (convert::KeptRows& rows : convert::kept_rows(dir)) {
+    const bool is_packed = rows.kind == convert::KeptRows::Kind::kPacked;
+    CacheEntry entry{.kept = {},
+                     .kind = is_packed ? "packed" : "rows",
+                     .path = rows.folder,
+                     .what = fmt::format("{} of {}", rows.matrix, rows.of_file),
+                     .bytes = rows.bytes,
+                     .used_ns = rows.written_ns};
+    entry.kept = std::move(rows);
+    entries.push_back(std::move(entry));
+  }
+  std::ranges::stable_sort(entries, {}, &CacheEntry::used_ns);
+  return entries;
+}
+
+std::int64_t bytes_of_all(const std::vector<CacheEntry>& entries) {
+  std::int64_t bytes = 0;
+  for (const CacheEntry& entry : entries) bytes += entry.bytes;
+  return bytes;
+}
+
+std::string time_text(std::int64_t ns) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(static_cast<std::time_t>(ns / 1'000'000'000)));
+}
+
+nlohmann::ordered_json to_json_entry(const CacheEntry& entry) {
+  return {{"kind", entry.kind},
+          {"what", entry.what},
+          {"bytes", entry.bytes},
+          {"used", time_text(entry.used_ns)},
+          {"path", entry.path}};
+}
+
+nlohmann::ordered_json json_of(const std::string& dir, const std::vector<CacheEntry>& entries) {
+  nlohmann::ordered_json json = {{"path", dir}, {"bytes", bytes_of_all(entries)}};
+  json["entries"] = nlohmann::ordered_json::array();
+  for (const CacheEntry& entry : entries) json["entries"].push_back(to_json_entry(entry));
+  return json;
+}
+
+std::string line_of(const CacheEntry& entry) {
+  return fmt::format("{:<7} {:>10}  {}  {}\n", entry.kind, format_byte_size(entry.bytes),
+                     time_text(entry.used_ns), entry.what.empty() ? entry.path : entry.what);
+}
+
+std::string count_text(std::size_t n, std::int64_t bytes) {
+  return fmt::format("{} {}, {}", n, n == 1 ? "entry" : "entries", format_byte_size(bytes));
+}
+
+int list_cache(const Session& session, const CacheVerbArguments& arguments) {
+  const std::string dir = folder_of(arguments);
+  const std::vector<CacheEntry> entries = entries_of(dir);
+  if (session.json) {
+    print(json_line(json_of(dir, entries)));
+    return 0;
+  }
+  std::string text;
+  for (const CacheEntry& entry : entries) text += line_of(entry);
+  print(text + fmt::format("{} in {}\n", count_text(entries.size(), bytes_of_all(entries)), dir));
+  return 0;
+}
+
+bool remove_entry(const std::string& dir, const CacheEntry& entry) {
+  if (const auto* rows = std::get_if<convert::KeptRows>(&entry.kept))
+    return convert::remove_kept(*rows);
+  cloud::remove_copy(io::Directory(dir), std::get<cloud::KeptCopy>(entry.kept));
+  return true;
+}
+
+// Why it stays; empty once it is gone.
+std::string try_to_remove(const std::string& dir, const CacheEntry& entry) {
+  try {
+    return remove_entry(dir, entry) ? "" : "is written just now";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
+  const std::string dir = folder_of(arguments);
+  const double age_ns = std::min(arguments.older_than_days, kMostDays) * 86400e9;
+  const std::int64_t latest = arguments.older_than_days > 0
+                                  ? convert::now_ns() - static_cast<std::int64_t>(age_ns)
+                                  : std::numeric_limits<std::int64_t>::max();
+  const std::vector<CacheEntry> entries = entries_of(dir);
+  std::vector<CacheEntry> removed;
+  nlohmann::ordered_json kept = nlohmann::ordered_json::array();
+  std::int64_t left = bytes_of_all(entries);
+  for (const CacheEntry& entry : entries) {
+    if (entry.used_ns > latest || (arguments.max_bytes > 0 && left <= arguments.max_bytes))
+      continue;
+    if (entry.what.empty()) continue;  // nothing tells that it is ours
+    if (const std::string why = arguments.is_dry ? "" : try_to_remove(dir, entry); !why.empty()) {
+      kept.push_back({{"path", entry.path}, {"why", why}});
+      std::fprintf(stderr, "cellfeed: error: %s: stays: %s\n", entry.path.c_str(), why.c_str());
+      continue;
+    }
+    left -= entry.bytes;
+    removed.push_back(entry);
+  }
+  if (!arguments.is_dry) (*io::Directory(dir)).remove_leftovers("");
+  if (session.json) {
+    nlohmann::ordered_json json = json_of(dir, removed);
+    json["removed"] = !arguments.is_dry;
+    json["left_bytes"] = left;
+    json["kept"] = kept;
+    print(json_line(json));
+  } else {
+    std::string text;
+    for (const CacheEntry& entry : removed) text += line_of(entry);
+    print(text + fmt::format("{} {}; {} left in {}\n",
+                             count_text(removed.size(), bytes_of_all(removed)),
+                             arguments.is_dry ? "would be removed" : "removed",
+                             format_byte_size(left), dir));
+  }
+  return kept.empty() ? 0 : 1;
+}
+
+std::vector<std::string> damages_of_entry(const std::string& dir, const CacheEntry& entry,
+                                          const std::stop_token& stop) {
+  const auto look = [&stop](std::int64_t, std::int64_t) {
+    if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
+  };
+  try {
+    if (const auto* rows = std::get_if<convert::KeptRows>(&entry.kept))
+      return convert::damages_of(*rows, look);
+    const std::string damage =
+        cloud::damage_of(io::Directory(dir), std::get<cloud::KeptCopy>(entry.kept), look);
+    return damage.empty() ? std::vector<std::string>{} : std::vector{damage};
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
+    return {error.what()};  // what cannot be read is as bad as what is damaged
+  }
+}
+
+int verify_cache(const Session& session, const CacheVerbArguments& arguments) {
+  const std::string dir = folder_of(arguments);
+  const std::vector<CacheEntry> entries = entries_of(dir);
+  const std::int64_t bytes = bytes_of_all(entries);
+  nlohmann::ordered_json damages = nlohmann::ordered_json::array();
+  std::string text;
+  {
+    ProgressLine line(session.quiet, "bytes");
+    convert::ProgressMeter clock({}, "verifying", 0);
+    std::int64_t done = 0;
+    for (const CacheEntry& entry : entries) {
+      for (const std::string& what : damages_of_entry(dir, entry, session.stop.get_token())) {
+        damages.push_back({{"path", entry.path}, {"what", what}});
+        text += fmt::format("damaged: {}: {}\n", entry.path, what);
+      }
+      done += entry.bytes;
+      const double seconds = clock.seconds();
+      line.show({"verifying", done, bytes, seconds > 0 ? static_cast<double>(done) / seconds : 0});
+    }
+  }
+  if (session.json) {
+    print(json_line(
+        {{"path", dir}, {"ok", damages.empty()}, {"bytes", bytes}, {"damages", damages}}));
+  } else if (damages.empty()) {
+    print(fmt::format("every byte is as written: {} in {}\n", count_text(entries.size(), bytes),
+                      dir));
+  } else {
+    print(text);
+    std::fprintf(stderr,
+                 "cellfeed: error: %s: delete what is damaged; it is made anew when it is "
+                 "read next\n",
+                 dir.c_str());
+  }
+  return damages.empty() ? 0 : 1;
+}
+
+using RunOnCache = int (*)(const Session& session, const CacheVerbArguments& arguments);
+
+CLI::App& add_cache_verb(CLI::App& cache, Session& session,
+                         const std::shared_ptr<CacheVerbArguments>& arguments,
+                         const std::string& name, const std::string& help, RunOnCache run) {
+  CLI::App& verb = *cache.add_subcommand(name, help);
+  verb.add_option("dir", arguments->dir,
+                  "What cache_dir named, or NAME.cellfeed beside a file [default: CELLFEED_CACHE]")
+      ->type_name("DIR");
+  add_output_options(verb, session);
+  verb.callback([&session, arguments, run] {
+    session.run = [&session, arguments, run] { return run(session, *arguments); };
+  });
+  return verb;
+}
+
+}  // namespace
+
+void add_cache(CLI::App& program, Session& session) {
+  auto arguments = std::make_shared<CacheVerbArguments>();
+  CLI::App& cache = *program.add_subcommand(
+      "cache", "List, clear or verify what is kept of files: copies, packed rows, sorted rows");
+  cache.require_subcommand(1);
+  add_cache_verb(cache, session, arguments, "list",
+                 "What a folder keeps, what was used longest ago first", list_cache);
+  CLI::App& clear = add_cache_verb(cache, session, arguments, "clear",
+                                   "Remove all of it, or what was used longest ago", clear_cache);
+  clear
+      .add_option("--older-than", arguments->older_than_days,
+                  "Only what was last used more than so many days ago")
+      ->check(positive_number())
+      ->type_name("DAYS");
+  clear
+      .add_option_function<std::string>(
+          "--max-bytes",
+          [arguments](const std::string& given) {
+            try {
+              arguments->max_bytes = parse_byte_size(given);
+            } catch (const Error& error) {
+              throw CLI::ValidationError("--max-bytes", error.what());
+            }
+            if (arguments->max_bytes < 1)
+              throw CLI::ValidationError("--max-bytes", "must be above 0; without it all goes");
+          },
+          "Only until no more than this is left, such as 200GB")
+      ->type_name("SIZE");
+  clear.add_flag("--dry-run", arguments->is_dry, "Say what would be removed, and remove nothing");
+  add_cache_verb(cache, session, arguments, "verify",
+                 "Check every byte that is kept; exit code 1 when any is damaged", verify_cache);
+}
+
+}  // namespace cellfeed::cli

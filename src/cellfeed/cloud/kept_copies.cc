@@ -1,0 +1,181 @@
+#include "cellfeed/cloud/kept_copies.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cellfeed/base/byte_size.h"
+#include "cellfeed/base/error.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
+#include "cellfeed/io/small_file.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+constexpr int kNoteVersion = 1;
+constexpr std::int64_t kMostOfNote = 1 << 16;
+constexpr std::size_t kHashDigits = 16;
+
+std::string note_name(const std::string& copy) { return fmt::format(".{}.json", copy); }
+
+bool begins_with_hash(std::string_view text) {
+  return text.size() > kHashDigits && text[kHashDigits] == '-' &&
+         std::ranges::all_of(text.substr(0, kHashDigits), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+struct Noted {
+  std::string of_object;
+  std::int64_t bytes = 0;
+  std::string checksum;
+};
+
+// Empty where there is none that can be read, or none of this version.
+std::optional<Noted> read_note(const io::Directory& directory, const std::string& copy) {
+  try {
+    const auto json = nlohmann::json::parse(
+        io::read_small_file(directory.path_of(note_name(copy)), kMostOfNote), nullptr, false);
+    if (json.at("version") != kNoteVersion || !json.at("bytes").is_number_integer())
+      return std::nullopt;
+    Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
+    if (std::ranges::any_of(noted.of_object, [](char c) { return c >= 0 && c < ' '; }))
+      return std::nullopt;
+    return noted;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// 0 where it is not known: then it counts as old.
+std::int64_t modified_ns(const io::Directory& directory, const std::string& name) {
+  try {
+    return io::status_of(directory.path_of(name)).modified_ns;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+bool is_copy_name(std::string_view name) {
+  return begins_with_hash(name) && begins_with_hash(name.substr(kHashDigits + 1)) &&
+         !io::is_temp_name(name);
+}
+
+bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes) {
+  return directory.file_bytes(name) == bytes && directory.file_bytes(note_name(name));
+}
+
+std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
+  std::vector<KeptCopy> copies;
+  for (const std::string& name : directory.names()) {
+    if (!is_copy_name(name)) continue;
+    const std::optional<std::int64_t> bytes = directory.file_bytes(name);
+    if (!bytes) continue;
+    const std::optional<Noted> noted = read_note(directory, name);
+    copies.push_back({name, noted ? noted->of_object : "", *bytes,
+                      modified_ns(directory, noted ? note_name(name) : name)});
+  }
+  std::ranges::stable_sort(copies, {}, &KeptCopy::used_ns);
+  return copies;
+}
+
+// The note first: a copy without one is made anew, and one that is made just now keeps its own.
+void remove_copy(const io::Directory& directory, const KeptCopy& copy) {
+  directory.remove(note_name(copy.name));
+  directory.remove(copy.name);
+}
+
+std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
+                      const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const std::optional<Noted> noted = read_note(directory, copy.name);
+  if (!noted)
+    return directory.file_bytes(copy.name)
+               ? "its note is gone or damaged, so that nothing tells what it was"
+               : "";
+  if (noted->bytes != copy.bytes)
+    return fmt::format("has {} bytes where {} were copied", copy.bytes, noted->bytes);
+  const auto file = io::open_local_file(directory.path_of(copy.name),
+                                        {.access = io::FileAccess::kPread, .threads = 1});
+  CopyNote found;
+  std::vector<std::byte> part(std::size_t{4} << 20);
+  for (std::int64_t at = 0; at < file->size(); at += std::ssize(part)) {
+    const auto read = std::span(part).first(
+        static_cast<std::size_t>(std::min(std::ssize(part), file->size() - at)));
+    file->read(at, read);
+    found.add(read);
+    if (progress) progress(at + std::ssize(read), file->size());
+  }
+  const std::string checksum = found.checksum();
+  if (checksum == noted->checksum) return "";
+  return fmt::format("the checksum is {} where {} was copied", checksum, noted->checksum);
+}
+
+void CopyNote::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+CopyNote::CopyNote() : state_(XXH3_createState()) {
+  if (!state_) throw std::bad_alloc();
+  XXH3_64bits_reset(state_.get());
+}
+
+void CopyNote::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
+  bytes_ += std::ssize(bytes);
+}
+
+std::string CopyNote::checksum() const {
+  return fmt::format("{:016x}", XXH3_64bits_digest(state_.get()));
+}
+
+void CopyNote::write(const io::Directory& directory, const std::string& name,
+                     const std::string& of_object) const {
+  const nlohmann::json json = {
+      {"version", kNoteVersion}, {"of", of_object}, {"bytes", bytes_}, {"xxh3", checksum()}};
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  io::AtomicFile file(io::FileTarget(directory, note_name(name)), io::OnExisting::kReplace);
+  file.append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void note_use(const io::Directory& directory, const std::string& name) {
+  const timespec now[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+                           {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
+  // No error: it is then taken for one that nobody uses, and copied again at worst.
+  (void)::utimensat(directory.fd(), note_name(name).c_str(), now, 0);
+}
+
+void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit,
+               const std::string& of_object) {
+  (*directory).remove_leftovers("");
+  const std::vector<KeptCopy> copies = kept_copies(directory);
+  std::int64_t held = 0;
+  for (const KeptCopy& copy : copies) held += copy.bytes;
+  for (const KeptCopy& copy : copies) {
+    if (bytes > limit || held <= limit - bytes) break;
+    if (copy.of_object.empty()) continue;
+    try {
+      remove_copy(directory, copy);
+      held -= copy.bytes;
+    } catch (const Error&) {  // another user's: the room is looked for elsewhere
+      continue;
+    }
+  }
+  if (bytes > limit || held > limit - bytes)
+    throw_error(ErrorKind::kNoSpace, of_object,
+                "has {}, and there is no room for it in {}, which may hold {} in all "
+                "(cache_bytes): raise it, clear the folder, or read without cache_dir",
+                format_byte_size(bytes), directory.path(), format_byte_size(limit));
+}
+
+}  // namespace cellfeed::cloud

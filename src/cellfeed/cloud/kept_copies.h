@@ -1,0 +1,65 @@
+// Whole copies of objects that a folder of a local disk holds (file_cache.h makes them), for those
+// who look after it. A copy has a note beside it: what it is of, the checksum of its bytes, and, by
+// the time of the note, when it was last opened. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cellfeed/io/directory.h"
+
+struct XXH3_state_s;
+
+namespace cellfeed::cloud {
+
+struct KeptCopy {
+  std::string name;       // of its file
+  std::string of_object;  // its path; empty where the note is gone or damaged
+  std::int64_t bytes = 0;
+  std::int64_t used_ns = 0;  // since 1970
+};
+
+// The name of a copy: "<hash of the path>-<hash of the version>-<name of the object>".
+bool is_copy_name(std::string_view name);
+// Whether a copy of so many bytes is there, with its note.
+bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes);
+// Those used longest ago first. Others may come and go meanwhile.
+std::vector<KeptCopy> kept_copies(const io::Directory& directory);
+void remove_copy(const io::Directory& directory, const KeptCopy& copy);
+// Empty where every byte is as it was copied, and where it is gone by now. progress gets bytes done
+// and bytes. Throws what reading and progress throw.
+std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
+                      const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+// The note of a copy that is being made. Not thread-safe.
+class CopyNote {
+ public:
+  CopyNote();
+  void add(std::span<const std::byte> bytes);
+  std::string checksum() const;  // XXH3-64 of the bytes added so far
+  // REQUIRES: all bytes were added. Before the copy has its name.
+  void write(const io::Directory& directory, const std::string& name,
+             const std::string& of_object) const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+  std::int64_t bytes_ = 0;
+};
+
+// The copy is opened now. What cannot be noted (a folder that may only be read) is not.
+void note_use(const io::Directory& directory, const std::string& name);
+// Removes copies that have a note, those used longest ago first, until `bytes` more are at most
+// `limit`. Throws kNoSpace where they are not then.
+void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit,
+               const std::string& of_object);
+
+}  // namespace cellfeed::cloud
