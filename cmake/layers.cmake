@@ -1,3 +1,15 @@
+# Files that are compiled for each instruction set in turn cannot share a unit with others.
+function(cellfeed_stand_alone)
+  foreach(source ${ARGN})
+    if(EXISTS ${source})
+      file(STRINGS ${source} per_target REGEX "hwy/foreach_target\\.h" LIMIT_COUNT 1)
+      if(per_target)
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
 # cellfeed_layer(NAME LINK deps... [TEST_LINK deps...]): a layer is a folder of src/cellfeed; files ending in _test.cc
 # are its tests. TEST_LINK is what only they stand on.
 set(CELLFEED_LAYERS "" CACHE INTERNAL "")
@@ -31,6 +43,7 @@ function(cellfeed_layer name)
     file(WRITE ${CMAKE_BINARY_DIR}/empty_${name}.cc "namespace cellfeed { extern int ${name}_is_empty; int ${name}_is_empty = 0; }\n")
     set(sources ${CMAKE_BINARY_DIR}/empty_${name}.cc)
   endif()
+  cellfeed_stand_alone(${sources} ${tests})
   add_library(cellfeed_${name} STATIC ${sources})
   set(links "")
   foreach(dep ${A_LINK})

@@ -176,7 +176,9 @@ def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, 
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.run(make_deadly, 9)
-        with pytest.raises(ClusterError, match=r"workers? died.* of 16 shards are finished and st"):
+        # Which of the two is met first is the scheduler's affair.
+        why = "(workers? died|tasks were cancelled).* of 16 shards are finished and st"
+        with pytest.raises(ClusterError, match=why):
             cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
         assert not (tmp_path / "many" / "shard_metadata.json").exists()
         client.restart()

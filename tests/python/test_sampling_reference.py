@@ -75,7 +75,11 @@ CASES = [
 
 
 @pytest.mark.parametrize("partition", ["interleave", "group"])
-@pytest.mark.parametrize(("strategy", "expected"), CASES, ids=lambda case: repr(case)[:60])
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    CASES,
+    ids=lambda case: "reference" if callable(case) else repr(case)[:60],
+)
 @settings(max_examples=12)
 @given(
     seed=st.integers(0, 2**63 - 1),

@@ -411,7 +411,9 @@ def _rows_of(collection, rows):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"fetch_callback": _rows_of}, {"strategy": cf.Streaming([1])}], ids=str
+    "options",
+    [{}, {"fetch_callback": _rows_of}, {"strategy": cf.Streaming([1])}],
+    ids=["nothing", "fetch_callback", "strategy"],
 )
 def test_a_length_is_needed_where_nothing_tells_it(options):
     with pytest.raises(InvalidTypeError, match="has no length"):
