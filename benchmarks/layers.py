@@ -18,22 +18,11 @@ import time
 
 import anndata
 import numpy as np
-import scipy.sparse
+from random_counts import random_counts
 
 import cellfeed as cf
 
 BATCH = 1024
-
-
-def counts(seed: int, n_cells: int, n_genes: int, per_cell: int) -> scipy.sparse.csr_matrix:
-    """Counts at random genes."""
-    random = np.random.default_rng(seed)
-    genes = np.sort(random.integers(0, n_genes, (n_cells, per_cell), dtype=np.int32), axis=1)
-    values = random.geometric(0.4, genes.size).astype(np.float32)
-    starts = np.arange(0, genes.size + 1, per_cell)
-    matrix = scipy.sparse.csr_matrix((values, genes.ravel(), starts), shape=(n_cells, n_genes))
-    matrix.sum_duplicates()
-    return matrix
 
 
 def write_files(folder: pathlib.Path, options: argparse.Namespace) -> list[pathlib.Path]:
@@ -41,8 +30,8 @@ def write_files(folder: pathlib.Path, options: argparse.Namespace) -> list[pathl
     paths = [folder / f"{number}.h5ad" for number in range(4)]
     for number, path in enumerate(paths):
         shape = (options.cells // 4, options.genes, options.nonzeros)
-        adata = anndata.AnnData(counts(2 * number, *shape))
-        adata.layers["spliced"] = counts(2 * number + 1, *shape)
+        adata = anndata.AnnData(random_counts(2 * number, *shape))
+        adata.layers["spliced"] = random_counts(2 * number + 1, *shape)
         random = np.random.default_rng(number)
         adata.obsm["X_pca"] = random.normal(size=(shape[0], 50)).astype(np.float32)
         adata.write_h5ad(path, compression=options.compression)

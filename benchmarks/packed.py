@@ -18,19 +18,14 @@ import tempfile
 
 import anndata
 import numpy as np
-import scipy.sparse
+from random_counts import random_counts
 
 import cellfeed as cf
 
 
 def write_file(path: pathlib.Path, n_cells: int, n_genes: int, per_cell: int) -> None:
     """Counts at random genes, gzip."""
-    random = np.random.default_rng(0)
-    genes = np.sort(random.integers(0, n_genes, (n_cells, per_cell), dtype=np.int32), axis=1)
-    counts = random.geometric(0.4, genes.size).astype(np.float32)
-    starts = np.arange(0, genes.size + 1, per_cell)
-    x = scipy.sparse.csr_matrix((counts, genes.ravel(), starts), shape=(n_cells, n_genes))
-    x.sum_duplicates()
+    x = random_counts(0, n_cells, n_genes, per_cell)
     anndata.AnnData(x).write_h5ad(path, compression="gzip")
 
 
