@@ -72,6 +72,8 @@ function(cellfeed_layer_tests)
       add_executable(${name}_test ${CELLFEED_TESTS_${name}})
       target_link_libraries(${name}_test PRIVATE cellfeed_crypto_first cellfeed_${name} ${CELLFEED_TEST_LINK_${name}} GTest::gmock
                             GTest::gtest_main)
+      # What is tested is optimised; what tests it takes a third less to compile so.
+      target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
       add_dependencies(cpp_tests ${name}_test)
       gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     endif()
