@@ -22,7 +22,7 @@ import time
 import anndata
 import h5py
 import numpy as np
-from layers import counts
+from random_counts import random_counts
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "python"))
 from bucket_servers import s3_environment
@@ -89,7 +89,8 @@ def main() -> None:
         folder = pathlib.Path(name)
         (folder / "bucket").mkdir()
         plain = folder / "plain.h5ad"
-        adata = anndata.AnnData(counts(0, options.cells, options.genes, options.nonzeros))
+        x = random_counts(0, options.cells, options.genes, options.nonzeros)
+        adata = anndata.AnnData(x)
         adata.write_h5ad(plain)
         adata.write_h5ad(folder / "bucket" / "a.h5ad", compression="gzip")
         del adata

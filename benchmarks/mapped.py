@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
+from random_counts import random_counts
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
 import cellfeed as cf
@@ -52,12 +53,7 @@ def write_files(folder: pathlib.Path, options: argparse.Namespace, kind: str = "
     for number in range(4):
         random = np.random.default_rng(number)
         n = options.cells // 4
-        genes = random.integers(0, options.genes, (n, options.nonzeros), dtype=np.int32)
-        genes.sort(axis=1)
-        values = random.geometric(0.4, genes.size).astype(np.float32)
-        starts = np.arange(0, genes.size + 1, options.nonzeros)
-        x = scipy.sparse.csr_matrix((values, genes.ravel(), starts), shape=(n, options.genes))
-        x.sum_duplicates()
+        x = random_counts(number, n, options.genes, options.nonzeros)
         labels = random.choice([f"type {i}" for i in range(30)], n, p=skewed(30))
         if kind == "wide":
             x.resize(n, options.genes + 3 * len(range(0, options.genes, 10)))
