@@ -70,9 +70,10 @@ test-python: build ## the Python tests
 	@python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile | tee build/pytest.log
 
 .PHONY: test-layers
-test-layers: $(READY) ## no include and no import against the layers; documents name what is there
+test-layers: $(READY) ## no include and no import against the layers; what is named is there
 	python tools/check_layers.py
 	python tools/check_map.py
+	python tools/check_imports.py
 
 .PHONY: test-types
 test-types: build ## mypy --strict over the package; mypy and pyright over examples and documents; the stubs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every example, every fuzzer or every benchmark, and stops at the first that fails.
+# Runs every example, every fuzzer or every benchmark; fails at the end, with their names, if one did.
 # usage: tools/run_each.sh examples | fuzz BUILD_DIR SECONDS | bench BUILD_DIR short|full
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,15 +7,17 @@ shopt -s nullglob
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Shows what a step printed only if it fails.
+# Shows what a step printed only if it fails; the steps after it run all the same.
+failed=()
 run_quietly() {
   local name=$1 start=$SECONDS; shift
-  if ! "$@" >"$scratch/log" 2>&1; then
+  if "$@" >"$scratch/log" 2>&1; then
+    echo "$name: ok ($((SECONDS - start)) s)"
+  else
     cat "$scratch/log"
     echo "$name: FAILED: $*" >&2
-    return 1
+    failed+=("$name")
   fi
-  echo "$name: ok ($((SECONDS - start)) s)"
 }
 
 case $1 in
@@ -56,3 +58,8 @@ case $1 in
       .venv/bin/python benchmarks/loader/run.py --modes all --write benchmarks/RESULTS.md
     fi ;;
 esac
+
+if ((${#failed[@]})); then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi
