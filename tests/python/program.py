@@ -17,8 +17,8 @@ def find_program() -> str:
 PROGRAM = find_program()
 
 
-def run(*arguments, code=0, **options):
-    """Runs the program; returns its stdout, or stderr when it is to fail."""
+def completed(*arguments, code=0, **options) -> subprocess.CompletedProcess:
+    """Runs the program to this exit code; both of what it says are text."""
     done = subprocess.run(
         [PROGRAM, *map(str, arguments)],
         capture_output=True,
@@ -28,6 +28,12 @@ def run(*arguments, code=0, **options):
         **options,
     )
     assert done.returncode == code, done.stderr
+    return done
+
+
+def run(*arguments, code=0, **options):
+    """Runs the program; returns its stdout, or stderr when it is to fail."""
+    done = completed(*arguments, code=code, **options)
     if code == 0:
         return done.stdout
     assert done.stderr.startswith("cellfeed: error: "), done.stderr

@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import pathlib
-import subprocess
 import time
 
 import anndata
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from file_server import FileServer
-from program import PROGRAM
+from program import completed as run
 
 import cellfeed as cf
 
@@ -26,14 +25,6 @@ def write(path: pathlib.Path, seed: int = 1, layout: str = "csr", compression: s
     old = time.time() - 60
     os.utime(path, (old, old))
     return path
-
-
-def run(*arguments, code=0):
-    done = subprocess.run(
-        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def ask(*arguments, code=0):

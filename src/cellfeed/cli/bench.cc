@@ -5,6 +5,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/rate_plot.h"
@@ -41,7 +42,7 @@ std::string tuning_json(const loader::TuningResult& result) {
       result.has_labels ? nlohmann::ordered_json(result.random_entropy_bits) : nullptr;
   for (const auto& point : result.points)
     json["points"].push_back(point_json(point, result.has_labels));
-  return json.dump(2) + "\n";
+  return json_line(json);
 }
 
 std::string tuning_text(const loader::TuningResult& result) {

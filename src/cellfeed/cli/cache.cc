@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/convert/kept_rows.h"
+#include "cellfeed/convert/row_cache_place.h"
 #include "cellfeed/convert/source_note.h"
 #include "cellfeed/io/file_system.h"
 
@@ -42,9 +42,7 @@ struct CacheEntry {
 };
 
 std::string folder_of(const CacheVerbArguments& arguments) {
-  std::string dir = arguments.dir;
-  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
-    dir = std::string(named);
+  const std::string dir = convert::chosen_cache_dir(arguments.dir);
   if (dir.empty()) throw_invalid("no folder: name one, as cache_dir did, or set CELLFEED_CACHE");
   if (!io::is_local(dir))
     throw_error(ErrorKind::kInvalidArgument, dir, "caches are in folders of a local disk");
@@ -272,20 +270,13 @@ void add_cache(CLI::App& program, Session& session) {
                   "Only what was last used more than so many days ago")
       ->check(positive_number())
       ->type_name("DAYS");
-  clear
-      .add_option_function<std::string>(
-          "--max-bytes",
-          [arguments](const std::string& given) {
-            try {
-              arguments->max_bytes = parse_byte_size(given);
-            } catch (const Error& error) {
-              throw CLI::ValidationError("--max-bytes", error.what());
-            }
-            if (arguments->max_bytes < 1)
-              throw CLI::ValidationError("--max-bytes", "must be above 0; without it all goes");
-          },
-          "Only until no more than this is left, such as 200GB")
-      ->type_name("SIZE");
+  add_size_option(
+      clear, "--max-bytes",
+      [arguments](std::int64_t bytes) {
+        if (bytes < 1) throw_invalid("must be above 0; without it all goes");
+        arguments->max_bytes = bytes;
+      },
+      "Only until no more than this is left, such as 200GB");
   clear.add_flag("--dry-run", arguments->is_dry, "Say what would be removed, and remove nothing");
   add_cache_verb(cache, session, arguments, "verify",
                  "Check every byte that is kept; exit code 1 when any is damaged", verify_cache);

@@ -30,21 +30,33 @@ void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_bud
   add_memory_budget_option(verb, memory_budget);
 }
 
-void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
-  verb.add_option_function<std::string>(
-          "--memory-budget",
-          [&memory_budget](const std::string& text) {
+CLI::Option* add_size_option(CLI::App& verb, const std::string& name,
+                             const std::function<void(std::int64_t)>& take,
+                             const std::string& help) {
+  return verb
+      .add_option_function<std::string>(
+          name,
+          [name, take](const std::string& text) {
             try {
-              memory_budget = parse_byte_size(text);
-              exec::check_memory_budget(memory_budget);
+              take(parse_byte_size(text));
             } catch (const Error& error) {
-              throw CLI::ValidationError("--memory-budget", error.what());
+              throw CLI::ValidationError(name, error.what());
             }
           },
-          fmt::format(
-              "Memory for work under way and for caches, such as 2GB, 512MB or 1GiB [default: {}]",
-              format_byte_size(memory_budget)))
+          help)
       ->type_name("SIZE");
+}
+
+void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
+  add_size_option(
+      verb, "--memory-budget",
+      [&memory_budget](std::int64_t bytes) {
+        memory_budget = bytes;
+        exec::check_memory_budget(memory_budget);
+      },
+      fmt::format(
+          "Memory for work under way and for caches, such as 2GB, 512MB or 1GiB [default: {}]",
+          format_byte_size(memory_budget)));
 }
 
 void add_filter_option(CLI::App& verb, std::string& filter) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "cellfeed/cli/session.h"
@@ -18,6 +19,10 @@ void add_output_options(CLI::App& verb, Session& session);
 void add_threads_option(CLI::App& verb, int& threads, const std::string& what);
 // --threads and --memory-budget.
 void add_resource_options(CLI::App& verb, int& threads, std::int64_t& memory_budget);
+// A size such as "2GB"; take refuses by throwing kInvalidArgument.
+CLI::Option* add_size_option(CLI::App& verb, const std::string& name,
+                             const std::function<void(std::int64_t)>& take,
+                             const std::string& help);
 // --memory-budget; the default named is the value given.
 void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
 // --filter, an expression over obs; empty where it is not given.

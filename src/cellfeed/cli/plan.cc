@@ -5,6 +5,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
@@ -81,7 +82,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
       sampling::partition_from_name(arguments.partition, cells->is_chunked(), plan.world_size);
   plan.remainder = sampling::remainder_from_name(arguments.remainder);
   const auto estimate = loader::estimate_run(*cells, arguments.run);
-  print(session.json ? estimate_json(estimate).dump(2) + "\n" : estimate_text(estimate, plan));
+  print(session.json ? json_line(estimate_json(estimate)) : estimate_text(estimate, plan));
   return 0;
 }
 

@@ -23,14 +23,6 @@ struct VerifyArguments {
   int threads = 0;
 };
 
-std::string damage_text(const format::shard::Damage& damage) {
-  std::string text = damage.file;
-  if (damage.shard >= 0) text += fmt::format(", shard {}", damage.shard);
-  if (damage.segment >= 0) text += fmt::format(", segment {}", damage.segment);
-  if (damage.end > damage.begin) text += fmt::format(", bytes {} to {}", damage.begin, damage.end);
-  return fmt::format("damaged: {}: {}\n", text, damage.what);
-}
-
 std::string damages_json(const std::string& dir, std::int64_t bytes,
                          const std::vector<format::shard::Damage>& damages) {
   nlohmann::ordered_json json = {{"path", dir}, {"ok", damages.empty()}, {"bytes", bytes}};
@@ -69,7 +61,8 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
   if (session.json) {
     print(damages_json(arguments.dir, bytes, damages));
   } else {
-    for (const auto& damage : damages) print(damage_text(damage));
+    for (const auto& damage : damages)
+      print(fmt::format("damaged: {}\n", format::shard::describe(damage)));
     if (damages.empty())
       print(fmt::format("every byte is as written: {}\n", arguments.dir));
     else

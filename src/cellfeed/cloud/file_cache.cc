@@ -96,22 +96,11 @@ void copy_object(const io::ByteSource& remote, const io::FileTarget& target) {
   file.commit();
 }
 
-// Null where another process makes it just now.
-std::unique_ptr<io::DirectoryLock> lock_unless_held(const io::Directory& directory,
-                                                    const std::string& name) {
-  try {
-    return std::make_unique<io::DirectoryLock>(directory, name);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kAlreadyExists) throw;
-    return nullptr;
-  }
-}
-
 // limit: negative for none.
 void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names,
                std::int64_t limit) {
   while (!is_copy_there(directory, names.copy, remote.size())) {
-    const auto lock = lock_unless_held(directory, "." + names.copy + ".lock");
+    const auto lock = io::lock_unless_held(directory, "." + names.copy + ".lock");
     if (!lock) {
       std::this_thread::sleep_for(kCopyLook);
       continue;

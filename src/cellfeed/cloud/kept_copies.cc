@@ -3,15 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/hash_text.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
@@ -21,15 +20,12 @@ namespace {
 
 constexpr int kNoteVersion = 1;
 constexpr std::int64_t kMostOfNote = 1 << 16;
-constexpr std::size_t kHashDigits = 16;
 
 std::string note_name(const std::string& copy) { return fmt::format(".{}.json", copy); }
 
 bool begins_with_hash(std::string_view text) {
   return text.size() > kHashDigits && text[kHashDigits] == '-' &&
-         std::ranges::all_of(text.substr(0, kHashDigits), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
+         is_hash_text(text.substr(0, kHashDigits));
 }
 
 struct Noted {
@@ -54,6 +50,10 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::string checksum_text(const io::RunningChecksum& checksum) {
+  return fmt::format("{:016x}", checksum.value());
 }
 
 // 0 where it is not known: then it counts as old.
@@ -107,45 +107,26 @@ std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
     return fmt::format("has {} bytes where {} were copied", copy.bytes, noted->bytes);
   const auto file = io::open_local_file(directory.path_of(copy.name),
                                         {.access = io::FileAccess::kPread, .threads = 1});
-  CopyNote found;
-  std::vector<std::byte> part(std::size_t{4} << 20);
-  for (std::int64_t at = 0; at < file->size(); at += std::ssize(part)) {
-    const auto read = std::span(part).first(
-        static_cast<std::size_t>(std::min(std::ssize(part), file->size() - at)));
-    file->read(at, read);
-    found.add(read);
-    if (progress) progress(at + std::ssize(read), file->size());
-  }
-  const std::string checksum = found.checksum();
+  io::RunningChecksum found;
+  found.add(*file, progress);
+  const std::string checksum = checksum_text(found);
   if (checksum == noted->checksum) return "";
   return fmt::format("the checksum is {} where {} was copied", checksum, noted->checksum);
 }
 
-void CopyNote::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
-
-CopyNote::CopyNote() : state_(XXH3_createState()) {
-  if (!state_) throw std::bad_alloc();
-  XXH3_64bits_reset(state_.get());
-}
-
 void CopyNote::add(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
+  checksum_.add(bytes);
   bytes_ += std::ssize(bytes);
-}
-
-std::string CopyNote::checksum() const {
-  return fmt::format("{:016x}", XXH3_64bits_digest(state_.get()));
 }
 
 void CopyNote::write(const io::Directory& directory, const std::string& name,
                      const std::string& of_object) const {
-  const nlohmann::json json = {
-      {"version", kNoteVersion}, {"of", of_object}, {"bytes", bytes_}, {"xxh3", checksum()}};
-  const std::string text =
-      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  io::AtomicFile file(io::FileTarget(directory, note_name(name)), io::OnExisting::kReplace);
-  file.append(std::as_bytes(std::span(text)));
-  file.commit();
+  const nlohmann::json json = {{"version", kNoteVersion},
+                               {"of", of_object},
+                               {"bytes", bytes_},
+                               {"xxh3", checksum_text(checksum_)}};
+  io::write_small_file(directory.path_of(note_name(name)),
+                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void note_use(const io::Directory& directory, const std::string& name) {

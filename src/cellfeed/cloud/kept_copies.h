@@ -6,15 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cellfeed/io/directory.h"
-
-struct XXH3_state_s;
+#include "cellfeed/io/running_checksum.h"
 
 namespace cellfeed::cloud {
 
@@ -40,18 +38,13 @@ std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
 // The note of a copy that is being made. Not thread-safe.
 class CopyNote {
  public:
-  CopyNote();
   void add(std::span<const std::byte> bytes);
-  std::string checksum() const;  // XXH3-64 of the bytes added so far
   // REQUIRES: all bytes were added. Before the copy has its name.
   void write(const io::Directory& directory, const std::string& name,
              const std::string& of_object) const;
 
  private:
-  struct Free {
-    void operator()(XXH3_state_s* state) const;
-  };
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  io::RunningChecksum checksum_;
   std::int64_t bytes_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/hash_text.h"
 #include "cellfeed/convert/packed_segment.h"
 #include "cellfeed/convert/packed_shards.h"
 #include "cellfeed/convert/row_cache_place.h"
@@ -24,14 +25,7 @@ namespace fs = std::filesystem;
 namespace shard = format::shard;
 
 constexpr std::string_view kPackedMark = ".packed-";
-constexpr std::size_t kHashDigits = 16;
 constexpr std::int64_t kMostOfNote = 1 << 24;
-
-bool is_hash(std::string_view text) {
-  return text.size() == kHashDigits && std::ranges::all_of(text, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
 
 // The name of the file that a folder of caches is of; empty where it is no such folder.
 std::string file_of(const std::string& folder_name) {
@@ -39,7 +33,8 @@ std::string file_of(const std::string& folder_name) {
   std::string name = folder_name.substr(0, folder_name.size() - kCacheSuffix.size());
   // In a cache_dir a hash of the file's path stands behind its name.
   const auto dash = name.rfind('-');
-  if (dash != std::string::npos && dash > 0 && is_hash(std::string_view(name).substr(dash + 1)))
+  if (dash != std::string::npos && dash > 0 &&
+      is_hash_text(std::string_view(name).substr(dash + 1)))
     name.resize(dash);
   return name;
 }
@@ -67,8 +62,8 @@ std::size_t packed_key_size(std::string_view name) {
   const auto mark = name.rfind(kPackedMark);
   if (mark == std::string_view::npos) return 0;
   const std::string_view hashes = name.substr(mark + kPackedMark.size());
-  return hashes.size() == 2 * kHashDigits + 1 && is_hash(hashes.substr(0, kHashDigits)) &&
-                 hashes[kHashDigits] == '-' && is_hash(hashes.substr(kHashDigits + 1))
+  return hashes.size() == 2 * kHashDigits + 1 && is_hash_text(hashes.substr(0, kHashDigits)) &&
+                 hashes[kHashDigits] == '-' && is_hash_text(hashes.substr(kHashDigits + 1))
              ? mark
              : 0;
 }
@@ -91,21 +86,20 @@ std::optional<KeptRows> rows_at(const std::string& caches, const std::string& na
   return rows;
 }
 
-// What goes while it is looked at, and what may not be read, is not listed.
+// What goes while it is looked at is not listed.
 void add_rows(const std::string& caches, std::vector<KeptRows>& all) {
   try {
     for (const std::string& name : io::Directory(caches).names())
       if (auto rows = rows_at(caches, name)) all.push_back(std::move(*rows));
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNotFound && error.kind() != ErrorKind::kIo) throw;
+    if (error.kind() != ErrorKind::kNotFound) throw;
   }
 }
 
 void add_damages(const std::string& dir, const shard::VerifyProgress& progress,
                  std::vector<std::string>& found) {
   for (const shard::Damage& damage : shard::verify_shard_dir(dir, progress))
-    found.push_back(
-        fmt::format("{}, bytes {} to {}: {}", damage.file, damage.begin, damage.end, damage.what));
+    found.push_back(describe(damage));
 }
 
 }  // namespace
@@ -152,16 +146,16 @@ bool remove_kept(const KeptRows& rows) {
   const bool is_packed = rows.kind == KeptRows::Kind::kPacked;
   const std::string locked = is_packed ? rows.folder : place.folder.string();
   try {
-    const io::DirectoryLock lock(io::Directory(locked),
-                                 is_packed ? kPackedShardsLock : place.lock_name());
+    const auto lock = io::lock_unless_held(io::Directory(locked),
+                                           is_packed ? kPackedShardsLock : place.lock_name());
+    if (!lock) return false;
     if (is_packed)
       io::remove_all(rows.folder);
     else
       remove_rows(place);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kNotFound) return true;  // by another one
-    if (error.kind() != ErrorKind::kAlreadyExists) throw;
-    return false;
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return true;  // by another one
   }
   remove_if_empty(fs::path(rows.folder).parent_path().string());
   return true;

@@ -155,8 +155,7 @@ std::vector<std::string> segment_damages(const io::Directory& directory, const s
   for (const shard::Damage& damage : shard::verify_cells_file(
            directory.path(), {.name = cells, .bytes = *size, .checksum = header.cells_checksum},
            progress))
-    found.push_back(
-        fmt::format("{}, bytes {} to {}: {}", damage.file, damage.begin, damage.end, damage.what));
+    found.push_back(describe(damage));
   return found;
 }
 

@@ -56,20 +56,11 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const std::st
   convert_to_shards(options);
 }
 
-std::unique_ptr<io::DirectoryLock> lock_unless_held(const std::string& folder) {
-  try {
-    return std::make_unique<io::DirectoryLock>(io::Directory(folder), kPackedShardsLock);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kAlreadyExists) throw;
-    return nullptr;
-  }
-}
-
 }  // namespace
 
 bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
                          const std::stop_token& stop) {
-  const auto lock = lock_unless_held(log.place().folder);
+  const auto lock = io::lock_unless_held(log.place().folder, kPackedShardsLock);
   if (!lock) return false;
   if (!io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) {
     io::remove_all(log.shards_dir());

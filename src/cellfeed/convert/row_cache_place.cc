@@ -48,13 +48,18 @@ std::string cache_key(const std::string& layer) {
   return key;
 }
 
+std::string chosen_cache_dir(std::string dir) {
+  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
+    dir = std::string(named);
+  return dir;
+}
+
 // In `dir` there is one for each place that a file may lie in.
 fs::path cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
   fs::path path = io::canonical(file);
   if (path.filename().empty()) path = path.parent_path();
   const std::string whole = path.string();
-  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
-    dir = std::string(named);
+  dir = chosen_cache_dir(std::move(dir));
   // Rows are mapped and locked, and nobody expects files beside those in a bucket.
   if (const std::string& where = dir.empty() ? whole : dir; !io::is_local(where))
     throw_error(ErrorKind::kInvalidArgument, where,

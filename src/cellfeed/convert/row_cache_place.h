@@ -23,6 +23,8 @@ struct CachePlace {
   std::string lock_name() const;
 };
 
+// dir, or what CELLFEED_CACHE names where that is "".
+std::string chosen_cache_dir(std::string dir);
 // The folder of all caches of the file at `path`: in `dir`, or in the one that CELLFEED_CACHE names
 // where that is "", else beside the file. Throws kInvalidArgument where it would not be on a local
 // disk; matrix_text says which matrix wants it.

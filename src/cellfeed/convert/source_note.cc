@@ -21,17 +21,11 @@ constexpr int kNoteVersion = 2;
 
 std::uint64_t content_of(const std::vector<std::string>& paths) {
   format::shard::RunningChecksum checksum;
-  std::vector<std::byte> part(std::size_t{4} << 20);
   for (const std::string& path : paths) {
     const auto file = io::open_file(path, {.access = io::FileAccess::kPread});
     const std::int64_t size = file->size();
     checksum.add(std::as_bytes(std::span(&size, 1)));
-    for (std::int64_t at = 0; at < size; at += std::ssize(part)) {
-      const auto read =
-          std::span(part).first(static_cast<std::size_t>(std::min(std::ssize(part), size - at)));
-      file->read(at, read);
-      checksum.add(read);
-    }
+    checksum.add(*file);
   }
   return checksum.value();
 }

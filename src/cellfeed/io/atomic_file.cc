@@ -67,4 +67,14 @@ void write_small_file(const std::string& path, std::string_view text) {
 DirectoryLock::DirectoryLock(const Directory& directory, const std::string& lock_name)
     : held_((*directory).lock(lock_name)) {}
 
+std::unique_ptr<DirectoryLock> lock_unless_held(const Directory& directory,
+                                                const std::string& lock_name) {
+  try {
+    return std::make_unique<DirectoryLock>(directory, lock_name);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kAlreadyExists) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace cellfeed::io

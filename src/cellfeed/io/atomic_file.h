@@ -68,4 +68,8 @@ class DirectoryLock {
   std::unique_ptr<HeldLock> held_;
 };
 
+// Null where another process holds it.
+std::unique_ptr<DirectoryLock> lock_unless_held(const Directory& directory,
+                                                const std::string& lock_name);
+
 }  // namespace cellfeed::io

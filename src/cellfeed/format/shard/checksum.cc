@@ -2,8 +2,6 @@
 
 #include <xxhash.h>
 
-#include <new>
-
 // The library's own choice among the vector instructions there are; without it, XXH3 uses those the
 // library was compiled for, which on x86-64 are half as fast.
 #ifdef CELLFEED_HAS_XXH3_DISPATCH
@@ -34,20 +32,5 @@ std::uint64_t checksum_bytes(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 #endif
 }
-
-RunningChecksum::RunningChecksum() : state_(XXH3_createState()) {
-  if (!state_) throw std::bad_alloc();
-  reset();
-}
-
-void RunningChecksum::add(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
-}
-
-std::uint64_t RunningChecksum::value() const { return XXH3_64bits_digest(state_.get()); }
-
-void RunningChecksum::reset() { XXH3_64bits_reset(state_.get()); }
-
-void RunningChecksum::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
 }  // namespace cellfeed::format::shard

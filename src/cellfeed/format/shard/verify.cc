@@ -222,6 +222,14 @@ class Verification {
 
 }  // namespace
 
+std::string describe(const Damage& damage) {
+  std::string text = damage.file;
+  if (damage.shard >= 0) text += fmt::format(", shard {}", damage.shard);
+  if (damage.segment >= 0) text += fmt::format(", segment {}", damage.segment);
+  if (damage.end > damage.begin) text += fmt::format(", bytes {} to {}", damage.begin, damage.end);
+  return fmt::format("{}: {}", text, damage.what);
+}
+
 std::vector<Damage> verify_shard_dir(const std::string& dir, const VerifyProgress& progress,
                                      const ParallelFor& parallel) {
   std::optional<ShardDirectory> directory;

@@ -21,6 +21,9 @@ struct Damage {
   std::string what;
 };
 
+// "shard_000007.cells, shard 7, segment 2, bytes 0 to 9: what", of what is known.
+std::string describe(const Damage& damage);
+
 // bytes_done grows to bytes_total; called from the threads of `parallel`, one at a time.
 using VerifyProgress = std::function<void(std::int64_t bytes_done, std::int64_t bytes_total)>;
 
