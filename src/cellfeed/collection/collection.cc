@@ -17,19 +17,19 @@ namespace cellfeed::collection {
 namespace {
 
 struct RenamedGenes {
-  matrix::GeneAxis axis;
+  std::shared_ptr<const matrix::GeneAxis> axis;
   RepeatedNames repeats;
 };
 
 // The names that a collection has for the genes of a store, each once.
 RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions& options) {
-  RenamedGenes renamed{{keys_of_genes(store, options.var_keys)}, {}};
+  matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
+  RepeatedNames repeats;
   if (options.make_unique)
-    renamed.repeats = make_unique(renamed.axis);
+    repeats = make_unique(axis);
   else
-    require_unique(renamed.axis, store.info().path,
-                   options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
-  return renamed;
+    require_unique(axis, store.info().path, options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
+  return {std::make_shared<const matrix::GeneAxis>(std::move(axis)), std::move(repeats)};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
   offsets_.push_back(0);
   std::vector<std::string> paths;
   const bool is_renamed = options.make_unique || !options.var_keys.empty();
-  std::vector<RenamedGenes> renamed(is_renamed ? stores_.size() : 0);
+  std::vector<NamedStore> named;  // where they are renamed
   std::vector<const matrix::GeneAxis*> axes;
   for (std::size_t s = 0; s < stores_.size(); ++s) {
     const auto& store = *stores_[s];
@@ -72,17 +72,17 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
     axes.push_back(&store.genes());
     if (is_renamed) {
       const bool is_known = s > 0 && have_one_gene_table(store, *stores_[s - 1]);
-      renamed[s] = is_known ? renamed[s - 1] : rename_genes(store, options);
-      axes.back() = &renamed[s].axis;
+      RenamedGenes renamed = is_known ? RenamedGenes{renamed_[s - 1], named[s - 1].repeats}
+                                      : rename_genes(store, options);
+      axes.back() = renamed.axis.get();
+      named.push_back({&store, axes.back(), std::move(renamed.repeats)});
+      renamed_.push_back(std::move(renamed.axis));
     } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {
       require_unique(store.genes(), store.info().path);
     }
   }
   if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
-  std::vector<NamedStore> named;
-  for (std::size_t s = 0; s < renamed.size(); ++s)
-    named.push_back({stores_[s].get(), axes[s], renamed[s].repeats});
   require_known_repeats(joined, named);
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
@@ -100,6 +100,7 @@ Collection::Collection(const Collection& other)
       matrices_(other.matrices_),
       genes_(other.genes_),
       maps_(other.maps_),
+      renamed_(other.renamed_),
       missing_genes_(other.missing_genes_),
       stores_without_genes_(other.stores_without_genes_),
       missing_genes_text_(other.missing_genes_text_),

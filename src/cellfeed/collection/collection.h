@@ -97,6 +97,11 @@ class Collection : public std::enable_shared_from_this<Collection> {
   const matrix::GeneAxis& genes() const { return genes_; }
   // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself.
   std::span<const std::int32_t> gene_map(std::int64_t s) const;
+  // The columns of a store as they are joined: by another column of var where one was chosen,
+  // repeated ones numbered.
+  const matrix::GeneAxis& store_genes(std::int64_t s) const {
+    return renamed_.empty() ? stores_[s]->genes() : *renamed_[s];
+  }
   // Columns of var that name the genes; empty: the genes' own names.
   const std::vector<std::string>& var_keys() const { return var_keys_; }
   // Of a fixed axis: the genes that no store has.
@@ -140,6 +145,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::vector<NamedMatrix> matrices_;             // beside this one
   matrix::GeneAxis genes_;
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps_;
+  // Of each store, where names are not its own; stores of one gene table share one. Else empty.
+  std::vector<std::shared_ptr<const matrix::GeneAxis>> renamed_;
   std::vector<std::string> missing_genes_;
   std::vector<std::size_t> stores_without_genes_;
   std::string missing_genes_text_;

@@ -57,7 +57,6 @@ class ProcessedStore final : public format::RowStore {
     return store_.plan(stored_rows(rows));
   }
   void release_pages() const override { store_.release_pages(); }
-  void set_cache_bytes(std::int64_t bytes) const override { store_.set_cache_bytes(bytes); }
   std::vector<std::string> obs_names() const override;
   matrix::FixedColumn obs_column(const std::string& name) const override;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;

@@ -38,7 +38,6 @@ class SelectedStore final : public format::RowStore {
     return store_->plan(stored_rows(rows));
   }
   void release_pages() const override { store_->release_pages(); }
-  void set_cache_bytes(std::int64_t bytes) const override { store_->set_cache_bytes(bytes); }
   std::vector<std::string> obs_names() const override;
   matrix::FixedColumn obs_column(const std::string&) const override {
     throw Error(ErrorKind::kInternal, "obs of cells under way is read by rows", info_.path);

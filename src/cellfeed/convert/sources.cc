@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cellfeed/collection/gene_keys.h"
-#include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
-#include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_origins.h"
 #include "cellfeed/convert/row_reader.h"
@@ -22,32 +19,31 @@ constexpr const char* kIndex = "_index";
 // Of var, where another column names the genes.
 constexpr const char* kOwnNames = "var_names";
 
-std::string join_processing(const std::vector<std::unique_ptr<format::RowStore>>& stores) {
-  const std::string first = stores.front()->processing().json;
-  for (const auto& store : stores) {
-    const std::string other = store->processing().json;
-    if (other != first)
+std::string join_processing(const collection::Collection& cells) {
+  const format::RowStore& first = cells.store(0);
+  const std::string processing = first.processing().json;
+  for (std::int64_t s = 1; s < cells.n_stores(); ++s) {
+    const format::RowStore& other = cells.store(s);
+    if (const std::string its = other.processing().json; its != processing)
       throw_invalid(
           "the inputs hold values that were processed differently, and would be mixed: '{}' says "
           "{}, '{}' says {}",
-          stores.front()->info().path, first, store->info().path, other);
+          first.info().path, processing, other.info().path, its);
   }
-  return first;
+  return processing;
+}
+
+DType unite_value_dtypes(const collection::Collection& cells) {
+  std::vector<DType> dtypes;
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s)
+    dtypes.push_back(cells.store(s).info().value_dtype);
+  return matrix::unite_dtypes(dtypes);
 }
 
 std::vector<std::int64_t> consecutive(std::int64_t first, std::int64_t n) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
   std::iota(rows.begin(), rows.end(), first);
   return rows;
-}
-
-// Columns of obsm have no names to be joined by.
-void require_equal_widths(const std::vector<std::unique_ptr<format::RowStore>>& stores) {
-  const format::StoreInfo& first = stores.front()->info();
-  for (const auto& store : stores)
-    if (const auto& info = store->info(); info.n_cols != first.n_cols)
-      throw_error(ErrorKind::kInvalidArgument, info.path, "'{}' has {} columns, and {} in {}",
-                  info.layer, info.n_cols, first.n_cols, first.path);
 }
 
 // Library sizes that an export wrote belong to the values.
@@ -59,13 +55,30 @@ std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::i
              : obs;
 }
 
-}  // namespace
-
-std::string Sources::left_out_text() const {
-  std::vector<const format::RowStore*> stores;
-  for (const auto& store : stores_) stores.push_back(store.get());
-  return collection::left_out_text(stores);
+// Of all stores together: each keeps some chunks, and none more than is of use.
+std::int64_t cache_bytes_of(const SourceOptions& options, std::int64_t n_stores) {
+  constexpr std::int64_t kLeast = std::int64_t{4} << 20, kMost = std::int64_t{64} << 20;
+  return std::clamp(options.cache_bytes, n_stores * kLeast, n_stores * kMost);
 }
+
+std::vector<std::unique_ptr<format::RowStore>> stores_of_rows(
+    std::vector<std::unique_ptr<format::RowStore>> stores, const std::vector<std::int64_t>& rows) {
+  std::vector<std::shared_ptr<const format::RowStore>> shared;
+  std::vector<std::int64_t> ends;
+  for (auto& store : stores) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + store->info().n_rows);
+    shared.push_back(std::move(store));
+  }
+  if (rows.empty() || rows.back() >= ends.back())
+    throw_invalid("rows of {} cells were chosen, and the inputs hold {}", rows.size(), ends.back());
+  return select_rows(shared, std::ssize(rows), [&](std::int64_t i) {
+    const auto store = std::upper_bound(ends.begin(), ends.end(), rows[i]) - ends.begin();
+    return collection::RowPlace{static_cast<std::int32_t>(store),
+                                rows[i] - (store == 0 ? 0 : ends[store - 1])};
+  });
+}
+
+}  // namespace
 
 Sources Sources::open(const SourceOptions& options) {
   collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
@@ -81,8 +94,7 @@ Sources Sources::open(const SourceOptions& options) {
   open.allow_external = options.allow_external;
   open.genome = options.genome;
   open.feature_type = options.feature_type;
-  open.cache_bytes =
-      std::clamp<std::int64_t>(options.cache_bytes / std::ssize(paths), 4 << 20, 64 << 20);
+  open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
   open.row_maker = options.row_maker;
   if (!open.row_maker)
     open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
@@ -92,87 +104,55 @@ Sources Sources::open(const SourceOptions& options) {
       stores.push_back(std::move(store));
       return stores;
     };
-  for (auto& store : format::open_stores(paths, open)) sources.stores_.push_back(std::move(store));
-  if (options.rows) sources.select(*options.rows);
-  sources.join(options);
+  auto stores = format::open_stores(paths, open);
+  if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
+  sources.join(std::move(stores), options);
   return sources;
-}
-
-void Sources::select(const std::vector<std::int64_t>& rows) {
-  std::vector<std::shared_ptr<const format::RowStore>> stores;
-  std::vector<std::int64_t> ends;
-  for (auto& store : stores_) {
-    ends.push_back((ends.empty() ? 0 : ends.back()) + store->info().n_rows);
-    stores.push_back(std::move(store));
-  }
-  if (rows.empty() || rows.back() >= ends.back())
-    throw_invalid("rows of {} cells were chosen, and the inputs hold {}", rows.size(), ends.back());
-  stores_ = select_rows(stores, std::ssize(rows), [&](std::int64_t i) {
-    const auto store = std::upper_bound(ends.begin(), ends.end(), rows[i]) - ends.begin();
-    return collection::RowPlace{static_cast<std::int32_t>(store),
-                                rows[i] - (store == 0 ? 0 : ends[store - 1])};
-  });
 }
 
 Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
                       const SourceOptions& options) {
   Sources sources;
-  sources.stores_ = std::move(stores);
-  sources.join(options);
+  sources.join(std::move(stores), options);
   return sources;
 }
 
-void Sources::join(const SourceOptions& options) {
-  const collection::Join join = collection::join_from_name(options.join, !options.genes.empty());
-  processing_json_ = join_processing(stores_);
+void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
+                   const SourceOptions& options) {
   keeps_own_names_ = options.keeps_own_names || !options.var_keys.empty();
-  std::vector<const matrix::GeneAxis*> axes;
-  std::vector<collection::NamedStore> named;
-  std::vector<std::string> store_paths;
-  std::vector<DType> dtypes;
-  offsets_ = {0};
+  collection::CollectionOptions joined;
+  joined.join = collection::join_from_name(options.join, !options.genes.empty());
+  joined.genes = options.genes;
+  joined.var_keys = options.var_keys;
+  joined.make_unique = options.make_unique;
+  joined.open.cache_bytes = cache_bytes_of(options, std::max<std::int64_t>(1, std::ssize(stores)));
+  cells_ = std::make_shared<const collection::Collection>(std::move(stores), joined);
+  processing_json_ = join_processing(*cells_);
+  value_dtype_ = unite_value_dtypes(*cells_);
   obs_ = std::make_unique<TableUnion>("obs");
-  names_origins_ = !options.is_beside &&
-                   std::any_of(stores_.begin(), stores_.end(),
-                               [](const auto& store) { return names_origins(store->obs_names()); });
-  for (const auto& store : stores_) {
-    const format::StoreInfo& info = store->info();
-    store_paths.push_back(info.path);
-    offsets_.push_back(offsets_.back() + info.n_rows);
-    auto axis = std::make_shared<matrix::GeneAxis>(
-        matrix::GeneAxis{collection::keys_of_genes(*store, options.var_keys)});
-    collection::RepeatedNames repeats;
-    if (options.make_unique)
-      repeats = collection::make_unique(*axis);
-    else
-      collection::require_unique(
-          *axis, info.path,
-          options.var_keys.empty() ? collection::kRenameGenes : collection::kOtherVarKey);
-    axes.push_back(axis.get());
-    named.push_back({store.get(), axis.get(), std::move(repeats)});
-    axes_.push_back(std::move(axis));
-    dtypes.push_back(info.value_dtype);
-    if (options.is_beside) continue;
-    auto sample = read_own_obs(*store, 0, std::min<std::int64_t>(1, info.n_rows));
+  if (!options.is_beside) unite_obs();
+  const std::string& first = store(0).info().path;
+  if (n_cells() == 0)
+    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write", first);
+  if (genes().size() == 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                joined.join == collection::Join::kInner
+                    ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
+                    : "holds no genes, so there is nothing to write",
+                first);
+}
+
+void Sources::unite_obs() {
+  for (std::int64_t s = 0; s < n_sources(); ++s)
+    names_origins_ = names_origins_ || names_origins(store(s).obs_names());
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const format::StoreInfo& info = store(s).info();
+    auto sample = read_own_obs(store(s), 0, std::min<std::int64_t>(1, info.n_rows));
     if (names_origins_)
       sample = with_origins(sample, info.path, consecutive(0, sample->num_rows()));
     obs_->add_source(*sample, info.path);
   }
-  if (!options.is_beside) obs_->finish();
-  if (format::is_obsm(options.layer)) require_equal_widths(stores_);
-  value_dtype_ = matrix::unite_dtypes(dtypes);
-  genes_ = collection::join_genes(axes, store_paths, join, options.genes);
-  collection::require_known_repeats(genes_, named);
-  absent_genes_text_ = collection::describe_absent(genes_, axes, store_paths);
-  if (n_cells() == 0)
-    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
-                store_paths.front());
-  if (genes().size() == 0)
-    throw Error(ErrorKind::kInvalidArgument,
-                join == collection::Join::kInner
-                    ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
-                    : "holds no genes, so there is nothing to write",
-                store_paths.front());
+  obs_->finish();
 }
 
 std::string Sources::path_by_columns() const {
@@ -185,11 +165,6 @@ void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options)
   for (TransposedStore* store : transposed_) store->transpose(pool, each);
 }
 
-std::span<const std::int32_t> Sources::gene_map(std::int64_t source) const {
-  const auto& map = genes_.maps[source];
-  return map ? std::span<const std::int32_t>(*map) : std::span<const std::int32_t>();
-}
-
 std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
   const format::RowStore& source = store(range.source);
   auto rows = read_own_obs(source, range.begin, range.end);
@@ -200,33 +175,29 @@ std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const 
 
 std::shared_ptr<arrow::Table> Sources::read_var() const {
   // Rows of each source's var that some joined gene comes from, and where they end up.
-  std::vector<std::vector<std::int64_t>> rows(stores_.size());
-  std::vector<std::vector<std::int64_t>> genes(stores_.size());
-  std::vector<bool> found(genes_.genes.names.size(), false);
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    const auto map = gene_map(static_cast<std::int64_t>(s));
-    if (s > 0 && genes_.maps[s] == genes_.maps[s - 1]) continue;
-    for (std::int64_t column = 0; column < axes_[s]->size(); ++column) {
-      const std::int64_t gene = map.empty() ? column : map[column];
-      if (gene < 0 || found[gene]) continue;
-      found[gene] = true;
-      rows[s].push_back(column);
-      genes[s].push_back(gene);
-    }
-  }
   TableUnion joined("var");
   std::vector<std::shared_ptr<arrow::Table>> parts;
   std::vector<std::int64_t> order;
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    if (rows[s].empty()) continue;
-    parts.push_back(take_rows(*stores_[s]->read_var(), rows[s]));
-    joined.add_source(*parts.back(), stores_[s]->info().path);
-    order.insert(order.end(), genes[s].begin(), genes[s].end());
+  std::vector<bool> found(genes().names.size(), false);
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const auto map = gene_map(s);
+    if (s > 0 && map.data() == gene_map(s - 1).data()) continue;  // the same axis
+    std::vector<std::int64_t> rows;
+    for (std::int64_t column = 0; column < source_genes(s).size(); ++column) {
+      const std::int64_t gene = map.empty() ? column : map[column];
+      if (gene < 0 || found[gene]) continue;
+      found[gene] = true;
+      rows.push_back(column);
+      order.push_back(gene);
+    }
+    if (rows.empty()) continue;
+    parts.push_back(take_rows(*store(s).read_var(), rows));
+    joined.add_source(*parts.back(), store(s).info().path);
   }
   arrow::StringBuilder absent;
   for (std::size_t gene = 0; gene < found.size(); ++gene) {
     if (found[gene]) continue;
-    check_arrow(absent.Append(genes_.genes.names[gene]), "name a gene");
+    check_arrow(absent.Append(genes().names[gene]), "name a gene");
     order.push_back(static_cast<std::int64_t>(gene));
   }
   if (absent.length() > 0) {
@@ -242,7 +213,7 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   table = take_rows(*table, position);
   // Names as joined: repeated ones may have been numbered.
   arrow::StringBuilder names;
-  for (const std::string& name : genes_.genes.names) check_arrow(names.Append(name), "name a gene");
+  for (const std::string& name : genes().names) check_arrow(names.Append(name), "name a gene");
   const int index = table->schema()->GetFieldIndex(kIndex);
   if (keeps_own_names_ && index >= 0 && !table->GetColumnByName(kOwnNames))
     table = check_arrow(
@@ -268,8 +239,8 @@ std::vector<SourceRange> Sources::split(std::int64_t begin, std::int64_t end,
                                         std::int64_t max_cells, std::int64_t max_bytes) const {
   std::vector<SourceRange> pieces;
   for (std::int64_t s = 0; s < n_sources(); ++s) {
-    const std::int64_t first = std::max(begin, offsets_[s]) - offsets_[s];
-    const std::int64_t last = std::min(end, offsets_[s + 1]) - offsets_[s];
+    const std::int64_t first = std::max(begin, offsets()[s]) - offsets()[s];
+    const std::int64_t last = std::min(end, offsets()[s + 1]) - offsets()[s];
     if (first >= last) continue;
     const auto fitting = static_cast<std::int64_t>(static_cast<double>(max_bytes) / row_bytes(s));
     const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, max_cells);

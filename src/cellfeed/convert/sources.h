@@ -1,4 +1,5 @@
-// Sources: the inputs of a conversion or export, joined as one table of cells.
+// Sources: the inputs of a conversion or export, a collection whose cells are read in order, with
+// all of obs and var.
 // Thread-safe after open(): const methods may run on several threads.
 #pragma once
 
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
-#include "cellfeed/collection/gene_join.h"
+#include "cellfeed/collection/collection.h"
 #include "cellfeed/convert/table_union.h"
 #include "cellfeed/convert/transposed_store.h"
 #include "cellfeed/format/row_store.h"
@@ -58,7 +59,7 @@ class Sources {
  public:
   // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
   static Sources open(const SourceOptions& options);
-  // The same of stores that are open; paths are not looked at.
+  // The same of stores that are open, and keep the caches they have; paths are not looked at.
   static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
                       const SourceOptions& options);
 
@@ -68,26 +69,30 @@ class Sources {
   // REQUIRED before rows are read where some input is not stored by rows.
   void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
 
-  std::int64_t n_cells() const { return offsets_.back(); }
-  std::int64_t n_sources() const { return static_cast<std::int64_t>(stores_.size()); }
-  const format::RowStore& store(std::int64_t source) const { return *stores_[source]; }
+  std::int64_t n_cells() const { return cells_->n_stored_rows(); }
+  std::int64_t n_sources() const { return cells_->n_stores(); }
+  const format::RowStore& store(std::int64_t source) const { return cells_->store(source); }
   // First cell of each source in the joined table, and n_cells() last.
-  std::span<const std::int64_t> offsets() const { return offsets_; }
-  const matrix::GeneAxis& genes() const { return genes_.genes; }
+  std::span<const std::int64_t> offsets() const { return cells_->offsets(); }
+  const matrix::GeneAxis& genes() const { return cells_->genes(); }
   // As they are joined: by another column of var where one was chosen, repeated ones numbered.
-  const matrix::GeneAxis& source_genes(std::int64_t source) const { return *axes_[source]; }
+  const matrix::GeneAxis& source_genes(std::int64_t source) const {
+    return cells_->store_genes(source);
+  }
   // Column of the source -> joined column, -1 where it is dropped; empty where they are the same.
-  std::span<const std::int32_t> gene_map(std::int64_t source) const;
+  std::span<const std::int32_t> gene_map(std::int64_t source) const {
+    return cells_->gene_map(source);
+  }
   // A type that holds the values of all sources exactly.
   DType value_dtype() const { return value_dtype_; }
   // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
   const std::string& processing_json() const { return processing_json_; }
   // Genes named by SourceOptions::genes that no source has.
-  const std::vector<std::string>& absent_genes() const { return genes_.absent; }
+  const std::vector<std::string>& absent_genes() const { return cells_->missing_genes(); }
   // What to say of them, and of inputs that have none of the axis; empty where all is found.
-  const std::string& absent_genes_text() const { return absent_genes_text_; }
+  const std::string& absent_genes_text() const { return cells_->missing_genes_text(); }
   // What files hold that is not read though nobody chose that; empty where there is nothing.
-  std::string left_out_text() const;
+  std::string left_out_text() const { return cells_->left_out_text(); }
 
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.
@@ -104,16 +109,12 @@ class Sources {
   std::int64_t plan_bytes(const SourceRange& range) const;
 
  private:
-  void select(const std::vector<std::int64_t>& rows);
-  void join(const SourceOptions& options);
+  void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
+  void unite_obs();
 
-  std::vector<std::unique_ptr<format::RowStore>> stores_;
-  std::vector<TransposedStore*> transposed_;  // of stores_
-  std::vector<std::int64_t> offsets_;
-  collection::GeneJoin genes_;
-  std::string absent_genes_text_;
+  std::shared_ptr<const collection::Collection> cells_;
+  std::vector<TransposedStore*> transposed_;  // of the stores
   bool names_origins_ = false;  // some source says of its cells which file they come from
-  std::vector<std::shared_ptr<const matrix::GeneAxis>> axes_;
   bool keeps_own_names_ = false;
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";
