@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "cellfeed/convert/preprocess.h"
+#include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "watched_work.h"
 

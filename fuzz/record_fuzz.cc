@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record/record.h"
 #include "fuzz/target.h"
 
 namespace {

@@ -43,7 +43,7 @@ build() { # NAME SOURCE...
 rm -f "$out"/*/*.o
 build transform src/cellfeed/base/{dtype,error}.cc src/cellfeed/matrix/{buffer,csr}.cc \
   src/cellfeed/transform/*.cc src/cellfeed/transform/simd/*.cc
-build record src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/shard/record*.cc
+build record src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/shard/record/record*.cc
 build csr_row src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/{csr_row_kernels,row_copy}*.cc
 
 for cpu in cortex-a72 max,sve256=off max,sve512=off max,sve512=on,sve-default-vector-length=64; do

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cellfeed/format/shard/record.h"
-#include "cellfeed/format/shard/record_checksum.h"
+#include "cellfeed/format/shard/record/record.h"
+#include "cellfeed/format/shard/record/record_checksum.h"
 #include "cellfeed/matrix/buffer.h"
 #include "cellfeed/transform/select_genes.h"
 #include "cellfeed/transform/simd/row_kernels.h"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 decode_record = runpy.run_path(Path(__file__).with_name("packed_record_reader.py"))["decode_record"]
-VECTORS = Path(__file__).parents[2] / "src/cellfeed/format/shard/record_test_vectors.inc"
+VECTORS = Path(__file__).parents[2] / "src/cellfeed/format/shard/record/record_test_vectors.inc"
 
 
 def _vectors():

@@ -17,9 +17,9 @@
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/kept_copies.h"
-#include "cellfeed/convert/kept_rows.h"
-#include "cellfeed/convert/row_cache_place.h"
-#include "cellfeed/convert/source_note.h"
+#include "cellfeed/convert/cache/kept_rows.h"
+#include "cellfeed/convert/cache/row_cache_place.h"
+#include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {

@@ -7,7 +7,7 @@
 
 #include "cellfeed/cli/session.h"
 #include "cellfeed/config/config.h"
-#include "cellfeed/convert/preprocess_options.h"
+#include "cellfeed/convert/preprocess/preprocess_options.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::cli {

@@ -8,7 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/progress_line.h"
-#include "cellfeed/convert/row_cache.h"
+#include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/exec/thread_pool.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cellfeed/cli/session.h"
-#include "cellfeed/convert/preprocess.h"
+#include "cellfeed/convert/preprocess/preprocess.h"
 
 namespace cellfeed::cli {
 

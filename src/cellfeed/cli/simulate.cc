@@ -1,5 +1,5 @@
 // cellfeed simulate: a large .h5ad made of real cells.
-#include "cellfeed/convert/simulate.h"
+#include "cellfeed/convert/simulate/simulate.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/library_sizes.h"
-#include "cellfeed/convert/row_reader.h"
-#include "cellfeed/convert/sources.h"
+#include "cellfeed/convert/inputs/library_sizes.h"
+#include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/format/shard/encoded_rows.h"
 
 namespace cellfeed::convert {

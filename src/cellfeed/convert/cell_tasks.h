@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "cellfeed/convert/sources.h"
+#include "cellfeed/convert/inputs/sources.h"
 
 namespace cellfeed::convert {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/shard_conversion.h"
-#include "cellfeed/convert/sources.h"
 
 namespace arrow {
 class Schema;

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/collection_sources.h"
+#include "cellfeed/convert/inputs/collection_sources.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/progress.h"
-#include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 

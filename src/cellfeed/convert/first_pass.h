@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cellfeed/convert/open_conversion.h"
-#include "cellfeed/convert/preprocessing.h"
+#include "cellfeed/convert/preprocess/preprocessing.h"
 
 namespace cellfeed::convert {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/inputs/row_reader.h"
 
 namespace cellfeed::convert {
 namespace {

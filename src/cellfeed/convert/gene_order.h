@@ -6,9 +6,9 @@
 #include <stop_token>
 #include <vector>
 
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/progress.h"
-#include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/thread_pool.h"
 
 namespace cellfeed::convert {

@@ -7,9 +7,9 @@
 #include <unordered_set>
 
 #include "cellfeed/base/json_depth.h"
+#include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/ordered_pipeline.h"
-#include "cellfeed/convert/row_reader.h"
-#include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/io/temp_file.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "cellfeed/convert/row_reader.h"
+#include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 namespace arrow {

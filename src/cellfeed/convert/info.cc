@@ -12,9 +12,9 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/gene_keys.h"
+#include "cellfeed/convert/cache/row_cache.h"
+#include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/convert/matrix_uses.h"
-#include "cellfeed/convert/row_cache.h"
-#include "cellfeed/convert/table_union.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/shard_store.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/row_cache.h"
+#include "cellfeed/convert/cache/row_cache.h"
 
 namespace cellfeed::convert {
 namespace {

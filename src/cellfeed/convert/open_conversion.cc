@@ -7,12 +7,12 @@
 #include <numeric>
 #include <utility>
 
-#include "cellfeed/convert/carried_annotations.h"
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
+#include "cellfeed/convert/inputs/carried_annotations.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
-#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/obs/obs_schema.h"
 
 namespace cellfeed::convert {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cellfeed/convert/cell_encoder.h"
-#include "cellfeed/convert/matrix_sources.h"
+#include "cellfeed/convert/inputs/matrix_sources.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/convert/shard_passes.h"
 #include "cellfeed/exec/thread_pool.h"

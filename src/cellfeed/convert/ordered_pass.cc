@@ -8,7 +8,7 @@
 
 #include "cellfeed/convert/shard_passes.h"
 #include "cellfeed/convert/shard_sequence.h"
-#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/obs/obs_schema.h"
 
 namespace cellfeed::convert {
 namespace {

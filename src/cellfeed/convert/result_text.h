@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cellfeed/convert/preprocess.h"
+#include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::convert {

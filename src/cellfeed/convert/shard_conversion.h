@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/collection_sources.h"
+#include "cellfeed/convert/inputs/collection_sources.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/progress.h"
-#include "cellfeed/convert/sources.h"
 #include "cellfeed/convert/target_directory.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/shard/encoded_rows.h"

@@ -9,9 +9,9 @@
 
 #include "cellfeed/convert/cell_encoder.h"
 #include "cellfeed/convert/cell_tasks.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/progress.h"
-#include "cellfeed/convert/sources.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/shard_writer.h"
 

@@ -12,7 +12,7 @@
 
 #include "cellfeed/convert/first_pass.h"
 #include "cellfeed/convert/open_conversion.h"
-#include "cellfeed/convert/preprocessing.h"
+#include "cellfeed/convert/preprocess/preprocessing.h"
 #include "cellfeed/convert/shared_options.h"
 
 namespace cellfeed::convert {

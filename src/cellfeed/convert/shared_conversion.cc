@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/row_cache.h"
+#include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/convert/shard_worker.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/io/atomic_file.h"

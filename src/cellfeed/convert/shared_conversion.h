@@ -14,7 +14,7 @@
 
 #include "cellfeed/convert/conversion_run.h"
 #include "cellfeed/convert/first_pass.h"
-#include "cellfeed/convert/preprocessing.h"
+#include "cellfeed/convert/preprocess/preprocessing.h"
 #include "cellfeed/convert/shared_options.h"
 
 namespace cellfeed::convert {

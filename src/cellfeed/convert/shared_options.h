@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cellfeed/convert/preprocess_options.h"
+#include "cellfeed/convert/preprocess/preprocess_options.h"
 #include "cellfeed/convert/shard_conversion.h"
 
 namespace cellfeed::convert {

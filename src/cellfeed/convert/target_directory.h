@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cellfeed/convert/sources.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/row_reader.h"
-#include "cellfeed/convert/sources.h"
+#include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::testing {

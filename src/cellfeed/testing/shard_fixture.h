@@ -13,7 +13,7 @@
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/manifest.h"
-#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_writer.h"
 

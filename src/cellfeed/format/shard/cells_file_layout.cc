@@ -5,7 +5,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/manifest.h"
-#include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record/record.h"
 
 namespace cellfeed::format::shard {
 namespace {

@@ -13,7 +13,7 @@
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/cells_file_writer.h"
 #include "cellfeed/format/shard/packed_rows.h"
-#include "cellfeed/format/shard/record_checksum.h"
+#include "cellfeed/format/shard/record/record_checksum.h"
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/shard_fixture.h"

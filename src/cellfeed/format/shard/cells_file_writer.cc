@@ -10,7 +10,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
 #include "cellfeed/format/shard/checksum.h"
-#include "cellfeed/format/shard/record_checksum.h"
+#include "cellfeed/format/shard/record/record_checksum.h"
 #include "cellfeed/io/atomic_file.h"
 
 namespace cellfeed::format::shard {

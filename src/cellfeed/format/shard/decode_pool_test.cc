@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/obs_file_writer.h"
+#include "cellfeed/format/shard/obs/obs_file_writer.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::format::shard {

@@ -7,9 +7,9 @@
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
-#include "cellfeed/format/shard/record.h"
-#include "cellfeed/format/shard/record_checksum.h"
-#include "cellfeed/format/shard/record_layout.h"
+#include "cellfeed/format/shard/record/record.h"
+#include "cellfeed/format/shard/record/record_checksum.h"
+#include "cellfeed/format/shard/record/record_layout.h"
 
 namespace cellfeed::format::shard {
 namespace {

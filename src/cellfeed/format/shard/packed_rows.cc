@@ -10,7 +10,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/moved_rows.h"
 #include "cellfeed/format/row_copy.h"
-#include "cellfeed/format/shard/record_checksum.h"
+#include "cellfeed/format/shard/record/record_checksum.h"
 
 namespace cellfeed::format::shard {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/cells_file_layout.h"
-#include "cellfeed/format/shard/record.h"
+#include "cellfeed/format/shard/record/record.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/page_cache.h"
 #include "cellfeed/io/range_reads.h"

@@ -11,10 +11,10 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/dense_rows.h"
+#include "cellfeed/format/shard/obs/shard_obs.h"
 #include "cellfeed/format/shard/packed_rows.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/format/shard/shard_directory.h"
-#include "cellfeed/format/shard/shard_obs.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::shard {

@@ -9,8 +9,8 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/dense_file_writer.h"
-#include "cellfeed/format/shard/obs_file_writer.h"
-#include "cellfeed/format/shard/shard_identity.h"
+#include "cellfeed/format/shard/obs/obs_file_writer.h"
+#include "cellfeed/format/shard/obs/shard_identity.h"
 
 namespace cellfeed::format::shard {
 namespace {

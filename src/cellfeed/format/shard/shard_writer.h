@@ -12,7 +12,7 @@
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
-#include "cellfeed/format/shard/obs_schema.h"
+#include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/io/directory.h"
 
 namespace cellfeed::format::shard {

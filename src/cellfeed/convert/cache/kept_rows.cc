@@ -1,0 +1,164 @@
+#include "cellfeed/convert/cache/kept_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/base/hash_text.h"
+#include "cellfeed/convert/cache/packed_segment.h"
+#include "cellfeed/convert/cache/packed_shards.h"
+#include "cellfeed/convert/cache/row_cache_place.h"
+#include "cellfeed/convert/cache/source_note.h"
+#include "cellfeed/format/shard/verify.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
+#include "cellfeed/io/small_file.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace fs = std::filesystem;
+namespace shard = format::shard;
+
+constexpr std::string_view kPackedMark = ".packed-";
+constexpr std::int64_t kMostOfNote = 1 << 24;
+
+// The name of the file that a folder of caches is of; empty where it is no such folder.
+std::string file_of(const std::string& folder_name) {
+  if (!folder_name.ends_with(kCacheSuffix)) return "";
+  std::string name = folder_name.substr(0, folder_name.size() - kCacheSuffix.size());
+  // In a cache_dir a hash of the file's path stands behind its name.
+  const auto dash = name.rfind('-');
+  if (dash != std::string::npos && dash > 0 &&
+      is_hash_text(std::string_view(name).substr(dash + 1)))
+    name.resize(dash);
+  return name;
+}
+
+void add_files(const std::string& folder, KeptRows& rows) {
+  for (const std::string& name : io::Directory(folder).names()) {
+    const io::PathStatus status = io::status_of(fmt::format("{}/{}", folder, name));
+    rows.written_ns = std::max(rows.written_ns, status.modified_ns);
+    if (status.is_file()) rows.bytes += status.size;
+  }
+}
+
+std::string shards_of(const KeptRows& rows) { return rows.folder + "/shards"; }
+
+CachePlace place_of(const KeptRows& rows) {
+  return {fs::path(rows.folder).parent_path(), rows.matrix};
+}
+
+bool is_note(const std::string& path) {
+  return io::status_of(path).is_file() && note_from_json(io::read_small_file(path, kMostOfNote));
+}
+
+// "KEY.packed-HASH-HASH": the length of KEY; else 0.
+std::size_t packed_key_size(std::string_view name) {
+  const auto mark = name.rfind(kPackedMark);
+  if (mark == std::string_view::npos) return 0;
+  const std::string_view hashes = name.substr(mark + kPackedMark.size());
+  return hashes.size() == 2 * kHashDigits + 1 && is_hash_text(hashes.substr(0, kHashDigits)) &&
+                 hashes[kHashDigits] == '-' && is_hash_text(hashes.substr(kHashDigits + 1))
+             ? mark
+             : 0;
+}
+
+std::optional<KeptRows> rows_at(const std::string& caches, const std::string& name) {
+  KeptRows rows;
+  rows.folder = fmt::format("{}/{}", caches, name);
+  rows.of_file = file_of(fs::path(caches).filename().string());
+  if (name.starts_with(".") || !io::is_directory(rows.folder)) return std::nullopt;
+  if (const std::size_t size = packed_key_size(name); size > 0) {
+    rows.matrix = name.substr(0, size);
+    if (io::is_directory(shards_of(rows))) add_files(shards_of(rows), rows);
+  } else {
+    rows.kind = KeptRows::Kind::kRows;
+    rows.matrix = name;
+    if (!is_note(place_of(rows).note()) && !is_note(place_of(rows).begun_note()))
+      return std::nullopt;
+  }
+  add_files(rows.folder, rows);
+  return rows;
+}
+
+// What goes while it is looked at is not listed.
+void add_rows(const std::string& caches, std::vector<KeptRows>& all) {
+  try {
+    for (const std::string& name : io::Directory(caches).names())
+      if (auto rows = rows_at(caches, name)) all.push_back(std::move(*rows));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+  }
+}
+
+void add_damages(const std::string& dir, const shard::VerifyProgress& progress,
+                 std::vector<std::string>& found) {
+  for (const shard::Damage& damage : shard::verify_shard_dir(dir, progress))
+    found.push_back(describe(damage));
+}
+
+}  // namespace
+
+std::vector<KeptRows> kept_rows(const std::string& dir) {
+  const fs::path path(io::canonical(dir));
+  const std::string whole = path.filename().empty() ? path.parent_path().string() : path.string();
+  std::vector<KeptRows> all;
+  // A cache_dir may be called like a folder beside a file.
+  if (!file_of(fs::path(whole).filename().string()).empty()) add_rows(whole, all);
+  for (const std::string& name : io::Directory(whole).names())
+    if (const std::string caches = fmt::format("{}/{}", whole, name);
+        !file_of(name).empty() && io::is_directory(caches))
+      add_rows(caches, all);
+  std::ranges::stable_sort(all, {}, &KeptRows::written_ns);
+  return all;
+}
+
+std::vector<std::string> damages_of(
+    const KeptRows& rows, const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  std::vector<std::string> found;
+  if (rows.kind == KeptRows::Kind::kRows) {
+    if (io::exists(place_of(rows).note())) add_damages(rows.folder, progress, found);
+    return found;  // what is not whole yet is not read by anyone
+  }
+  const io::Directory directory(rows.folder);
+  for (const std::string& name : segment_names(directory)) {
+    try {
+      for (std::string& damage : segment_damages(directory, name, progress))
+        found.push_back(std::move(damage));
+    } catch (const Error& error) {
+      // Once all rows are shards, the segments go.
+      if (error.kind() == ErrorKind::kCancelled) throw;
+      if (std::ranges::count(segment_names(directory), name) > 0) found.push_back(error.what());
+    }
+  }
+  if (io::exists(fmt::format("{}/{}", shards_of(rows), shard::kManifestName)))
+    add_damages(shards_of(rows), progress, found);
+  return found;
+}
+
+bool remove_kept(const KeptRows& rows) {
+  const CachePlace place = place_of(rows);
+  const bool is_packed = rows.kind == KeptRows::Kind::kPacked;
+  const std::string locked = is_packed ? rows.folder : place.folder.string();
+  try {
+    const auto lock = io::lock_unless_held(io::Directory(locked),
+                                           is_packed ? kPackedShardsLock : place.lock_name());
+    if (!lock) return false;
+    if (is_packed)
+      io::remove_all(rows.folder);
+    else
+      remove_rows(place);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return true;  // by another one
+  }
+  remove_if_empty(fs::path(rows.folder).parent_path().string());
+  return true;
+}
+
+}  // namespace cellfeed::convert

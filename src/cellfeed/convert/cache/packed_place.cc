@@ -1,0 +1,83 @@
+#include "cellfeed/convert/cache/packed_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/cache/row_cache_place.h"
+#include "cellfeed/convert/cache/source_note.h"
+#include "cellfeed/format/shard/checksum.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+// Of the folder and of what lies in it.
+constexpr std::uint64_t kPlaceVersion = 1;
+
+template <std::size_t n>
+std::uint64_t hash(const std::array<std::uint64_t, n>& numbers) {
+  return shard::checksum_bytes(std::as_bytes(std::span(numbers)));
+}
+
+std::uint64_t hash_names(const matrix::GeneAxis& genes) {
+  shard::RunningChecksum checksum;
+  for (const std::string& name : genes.names)
+    checksum.add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
+  return checksum.value();
+}
+
+}  // namespace
+
+FileVersion look_at_file(const std::string& path) {
+  const io::PathStatus status = io::status_of(path);
+  if (!status.is_there())
+    throw_error(ErrorKind::kNotFound, path, "is gone since it was opened; open it again");
+  const bool is_local = io::is_local(path);
+  if (!is_local && status.modified_ns == 0)
+    throw_error(ErrorKind::kUnsupported, path,
+                "the server does not say when it was changed, so that rows kept of it could not be "
+                "told from old ones: read it without cache_mode=\"packed\"");
+  const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  // The device of a local file is another one on another machine; of a remote one it is the ETag.
+  return {.path = path,
+          .mark = hash(std::array{number(status.size), number(status.modified_ns),
+                                  number(status.changed_ns), status.inode,
+                                  is_local ? 0 : status.device}),
+          .settled_ns = std::max(status.modified_ns, status.changed_ns) + SourceNote::kSettledNs};
+}
+
+FileVersion look_at_settled_file(const std::string& path) {
+  FileVersion version = look_at_file(path);
+  const std::int64_t wait_ns = version.settled_ns - now_ns();
+  // A time in the future is a wrong clock's, and no reason to wait for long.
+  if (wait_ns <= 0) return version;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, SourceNote::kSettledNs)));
+  return look_at_file(path);
+}
+
+PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,
+                         const std::string& dir) {
+  const format::StoreInfo& info = store.info();
+  const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t matrix =
+      hash(std::array{kPlaceVersion, number(info.n_cols), hash_names(store.genes())});
+  PackedPlace place;
+  place.identity = hash(std::array{matrix, version.mark, number(info.n_rows),
+                                   static_cast<std::uint64_t>(info.value_dtype)});
+  place.caches =
+      cache_folder(info.path, dir, fmt::format("'{}' is compressed", info.layer)).string();
+  place.of_matrix = fmt::format("{}.packed-{:016x}-", cache_key(info.layer), matrix);
+  place.folder = (std::filesystem::path(place.caches) /
+                  fmt::format("{}{:016x}", place.of_matrix, place.identity))
+                     .string();
+  return place;
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,204 @@
+#include "cellfeed/convert/cache/packed_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/convert/cache/packed_fetch.h"
+#include "cellfeed/format/shard/packed_rows.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::convert {
+
+using format::RowStore;
+
+constexpr std::chrono::milliseconds kLook{100};
+
+// Rows of a request by where they are read from.
+struct PackedStore::Split {
+  std::vector<std::int64_t> source_rows, source_places;
+  std::vector<std::int64_t> segments;               // that rows are kept in
+  std::vector<format::shard::RowOfFile> kept_rows;  // file: of the segments here
+  std::vector<std::int64_t> kept_places;
+};
+
+PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr<PackedLog> log,
+                         Shards shards)
+    : source_(std::move(source)),
+      log_(std::move(log)),
+      info_(source_->info()),
+      complete_info_(info_),
+      writes_shards_(shards == Shards::kAreWritten && log_->is_writable()) {
+  // Whether reading one row inflates others stays as it is: orders follow from it.
+  complete_info_.inflated_bytes = complete_info_.scratch_bytes = 0;
+}
+
+PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const {
+  Split split;
+  std::map<std::int64_t, std::uint32_t> files;  // of the segments
+  std::int64_t last_segment = -1;
+  std::uint32_t last_file = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0 || rows[i] >= info_.n_rows)
+      throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", rows[i],
+                  info_.n_rows);
+    const PackedLog::Place place = log_->find(rows[i]);
+    if (place.segment < 0) {
+      split.source_rows.push_back(rows[i]);
+      split.source_places.push_back(static_cast<std::int64_t>(i));
+      continue;
+    }
+    if (place.segment != last_segment) {
+      last_segment = place.segment;
+      const auto [known, is_new] =
+          files.try_emplace(last_segment, static_cast<std::uint32_t>(split.segments.size()));
+      if (is_new) split.segments.push_back(last_segment);
+      last_file = known->second;
+    }
+    split.kept_rows.push_back({last_file, place.row});
+    split.kept_places.push_back(static_cast<std::int64_t>(i));
+  }
+  return split;
+}
+
+// Null where one of the segments is gone: its rows are to be found anew.
+std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(const Split& split) const {
+  std::vector<std::shared_ptr<const format::shard::CellsFile>> files;
+  for (const std::int64_t segment : split.segments) {
+    files.push_back(log_->segment(segment));
+    if (!files.back()) return nullptr;
+  }
+  return format::shard::begin_packed(std::move(files), split.kept_rows);
+}
+
+std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int64_t> rows,
+                                                        const format::ReadContext& context) const {
+  log_->note_reading();
+  if (log_->is_complete()) {
+    if (!has_let_go_.exchange(true)) source_->set_cache_bytes(0);
+    begin_shards();
+  } else {
+    log_->look_for_more();
+  }
+  Split found = split(rows);
+  std::vector<FetchedPart> parts;
+  std::vector<std::int64_t> segments;
+  if (!found.kept_rows.empty()) {
+    auto kept = begin_kept(found);
+    if (!kept) return begin(rows, context);
+    for (const auto& row : found.kept_rows) segments.push_back(found.segments[row.file]);
+    parts.push_back({PackedFetch::kKept, std::move(found.kept_places), std::move(kept)});
+  }
+  if (!found.source_rows.empty())
+    parts.push_back({PackedFetch::kOfSource, std::move(found.source_places),
+                     source_->begin(found.source_rows, context)});
+  return std::make_unique<PackedFetch>(*source_, *log_, rows, std::move(segments),
+                                       std::move(parts));
+}
+
+// By the process that opened the store: a worker of its own may end at any time.
+void PackedStore::begin_shards() const {
+  if (!writes_shards_ || log_->has_shards() || exec::fork_generation() != generation_) return;
+  shards_.get([this] { return std::make_unique<PackedShards>(without_shards(), log_); });
+}
+
+std::string PackedStore::shards_dir(const std::stop_token& stop) const {
+  log_->flush();
+  if (!log_->is_complete()) return "";
+  while (log_->is_writable() && !log_->has_shards() &&
+         !write_packed_shards(without_shards(), *log_, stop)) {
+    if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
+    std::this_thread::sleep_for(kLook);
+  }
+  return log_->has_shards() ? log_->shards_dir() : "";
+}
+
+format::ReadPlan PackedStore::plan(std::span<const std::int64_t> rows) const {
+  const Split found = split(rows);
+  return found.source_rows.empty() ? format::ReadPlan{} : source_->plan(found.source_rows);
+}
+
+void PackedStore::release_pages() const { source_->release_pages(); }
+
+bool is_worth_packing(const RowStore& store) {
+  const format::StoreInfo& info = store.info();
+  if (info.is_dense || info.n_rows == 0 || info.n_cols == 0 || info.layer == format::kNoLayer)
+    return false;
+  if (info.compression == "packed") return false;
+  return info.inflated_bytes > 0 || !io::is_local(info.path);
+}
+
+std::shared_ptr<const collection::Collection> open_packed(
+    const std::vector<std::string>& paths, const collection::CollectionOptions& options,
+    const std::string& dir, const PackedLogOptions& log) {
+  if (!options.open.allow_external.empty())
+    throw_invalid(
+        "files behind external links are not watched, so that rows kept of them could be old: "
+        "leave out allow_external or the packed cache");
+  const std::vector<std::string> files = collection::expand_paths(paths);
+  std::map<std::string, FileVersion> versions;
+  for (const std::string& path : files)
+    if (io::status_of(path).is_file()) versions.emplace(path, look_at_settled_file(path));
+  std::vector<std::shared_ptr<const RowStore>> stores;
+  for (auto& opened : format::open_stores(files, options.open)) {
+    std::shared_ptr<const RowStore> store = std::move(opened);
+    const format::StoreInfo& info = store->info();
+    const auto version = versions.find(info.path);
+    if (version != versions.end() && is_worth_packing(*store)) {
+      if (!(look_at_file(info.path) == version->second))
+        throw_error(ErrorKind::kCorruptData, info.path,
+                    "the file changed while it was opened; open it again once it is whole");
+      const PackedPlace place = packed_place(*store, version->second, dir);
+      const PackedMatrix matrix{.identity = place.identity,
+                                .n_rows = info.n_rows,
+                                .n_genes = info.n_cols,
+                                .value_dtype = info.value_dtype};
+      PackedLogOptions of_log = log;
+      of_log.verifies = options.open.verify != "never";
+      auto kept = std::make_shared<PackedLog>(place, version->second, matrix, of_log);
+      store = std::make_shared<PackedStore>(std::move(store), std::move(kept));
+    }
+    stores.push_back(std::move(store));
+  }
+  return std::make_shared<const collection::Collection>(std::move(stores), options);
+}
+
+namespace {
+
+template <typename Visit>
+void for_each_packed(const collection::Collection& cells, Visit&& visit) {
+  for (std::size_t m = 0; m < cells.n_matrices(); ++m)
+    for (std::int64_t s = 0; s < cells.matrix(m).n_stores(); ++s)
+      if (const auto* store = dynamic_cast<const PackedStore*>(&cells.matrix(m).store(s)))
+        visit(*store);
+}
+
+}  // namespace
+
+void flush_packed(const collection::Collection& cells) {
+  for_each_packed(cells, [](const PackedStore& store) { store.log().flush(); });
+}
+
+std::vector<std::string> packed_shards(const collection::Collection& cells,
+                                       const std::stop_token& stop) {
+  std::vector<std::string> dirs;
+  for_each_packed(cells, [&](const PackedStore& store) {
+    if (std::string dir = store.shards_dir(stop); !dir.empty()) dirs.push_back(std::move(dir));
+  });
+  return dirs;
+}
+
+std::vector<std::string> take_packed_warnings(const collection::Collection& cells) {
+  std::vector<std::string> warnings;
+  for_each_packed(cells, [&](const PackedStore& store) {
+    if (std::string text = store.log().take_warning(); !text.empty())
+      warnings.push_back(std::move(text));
+  });
+  return warnings;
+}
+
+}  // namespace cellfeed::convert

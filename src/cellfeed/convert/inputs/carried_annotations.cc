@@ -1,0 +1,158 @@
+#include "cellfeed/convert/inputs/carried_annotations.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/format/processing.h"
+#include "cellfeed/format/shard/annotations.h"
+#include "cellfeed/format/shard/shard_directory.h"
+#include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+
+// The one input; empty where there are several, or where it lies in memory.
+std::string one_input(const std::vector<std::string>& inputs) {
+  if (inputs.size() != 1) return "";
+  if (io::exists(inputs.front())) return inputs.front();
+  const auto paths = collection::expand_paths(inputs);
+  return paths.size() == 1 && io::exists(paths.front()) ? paths.front() : "";
+}
+
+bool has_members(const hdf5::File& file, const std::string& path) {
+  const auto object = file.find(path);
+  return object &&
+         (object->kind() != hdf5::ObjectKind::kGroup || !object->group().members().empty());
+}
+
+// Of an array of varm; of a data frame, none is told.
+std::optional<std::uint64_t> rows_of(const hdf5::Object& object) {
+  if (object.kind() != hdf5::ObjectKind::kDataset) return std::nullopt;
+  const hdf5::Dataset dataset = object.dataset();
+  if (dataset.shape().empty()) return std::nullopt;
+  return dataset.shape()[0];
+}
+
+}  // namespace
+
+CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const Sources& sources)
+    : input_(one_input(options.inputs)) {
+  if (input_.empty()) return;
+  std::string path = input_;
+  if (shard::is_shard_dir(input_)) {
+    const shard::ShardDirectory directory(input_, {.reads_genes = false});
+    path = shard::checked_annotations(directory);
+    is_in_mean_order_ = directory.manifest().gene_order == shard::GeneOrder::kMean;
+  } else if (!input_.ends_with(".h5ad")) {
+    return;
+  }
+  if (path.empty()) return;
+  file_ = std::make_unique<format::H5File>(path, false, options.allow_external);
+  find_groups(options, sources);
+  if (groups_.paths.empty()) file_.reset();
+}
+
+// All, in its order. A column of var that names them makes others of a selection's.
+bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
+                                            const Sources& sources) const {
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s)
+    if (!sources.gene_map(s).empty()) return false;
+  if (!options.is_selection) return true;
+  SourceOptions whole;
+  whole.paths = {input_};
+  whole.layer = sources.store(0).info().layer;
+  whole.make_unique = true;
+  whole.allow_external = options.allow_external;
+  return Sources::open(whole).genes().names == sources.genes().names;
+}
+
+void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sources& sources) {
+  const hdf5::File& file = file_->hdf5();
+  const std::string& layer = sources.store(0).info().layer;
+  groups_.skipped = {format::kProcessingPath};
+  skip_old_categories(sources);
+  // What it says is of X.
+  if (layer != "X") groups_.skipped.push_back("uns/log1p");
+  if (has_members(file, "uns")) groups_.paths.push_back("uns");
+  // The genes of raw are others, and whoever asked for it knows.
+  if (!layer.starts_with("raw") && has_members(file, "varm")) find_varm(options, sources);
+}
+
+// Old files keep the categories of columns in uns, and what is written has them with the columns.
+void CarriedAnnotations::skip_old_categories(const Sources& sources) {
+  constexpr std::string_view kEnd = "_categories";
+  const auto uns = file_->hdf5().find("uns");
+  if (!uns || uns->kind() != hdf5::ObjectKind::kGroup) return;
+  std::shared_ptr<arrow::Schema> obs, var;
+  for (const std::string& name : uns->group().member_names()) {
+    if (!name.ends_with(kEnd)) continue;
+    if (!obs) obs = sources.obs().schema();
+    if (!var) var = sources.read_var()->schema();
+    const std::string column = name.substr(0, name.size() - kEnd.size());
+    if (obs->GetFieldIndex(column) >= 0 || var->GetFieldIndex(column) >= 0)
+      groups_.skipped.push_back("uns/" + name);
+  }
+}
+
+void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sources& sources) {
+  const auto varm = file_->hdf5().find("varm");
+  const bool is_reordered = is_in_mean_order_ && !options.restores_gene_order;
+  if (varm->kind() != hdf5::ObjectKind::kGroup) {
+    left_out_.push_back("varm: one table, as anndata 0.6 and older write it");
+    return;
+  }
+  if (is_reordered || !has_genes_of_input(options, sources)) {
+    left_out_.push_back("varm: other genes are written, or in another order");
+    return;
+  }
+  const hdf5::Group group = varm->group();
+  for (const std::string& name : group.member_names()) {
+    const auto member = group.find(name);
+    // What is no array, a data frame or a sparse matrix, has the axis of the file as well.
+    if (member && (member->kind() == hdf5::ObjectKind::kGroup ||
+                   rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size())))
+      continue;
+    groups_.skipped.push_back("varm/" + name);
+    left_out_.push_back("varm/" + name + ": no array of a row for each gene that is written");
+  }
+  groups_.paths.push_back("varm");
+}
+
+std::optional<shard::FileEntry> CarriedAnnotations::write_to(const io::Directory& directory,
+                                                             shard::Generation generation) {
+  if (!file_) return std::nullopt;
+  const io::FileTarget target(directory, shard::annotations_name(generation));
+  note_written(format::h5ad::write_annotations(target, file_->hdf5(), groups_));
+  return shard::describe_annotations(directory, generation);
+}
+
+void CarriedAnnotations::write_to(H5adOutput& output) {
+  if (file_) note_written(output.carry(file_->hdf5(), groups_));
+}
+
+void CarriedAnnotations::note_written(const std::vector<std::string>& left_out) {
+  file_->require_unchanged();
+  left_out_.insert(left_out_.end(), left_out.begin(), left_out.end());
+}
+
+std::string CarriedAnnotations::left_out_text() const {
+  if (left_out_.empty()) return "";
+  constexpr std::size_t kNamed = 5;
+  std::string text = fmt::format("{}: not carried: ", input_);
+  for (std::size_t i = 0; i < std::min(left_out_.size(), kNamed); ++i)
+    text += (i > 0 ? "; " : "") + left_out_[i];
+  if (left_out_.size() > kNamed) text += fmt::format("; and {} more", left_out_.size() - kNamed);
+  return text;
+}
+
+void add_sentence(std::string& text, const std::string& sentence) {
+  if (!text.empty() && !sentence.empty()) text += "\n";
+  text += sentence;
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,60 @@
+// CarriedAnnotations: uns and varm of the one input of a conversion or export, which go along as
+// they are. Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/inputs/sources.h"
+#include "cellfeed/format/h5_file.h"
+#include "cellfeed/format/h5ad/annotations_file.h"
+#include "cellfeed/format/shard/annotations.h"
+
+namespace cellfeed::convert {
+
+struct AnnotationOptions {
+  std::vector<std::string> inputs;  // as ConvertOptions's
+  std::string allow_external{};
+  // Genes of shards in mean order are written in the order of their source.
+  bool restores_gene_order = false;
+  // The sources are not the input as it is opened by itself: genes may have been chosen.
+  bool is_selection = false;
+};
+
+class CarriedAnnotations {
+ public:
+  // Nothing, unless there is one input, an .h5ad file or a shard directory. uns without what it
+  // says of X where another matrix becomes X; varm where all genes of the input are written, in the
+  // order of its source.
+  CarriedAnnotations(const AnnotationOptions& options, const Sources& sources);
+
+  // Their file in a shard directory; none where there is nothing. Throws what reading and writing
+  // throw, kCorruptData where the input changed meanwhile.
+  std::optional<format::shard::FileEntry> write_to(const io::Directory& directory,
+                                                   format::shard::Generation generation);
+  // REQUIRES: all rows were appended.
+  void write_to(H5adOutput& output);
+  // A sentence for users; empty where all was carried.
+  std::string left_out_text() const;
+
+ private:
+  void find_groups(const AnnotationOptions& options, const Sources& sources);
+  void skip_old_categories(const Sources& sources);
+  void find_varm(const AnnotationOptions& options, const Sources& sources);
+  bool has_genes_of_input(const AnnotationOptions& options, const Sources& sources) const;
+  void note_written(const std::vector<std::string>& left_out);
+
+  std::string input_;
+  bool is_in_mean_order_ = false;
+  std::unique_ptr<format::H5File> file_;  // null where nothing is carried
+  format::h5ad::CarriedGroups groups_;
+  std::vector<std::string> left_out_;
+};
+
+// On a line of its own.
+void add_sentence(std::string& text, const std::string& sentence);
+
+}  // namespace cellfeed::convert

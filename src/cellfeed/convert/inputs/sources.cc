@@ -1,0 +1,271 @@
+#include "cellfeed/convert/inputs/sources.h"
+
+#include <arrow/api.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cellfeed/collection/paths.h"
+#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/inputs/cell_origins.h"
+#include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/convert/inputs/selected_store.h"
+#include "cellfeed/matrix/obs_union.h"
+
+namespace cellfeed::convert {
+namespace {
+
+constexpr const char* kIndex = "_index";
+// Of var, where another column names the genes.
+constexpr const char* kOwnNames = "var_names";
+
+std::string join_processing(const collection::Collection& cells) {
+  const format::RowStore& first = cells.store(0);
+  const std::string processing = first.processing().json;
+  for (std::int64_t s = 1; s < cells.n_stores(); ++s) {
+    const format::RowStore& other = cells.store(s);
+    if (const std::string its = other.processing().json; its != processing)
+      throw_invalid(
+          "the inputs hold values that were processed differently, and would be mixed: '{}' says "
+          "{}, '{}' says {}",
+          first.info().path, processing, other.info().path, its);
+  }
+  return processing;
+}
+
+DType unite_value_dtypes(const collection::Collection& cells) {
+  std::vector<DType> dtypes;
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s)
+    dtypes.push_back(cells.store(s).info().value_dtype);
+  return matrix::unite_dtypes(dtypes);
+}
+
+std::vector<std::int64_t> consecutive(std::int64_t first, std::int64_t n) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
+}
+
+// Library sizes that an export wrote belong to the values.
+std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::int64_t begin,
+                                           std::int64_t end) {
+  const auto obs = store.read_obs(begin, end);
+  return obs->GetColumnByName(format::kLibrarySizeColumn)
+             ? drop_columns(*obs, {format::kLibrarySizeColumn})
+             : obs;
+}
+
+// Of all stores together: each keeps some chunks, and none more than is of use.
+std::int64_t cache_bytes_of(const SourceOptions& options, std::int64_t n_stores) {
+  constexpr std::int64_t kLeast = std::int64_t{4} << 20, kMost = std::int64_t{64} << 20;
+  return std::clamp(options.cache_bytes, n_stores * kLeast, n_stores * kMost);
+}
+
+std::vector<std::unique_ptr<format::RowStore>> stores_of_rows(
+    std::vector<std::unique_ptr<format::RowStore>> stores, const std::vector<std::int64_t>& rows) {
+  std::vector<std::shared_ptr<const format::RowStore>> shared;
+  std::vector<std::int64_t> ends;
+  for (auto& store : stores) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + store->info().n_rows);
+    shared.push_back(std::move(store));
+  }
+  if (rows.empty() || rows.back() >= ends.back())
+    throw_invalid("rows of {} cells were chosen, and the inputs hold {}", rows.size(), ends.back());
+  return select_rows(shared, std::ssize(rows), [&](std::int64_t i) {
+    const auto store = std::upper_bound(ends.begin(), ends.end(), rows[i]) - ends.begin();
+    return collection::RowPlace{static_cast<std::int32_t>(store),
+                                rows[i] - (store == 0 ? 0 : ends[store - 1])};
+  });
+}
+
+}  // namespace
+
+Sources Sources::open(const SourceOptions& options) {
+  collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
+  const std::vector<std::string> paths = collection::expand_paths(options.paths);
+  if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
+  if (options.layer == format::kNoLayer)
+    throw_invalid(
+        "layer 'none' is obs alone, and what is written needs a matrix: name one "
+        "(`cellfeed info FILE` lists them)");
+  Sources sources;
+  format::OpenOptions open;
+  open.layer = options.layer;
+  open.allow_external = options.allow_external;
+  open.genome = options.genome;
+  open.feature_type = options.feature_type;
+  open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
+  open.row_maker = options.row_maker;
+  if (!open.row_maker)
+    open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
+      auto store = std::make_unique<TransposedStore>(std::move(entries));
+      sources.transposed_.push_back(store.get());
+      std::vector<std::unique_ptr<format::RowStore>> stores;
+      stores.push_back(std::move(store));
+      return stores;
+    };
+  auto stores = format::open_stores(paths, open);
+  if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
+  sources.join(std::move(stores), options);
+  return sources;
+}
+
+Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
+                      const SourceOptions& options) {
+  Sources sources;
+  sources.join(std::move(stores), options);
+  return sources;
+}
+
+void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
+                   const SourceOptions& options) {
+  keeps_own_names_ = options.keeps_own_names || !options.var_keys.empty();
+  collection::CollectionOptions joined;
+  joined.join = collection::join_from_name(options.join, !options.genes.empty());
+  joined.genes = options.genes;
+  joined.var_keys = options.var_keys;
+  joined.make_unique = options.make_unique;
+  joined.open.cache_bytes = cache_bytes_of(options, std::max<std::int64_t>(1, std::ssize(stores)));
+  cells_ = std::make_shared<const collection::Collection>(std::move(stores), joined);
+  processing_json_ = join_processing(*cells_);
+  value_dtype_ = unite_value_dtypes(*cells_);
+  obs_ = std::make_unique<TableUnion>("obs");
+  if (!options.is_beside) unite_obs();
+  const std::string& first = store(0).info().path;
+  if (n_cells() == 0)
+    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write", first);
+  if (genes().size() == 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                joined.join == collection::Join::kInner
+                    ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
+                    : "holds no genes, so there is nothing to write",
+                first);
+}
+
+void Sources::unite_obs() {
+  for (std::int64_t s = 0; s < n_sources(); ++s)
+    names_origins_ = names_origins_ || names_origins(store(s).obs_names());
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const format::StoreInfo& info = store(s).info();
+    auto sample = read_own_obs(store(s), 0, std::min<std::int64_t>(1, info.n_rows));
+    if (names_origins_)
+      sample = with_origins(sample, info.path, consecutive(0, sample->num_rows()));
+    obs_->add_source(*sample, info.path);
+  }
+  obs_->finish();
+}
+
+std::string Sources::path_by_columns() const {
+  return transposed_.empty() ? std::string() : transposed_.front()->info().path;
+}
+
+void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
+  TransposeOptions each = options;
+  if (!transposed_.empty()) each.memory_bytes /= std::ssize(transposed_);
+  for (TransposedStore* store : transposed_) store->transpose(pool, each);
+}
+
+std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
+  const format::RowStore& source = store(range.source);
+  auto rows = read_own_obs(source, range.begin, range.end);
+  if (names_origins_)
+    rows = with_origins(rows, source.info().path, consecutive(range.begin, range.n_cells()));
+  return obs_->conform(*rows, static_cast<std::size_t>(range.source));
+}
+
+std::shared_ptr<arrow::Table> Sources::read_var() const {
+  // Rows of each source's var that some joined gene comes from, and where they end up.
+  TableUnion joined("var");
+  std::vector<std::shared_ptr<arrow::Table>> parts;
+  std::vector<std::int64_t> order;
+  std::vector<bool> found(genes().names.size(), false);
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const auto map = gene_map(s);
+    if (s > 0 && map.data() == gene_map(s - 1).data()) continue;  // the same axis
+    std::vector<std::int64_t> rows;
+    for (std::int64_t column = 0; column < source_genes(s).size(); ++column) {
+      const std::int64_t gene = map.empty() ? column : map[column];
+      if (gene < 0 || found[gene]) continue;
+      found[gene] = true;
+      rows.push_back(column);
+      order.push_back(gene);
+    }
+    if (rows.empty()) continue;
+    parts.push_back(take_rows(*store(s).read_var(), rows));
+    joined.add_source(*parts.back(), store(s).info().path);
+  }
+  arrow::StringBuilder absent;
+  for (std::size_t gene = 0; gene < found.size(); ++gene) {
+    if (found[gene]) continue;
+    check_arrow(absent.Append(genes().names[gene]), "name a gene");
+    order.push_back(static_cast<std::int64_t>(gene));
+  }
+  if (absent.length() > 0) {
+    parts.push_back(arrow::Table::Make(arrow::schema({arrow::field(kIndex, arrow::utf8())}),
+                                       {check_arrow(absent.Finish(), "name genes")}));
+    joined.add_source(*parts.back(), "genes that no input has");
+  }
+  joined.finish();
+  for (std::size_t p = 0; p < parts.size(); ++p) parts[p] = joined.conform(*parts[p], p);
+  auto table = check_arrow(arrow::ConcatenateTables(parts), "join the gene tables");
+  std::vector<std::int64_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<std::int64_t>(i);
+  table = take_rows(*table, position);
+  // Names as joined: repeated ones may have been numbered.
+  arrow::StringBuilder names;
+  for (const std::string& name : genes().names) check_arrow(names.Append(name), "name a gene");
+  const int index = table->schema()->GetFieldIndex(kIndex);
+  if (keeps_own_names_ && index >= 0 && !table->GetColumnByName(kOwnNames))
+    table = check_arrow(
+        table->AddColumn(index + 1, arrow::field(kOwnNames, arrow::utf8()), table->column(index)),
+        "keep the names of genes");
+  return check_arrow(table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
+                                      std::make_shared<arrow::ChunkedArray>(
+                                          check_arrow(names.Finish(), "name genes"))),
+                     "name genes");
+}
+
+double Sources::row_bytes(std::int64_t source) const {
+  const format::StoreInfo& info = store(source).info();
+  const double entries = info.nnz >= 0 && info.n_rows > 0
+                             ? static_cast<double>(info.nnz) / static_cast<double>(info.n_rows)
+                             : static_cast<double>(info.n_cols);
+  const double width =
+      static_cast<double>(sizeof(std::int32_t) + dtype_bytes(exact_decode_dtype(info.value_dtype)));
+  return std::max(1.0, entries * width);
+}
+
+std::vector<SourceRange> Sources::split(std::int64_t begin, std::int64_t end,
+                                        std::int64_t max_cells, std::int64_t max_bytes) const {
+  std::vector<SourceRange> pieces;
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const std::int64_t first = std::max(begin, offsets()[s]) - offsets()[s];
+    const std::int64_t last = std::min(end, offsets()[s + 1]) - offsets()[s];
+    if (first >= last) continue;
+    const auto fitting = static_cast<std::int64_t>(static_cast<double>(max_bytes) / row_bytes(s));
+    const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, max_cells);
+    for (std::int64_t row = first; row < last; row += step)
+      pieces.push_back({s, row, std::min(last, row + step)});
+  }
+  return pieces;
+}
+
+void PassedPages::passed(const SourceRange& range) {
+  if (range.source != source_) {
+    sources_.store(source_).release_pages();
+    source_ = range.source;
+    bytes_ = 0;
+  }
+  const format::StoreInfo& info = sources_.store(range.source).info();
+  bytes_ += static_cast<double>(info.bytes_on_disk) * static_cast<double>(range.n_cells()) /
+            static_cast<double>(info.n_rows);
+  if (bytes_ < static_cast<double>(limit_bytes_)) return;
+  sources_.store(range.source).release_pages();
+  bytes_ = 0;
+}
+
+std::int64_t Sources::plan_bytes(const SourceRange& range) const {
+  return static_cast<std::int64_t>(row_bytes(range.source) * static_cast<double>(range.n_cells()));
+}
+
+}  // namespace cellfeed::convert

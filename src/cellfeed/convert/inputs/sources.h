@@ -1,0 +1,141 @@
+// Sources: the inputs of a conversion or export, a collection whose cells are read in order, with
+// all of obs and var.
+// Thread-safe after open(): const methods may run on several threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/dtype.h"
+#include "cellfeed/collection/collection.h"
+#include "cellfeed/convert/inputs/table_union.h"
+#include "cellfeed/convert/transpose/transposed_store.h"
+#include "cellfeed/format/row_store.h"
+#include "cellfeed/matrix/csr.h"
+
+namespace arrow {
+class Table;
+}
+
+namespace cellfeed::convert {
+
+struct SourceOptions {
+  std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
+  std::string layer = "X";
+  // The layer is a further matrix of cells whose obs is read elsewhere: obs() is empty.
+  bool is_beside = false;
+  std::string genome, feature_type;  // of 10x files, as in OpenOptions
+  // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
+  // the first one's order; "outer": the sorted union.
+  std::string join;
+  std::vector<std::string>
+      genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
+  std::vector<std::string> var_keys{};  // see CollectionOptions; var keeps the names as "var_names"
+  // Stores name their genes as joined, and var says what these were: it keeps them as
+  // "var_names".
+  bool keeps_own_names = false;
+  bool make_unique = false;             // number repeated gene names instead of refusing them
+  std::string allow_external{};         // see OpenOptions
+  std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
+  // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
+  std::shared_ptr<const std::vector<std::int64_t>> rows{};
+  // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
+  // nothing of them stays.
+  format::RowMaker row_maker{};
+};
+
+// Cells [begin, end) of one source.
+struct SourceRange {
+  std::int64_t source = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t n_cells() const { return end - begin; }
+};
+
+class Sources {
+ public:
+  // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
+  static Sources open(const SourceOptions& options);
+  // The same of stores that are open, and keep the caches they have; paths are not looked at.
+  static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
+                      const SourceOptions& options);
+
+  bool is_by_rows() const { return transposed_.empty(); }
+  // Of the first that is not; empty where all are.
+  std::string path_by_columns() const;
+  // REQUIRED before rows are read where some input is not stored by rows.
+  void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
+
+  std::int64_t n_cells() const { return cells_->n_stored_rows(); }
+  std::int64_t n_sources() const { return cells_->n_stores(); }
+  const format::RowStore& store(std::int64_t source) const { return cells_->store(source); }
+  // First cell of each source in the joined table, and n_cells() last.
+  std::span<const std::int64_t> offsets() const { return cells_->offsets(); }
+  const matrix::GeneAxis& genes() const { return cells_->genes(); }
+  // As they are joined: by another column of var where one was chosen, repeated ones numbered.
+  const matrix::GeneAxis& source_genes(std::int64_t source) const {
+    return cells_->store_genes(source);
+  }
+  // Column of the source -> joined column, -1 where it is dropped; empty where they are the same.
+  std::span<const std::int32_t> gene_map(std::int64_t source) const {
+    return cells_->gene_map(source);
+  }
+  // A type that holds the values of all sources exactly.
+  DType value_dtype() const { return value_dtype_; }
+  // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
+  const std::string& processing_json() const { return processing_json_; }
+  // Genes named by SourceOptions::genes that no source has.
+  const std::vector<std::string>& absent_genes() const { return cells_->missing_genes(); }
+  // What to say of them, and of inputs that have none of the axis; empty where all is found.
+  const std::string& absent_genes_text() const { return cells_->missing_genes_text(); }
+  // What files hold that is not read though nobody chose that; empty where there is nothing.
+  std::string left_out_text() const { return cells_->left_out_text(); }
+
+  const TableUnion& obs() const { return *obs_; }
+  // Conformed, without library sizes: see LibrarySizes.
+  std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;
+  // The joined gene table: "_index" first. A gene's row is that of the first source that has it.
+  std::shared_ptr<arrow::Table> read_var() const;
+
+  // Cells [begin, end) of the joined table, in pieces of one source that hold at most max_cells and
+  // about max_bytes of decoded rows. A pure function of the sources and its arguments.
+  std::vector<SourceRange> split(std::int64_t begin, std::int64_t end, std::int64_t max_cells,
+                                 std::int64_t max_bytes) const;
+  // Decoded bytes of an average row of a source.
+  double row_bytes(std::int64_t source) const;
+  std::int64_t plan_bytes(const SourceRange& range) const;
+
+ private:
+  void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
+  void unite_obs();
+
+  std::shared_ptr<const collection::Collection> cells_;
+  std::vector<TransposedStore*> transposed_;  // of the stores
+  bool names_origins_ = false;  // some source says of its cells which file they come from
+  bool keeps_own_names_ = false;
+  DType value_dtype_ = DType::kF32;
+  std::string processing_json_ = "{}";
+  std::unique_ptr<TableUnion> obs_;
+};
+
+// Gives back the memory behind files that are passed over once, so that memory stays bounded
+// however long they are. Not thread-safe.
+class PassedPages {
+ public:
+  // limit_bytes: of files that may stay in memory before they are given back.
+  PassedPages(const Sources& sources, std::int64_t limit_bytes)
+      : sources_(sources), limit_bytes_(limit_bytes) {}
+  // Rows of the range have been read; ranges come in order.
+  void passed(const SourceRange& range);
+
+ private:
+  const Sources& sources_;
+  std::int64_t limit_bytes_;
+  std::int64_t source_ = 0;
+  double bytes_ = 0;
+};
+
+}  // namespace cellfeed::convert

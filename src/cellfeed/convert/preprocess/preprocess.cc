@@ -1,0 +1,60 @@
+#include "cellfeed/convert/preprocess/preprocess.h"
+
+#include "cellfeed/convert/preprocess/preprocessing.h"
+
+namespace cellfeed::convert {
+namespace {
+
+void write_h5ad(const ConvertOptions& convert, format::h5ad::Compression compression,
+                PreprocessResult& result) {
+  ExportOptions file;
+  file.inputs = convert.inputs;
+  file.allow_external = convert.allow_external;
+  file.output = convert.output_dir;
+  file.keep_stored_gene_order = true;
+  file.gives_all = false;
+  file.compression = compression;
+  file.threads = convert.threads;
+  file.memory_budget = convert.memory_budget;
+  file.overwrite = convert.existing == ExistingTarget::kOverwrite;
+  file.open_sources = convert.open_sources;
+  file.open_further = convert.open_further;
+  file.progress = convert.progress;
+  file.stop = convert.stop;
+  const ExportResult exported = export_h5ad(file);
+  result.n_cells = exported.n_cells;
+  result.n_genes = exported.n_genes;
+  result.nnz = exported.nnz;
+  result.bytes = exported.bytes;
+  result.left_out_text = exported.left_out_text;
+}
+
+}  // namespace
+
+bool is_h5ad_name(const std::string& output) {
+  return output.size() > 5 && output.ends_with(".h5ad");
+}
+
+PreprocessResult preprocess(const PreprocessOptions& options) {
+  const ProgressMeter clock({}, "", 0);
+  Preprocessing preprocessing(options);
+  const KeptCells kept = preprocessing.choose();
+  ConvertOptions convert = preprocessing.conversion_of(kept);
+  PreprocessResult result;
+  convert.open_sources = [&result, open = convert.open_sources] {
+    Sources processed = open();
+    result.processing_json = processed.processing_json();
+    return processed;
+  };
+  if (is_h5ad_name(convert.output_dir))
+    write_h5ad(convert, options.compression, result);
+  else
+    describe_shards(convert_to_shards(convert), result);
+  preprocessing.describe(result);
+  result.seconds = clock.seconds();
+  result.cells_per_second =
+      result.seconds > 0 ? static_cast<double>(result.n_cells_before) / result.seconds : 0;
+  return result;
+}
+
+}  // namespace cellfeed::convert

@@ -1,0 +1,231 @@
+#include "cellfeed/convert/preprocess/preprocessing.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/preprocess/highly_variable_genes.h"
+#include "cellfeed/convert/preprocess/seurat_v3.h"
+#include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/io/file_system.h"
+
+namespace cellfeed::convert {
+namespace {
+
+constexpr const char* kCountsLayer = "layers/counts";
+
+// Before the pass over all cells; whoever writes checks again.
+void check_output(const ConvertOptions& convert) {
+  const std::string& output = convert.output_dir;
+  if (is_h5ad_name(output)) {
+    if (convert.existing == ExistingTarget::kResume)
+      throw_invalid("a single file is written as a whole, so there is nothing to resume: '{}'",
+                    output);
+    if (convert.existing == ExistingTarget::kRefuse) refuse_existing_file(output);
+    return;
+  }
+  if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&
+      (!io::is_directory(output) || !io::Directory(output).names().empty()))
+    throw Error(ErrorKind::kAlreadyExists,
+                "exists already; choose another name, or replace it with --overwrite", output);
+}
+
+const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options) {
+  check_processing(options.processing);
+  if (options.convert.output_dir.empty()) throw_invalid("preprocess needs an output: it is empty");
+  exec::checked_thread_count(options.convert.threads);
+  exec::check_memory_budget(options.convert.memory_budget);
+  check_output(options.convert);
+  return options;
+}
+
+}  // namespace
+
+Sources Preprocessing::open_sources() const {
+  SourceOptions source = source_options(options_.convert);
+  source.rows = filtered_.rows;
+  return Sources::open(source);
+}
+
+Preprocessing::Preprocessing(const PreprocessOptions& options)
+    : options_(checked_preprocessing(options)),
+      pool_(exec::checked_thread_count(options.convert.threads)),
+      filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
+      sources_(open_sources()) {
+  if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
+    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
+}
+
+void Preprocessing::require_counts_once() const {
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const format::RowStore& store = sources_.store(s);
+    const format::Processing before = store.processing();
+    refuse_repetition(options_.processing, before, store.info().path);
+    const ProcessingOptions& asked = options_.processing;
+    if (asked.n_top_genes > 0 && !asked.finds_genes_in_counts() && !asked.log_transform &&
+        !before.is_log1p && !before.has_log1p_mark)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("highly variable genes of flavor {} are found in log-transformed "
+                              "values: ask for the logarithm too",
+                              flavor_name(asked.flavor)),
+                  store.info().path);
+  }
+}
+
+GeneStatistics Preprocessing::gather(const CountLimits* limits) {
+  const ConvertOptions& convert = options_.convert;
+  if (!sources_.is_by_rows() && !limits)
+    sources_.transpose(pool_, {.dir = io::FileTarget(convert.output_dir).directory(),
+                               .memory_bytes = convert.memory_budget / 4,
+                               .progress = convert.progress,
+                               .stop = convert.stop});
+  StatisticsOptions statistics;
+  const format::Processing before = sources_.store(0).processing();
+  statistics.was_log1p =
+      !options_.processing.log_transform && (before.is_log1p || before.has_log1p_mark);
+  statistics.keeps_totals = !options_.processing.changes_values();
+  statistics.limits = limits;
+  statistics.memory_budget = convert.memory_budget;
+  statistics.progress = convert.progress;
+  statistics.stop = convert.stop;
+  return gather_statistics(sources_, options_.processing, pool_, statistics);
+}
+
+std::vector<std::int64_t> Preprocessing::variable_genes(const GeneStatistics& statistics,
+                                                        const std::vector<std::int64_t>& genes) {
+  const ProcessingOptions& processing = options_.processing;
+  if (!processing.finds_genes_in_counts())
+    return highly_variable_genes(statistics.batches, genes, sources_.genes().names,
+                                 processing.flavor, processing.n_top_genes);
+  // How large a count may be is known once all were seen.
+  const auto expected = expected_variances(statistics.batches, genes);
+  const CountLimits limits = count_limits(statistics.batches, expected, genes);
+  return seurat_v3_genes(gather(&limits).batches, expected, genes, processing.n_top_genes);
+}
+
+// Joined columns that stay, ascending.
+std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& statistics) {
+  const ProcessingOptions& processing = options_.processing;
+  std::vector<std::int64_t> genes;
+  for (std::int64_t gene = 0; gene < sources_.genes().size(); ++gene)
+    if (statistics.n_cells_with_gene[gene] >= processing.min_cells) genes.push_back(gene);
+  if (genes.empty())
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
+        sources_.store(0).info().path);
+  if (processing.n_top_genes == 0) return genes;
+  genes = variable_genes(statistics, genes);
+  if (genes.empty())
+    throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
+                sources_.store(0).info().path);
+  return genes;
+}
+
+ProcessedPart Preprocessing::part_of(std::int64_t source, const KeptCells& kept,
+                                     const std::vector<bool>& stays) const {
+  const format::RowStore& store = sources_.store(source);
+  const matrix::GeneAxis& axis = sources_.source_genes(source);
+  const auto map = sources_.gene_map(source);
+  ProcessedPart part;
+  part.rows = kept.rows[source];
+  for (std::int64_t column = 0; column < axis.size(); ++column) {
+    const std::int64_t gene = map.empty() ? column : map[column];
+    if (gene < 0 || !stays[gene]) continue;
+    part.columns.push_back(column);
+    part.names.push_back(axis.names[column]);
+  }
+  const bool leaves_out = std::ssize(part.columns) < axis.size();
+  if (leaves_out || store.known_library_sizes()) part.totals = kept.totals[source];
+  const format::Processing before = store.processing();
+  part.recorded =
+      format::read_processing(recorded_processing(options_.processing, before), store.info().path);
+  return part;
+}
+
+Sources Preprocessing::processed_sources(const ProcessingOptions& processing, const KeptCells& kept,
+                                         bool is_beside) const {
+  std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
+  SourceOptions join;
+  join.is_beside = is_beside;
+  join.keeps_own_names = !options_.convert.var_keys.empty();
+  for (const std::int64_t gene : kept.genes) {
+    stays[gene] = true;
+    join.genes.push_back(sources_.genes().names[gene]);
+  }
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
+    stores.push_back(make_processed_store(sources_.store(s), processing, part_of(s, kept, stays)));
+  // A source of which no cell stays has nothing to say.
+  std::erase_if(stores, [](const auto& store) { return store->info().n_rows == 0; });
+  return Sources::over(std::move(stores), join);
+}
+
+std::vector<MatrixSource> Preprocessing::counts_beside(const KeptCells& kept) const {
+  std::vector<MatrixSource> matrices;
+  if (!options_.processing.keeps_counts) return matrices;
+  ProcessingOptions unchanged = options_.processing;
+  unchanged.normalize = unchanged.log_transform = false;
+  matrices.push_back(
+      {kCountsLayer, std::make_unique<Sources>(processed_sources(unchanged, kept, true))});
+  return matrices;
+}
+
+KeptCells Preprocessing::choose() {
+  require_counts_once();
+  GeneStatistics statistics = gather();
+  std::vector<std::int64_t> genes = choose_genes(statistics);
+  return {std::move(genes), std::move(statistics.kept_rows), std::move(statistics.totals)};
+}
+
+void Preprocessing::require_own(const KeptCells& kept) const {
+  const auto are_below = [](const std::vector<std::int64_t>& numbers, std::int64_t end) {
+    return std::ranges::is_sorted(numbers, std::less_equal()) &&
+           (numbers.empty() || (numbers.front() >= 0 && numbers.back() < end));
+  };
+  const auto n_sources = static_cast<std::size_t>(sources_.n_sources());
+  bool is_own = are_below(kept.genes, sources_.genes().size()) && kept.rows.size() == n_sources &&
+                kept.totals.size() == n_sources;
+  for (std::size_t s = 0; is_own && s < n_sources; ++s) {
+    const std::int64_t n_rows = sources_.store(static_cast<std::int64_t>(s)).info().n_rows;
+    const auto& rows = kept.rows[s];
+    const std::int64_t n_kept = rows ? std::ssize(*rows) : n_rows;
+    is_own = (!rows || are_below(*rows, n_rows)) &&
+             (kept.totals[s].empty() || std::ssize(kept.totals[s]) == n_kept);
+  }
+  if (!is_own)
+    throw Error(ErrorKind::kCorruptData,
+                "the cells and genes that stay are not of these inputs; begin again",
+                options_.convert.output_dir);
+}
+
+void Preprocessing::describe(PreprocessResult& result) const {
+  result.n_cells_before = sources_.n_cells();
+  result.n_genes_before = sources_.genes().size();
+  result.absent_genes_text = sources_.absent_genes_text();
+  result.filter_warnings = filtered_.warnings;
+}
+
+void describe_shards(const ConvertResult& shards, PreprocessResult& result) {
+  result.n_cells = shards.n_cells;
+  result.n_genes = shards.n_genes;
+  result.nnz = shards.nnz;
+  result.n_shards = shards.n_shards;
+  result.bytes = shards.bytes;
+  result.left_out_text = shards.left_out_text;
+}
+
+ConvertOptions Preprocessing::conversion_of(const KeptCells& kept) const {
+  ConvertOptions convert = options_.convert;
+  convert.genes.clear();
+  convert.open_sources = [this, &kept] {
+    return processed_sources(options_.processing, kept, false);
+  };
+  convert.open_further = [this, &kept] { return counts_beside(kept); };
+  convert.selection_json = filtered_.selection_json;
+  return convert;
+}
+
+}  // namespace cellfeed::convert

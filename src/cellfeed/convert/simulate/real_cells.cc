@@ -1,0 +1,165 @@
+#include "cellfeed/convert/simulate/real_cells.h"
+
+#include <arrow/api.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "cellfeed/base/nearest_name.h"
+#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/convert/cell_tasks.h"
+#include "cellfeed/convert/ordered_pipeline.h"
+#include "cellfeed/io/temp_file.h"
+
+namespace cellfeed::convert {
+namespace {
+
+struct PieceFacts {
+  bool has_whole_numbers = true;
+  std::int64_t first_negative_row = -1;
+};
+
+PieceFacts inspect_piece(const RowPiece& piece, const SourceRange& range, const std::string& path) {
+  PieceFacts facts;
+  dispatch_dtype(piece.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* values = reinterpret_cast<const T*>(piece.values.data());
+    for (std::int64_t row = 0; row < piece.n_rows(); ++row) {
+      for (std::int64_t i = piece.indptr[row]; i < piece.indptr[row + 1]; ++i) {
+        if constexpr (std::is_floating_point_v<T>) {
+          if (!std::isfinite(values[i]))
+            throw_error(
+                ErrorKind::kInvalidArgument, path,
+                "holds a value that is not finite, and cells like it cannot be made: {} in row {}",
+                values[i], range.begin + row);
+          if (values[i] != std::trunc(values[i])) facts.has_whole_numbers = false;
+        }
+        if (values[i] < T{} && facts.first_negative_row < 0)
+          facts.first_negative_row = range.begin + row;
+      }
+    }
+  });
+  return facts;
+}
+
+void append_piece(RowPiece& all, const RowPiece& part) {
+  const std::size_t width = dtype_bytes(part.dtype);
+  const std::int64_t entry = all.nnz(), row_end = part.nnz();
+  if (all.indptr.empty()) all.indptr.push_back(0);
+  for (std::int64_t row = 0; row < part.n_rows(); ++row)
+    all.indptr.push_back(entry + part.indptr[row + 1]);
+  if (row_end == 0) return;
+  std::memcpy(all.indices.data() + entry, part.indices.data(), row_end * sizeof(std::int32_t));
+  std::memcpy(all.values.data() + entry * width, part.values.data(), row_end * width);
+}
+
+void reserve(RowPiece& piece, std::int64_t nnz, DType dtype) {
+  piece.dtype = dtype;
+  piece.indptr.clear();
+  piece.indices.reset(nnz);
+  piece.values.reset(nnz * dtype_bytes(dtype));
+}
+
+// Non-zeros of all cells, or -1 where a store does not know without a scan.
+std::int64_t total_nnz(const Sources& sources) {
+  std::int64_t nnz = 0;
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    if (sources.store(s).info().nnz < 0) return -1;
+    nnz += sources.store(s).info().nnz;
+  }
+  return nnz;
+}
+
+}  // namespace
+
+RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
+                     const std::string& output, exec::ThreadPool& pool, std::stop_token stop)
+    : sources_(Sources::open(source)) {
+  const std::string& path = source.paths.front();
+  if (!sources_.is_by_rows())
+    sources_.transpose(pool, {.dir = io::FileTarget(output).directory(),
+                              .memory_bytes = memory_budget / 4,
+                              .stop = stop});
+  const DType dtype = exact_decode_dtype(sources_.value_dtype());
+  const std::int64_t nnz = total_nnz(sources_);
+  const auto entry_bytes = static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(dtype));
+  if (nnz >= 0 && nnz < memory_budget / 2 / entry_bytes) {
+    all_.emplace();
+    reserve(*all_, nnz, dtype);
+  }
+  PassedPages pages(sources_, memory_budget / 4);
+  std::int64_t negative_row = -1;
+  std::vector<std::shared_ptr<arrow::Table>> obs;
+  const auto tasks = make_cell_tasks(sources_, 0, n_cells());
+  using Scanned = std::pair<PieceFacts, std::unique_ptr<RowPiece>>;
+  run_in_order<Scanned>(
+      pool, std::ssize(tasks), {memory_budget / 4, 64},
+      [&](std::int64_t i) { return sources_.plan_bytes(tasks[i].range); },
+      [&](std::int64_t i) -> Scanned {
+        const SourceRange& range = tasks[i].range;
+        if (tasks[i].is_obs) return {};
+        auto piece = std::make_unique<RowPiece>();
+        read_rows(sources_.store(range.source), range.begin, range.end, *piece);
+        return {inspect_piece(*piece, range, path), std::move(piece)};
+      },
+      [&](std::int64_t i, Scanned&& scanned) {
+        if (tasks[i].is_obs) {
+          obs.push_back(sources_.read_obs(tasks[i].range));
+          return;
+        }
+        has_counts_ &= scanned.first.has_whole_numbers;
+        if (negative_row < 0) negative_row = scanned.first.first_negative_row;
+        if (all_) append_piece(*all_, *scanned.second);
+        pages.passed(tasks[i].range);
+      },
+      stop);
+  if (has_counts_ && negative_row >= 0)
+    throw_error(
+        ErrorKind::kInvalidArgument, path,
+        "holds negative whole numbers, which are not counts and cannot be thinned; choose another "
+        "layer: row {}",
+        negative_row);
+  obs_ = check_arrow(arrow::ConcatenateTables(obs), "join obs");
+}
+
+const RowPiece& RealCells::rows(std::span<const std::int64_t> cells, RowPiece& scratch,
+                                std::vector<std::int64_t>& positions) const {
+  positions.assign(cells.begin(), cells.end());
+  if (all_) return *all_;
+  // Cells by store, then put together again.
+  std::vector<std::vector<std::int64_t>> rows(sources_.n_sources());
+  std::vector<std::pair<std::int64_t, std::int64_t>> places;  // store, number among its rows
+  const auto offsets = sources_.offsets();
+  for (const std::int64_t cell : cells) {
+    const auto s = std::upper_bound(offsets.begin(), offsets.end(), cell) - offsets.begin() - 1;
+    places.emplace_back(s, std::ssize(rows[s]));
+    rows[s].push_back(cell - offsets[s]);
+  }
+  std::vector<RowPiece> parts(rows.size());
+  std::vector<std::int64_t> first_row(rows.size() + 1, 0);
+  std::int64_t nnz = 0;
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    if (!rows[s].empty())
+      read_rows(sources_.store(static_cast<std::int64_t>(s)), rows[s], parts[s]);
+    nnz += parts[s].nnz();
+    first_row[s + 1] = first_row[s] + std::ssize(rows[s]);
+  }
+  reserve(scratch, nnz, exact_decode_dtype(sources_.value_dtype()));
+  for (const RowPiece& part : parts)
+    if (part.n_rows() > 0) append_piece(scratch, part);
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    positions[i] = first_row[places[i].first] + places[i].second;
+  return scratch;
+}
+
+matrix::FixedColumn RealCells::labels(const std::string& column) const {
+  const auto values = obs_->GetColumnByName(column);
+  if (values) return matrix::make_fixed_column(column, *values);
+  std::vector<std::string> known{"random", "source"};
+  for (const std::string& name : obs_->ColumnNames())
+    if (name != "_index") known.push_back(name);
+  throw Error(ErrorKind::kNoSuchKey,
+              fmt::format("order: no obs column '{}'{}", column, suggestion(column, known)));
+}
+
+}  // namespace cellfeed::convert
