@@ -1,6 +1,5 @@
 // Collections and their stores.
 #include <arrow/api.h>
-#include <arrow/c/bridge.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -10,19 +9,17 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-
 #include "arrays.h"
+#include "arrow_stream.h"
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/convert/cache/packed_store.h"
 #include "cellfeed/convert/cache/packed_work.h"
-#include "cellfeed/convert/cache/row_cache.h"
-#include "cellfeed/format/memory/memory_store.h"
 #include "cellfeed/matrix/gene_names.h"
 #include "cellfeed/matrix/obs.h"
 #include "gil.h"
+#include "open_collection.h"
 #include "paths.h"
 #include "watched_work.h"
 
@@ -36,39 +33,6 @@ using collection::Collection;
 using collection::JoinedColumn;
 using collection::RowPlace;
 
-// An object of the Arrow PyCapsule protocol, which pyarrow, pandas and polars read without a copy.
-struct ArrowStream {
-  std::shared_ptr<arrow::Table> table;
-  nb::capsule export_stream(nb::handle) const {
-    auto* stream = new ArrowArrayStream{};
-    auto reader = std::make_shared<arrow::TableBatchReader>(table);
-    const auto status = arrow::ExportRecordBatchReader(reader, stream);
-    if (!status.ok()) {
-      delete stream;
-      throw Error(ErrorKind::kInternal, status.ToString());
-    }
-    return nb::capsule(stream, "arrow_array_stream", [](void* p) noexcept {
-      auto* owned = static_cast<ArrowArrayStream*>(p);
-      if (owned->release != nullptr) owned->release(owned);
-      delete owned;
-    });
-  }
-};
-
-std::shared_ptr<arrow::Table> import_table(nb::handle arrow_object) {
-  const nb::object capsule = arrow_object.attr("__arrow_c_stream__")();
-  auto* stream =
-      static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
-  if (stream == nullptr) throw nb::python_error();
-  const auto reader = arrow::ImportRecordBatchReader(stream);
-  if (!reader.ok()) throw Error(ErrorKind::kInvalidArgument, reader.status().ToString());
-  const auto table = (*reader)->ToTable();
-  if (!table.ok()) throw Error(ErrorKind::kInvalidArgument, table.status().ToString());
-  return *table;
-}
-
-using ValueArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // Column -> its labels in the order of their codes, and the label that means missing.
 using GivenLabels =
     std::map<std::string,
@@ -79,105 +43,6 @@ std::shared_ptr<const Collection> with_labels(const Collection& self, GivenLabel
   for (auto& [name, labels] : given)
     maps.emplace(name, collection::LabelMap{std::move(labels.first), std::move(labels.second)});
   return self.with_labels(std::move(maps));
-}
-
-// A collection of one store that holds copies of the arrays: what is in memory, served as files
-// are.
-std::shared_ptr<const Collection> collection_from_memory(
-    const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
-    const std::string& dtype, std::int64_t n_genes, nb::handle obs, nb::handle var,
-    std::string name, bool make_unique, std::optional<std::vector<std::string>> genes,
-    std::vector<std::string> var_keys) {
-  if (indptr.size() == 0 || values.size() != indices.size())
-    throw_invalid("the arrays do not make a CSR matrix: {} row starts, {} indices, {} values",
-                  indptr.size(), indices.size(), values.size());
-  format::memory::StoredCsr rows;
-  rows.n_rows = static_cast<std::int64_t>(indptr.size()) - 1;
-  rows.n_cols = n_genes;
-  rows.dtype = dtype_from_name(dtype);
-  if (values.itemsize() != dtype_bytes(rows.dtype))
-    throw_invalid("the values are not {}: {} bytes each", dtype, values.itemsize());
-  rows.indptr.reset(indptr.size());
-  std::copy_n(indptr.data(), indptr.size(), rows.indptr.data());
-  rows.indices.reset(indices.size());
-  std::copy_n(indices.data(), indices.size(), rows.indices.data());
-  rows.values.reset(values.size() * values.itemsize());
-  std::copy_n(static_cast<const std::byte*>(values.data()), rows.values.size(), rows.values.data());
-  collection::CollectionOptions options;
-  options.make_unique = make_unique;
-  options.var_keys = std::move(var_keys);
-  if (genes) {
-    options.join = collection::Join::kFixed;
-    options.genes = std::move(*genes);
-  }
-  std::vector<std::unique_ptr<format::RowStore>> stores;
-  stores.push_back(format::memory::make_memory_store(std::move(rows), import_table(obs),
-                                                     import_table(var), std::move(name)));
-  return std::make_shared<Collection>(std::move(stores), options);
-}
-
-// The stores of several collections as one, joined anew.
-std::shared_ptr<const Collection> join_collections(
-    const std::vector<std::shared_ptr<const Collection>>& parts, const std::string& join,
-    std::optional<std::vector<std::string>> genes, bool make_unique,
-    std::vector<std::string> var_keys, std::int64_t cache_bytes) {
-  collection::CollectionOptions options;
-  options.make_unique = make_unique;
-  options.var_keys = std::move(var_keys);
-  options.open.cache_bytes = cache_bytes;
-  options.join = collection::join_from_name(join, genes.has_value());
-  if (genes) options.genes = std::move(*genes);
-  std::vector<std::shared_ptr<const format::RowStore>> stores;
-  for (const auto& part : parts)
-    for (std::int64_t s = 0; s < part->n_stores(); ++s) stores.push_back(part->shared_store(s));
-  return std::make_shared<Collection>(std::move(stores), options);
-}
-
-// Of rows that are cached. cache_dir: "" for the default; announce: f(text), before rows are
-// written. Lifetime: both objects outlive it. Called without the GIL.
-format::RowMaker row_maker(const std::string& cache_dir, const nb::object& announce,
-                           const nb::object& progress) {
-  return [&announce, &progress, cache = convert::RowCache({.dir = cache_dir})](
-             std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
-    if (!cache.has_rows(*store)) {
-      const nb::gil_scoped_acquire held;
-      announce(cache.announcement(*store));
-      run_watched(progress, [&](auto report, auto stop) {
-        cache.make_rows(*store, report, stop, [&](const std::string& text) {
-          const nb::gil_scoped_acquire for_text;
-          announce(text);
-        });
-        return true;
-      });
-    }
-    return cache.open_rows(std::move(store), options);
-  };
-}
-
-std::shared_ptr<const Collection> open_collection(
-    std::vector<FilePath> paths, const std::string& join,
-    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
-    std::int64_t cache_bytes, const std::string& access, const std::string& verify,
-    FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
-    const nb::object& progress, const std::string& genome, const std::string& feature_type,
-    std::vector<std::string> var_keys, bool keeps_packed) {
-  collection::CollectionOptions options;
-  options.var_keys = std::move(var_keys);
-  options.open.layer = layer;
-  options.open.cache_bytes = cache_bytes;
-  options.open.access = access;
-  options.open.verify = verify;
-  options.open.allow_external = std::move(allow_external.bytes);
-  options.open.genome = genome;
-  options.open.feature_type = feature_type;
-  options.make_unique = make_unique;
-  options.join = collection::join_from_name(join, genes.has_value());
-  if (genes) options.genes = std::move(*genes);
-  if (cache_dir) options.open.row_maker = row_maker(cache_dir->bytes, announce, progress);
-  const ReleasedGil released;
-  if (keeps_packed && cache_dir)
-    return convert::open_packed(path_bytes(std::move(paths)), options, cache_dir->bytes);
-  return Collection::open(path_bytes(std::move(paths)), options);
 }
 
 const format::RowStore& checked_store(const Collection& self, std::int64_t s) {

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from ._arguments import as_bool, as_choice, as_dtype, as_float, as_int, as_row_numbers, shown
+from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers
 from ._mapped.arguments import (
     as_join,
     as_path_list,
+    as_weighing,
     each_once,
     encoded_columns,
     filtered_rows,
@@ -23,7 +24,7 @@ from ._mapped.matrices import Matrices, open_joined
 from ._mapped.rows import RowBatch, Rows
 from ._options import OUTPUTS, DType, Join, Output, Path
 from .collection import CellCollection
-from .errors import InvalidArgumentError, OutOfRangeError
+from .errors import OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
@@ -366,11 +367,7 @@ class MappedCollection(MapStyle):
         numpy.ndarray or dict
             One weight a cell, float64 (missing is a label of its own).
         """
-        names = each_once("obs_keys", obs_keys)
-        if not names:
-            raise InvalidArgumentError("obs_keys must name at least one obs column")
-        if scaler is not None and as_float("scaler", scaler) <= 0:
-            raise InvalidArgumentError(f"scaler must be above 0, not {shown(scaler)}")
+        names, scaler = as_weighing(obs_keys, scaler)
         counts = LabelCounts.of([self.get_merged_labels(name) for name in names])
         weights = counts.weights(scaler)
         if return_categories:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ._arguments import (
-    absolute,
     as_bool,
     as_choice,
     as_folder,
@@ -21,6 +20,7 @@ from ._arguments import (
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.matrices import Matrices
 from ._cores import anndata_core, cache_folder, files_core
+from ._files import Files
 from ._options import (
     ACCESS,
     CACHE_MODES,
@@ -37,7 +37,7 @@ from ._options import (
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, LeftOutWarning
-from .storage import public_options, set_for_paths, take_public_options
+from .storage import set_for_paths
 
 if TYPE_CHECKING:
     import anndata
@@ -331,29 +331,6 @@ def _said(missing_genes: MissingGenes) -> MissingGenes:
 
 
 @dataclass(frozen=True)
-class Files:
-    """The files of a collection, and how they were opened."""
-
-    paths: list[str]
-    options: dict[str, Any]
-
-    @property
-    def steps(self) -> list[str]:
-        """None: all of the files."""
-        return []
-
-    def fingerprint(self, of_core: int) -> int:
-        """The core's, which has looked at the files."""
-        return of_core
-
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
-        """What pickle makes a copy of the collection by: it opens the files again."""
-        paths = [absolute(path) for path in self.paths]
-        storage = public_options(paths)
-        return _reopen, (paths, self.options, cells.default_obs, cells.fingerprint, storage)
-
-
-@dataclass(frozen=True)
 class InMemory:
     """The :class:`anndata.AnnData` of a collection, which a copy by pickle carries along."""
 
@@ -395,21 +372,3 @@ def _copy_anndata(
     adata: anndata.AnnData, options: Mapping[str, Any], obs: list[str]
 ) -> CellCollection:
     return from_anndata(adata, obs=obs, **options)
-
-
-def _reopen(
-    paths: list[str],
-    options: dict[str, Any],
-    obs: list[str],
-    fingerprint: int,
-    storage: dict[str, dict[str, str]],
-) -> CellCollection:
-    take_public_options(storage)
-    # What there was to say was said when they were opened first.
-    cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
-    if cells.fingerprint != fingerprint:
-        raise CorruptDataError(
-            "the files changed since this collection was pickled, so rows and labels are other "
-            f"ones now: open them again instead of unpickling: {', '.join(paths)}"
-        )
-    return cells

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import as_names, as_paths, is_anndata, one_of, shown
+from .._arguments import as_float, as_names, as_paths, is_anndata, one_of, shown
 from .._cells.filtering import rows_where
 from .._options import JOINS, Join
 from ..collection import CellCollection
@@ -81,3 +81,15 @@ def filtered_rows(cells: CellCollection, obs_filter: Any) -> np.ndarray:
             f"{shown(obs_filter)}"
         )
     return rows_where(cells, obs_filter)
+
+
+def as_weighing(
+    obs_keys: str | Sequence[str], scaler: float | None
+) -> tuple[list[str], float | None]:
+    """The obs columns that labels are counted by, and what weights are scaled by."""
+    names = each_once("obs_keys", obs_keys)
+    if not names:
+        raise InvalidArgumentError("obs_keys must name at least one obs column")
+    if scaler is not None and as_float("scaler", scaler) <= 0:
+        raise InvalidArgumentError(f"scaler must be above 0, not {shown(scaler)}")
+    return names, scaler

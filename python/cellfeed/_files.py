@@ -1,0 +1,54 @@
+"""The files that a collection is of, from which a copy of it is opened in another process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._arguments import absolute
+from ._cores import files_core
+from ._several import with_obs
+from .collection import CellCollection
+from .errors import CorruptDataError
+from .storage import public_options, take_public_options
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a collection, and how they were opened."""
+
+    paths: list[str]
+    options: dict[str, Any]
+
+    @property
+    def steps(self) -> list[str]:
+        """None: all of the files."""
+        return []
+
+    def fingerprint(self, of_core: int) -> int:
+        """The core's, which has looked at the files."""
+        return of_core
+
+    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+        """What pickle makes a copy of the collection by: it opens the files again."""
+        paths = [absolute(path) for path in self.paths]
+        storage = public_options(paths)
+        return _reopen, (paths, self.options, cells.default_obs, cells.fingerprint, storage)
+
+
+def _reopen(
+    paths: list[str],
+    options: dict[str, Any],
+    obs: list[str],
+    fingerprint: int,
+    storage: dict[str, dict[str, str]],
+) -> CellCollection:
+    take_public_options(storage)
+    # What there was to say was said when they were opened first.
+    cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
+    if cells.fingerprint != fingerprint:
+        raise CorruptDataError(
+            "the files changed since this collection was pickled, so rows and labels are other "
+            f"ones now: open them again instead of unpickling: {', '.join(paths)}"
+        )
+    return cells
