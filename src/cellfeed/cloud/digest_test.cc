@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <latch>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "cellfeed/cloud/part_upload.h"
@@ -57,10 +60,17 @@ TEST(SendParts, TheFirstFailureIsThrownAndNothingIsBegunAfterIt) {
   const StagedFile::Content content{std::int64_t{800} << 20,
                                     [](std::int64_t, std::span<std::byte>) {}};
   std::atomic<int> n_sent{0};
+  std::latch is_failing{1};
   EXPECT_THROW(send_parts(content,
                           [&](std::size_t part, const std::string&) {
                             ++n_sent;
-                            if (part == 2) throw std::runtime_error("as asked");
+                            if (part == 2) {
+                              is_failing.count_down();
+                              throw std::runtime_error("as asked");
+                            }
+                            // However late the thread of part 2 is run again.
+                            if (part > 2) is_failing.wait();
+                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
                           }),
                std::runtime_error);
   EXPECT_LT(n_sent, 100);
