@@ -1,4 +1,4 @@
-"""Fails on includes, imports and paths that layers.toml does not allow, and on cycles."""
+"""Fails on includes, imports, paths and sizes that layers.toml does not allow, and on cycles."""
 
 import argparse
 import pathlib
@@ -30,6 +30,7 @@ class Rules:
     paths: dict[str, list[str]]
     outside: dict[str, list[str]]
     python: dict
+    sizes: dict
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "Rules":
@@ -41,6 +42,7 @@ class Rules:
             paths=table["paths"],
             outside=table["outside"],
             python=table["python"],
+            sizes=table["sizes"],
         )
 
     def reachable(self, layer: str) -> set[str]:
@@ -186,6 +188,32 @@ def find_cycles(arrows: dict[str, list[str]], what: str) -> Iterator[str]:
             yield from walk(start)
 
 
+def find_unused_arrows(sources: dict[str, Source], rules: Rules) -> Iterator[str]:
+    """Arrows that no include follows: they would link what is not needed, and allow more."""
+    used = {
+        (source.layer, sources[name].layer)
+        for source in sources.values()
+        for name in source.includes
+        if name in sources and not source.is_test
+    }
+    for layer, allowed in {**rules.layers, **rules.outside}.items():
+        for name in allowed:
+            if (layer, name) not in used:
+                yield f"layers.toml: {layer} -> {name}: nothing of {layer} includes {name}"
+
+
+def find_long_files(root: pathlib.Path, rules: Rules) -> Iterator[str]:
+    """Files of more lines than one reads at once; tests may be as long as what they test."""
+    for folder in rules.sizes["folders"]:
+        for path in sorted((root / folder).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            is_counted = path.suffix in {*SUFFIXES, ".py", ".pyi"} and "_test." not in path.name
+            if not is_counted or name in rules.sizes["except"]:
+                continue
+            if (n := len(path.read_text().splitlines())) > rules.sizes["most_lines"]:
+                yield f"{name}: {n} lines: no file is longer than {rules.sizes['most_lines']}"
+
+
 def check(root: pathlib.Path, rules: Rules) -> list[str]:
     """All problems of the tree below ``root``, as lines for a reader."""
     sources = read_sources(root, rules)
@@ -196,6 +224,7 @@ def check(root: pathlib.Path, rules: Rules) -> list[str]:
         found += check_paths(source, rules)
         found += check_isolation(source, sources, rules)
     found += find_cycles({name: list(one.includes) for name, one in sources.items()}, "include")
+    found += find_long_files(root, rules)
     problems, arrows = check_python(root, rules.python)
     return [*found, *problems, *find_cycles(arrows, "import")]
 
@@ -206,7 +235,10 @@ def main() -> int:
     parser.add_argument("--root", type=pathlib.Path, default=here.parent)
     parser.add_argument("--rules", type=pathlib.Path, default=here / "layers.toml")
     options = parser.parse_args()
-    problems = check(options.root, Rules.load(options.rules))
+    rules = Rules.load(options.rules)
+    problems = check(options.root, rules)
+    if options.root == here.parent:
+        problems += find_unused_arrows(read_sources(options.root, rules), rules)
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

@@ -1,5 +1,6 @@
 """The layer check finds what it is there for, in small trees made for it."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -7,6 +8,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import check_layers  # noqa: E402
+
 SOUND = {
     "src/cellfeed/base/error.h": "#pragma once\n",
     "src/cellfeed/io/bytes.h": '#include "cellfeed/base/error.h"\n',
@@ -54,6 +58,17 @@ def plant(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
 def test_a_sound_tree_passes(tmp_path):
     result = run_check(plant(tmp_path, SOUND))
     assert result.returncode == 0, result.stderr
+
+
+def test_an_arrow_that_nothing_follows_is_found(tmp_path):
+    rules = dataclasses.replace(
+        check_layers.Rules.load(ROOT / "tools" / "layers.toml"),
+        layers={"base": [], "io": ["base"], "format": ["base", "io"]},
+        outside={"bindings": ["format"]},
+    )
+    sources = check_layers.read_sources(plant(tmp_path, SOUND), rules)
+    found = list(check_layers.find_unused_arrows(sources, rules))
+    assert found == ["layers.toml: format -> base: nothing of format includes base"]
 
 
 def test_this_repository_passes():
@@ -105,6 +120,7 @@ def test_this_repository_passes():
             '#include "cellfeed/testing/store_suite.h"',
             "the test sees format, which io does not stand on",
         ),
+        ("src/cellfeed/io/long.cc", "//\n" * 400, "io/long.cc: 401 lines: no file is longer"),
         ("bindings/b.cc", '#include "cellfeed/cli/verb.h"', "is no file of src/"),
         ("python/cellfeed/x.py", "def f():\n    import torch.nn", "x.py:2: torch is imported in"),
         ("python/cellfeed/x.py", "", "x is not a layer of layers.toml"),
