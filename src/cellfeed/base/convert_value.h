@@ -1,4 +1,4 @@
-// convert_value: one stored value to the output type, with a note of what was lost (SEMANTICS 6).
+// convert_value: one stored value to the output type, with a note of what was lost.
 #pragma once
 
 #include <cmath>

@@ -90,7 +90,6 @@ class BucketLock final : public io::HeldLock {
   }
   BucketLock(const BucketLock&) = delete;
   BucketLock& operator=(const BucketLock&) = delete;
-  std::string path() const override { return path_.text(); }
 
  private:
   bool take() const { return write_object(path_, content_of(line_), {.is_absent = true}); }

@@ -6,10 +6,10 @@
 #include <unordered_set>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/mix.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
-#include "cellfeed/collection/mix.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/collection/repeated_genes.h"
 

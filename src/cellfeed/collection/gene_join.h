@@ -1,4 +1,4 @@
-// Gene axes of several stores joined to one (SEMANTICS 7).
+// Gene axes of several stores joined to one.
 #pragma once
 
 #include <cstdint>

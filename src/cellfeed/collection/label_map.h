@@ -1,4 +1,4 @@
-// LabelMap: labels numbered as the caller says, not as the files do (SEMANTICS 8). Pure.
+// LabelMap: labels numbered as the caller says, not as the files do. Pure.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
-// One obs column over several stores: labels encoded to one numbering, numbers to one dtype
-// (SEMANTICS 8).
+// One obs column over several stores: labels encoded to one numbering, numbers to one dtype.
 #pragma once
 
 #include <cstdint>

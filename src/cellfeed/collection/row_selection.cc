@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/collection/mix.h"
+#include "cellfeed/base/mix.h"
 
 namespace cellfeed::collection {
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kOrderPieceBytes = 8 << 20;
 constexpr std::int64_t kOrderPieceCells = 16384;
 
-void add_piece(const RowPiece& piece, std::span<const std::int32_t> gene_map,
+void add_piece(const CsrPiece& piece, std::span<const std::int32_t> gene_map,
                std::vector<double>& sums) {
   for_each_entry(piece, gene_map,
                  [&](std::int32_t gene, auto value) { sums[gene] += static_cast<double>(value); });

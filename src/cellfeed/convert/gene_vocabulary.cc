@@ -54,7 +54,7 @@ std::vector<std::string> names_by_number(const Json& object, const std::string& 
   return genes;
 }
 
-std::vector<std::int64_t> count_cells(const RowPiece& piece, std::span<const std::int32_t> gene_map,
+std::vector<std::int64_t> count_cells(const CsrPiece& piece, std::span<const std::int32_t> gene_map,
                                       std::size_t n_genes) {
   std::vector<std::int64_t> counts(n_genes, 0);
   for_each_entry(piece, gene_map, [&](std::int32_t gene, auto value) {

@@ -34,7 +34,7 @@ H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,
   writer_.emplace(path_, n_cols, options, existing);
 }
 
-void H5adOutput::append(const RowPiece& rows, std::size_t matrix) {
+void H5adOutput::append(const CsrPiece& rows, std::size_t matrix) {
   format::h5ad::CsrSlice slice;
   slice.indptr = rows.indptr;
   slice.indices = rows.indices.data();

@@ -25,7 +25,7 @@ class H5adOutput {
   H5adOutput(const H5adOutput&) = delete;
   H5adOutput& operator=(const H5adOutput&) = delete;
 
-  void append(const RowPiece& rows, std::size_t matrix = 0);
+  void append(const CsrPiece& rows, std::size_t matrix = 0);
   void append_library_sizes(std::span<const double> sizes) { writer_->append_library_sizes(sizes); }
   void append_obs(const arrow::Table& obs) { writer_->append_obs(obs); }
   std::vector<std::string> carry(const hdf5::File& from,

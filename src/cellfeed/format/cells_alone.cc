@@ -79,10 +79,4 @@ std::unique_ptr<RowStore> leave_out_matrix(std::unique_ptr<RowStore> store) {
   return std::make_unique<CellsOfStore>(std::move(store));
 }
 
-std::vector<std::unique_ptr<RowStore>> leave_out_matrices(
-    std::vector<std::unique_ptr<RowStore>> stores) {
-  for (auto& store : stores) store = leave_out_matrix(std::move(store));
-  return stores;
-}
-
 }  // namespace cellfeed::format

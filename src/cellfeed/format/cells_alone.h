@@ -29,9 +29,7 @@ class CellsAlone : public RowStore {
   const matrix::GeneAxis genes_;
 };
 
-// The cells of stores whose matrix is left alone.
+// The cells of a store whose matrix is left alone.
 std::unique_ptr<RowStore> leave_out_matrix(std::unique_ptr<RowStore> store);
-std::vector<std::unique_ptr<RowStore>> leave_out_matrices(
-    std::vector<std::unique_ptr<RowStore>> stores);
 
 }  // namespace cellfeed::format

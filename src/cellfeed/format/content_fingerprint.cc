@@ -1,14 +1,14 @@
 #include "cellfeed/format/content_fingerprint.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
 
+#include "cellfeed/base/mix.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/running_checksum.h"
 
 namespace cellfeed::format {
 namespace {
@@ -87,17 +87,16 @@ std::vector<std::span<const std::byte>> Hash::read_parts(std::vector<std::byte>&
 std::uint64_t Hash::digest() const {
   std::vector<std::byte> owned;
   const auto read = read_parts(owned);
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
-                                                                              XXH3_freeState);
-  XXH3_64bits_reset(state.get());
+  const auto own = std::as_bytes(std::span(own_));
+  io::RunningChecksum checksum;
   std::size_t done = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    XXH3_64bits_update(state.get(), own_.data() + done, parts_[i].own_bytes - done);
-    XXH3_64bits_update(state.get(), read[i].data(), read[i].size());
+    checksum.add(own.subspan(done, parts_[i].own_bytes - done));
+    checksum.add(read[i]);
     done = parts_[i].own_bytes;
   }
-  XXH3_64bits_update(state.get(), own_.data() + done, own_.size() - done);
-  return XXH3_64bits_digest(state.get());
+  checksum.add(own.subspan(done));
+  return checksum.value();
 }
 
 // First, middle and last chunk, as far as they were written.
@@ -223,8 +222,7 @@ std::uint64_t fingerprint_of(std::span<const std::string> paths) {
 }
 
 std::uint64_t with_choice(std::uint64_t of_content, const std::string& choice) {
-  const std::array<std::uint64_t, 2> parts{of_content, XXH3_64bits(choice.data(), choice.size())};
-  return std::max<std::uint64_t>(1, XXH3_64bits(parts.data(), sizeof parts));
+  return std::max<std::uint64_t>(1, mix(of_content, choice));
 }
 
 }  // namespace

@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
-#include <mutex>
 #include <span>
 #include <string_view>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/h5ad/obs_store.h"
+#include "cellfeed/format/open_side_by_side.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -29,69 +29,138 @@ namespace cellfeed::format {
 namespace {
 namespace fs = std::filesystem;
 
-// Of remote files, each of which waits for its round trips.
-constexpr int kStoresOpenedAtOnce = 32;
-
 using Stores = std::vector<std::unique_ptr<RowStore>>;
 
-void refuse_genome(const std::string& path, const OpenOptions& options) {
-  if (!options.genome.empty())
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "genome is for 10x .h5 files, which this is not: leave it out");
-}
-
-void refuse_tenx_options(const std::string& path, const OpenOptions& options) {
-  refuse_genome(path, options);
-  if (!options.feature_type.empty())
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "feature_type is for 10x files, which this is not: leave it out");
-}
-
-Stores with_rows(std::unique_ptr<RowStore> store, const OpenOptions& options) {
-  if (options.layer == kNoLayer) store = leave_out_matrix(std::move(store));
-  // Of thousands of small files each would keep most of its bytes mapped: they come back when read.
-  store->release_pages();
-  if (dynamic_cast<const EntryStore*>(store.get()) != nullptr)
-    return make_rows(std::unique_ptr<EntryStore>(static_cast<EntryStore*>(store.release())),
-                     options);
+Stores one_store(std::unique_ptr<RowStore> store) {
   Stores stores;
   stores.push_back(std::move(store));
   return stores;
 }
 
-// What a path holds, of which the matrix is left out where none is wanted.
-OpenOptions of_any_matrix(OpenOptions options) {
-  if (options.layer == kNoLayer) options.layer = "X";
-  return options;
+// A path that is there, looked into as far as formats ask.
+class GivenPath {
+ public:
+  GivenPath(const std::string& path, bool is_directory, const OpenOptions& options)
+      : path_(path), is_directory_(is_directory), options_(options) {}
+
+  const std::string& path() const { return path_; }
+  bool is_directory() const { return is_directory_; }
+  const OpenOptions& options() const { return options_; }
+  bool wants_cells_alone() const { return options_.layer == kNoLayer; }
+  // What it holds, of which the matrix is left out where none is wanted.
+  OpenOptions options_of_any_matrix() const {
+    OpenOptions options = options_;
+    if (wants_cells_alone()) options.layer = std::string("X");
+    return options;
+  }
+  // A directory with any of these.
+  bool has_any(std::initializer_list<const char*> names) const {
+    return is_directory_ && std::ranges::any_of(names, [&](const char* name) {
+             return io::exists((fs::path(path_) / name).string());
+           });
+  }
+  bool begins_with(std::string_view text) const {
+    const auto file = io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1});
+    if (file->size() < std::ssize(text)) return false;
+    std::string start(text.size(), '\0');
+    file->read(0, std::as_writable_bytes(std::span(start)));
+    return start == text;
+  }
+  // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
+  // format.
+  const H5File& hdf5() {
+    if (!hdf5_)
+      hdf5_ = std::make_unique<H5File>(path_, options_.access != "map", options_.allow_external);
+    return *hdf5_;
+  }
+  std::unique_ptr<H5File> take_hdf5() {
+    hdf5();
+    return std::move(hdf5_);
+  }
+
+ private:
+  const std::string& path_;
+  const bool is_directory_;
+  const OpenOptions& options_;
+  std::unique_ptr<H5File> hdf5_;
+};
+
+// An unfinished conversion too: opening says how to continue it.
+bool is_shards(GivenPath& given) {
+  return given.has_any({shard::kManifestName, shard::kPartialManifestName});
+}
+Stores open_shards(GivenPath& given) {
+  return shard::open_shards(given.path(), given.options_of_any_matrix());
 }
 
-Stores open_matrix_market(const std::string& path, const OpenOptions& options) {
-  refuse_genome(path, options);
-  return with_rows(tenx::open_mtx(path, of_any_matrix(options)), options);
+bool is_zarr(GivenPath& given) {
+  return given.has_any({".zgroup", ".zattrs", ".zarray", "zarr.json"});
+}
+[[noreturn]] Stores refuse_zarr(GivenPath& given) {
+  throw Error(ErrorKind::kUnsupported,
+              "zarr stores are not supported yet; write the data as .h5ad with "
+              "anndata (adata.write_h5ad)",
+              given.path());
 }
 
-Stores open_directory(const std::string& path, const OpenOptions& options) {
-  const fs::path directory(path);
-  const auto has = [&](const char* name) { return io::exists((directory / name).string()); };
-  // An unfinished conversion too: opening says how to continue it.
-  for (const char* marker : {shard::kManifestName, shard::kPartialManifestName})
-    if (has(marker)) {
-      refuse_tenx_options(path, options);
-      auto stores = shard::open_shards(path, of_any_matrix(options));
-      return options.layer == kNoLayer ? leave_out_matrices(std::move(stores)) : std::move(stores);
-    }
-  for (const char* marker : {".zgroup", ".zattrs", ".zarray", "zarr.json"})
-    if (has(marker))
-      throw Error(ErrorKind::kUnsupported,
-                  "zarr stores are not supported yet; write the data as .h5ad with "
-                  "anndata (adata.write_h5ad)",
-                  path);
-  if (tenx::is_mtx(path)) return open_matrix_market(path, options);
+bool is_matrix_market(GivenPath& given) { return tenx::is_mtx(given.path()); }
+Stores open_matrix_market(GivenPath& given) {
+  return one_store(tenx::open_mtx(given.path(), given.options_of_any_matrix()));
+}
+
+bool is_any_directory(GivenPath& given) { return given.is_directory(); }
+[[noreturn]] Stores refuse_directory(GivenPath& given) {
   throw Error(ErrorKind::kUnsupported,
               "a directory without shard_metadata.json is not a shard directory, and without "
               "matrix.mtx none of 10x; pass one made by `cellfeed shard`, or the .h5ad files "
               "themselves",
-              path);
+              given.path());
+}
+
+bool is_parquet(GivenPath& given) { return given.begins_with("PAR1"); }
+[[noreturn]] Stores refuse_parquet(GivenPath& given) {
+  throw Error(ErrorKind::kUnsupported,
+              "Parquet files are not supported yet; write the data as .h5ad with anndata "
+              "(adata.write_h5ad)",
+              given.path());
+}
+
+bool is_tenx(GivenPath& given) { return tenx::is_tenx(given.hdf5().hdf5()); }
+Stores open_tenx(GivenPath& given) {
+  return one_store(tenx::open_tenx(given.take_hdf5(), given.options_of_any_matrix()));
+}
+
+bool is_any_file(GivenPath&) { return true; }
+Stores open_h5ad(GivenPath& given) {
+  if (given.wants_cells_alone()) return one_store(h5ad::open_obs(given.take_hdf5()));
+  return one_store(h5ad::open_h5ad(given.take_hdf5(), given.options()));
+}
+
+struct KnownFormat {
+  bool (*recognises)(GivenPath&);
+  Stores (*open)(GivenPath&);
+  bool has_feature_types = false;
+  bool has_genomes = false;
+};
+
+// The first that recognises a path opens it.
+constexpr KnownFormat kFormats[] = {
+    {is_shards, open_shards},
+    {is_zarr, refuse_zarr},
+    {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
+    {is_any_directory, refuse_directory},
+    {is_parquet, refuse_parquet},
+    {.recognises = is_tenx, .open = open_tenx, .has_feature_types = true, .has_genomes = true},
+    {is_any_file, open_h5ad},
+};
+
+void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
+  if (!given.options().genome.empty() && !format.has_genomes)
+    throw_error(ErrorKind::kInvalidArgument, given.path(),
+                "genome is for 10x .h5 files, which this is not: leave it out");
+  if (!given.options().feature_type.empty() && !format.has_feature_types)
+    throw_error(ErrorKind::kInvalidArgument, given.path(),
+                "feature_type is for 10x files, which this is not: leave it out");
 }
 
 [[noreturn]] void throw_missing(const std::string& path) {
@@ -109,69 +178,69 @@ Stores open_directory(const std::string& path, const OpenOptions& options) {
               path);
 }
 
-void refuse_parquet(const std::string& path) {
-  const auto file = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
-  std::array<char, 4> start{};
-  if (file->size() < std::ssize(start)) return;
-  file->read(0, std::as_writable_bytes(std::span(start)));
-  if (std::string_view(start.data(), start.size()) == "PAR1")
-    throw Error(ErrorKind::kUnsupported,
-                "Parquet files are not supported yet; write the data as .h5ad with anndata "
-                "(adata.write_h5ad)",
-                path);
+void check_options(const OpenOptions& options) {
+  constexpr std::array<std::string_view, 5> kAccess{"auto", "map", "pread", "uring", "direct"};
+  if (std::ranges::find(kAccess, options.access) == kAccess.end())
+    throw_invalid("access must be \"auto\", \"map\", \"pread\", \"uring\" or \"direct\": '{}'",
+                  options.access);
+  if (options.verify != "always" && options.verify != "never")
+    throw_invalid("verify must be \"always\" or \"never\": '{}'", options.verify);
+}
+
+// What the path holds; matrices that are not stored by rows are EntryStores.
+Stores open_matrices(const std::string& path, const OpenOptions& options) {
+  const io::PathStatus status = io::status_of(path);
+  if (!status.is_there()) throw_missing(path);
+  // Looking into a pipe would wait for a writer.
+  if (!status.is_directory() && !status.is_file())
+    throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
+  GivenPath given(path, status.is_directory(), options);
+  const auto& format = *std::ranges::find_if(
+      kFormats, [&](const KnownFormat& known) { return known.recognises(given); });
+  refuse_tenx_options(format, given);
+  Stores stores = format.open(given);
+  for (auto& store : stores) {
+    if (given.wants_cells_alone() && store->info().layer != kNoLayer)
+      store = leave_out_matrix(std::move(store));
+    // Of thousands of small files each would keep most of its bytes mapped: they come back when
+    // they are read.
+    store->release_pages();
+  }
+  return stores;
+}
+
+// On the calling thread, which may be stopped on its way.
+Stores rows_of(Stores matrices, const OpenOptions& options) {
+  Stores stores;
+  for (auto& matrix : matrices) {
+    if (dynamic_cast<const EntryStore*>(matrix.get()) == nullptr) {
+      stores.push_back(std::move(matrix));
+      continue;
+    }
+    std::unique_ptr<EntryStore> entries(static_cast<EntryStore*>(matrix.release()));
+    std::ranges::move(make_rows(std::move(entries), options), std::back_inserter(stores));
+  }
+  return stores;
 }
 
 }  // namespace
 
 Stores open_stores(const std::string& path, const OpenOptions& options) {
-  constexpr std::array<std::string_view, 5> kAccess{"auto", "map", "pread", "uring", "direct"};
-  if (std::find(kAccess.begin(), kAccess.end(), options.access) == kAccess.end())
-    throw_invalid("access must be \"auto\", \"map\", \"pread\", \"uring\" or \"direct\": '{}'",
-                  options.access);
-  if (options.verify != "always" && options.verify != "never")
-    throw_invalid("verify must be \"always\" or \"never\": '{}'", options.verify);
-  const io::PathStatus status = io::status_of(path);
-  if (!status.is_there()) throw_missing(path);
-  if (status.is_directory()) return open_directory(path, options);
-  // Looking into a pipe would wait for a writer.
-  if (!status.is_file())
-    throw_error(ErrorKind::kIo, path, "is not a regular file; copy its contents to one");
-  if (tenx::is_mtx(path)) return open_matrix_market(path, options);
-  refuse_parquet(path);
-  // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
-  // format.
-  auto file = std::make_unique<H5File>(path, options.access != "map", options.allow_external);
-  if (tenx::is_tenx(file->hdf5()))
-    return with_rows(tenx::open_tenx(std::move(file), of_any_matrix(options)), options);
-  refuse_tenx_options(path, options);
-  if (options.layer == kNoLayer) {
-    Stores cells;
-    cells.push_back(h5ad::open_obs(std::move(file)));
-    return cells;
-  }
-  return with_rows(h5ad::open_h5ad(std::move(file), options), options);
+  check_options(options);
+  return rows_of(open_matrices(path, options), options);
 }
 
 Stores open_stores(const std::vector<std::string>& paths, const OpenOptions& options) {
+  check_options(options);
   std::vector<Stores> of_paths(paths.size());
-  const bool is_local = std::ranges::all_of(paths, io::is_local);
-  std::mutex mutex;  // one matrix at a time is turned into rows
-  OpenOptions each = options;
-  if (options.row_maker && !is_local)
-    each.row_maker = [&](std::unique_ptr<EntryStore> entries, const OpenOptions& of_path) {
-      const std::scoped_lock lock(mutex);
-      return options.row_maker(std::move(entries), of_path);
-    };
-  const auto open_one = [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    of_paths[at] = open_stores(paths[at], each);
-  };
-  if (is_local)
-    for (std::int64_t i = 0; i < std::ssize(paths); ++i) open_one(i);
-  else
-    exec::shared_pool(kStoresOpenedAtOnce)->parallel_for(std::ssize(paths), open_one);
+  open_side_by_side(std::ssize(paths), std::ranges::all_of(paths, io::is_local),
+                    [&](std::int64_t i) {
+                      const auto at = static_cast<std::size_t>(i);
+                      of_paths[at] = open_matrices(paths[at], options);
+                    });
   Stores all;
-  for (Stores& of_path : of_paths) std::ranges::move(of_path, std::back_inserter(all));
+  for (Stores& matrices : of_paths)
+    std::ranges::move(rows_of(std::move(matrices), options), std::back_inserter(all));
   return all;
 }
 

@@ -7,7 +7,7 @@
 
 namespace cellfeed::format {
 
-// The axis that was shared last, where it is the same and still in use; else this one.
+// One of the axes that were shared lately, where one is the same and still in use; else this one.
 std::shared_ptr<const matrix::GeneAxis> share_axis(matrix::GeneAxis axis);
 
 }  // namespace cellfeed::format

@@ -62,7 +62,6 @@ class DirectoryLock {
 
   // For those who wait where there is no flock; cheap.
   void show_life() const { held_->show_life(); }
-  std::string lock_path() const { return held_->path(); }
 
  private:
   std::unique_ptr<HeldLock> held_;

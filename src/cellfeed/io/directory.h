@@ -44,7 +44,6 @@ class Journal {
 class HeldLock {
  public:
   virtual ~HeldLock() = default;
-  virtual std::string path() const = 0;
   virtual void show_life() const {}
 };
 

@@ -119,7 +119,6 @@ class LocalLock final : public HeldLock {
   LocalLock(const LocalLock&) = delete;
   LocalLock& operator=(const LocalLock&) = delete;
 
-  std::string path() const override { return directory_.path_of(name_); }
   void show_life() const override { ::futimens(fd_, nullptr); }
 
  private:

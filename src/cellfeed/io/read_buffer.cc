@@ -4,26 +4,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <mutex>
-#include <new>
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/huge_pages.h"
 #include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::io {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kSlabBytes = 4 * kHugePageBytes;
 // Kept for the next buffers when nobody uses them.
 constexpr std::size_t kMaxIdleBytes = std::size_t{64} << 20;
-
-std::size_t round_up_bytes(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 struct Memory {
   std::byte* data = nullptr;
@@ -32,23 +26,15 @@ struct Memory {
 
 // REQUIRES: bytes is a multiple of huge pages.
 Memory map_memory(std::size_t bytes) {
-  void* mapped = ::mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  auto* begin = static_cast<std::byte*>(mapped);
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::size_t skip = round_up_bytes(address, kHugePageBytes) - address;
-  if (skip > 0) ::munmap(begin, skip);
-  if (skip < kHugePageBytes) ::munmap(begin + skip + bytes, kHugePageBytes - skip);
-  ::madvise(begin + skip, bytes, MADV_HUGEPAGE);  // advice: without huge pages all is well too
+  auto* data = static_cast<std::byte*>(map_huge_pages(bytes, MAP_NORESERVE));
   // A forked child does not get the pages: a device that writes to them while the process forks
   // would else write to pages that the parent has no longer.
-  if (::madvise(begin + skip, bytes, MADV_DONTFORK) != 0) {
+  if (::madvise(data, bytes, MADV_DONTFORK) != 0) {
     const int error_number = errno;
-    ::munmap(begin + skip, bytes);
+    ::munmap(data, bytes);
     throw_errno(error_number, {}, "keep a read buffer from forked children");
   }
-  return {begin + skip, bytes};
+  return {data, bytes};
 }
 
 void unmap(const Memory& memory) { ::munmap(memory.data, memory.bytes); }
@@ -134,7 +120,7 @@ Slabs& slabs() {
 }  // namespace
 
 std::size_t ReadBuffer::planned_capacity(std::size_t bytes) {
-  return round_up_bytes(bytes + kReadPaddingBytes, kPageBytes);
+  return round_up(bytes + kReadPaddingBytes, kPageBytes);
 }
 
 ReadBuffer::ReadBuffer(std::size_t bytes) : capacity_(planned_capacity(bytes)) {
@@ -143,7 +129,7 @@ ReadBuffer::ReadBuffer(std::size_t bytes) : capacity_(planned_capacity(bytes)) {
   std::shared_ptr<Slab> slab = all.current.lock();
   data_ = slab ? slab->cut(capacity_) : nullptr;
   if (data_ == nullptr) {
-    const std::size_t wanted = std::max(round_up_bytes(capacity_, kHugePageBytes), kSlabBytes);
+    const std::size_t wanted = std::max(round_up(capacity_, kHugePageBytes), kSlabBytes);
     slab = std::make_shared<Slab>(all.idle, wanted);
     data_ = slab->cut(capacity_);
     all.current = slab;

@@ -1,4 +1,4 @@
-// Counters of a loader (SEMANTICS 10). Thread-safe: every field is updated with relaxed atomics.
+// Counters of a loader. Thread-safe: every field is updated with relaxed atomics.
 #pragma once
 
 #include <atomic>

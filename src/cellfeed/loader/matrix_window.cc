@@ -1,22 +1,9 @@
 #include "cellfeed/loader/matrix_window.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace cellfeed::loader {
-namespace {
-
-void move_values(matrix::ValueBuffer& values, std::int64_t to, std::int64_t from, std::int64_t n) {
-  std::visit(
-      [&](auto& buffer) {
-        std::memmove(buffer.data() + to, buffer.data() + from,
-                     static_cast<std::size_t>(n) * sizeof(buffer[0]));
-      },
-      values);
-}
-
-}  // namespace
 
 std::int64_t MatrixWindow::list_bytes() const {
   constexpr auto kRowBytes = static_cast<std::int64_t>(
@@ -130,18 +117,10 @@ void MatrixWindow::compact(std::size_t batch, matrix::CsrBlock& block) const {
       has_gaps |= counts_[i] != sizes_[i];
     }
   if (!has_gaps) return;
-  std::int64_t to = 0;
-  for (std::int64_t r = 0; r < block.n_rows; ++r) {
-    const std::int64_t from = block.indptr[r];
-    if (from != to) {
-      std::memmove(block.indices.data() + to, block.indices.data() + from,
-                   static_cast<std::size_t>(counts[r]) * sizeof(std::int32_t));
-      move_values(block.values, to, from, counts[r]);
-    }
-    block.indptr[r] = to;
-    to += counts[r];
-  }
-  block.indptr[block.n_rows] = to;
+  matrix::close_gaps(block.indptr.span(), counts, block.indices.data(),
+                     matrix::value_buffer_data(block.values),
+                     dtype_bytes(matrix::value_buffer_dtype(block.values)));
+  const std::int64_t to = block.indptr[block.n_rows];
   block.indices.shrink(static_cast<std::size_t>(to));
   std::visit([to](auto& buffer) { buffer.shrink(static_cast<std::size_t>(to)); }, block.values);
 }

@@ -1,5 +1,7 @@
 #include "cellfeed/matrix/csr.h"
 
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace cellfeed::matrix {
@@ -32,6 +34,23 @@ void* value_buffer_data(ValueBuffer& values) {
 
 const void* value_buffer_data(const ValueBuffer& values) {
   return std::visit([](const auto& buffer) -> const void* { return buffer.data(); }, values);
+}
+
+void close_gaps(std::span<std::int64_t> indptr, std::span<const std::int32_t> counts,
+                std::int32_t* indices, void* values, std::size_t value_bytes) {
+  auto* bytes = static_cast<std::byte*>(values);
+  std::size_t end = 0;
+  for (std::size_t row = 0; row < counts.size(); ++row) {
+    const auto begin = static_cast<std::size_t>(indptr[row]);
+    const auto n = static_cast<std::size_t>(counts[row]);
+    if (begin != end) {
+      std::memmove(indices + end, indices + begin, n * sizeof(std::int32_t));
+      std::memmove(bytes + end * value_bytes, bytes + begin * value_bytes, n * value_bytes);
+    }
+    indptr[row] = static_cast<std::int64_t>(end);
+    end += n;
+  }
+  indptr[counts.size()] = static_cast<std::int64_t>(end);
 }
 
 }  // namespace cellfeed::matrix

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,6 +30,23 @@ struct CsrBlock {
   Buffer<std::int32_t> indices;  // nnz
   ValueBuffer values;            // nnz
 };
+
+// Consecutive rows of a sparse matrix. Lifetime: a view; everything outlives the call it is given
+// to.
+struct CsrSlice {
+  // n_rows + 1: row i holds entries [indptr[i], indptr[i + 1]) of indices and values.
+  std::span<const std::int64_t> indptr;
+  const std::int32_t* indices = nullptr;
+  const void* values = nullptr;  // of dtype
+  DType dtype = DType::kF32;
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
+};
+
+// Moves rows that leave gaps close to one another: row i holds counts[i] entries from indptr[i] on,
+// and from its new indptr[i] on when this returns; its last is the number of entries. values: of
+// value_bytes each. REQUIRES: rows ascend and do not overlap.
+void close_gaps(std::span<std::int64_t> indptr, std::span<const std::int32_t> counts,
+                std::int32_t* indices, void* values, std::size_t value_bytes);
 
 // Names of the columns, in order. Unique once opened by a collection.
 struct GeneAxis {

@@ -1,4 +1,4 @@
-// The rule by which one obs column of several files becomes one (SEMANTICS 8): opening, converting
+// The rule by which one obs column of several files becomes one: opening, converting
 // and exporting all use it. The result does not depend on the order of the files. Pure.
 #pragma once
 

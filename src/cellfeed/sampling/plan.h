@@ -1,4 +1,4 @@
-// Plan: which samples each batch of one rank holds (SEMANTICS 2). Pure; reads nothing.
+// Plan: which samples each batch of one rank holds. Pure; reads nothing.
 //
 // Batches are dealt in lockstep: step s takes the next world_size x batch_size samples of the
 // dealing order. For interleave that is the order itself and rank r takes the positions congruent r

@@ -250,7 +250,6 @@ class MemoryFileSystem final : public io::FileSystem {
     ~Lock() override { store_->free_lock(path_); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
-    std::string path() const override { return path_; }
 
    private:
     const std::string path_;

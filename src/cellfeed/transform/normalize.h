@@ -13,7 +13,7 @@ double library_size(const Row& row);
 // too where that cannot be.
 double library_size(const Row& row, double total);
 
-// value * target_sum / library_size, over the cell's full library (SEMANTICS 7). A cell without
+// value * target_sum / library_size, over the cell's full library. A cell without
 // counts stays as it is.
 class NormalizeTotal final : public Transform {
  public:

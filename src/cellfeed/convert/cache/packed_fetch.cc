@@ -104,7 +104,7 @@ shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part,
     sizes_.resize(part.places.size());
     part.rows->sizes(sizes_);
   });
-  thread_local RowPiece piece;
+  thread_local CsrPiece piece;
   piece.dtype = exact_decode_dtype(encoding.value_dtype);
   const std::vector<std::int64_t> place(1, 0);
   std::int32_t count = 0;
@@ -132,7 +132,7 @@ shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part,
 void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i,
                                          const CsrSink& sink) const {
   const std::int64_t row = rows_[part.places[i]];
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(source_, {&row, 1}, sink.dtype, sink.casting, piece);
   std::vector<std::int64_t> room(part.places.size());
   part.rows->sizes(room);

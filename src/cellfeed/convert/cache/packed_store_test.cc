@@ -78,7 +78,7 @@ std::vector<std::int64_t> all_rows_of(const format::RowStore& store) {
 
 // Some rows at a time, as they come to segments.
 void read_all(const format::RowStore& store) {
-  RowPiece piece;
+  CsrPiece piece;
   for (std::int64_t row = 0; row < store.info().n_rows; row += 50)
     read_rows(store, row, std::min(store.info().n_rows, row + 50), piece);
 }
@@ -158,7 +158,7 @@ TEST_F(Packed, AnotherRunReadsWhatWasKept) {
 
 TEST_F(Packed, OnlyRowsThatAreAskedForAreKept) {
   const auto store = open();
-  RowPiece piece;
+  CsrPiece piece;
   const std::vector<std::int64_t> some{7, 400, 7, 3};
   read_rows(*store, some, piece);
   store->log().flush();
@@ -184,7 +184,7 @@ TEST_F(Packed, TwoAtOnceFindEachOthersRows) {
   read_all(*one);
   one->log().flush();
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(*other, std::vector<std::int64_t>{0}, piece);
   EXPECT_TRUE(other->log().is_complete());
   EXPECT_EQ(source_->n_rows, 500);
@@ -263,7 +263,7 @@ TEST_F(Packed, SegmentsOfAnotherMatrixAreNotTaken) {
 
 TEST_F(Packed, AForkedChildKeepsItsOwnRows) {
   const auto store = open();
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(*store, std::vector<std::int64_t>{1, 2, 3}, piece);
   const int code = testing::run_in_child([&] {
     read_all(*store);
@@ -291,7 +291,7 @@ TEST_F(Packed, FloatsAreKeptBitForBit) {
   source_ = std::make_shared<CountingStore>(format::memory::make_memory_store(std::move(rows)));
   for (const DType first_as : {DType::kF64, DType::kF32}) {
     auto store = open();
-    RowPiece piece;
+    CsrPiece piece;
     read_rows(*store, std::vector<std::int64_t>{0}, first_as, Casting::kSameKind, piece);
     store->log().flush();
     read_rows(*store, std::vector<std::int64_t>{0}, DType::kF32, Casting::kExact, piece);
@@ -308,7 +308,7 @@ TEST_F(Packed, ValuesThatDoNotFitAreNamedByTheSource) {
   source_ = counting(block_, DType::kI32);
   fill();
   const auto store = open();
-  RowPiece piece;
+  CsrPiece piece;
   try {
     read_rows(*store, all_rows_of(*store), DType::kF32, Casting::kExact, piece);
     FAIL();

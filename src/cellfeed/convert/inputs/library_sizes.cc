@@ -5,7 +5,7 @@
 namespace cellfeed::convert {
 namespace {
 
-std::vector<double> totals(const RowPiece& piece) {
+std::vector<double> totals(const CsrPiece& piece) {
   std::vector<double> totals(static_cast<std::size_t>(piece.n_rows()), 0.0);
   dispatch_dtype(piece.dtype, [&](auto zero) {
     const auto* values = reinterpret_cast<const decltype(zero)*>(piece.values.data());
@@ -28,7 +28,7 @@ LibrarySizes::LibrarySizes(const Sources& sources) {
 }
 
 std::vector<double> LibrarySizes::of(std::int64_t source, std::span<const std::int64_t> rows,
-                                     const RowPiece& piece) const {
+                                     const CsrPiece& piece) const {
   if (!are_kept_) return {};
   const auto& known = known_[source];
   if (!known) return totals(piece);

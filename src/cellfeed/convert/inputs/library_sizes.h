@@ -23,7 +23,7 @@ class LibrarySizes {
   // Of the source's rows, which piece holds in the source's own columns; empty unless they are
   // kept.
   std::vector<double> of(std::int64_t source, std::span<const std::int64_t> rows,
-                         const RowPiece& piece) const;
+                         const CsrPiece& piece) const;
 
  private:
   bool are_kept_ = false;

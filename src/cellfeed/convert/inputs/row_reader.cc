@@ -1,29 +1,10 @@
 #include "cellfeed/convert/inputs/row_reader.h"
 
 #include <bit>
-#include <cstring>
 #include <numeric>
 
 namespace cellfeed::convert {
 namespace {
-
-// Closes the gaps that rows leave when duplicate entries were summed.
-void close_gaps(RowPiece& piece, std::span<const std::int32_t> counts) {
-  const std::size_t width = dtype_bytes(piece.dtype);
-  std::int64_t end = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::int64_t begin = piece.indptr[i];
-    if (begin != end) {
-      std::memmove(piece.indices.data() + end, piece.indices.data() + begin,
-                   counts[i] * sizeof(std::int32_t));
-      std::memmove(piece.values.data() + end * width, piece.values.data() + begin * width,
-                   counts[i] * width);
-    }
-    piece.indptr[i] = end;
-    end += counts[i];
-  }
-  piece.indptr[counts.size()] = end;
-}
 
 // Sorts a row by scattering it over all columns and walking the bits of those that are set.
 template <typename T>
@@ -33,7 +14,7 @@ class ColumnScatter {
       : values_(static_cast<std::size_t>(n_columns)),
         is_set_((static_cast<std::size_t>(n_columns) + 63) / 64, 0) {}
 
-  void renumber(RowPiece& piece, std::span<const std::int32_t> column_map) {
+  void renumber(CsrPiece& piece, std::span<const std::int32_t> column_map) {
     T* values = reinterpret_cast<T*>(piece.values.data());
     std::int64_t end = 0;
     for (std::int64_t row = 0; row < piece.n_rows(); ++row) {
@@ -90,7 +71,7 @@ DType exact_decode_dtype(DType stored) {
 }
 
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, DType dtype,
-               Casting casting, RowPiece& piece) {
+               Casting casting, CsrPiece& piece) {
   const auto fetched = format::fetch_rows(store, rows);
   const std::size_t n = rows.size();
   piece.dtype = dtype;
@@ -109,22 +90,24 @@ void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows
   sink.casting = casting;
   sink.counts = counts.data();
   fetched->decode(0, static_cast<std::int64_t>(n), sink);
+  // Duplicate entries were summed.
   if (std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != capacity)
-    close_gaps(piece, counts);
+    matrix::close_gaps(piece.indptr, counts, piece.indices.data(), piece.values.data(),
+                       dtype_bytes(piece.dtype));
 }
 
-void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece) {
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, CsrPiece& piece) {
   read_rows(store, rows, exact_decode_dtype(store.info().value_dtype), Casting::kExact, piece);
 }
 
 void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,
-               RowPiece& piece) {
+               CsrPiece& piece) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
   std::iota(rows.begin(), rows.end(), begin);
   read_rows(store, rows, piece);
 }
 
-void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
+void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
                       std::int64_t n_columns) {
   dispatch_dtype(piece.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -134,7 +117,7 @@ void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
 
 PiecePool::Lease PiecePool::acquire() {
   std::lock_guard lock(mutex_);
-  if (free_.empty()) return Lease(*this, std::make_unique<RowPiece>());
+  if (free_.empty()) return Lease(*this, std::make_unique<CsrPiece>());
   auto piece = std::move(free_.back());
   free_.pop_back();
   return Lease(*this, std::move(piece));

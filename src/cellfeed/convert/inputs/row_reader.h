@@ -21,7 +21,7 @@ DType exact_decode_dtype(DType stored);
 
 // Rows of a store: row i holds entries [indptr[i], indptr[i + 1]); sorted, unique, in the store's
 // columns.
-struct RowPiece {
+struct CsrPiece {
   std::vector<std::int64_t> indptr;
   matrix::Buffer<std::int32_t> indices;
   matrix::Buffer<std::byte> values;
@@ -32,7 +32,7 @@ struct RowPiece {
 
 // Calls visit(gene, value) of each entry whose column has a gene; empty map: columns are genes.
 template <typename Visit>
-void for_each_entry(const RowPiece& piece, std::span<const std::int32_t> gene_map, Visit&& visit) {
+void for_each_entry(const CsrPiece& piece, std::span<const std::int32_t> gene_map, Visit&& visit) {
   dispatch_dtype(piece.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* values = reinterpret_cast<const T*>(piece.values.data());
@@ -45,16 +45,16 @@ void for_each_entry(const RowPiece& piece, std::span<const std::int32_t> gene_ma
 }
 
 // Replaces what piece held; its buffers are used again.
-void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, RowPiece& piece);
+void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, CsrPiece& piece);
 // As a type of batches: kF32, kF64, kI32 or kI64.
 void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows, DType dtype,
-               Casting casting, RowPiece& piece);
+               Casting casting, CsrPiece& piece);
 void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t end,
-               RowPiece& piece);
+               CsrPiece& piece);
 
 // Column c becomes column_map[c] and is dropped where that is -1; rows are sorted again. No two
 // columns share a place.
-void renumber_columns(RowPiece& piece, std::span<const std::int32_t> column_map,
+void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
                       std::int64_t n_columns);
 
 // Pieces whose buffers are used again, so that large pages are not asked for and given back all the
@@ -64,7 +64,7 @@ class PiecePool {
   // Gives the piece back to the pool when it is destroyed.
   class Lease {
    public:
-    Lease(PiecePool& pool, std::unique_ptr<RowPiece> piece)
+    Lease(PiecePool& pool, std::unique_ptr<CsrPiece> piece)
         : pool_(&pool), piece_(std::move(piece)) {}
     Lease(Lease&&) noexcept = default;
     Lease& operator=(Lease&& other) noexcept {
@@ -73,18 +73,18 @@ class PiecePool {
       return *this;
     }
     ~Lease();
-    RowPiece& operator*() const { return *piece_; }
-    RowPiece* operator->() const { return piece_.get(); }
+    CsrPiece& operator*() const { return *piece_; }
+    CsrPiece* operator->() const { return piece_.get(); }
 
    private:
     PiecePool* pool_;
-    std::unique_ptr<RowPiece> piece_;
+    std::unique_ptr<CsrPiece> piece_;
   };
   Lease acquire();
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<RowPiece>> free_;
+  std::vector<std::unique_ptr<CsrPiece>> free_;
 };
 
 }  // namespace cellfeed::convert

@@ -32,11 +32,11 @@ std::unique_ptr<format::RowStore> store_of(std::vector<std::int64_t> indptr,
   return format::memory::make_memory_store(std::move(rows));
 }
 
-std::vector<std::int32_t> indices_of(const RowPiece& piece) {
+std::vector<std::int32_t> indices_of(const CsrPiece& piece) {
   return {piece.indices.begin(), piece.indices.begin() + piece.nnz()};
 }
 template <typename T>
-std::vector<T> values_of(const RowPiece& piece) {
+std::vector<T> values_of(const CsrPiece& piece) {
   const T* values = reinterpret_cast<const T*>(piece.values.data());
   return {values, values + piece.nnz()};
 }
@@ -44,7 +44,7 @@ std::vector<T> values_of(const RowPiece& piece) {
 TEST(RowReader, SumsRepeatedEntriesAndLeavesNoGaps) {
   const auto store =
       store_of<float>({0, 3, 3, 7, 8}, {4, 1, 4, 2, 0, 2, 2, 5}, {1, 2, 3, 4, 5, 6, 7, 8}, 6);
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(*store, 0, 4, piece);
   EXPECT_THAT(piece.indptr, ElementsAre(0, 2, 2, 4, 5));
   EXPECT_THAT(indices_of(piece), ElementsAre(1, 4, 0, 2, 5));
@@ -54,7 +54,7 @@ TEST(RowReader, SumsRepeatedEntriesAndLeavesNoGaps) {
 TEST(RowReader, ReadsRowsInAnyOrderAndUsesItsBuffersAgain) {
   const auto store =
       store_of<std::int64_t>({0, 1, 3}, {0, 1, 2}, {7, std::int64_t{1} << 60, -9}, 3);
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(*store, 0, 2, piece);
   const std::vector<std::int64_t> rows = {1, 0, 1};
   read_rows(*store, rows, piece);
@@ -66,7 +66,7 @@ TEST(RowReader, ReadsRowsInAnyOrderAndUsesItsBuffersAgain) {
 
 TEST(RowReader, AUint64ThatInt64CannotHoldIsAnError) {
   const auto store = store_of<std::uint64_t>({0, 1}, {0}, {std::uint64_t{1} << 63}, 1);
-  RowPiece piece;
+  CsrPiece piece;
   try {
     read_rows(*store, 0, 1, piece);
     FAIL() << "2^63 became something else";
@@ -77,7 +77,7 @@ TEST(RowReader, AUint64ThatInt64CannotHoldIsAnError) {
 
 TEST(RowReader, RenumbersDropsAndSortsColumns) {
   const auto store = store_of<float>({0, 3, 3, 5}, {0, 2, 69, 1, 69}, {1, 2, 3, 4, 5}, 70);
-  RowPiece piece;
+  CsrPiece piece;
   read_rows(*store, 0, 3, piece);
   std::vector<std::int32_t> map(70, -1);
   map[0] = 129;

@@ -1,15 +1,14 @@
 #include "cellfeed/convert/inputs/selected_store.h"
 
 #include <arrow/api.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/mix.h"
 #include "cellfeed/collection/row_selection.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/cell_origins.h"
@@ -147,8 +146,7 @@ std::optional<matrix::FixedColumn> SelectedStore::known_library_sizes() const {
 
 std::uint64_t SelectedStore::fingerprint() const {
   if (!rows_) return store_->fingerprint();
-  const std::array<std::uint64_t, 2> parts{store_->fingerprint(), rows_->hash()};
-  return XXH3_64bits(parts.data(), sizeof parts);
+  return mix(store_->fingerprint(), rows_->hash());
 }
 
 }  // namespace

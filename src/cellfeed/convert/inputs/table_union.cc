@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/matrix/cast_array.h"
 #include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
@@ -39,16 +40,14 @@ std::string type_text(const arrow::DataType& type) {
   return known ? matrix::value_type_name(*known) : type.ToString();
 }
 
-ArrayPtr cast_array(const ArrayPtr& array, const TypePtr& type, std::string_view name,
-                    const std::string& path) {
-  if (array->type()->Equals(*type)) return array;
-  const auto cast = arrow::compute::Cast(*array, type);
-  if (!cast.ok())
+ArrayPtr cast_values(const ArrayPtr& array, const TypePtr& type, std::string_view name,
+                     const std::string& path) {
+  return matrix::cast_array(array, type, [&](const std::string& why) {
     throw_error(ErrorKind::kPrecision, path,
                 "column '{}' has a value of {} that does not fit {}, the type which holds the "
                 "numbers of all files: {}; give the files one type, make it text, or drop it",
-                name, type_text(*array->type()), type_text(*type), cast.status().message());
-  return *cast;
+                name, type_text(*array->type()), type_text(*type), why);
+  });
 }
 
 // pandas' choice, so that categoricals come back with the code type that anndata writes.
@@ -206,7 +205,7 @@ ArrayPtr TableUnion::Column::conform(const ArrayPtr& array, std::size_t source,
           ? check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
                         fmt::format("spell out the categories of '{}'", name))
           : array;
-  return cast_array(plain, value_type, name, path);
+  return cast_values(plain, value_type, name, path);
 }
 
 TableUnion::TableUnion(std::string what) : what_(std::move(what)) {}

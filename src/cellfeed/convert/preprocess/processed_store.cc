@@ -4,10 +4,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/mix.h"
 #include "cellfeed/convert/inputs/cell_origins.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/transform/normalize.h"
@@ -206,12 +206,12 @@ std::optional<matrix::FixedColumn> ProcessedStore::known_library_sizes() const {
 
 std::uint64_t ProcessedStore::fingerprint() const {
   const auto& rows = part_.rows;
-  const auto hash = [](const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); };
-  const std::array<std::uint64_t, 4> parts{
-      store_.fingerprint(), hash(part_.recorded.json.data(), part_.recorded.json.size()),
-      hash(part_.columns.data(), part_.columns.size() * sizeof(std::int64_t)),
-      rows ? hash(rows->data(), rows->size() * sizeof(std::int64_t)) : 0};
-  return hash(parts.data(), sizeof parts);
+  const auto hash_of = [](const std::vector<std::int64_t>& numbers) {
+    return XXH3_64bits(numbers.data(), numbers.size() * sizeof(std::int64_t));
+  };
+  std::uint64_t hash = mix(store_.fingerprint(), part_.recorded.json);
+  hash = mix(hash, hash_of(part_.columns));
+  return mix(hash, rows ? hash_of(*rows) : 0);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct PieceFacts {
   std::int64_t first_negative_row = -1;
 };
 
-PieceFacts inspect_piece(const RowPiece& piece, const SourceRange& range, const std::string& path) {
+PieceFacts inspect_piece(const CsrPiece& piece, const SourceRange& range, const std::string& path) {
   PieceFacts facts;
   dispatch_dtype(piece.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -42,7 +42,7 @@ PieceFacts inspect_piece(const RowPiece& piece, const SourceRange& range, const 
   return facts;
 }
 
-void append_piece(RowPiece& all, const RowPiece& part) {
+void append_piece(CsrPiece& all, const CsrPiece& part) {
   const std::size_t width = dtype_bytes(part.dtype);
   const std::int64_t entry = all.nnz(), row_end = part.nnz();
   if (all.indptr.empty()) all.indptr.push_back(0);
@@ -53,7 +53,7 @@ void append_piece(RowPiece& all, const RowPiece& part) {
   std::memcpy(all.values.data() + entry * width, part.values.data(), row_end * width);
 }
 
-void reserve(RowPiece& piece, std::int64_t nnz, DType dtype) {
+void reserve(CsrPiece& piece, std::int64_t nnz, DType dtype) {
   piece.dtype = dtype;
   piece.indptr.clear();
   piece.indices.reset(nnz);
@@ -91,14 +91,14 @@ RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
   std::int64_t negative_row = -1;
   std::vector<std::shared_ptr<arrow::Table>> obs;
   const auto tasks = make_cell_tasks(sources_, 0, n_cells());
-  using Scanned = std::pair<PieceFacts, std::unique_ptr<RowPiece>>;
+  using Scanned = std::pair<PieceFacts, std::unique_ptr<CsrPiece>>;
   run_in_order<Scanned>(
       pool, std::ssize(tasks), {memory_budget / 4, 64},
       [&](std::int64_t i) { return sources_.plan_bytes(tasks[i].range); },
       [&](std::int64_t i) -> Scanned {
         const SourceRange& range = tasks[i].range;
         if (tasks[i].is_obs) return {};
-        auto piece = std::make_unique<RowPiece>();
+        auto piece = std::make_unique<CsrPiece>();
         read_rows(sources_.store(range.source), range.begin, range.end, *piece);
         return {inspect_piece(*piece, range, path), std::move(piece)};
       },
@@ -122,7 +122,7 @@ RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
   obs_ = check_arrow(arrow::ConcatenateTables(obs), "join obs");
 }
 
-const RowPiece& RealCells::rows(std::span<const std::int64_t> cells, RowPiece& scratch,
+const CsrPiece& RealCells::rows(std::span<const std::int64_t> cells, CsrPiece& scratch,
                                 std::vector<std::int64_t>& positions) const {
   positions.assign(cells.begin(), cells.end());
   if (all_) return *all_;
@@ -135,7 +135,7 @@ const RowPiece& RealCells::rows(std::span<const std::int64_t> cells, RowPiece& s
     places.emplace_back(s, std::ssize(rows[s]));
     rows[s].push_back(cell - offsets[s]);
   }
-  std::vector<RowPiece> parts(rows.size());
+  std::vector<CsrPiece> parts(rows.size());
   std::vector<std::int64_t> first_row(rows.size() + 1, 0);
   std::int64_t nnz = 0;
   for (std::size_t s = 0; s < rows.size(); ++s) {
@@ -145,7 +145,7 @@ const RowPiece& RealCells::rows(std::span<const std::int64_t> cells, RowPiece& s
     first_row[s + 1] = first_row[s] + std::ssize(rows[s]);
   }
   reserve(scratch, nnz, exact_decode_dtype(sources_.value_dtype()));
-  for (const RowPiece& part : parts)
+  for (const CsrPiece& part : parts)
     if (part.n_rows() > 0) append_piece(scratch, part);
   for (std::size_t i = 0; i < cells.size(); ++i)
     positions[i] = first_row[places[i].first] + places[i].second;

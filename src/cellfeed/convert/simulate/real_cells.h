@@ -33,7 +33,7 @@ class RealCells {
   bool has_counts() const { return has_counts_; }  // every value is a whole number
   // Rows in any order, as a piece: scratch, or all cells with positions that say where the rows are
   // in it.
-  const RowPiece& rows(std::span<const std::int64_t> cells, RowPiece& scratch,
+  const CsrPiece& rows(std::span<const std::int64_t> cells, CsrPiece& scratch,
                        std::vector<std::int64_t>& positions) const;
   const arrow::Table& obs() const { return *obs_; }
   matrix::FixedColumn labels(const std::string& column) const;
@@ -41,7 +41,7 @@ class RealCells {
  private:
   Sources sources_;
   std::shared_ptr<arrow::Table> obs_;
-  std::optional<RowPiece> all_;
+  std::optional<CsrPiece> all_;
   bool has_counts_ = true;
 };
 

@@ -36,8 +36,8 @@ class Simulation {
   void write_file(std::int64_t file, std::int64_t begin, std::int64_t end);
   SimulatedPiece make_piece(std::int64_t begin, std::int64_t end);
   template <typename T>
-  void thin_rows(const RowPiece& real, std::span<const std::int64_t> positions, std::int64_t begin,
-                 RowPiece& out) const;
+  void thin_rows(const CsrPiece& real, std::span<const std::int64_t> positions, std::int64_t begin,
+                 CsrPiece& out) const;
   std::shared_ptr<arrow::Table> make_obs(const std::vector<std::int64_t>& cells,
                                          std::int64_t begin) const;
   std::vector<std::string> file_names() const;
@@ -112,8 +112,8 @@ std::vector<std::string> Simulation::file_names() const {
 // Cell begin + k is thinned with random words of its own, so the result does not depend on pieces
 // or threads.
 template <typename T>
-void Simulation::thin_rows(const RowPiece& real, std::span<const std::int64_t> positions,
-                           std::int64_t begin, RowPiece& out) const {
+void Simulation::thin_rows(const CsrPiece& real, std::span<const std::int64_t> positions,
+                           std::int64_t begin, CsrPiece& out) const {
   const T* real_values = reinterpret_cast<const T*>(real.values.data());
   T* values = reinterpret_cast<T*>(out.values.data());
   std::int64_t end = 0;
@@ -167,7 +167,7 @@ SimulatedPiece Simulation::make_piece(std::int64_t begin, std::int64_t end) {
   std::vector<std::int64_t> cells(end - begin), positions;
   for (std::int64_t i = begin; i < end; ++i) cells[i - begin] = plan_.source_cell(i);
   const auto scratch = pieces_.acquire();
-  const RowPiece& real = real_.rows(cells, *scratch, positions);
+  const CsrPiece& real = real_.rows(cells, *scratch, positions);
   auto out = pieces_.acquire();
   std::int64_t most = 0;
   for (const std::int64_t p : positions) most += real.indptr[p + 1] - real.indptr[p];

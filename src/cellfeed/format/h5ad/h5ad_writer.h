@@ -41,14 +41,8 @@ struct H5adWriterOptions {
   std::string processing_json = "{}";  // Processing::json of X; also scanpy's uns/log1p
 };
 
-// Consecutive rows. indptr has one entry more than rows; entries are relative to indices and
-// values.
-struct CsrSlice {
-  std::span<const std::int64_t> indptr;
-  const std::int32_t* indices = nullptr;
-  const void* values = nullptr;
-  DType dtype = DType::kF32;
-};
+// Indices of a row may come in any order.
+using matrix::CsrSlice;
 
 class H5adWriter {
  public:

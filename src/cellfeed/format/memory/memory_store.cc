@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/mix.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/csr_row.h"
 
@@ -143,16 +144,15 @@ matrix::FixedColumn MemoryStore::obs_column(const std::string& name) const {
 }
 
 std::uint64_t MemoryStore::fingerprint() const {
-  std::uint64_t hash = static_cast<std::uint64_t>(rows_.dtype);
-  const auto mix = [&](const void* data, std::size_t bytes) {
-    hash = XXH3_64bits_withSeed(data, bytes, hash);
+  const auto hash_of = [](const auto& array) {
+    return XXH3_64bits(array.data(), array.size() * sizeof(array[0]));
   };
-  mix(rows_.indptr.data(), rows_.indptr.size() * sizeof(std::int64_t));
-  mix(rows_.indices.data(), rows_.indices.size() * sizeof(std::int32_t));
-  mix(rows_.values.data(), rows_.values.size());
-  mix(&rows_.n_cols, sizeof rows_.n_cols);
-  for (const auto& name : genes_.names) mix(name.data(), name.size());
-  for (const auto& name : obs_names()) mix(name.data(), name.size());
+  std::uint64_t hash = static_cast<std::uint64_t>(rows_.dtype);
+  for (const std::uint64_t part : {hash_of(rows_.indptr), hash_of(rows_.indices),
+                                   hash_of(rows_.values), static_cast<std::uint64_t>(rows_.n_cols)})
+    hash = mix(hash, part);
+  for (const auto& name : genes_.names) hash = mix(hash, name);
+  for (const auto& name : obs_names()) hash = mix(hash, name);
   return hash;
 }
 

@@ -7,21 +7,14 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/matrix/csr.h"
 
 namespace cellfeed::format::shard {
 
 enum class Layout { kPacked, kDense };
 
-// Rows of a CSR matrix. Indices are sorted and unique inside a row.
-// Lifetime: a view; everything outlives the call it is given to.
-struct CsrSlice {
-  std::span<const std::int64_t>
-      indptr;  // n_rows + 1; row i holds entries [indptr[i], indptr[i + 1])
-  const std::int32_t* indices = nullptr;  // indices[indptr[0]] is the first entry
-  const void* values = nullptr;           // of dtype, placed like indices
-  DType dtype = DType::kF32;
-  std::int64_t n_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
-};
+// Indices are sorted and unique inside a row.
+using matrix::CsrSlice;
 
 struct EncodedRows {
   // The rows back to back. Packed: each record with its hash_record() behind it, in place of the

@@ -1,15 +1,14 @@
 #include "cellfeed/format/shard/shard_store.h"
 
 #include <arrow/api.h>
-#include <xxhash.h>
 
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/base/mix.h"
+#include "cellfeed/format/open_side_by_side.h"
 #include "cellfeed/format/shard/dense_rows.h"
 #include "cellfeed/format/shard/obs/shard_obs.h"
 #include "cellfeed/format/shard/packed_rows.h"
@@ -24,7 +23,6 @@ namespace {
 // than depth gains.
 constexpr int kQueueDepth = 96;
 // Of remote files, each of which waits for its round trips.
-constexpr int kShardsOpenedAtOnce = 32;
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
@@ -135,10 +133,11 @@ class ShardStore : public RowStore {
     return read_processing(directory_->manifest().processing_json, directory_->dir());
   }
   std::uint64_t fingerprint() const override {
-    const std::array<std::uint64_t, 4> parts{checksum_, shard_.obs.checksum,
-                                             shard_.fixed_obs.checksum,
-                                             directory_->manifest().gene_fingerprint};
-    return XXH3_64bits(parts.data(), sizeof(parts));
+    std::uint64_t hash = checksum_;
+    for (const std::uint64_t part :
+         {shard_.obs.checksum, shard_.fixed_obs.checksum, directory_->manifest().gene_fingerprint})
+      hash = mix(hash, part);
+    return hash;
   }
 
  private:
@@ -231,14 +230,10 @@ class ShardOpener {
   std::vector<std::unique_ptr<RowStore>> open() const {
     const std::vector<ShardEntry>& shards = directory_->manifest().shards;
     std::vector<std::unique_ptr<RowStore>> stores(shards.size());
-    const auto open_one = [&](std::int64_t i) {
+    open_side_by_side(std::ssize(shards), io::is_local(directory_->dir()), [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
       stores[at] = open(shards[at]);
-    };
-    if (io::is_local(directory_->dir()))
-      for (std::int64_t i = 0; i < std::ssize(shards); ++i) open_one(i);
-    else
-      exec::shared_pool(kShardsOpenedAtOnce)->parallel_for(std::ssize(shards), open_one);
+    });
     return stores;
   }
 

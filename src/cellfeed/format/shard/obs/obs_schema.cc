@@ -1,10 +1,10 @@
 #include "cellfeed/format/shard/obs/obs_schema.h"
 
 #include <arrow/api.h>
-#include <arrow/compute/cast.h>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/matrix/cast_array.h"
 
 namespace cellfeed::format::shard {
 namespace {
@@ -53,15 +53,12 @@ std::shared_ptr<arrow::ChunkedArray> missing_column(const TypePtr& type, std::in
       arrow_value(arrow::MakeArrayOfNull(type, n), "", ErrorKind::kInternal));
 }
 
-std::shared_ptr<arrow::Array> cast_array(const std::shared_ptr<arrow::Array>& array,
-                                         const TypePtr& type, const std::string& column) {
-  if (array->type()->Equals(*type)) return array;
-  const auto cast = arrow::compute::Cast(*array, type);
-  if (!cast.ok())
-    throw Error(ErrorKind::kPrecision,
-                fmt::format("obs column '{}' cannot be stored as {}: {}", column, type->ToString(),
-                            cast.status().ToString()));
-  return *cast;
+std::shared_ptr<arrow::Array> cast_to(const std::shared_ptr<arrow::Array>& array,
+                                      const TypePtr& type, const std::string& column) {
+  return matrix::cast_array(array, type, [&](const std::string& why) {
+    throw Error(ErrorKind::kPrecision, fmt::format("obs column '{}' cannot be stored as {}: {}",
+                                                   column, type->ToString(), why));
+  });
 }
 
 // Codes as int32 and categories as the target's.
@@ -72,8 +69,8 @@ std::shared_ptr<arrow::Array> cast_to_dictionary(const std::shared_ptr<arrow::Ar
                 fmt::format("obs column '{}' is not categorical in every piece", column));
   const auto& target = as_dictionary(type);
   const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*array);
-  const auto codes = cast_array(dictionary.indices(), arrow::int32(), column);
-  const auto categories = cast_array(dictionary.dictionary(), target.value_type(), column);
+  const auto codes = cast_to(dictionary.indices(), arrow::int32(), column);
+  const auto categories = cast_to(dictionary.dictionary(), target.value_type(), column);
   return arrow_value(arrow::DictionaryArray::FromArrays(type, codes, categories), "",
                      ErrorKind::kCorruptData);
 }
@@ -83,7 +80,7 @@ std::shared_ptr<arrow::ChunkedArray> cast_column(const arrow::ChunkedArray& colu
   arrow::ArrayVector chunks;
   for (const auto& chunk : column.chunks())
     chunks.push_back(is_dictionary(type) ? cast_to_dictionary(chunk, type, name)
-                                         : cast_array(chunk, type, name));
+                                         : cast_to(chunk, type, name));
   return std::make_shared<arrow::ChunkedArray>(std::move(chunks), type);
 }
 

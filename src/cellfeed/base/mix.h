@@ -1,10 +1,10 @@
-// mix: the step of a hash over numbers that follow from content. Internal to collection/.
+// mix: the step of a hash over numbers and texts that follow from content. Pure.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-namespace cellfeed::collection {
+namespace cellfeed {
 
 inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
@@ -18,4 +18,4 @@ inline std::uint64_t mix(std::uint64_t hash, std::string_view text) {
   return hash;
 }
 
-}  // namespace cellfeed::collection
+}  // namespace cellfeed

@@ -1,0 +1,40 @@
+#include "cellfeed/format/open_side_by_side.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+#include "cellfeed/exec/thread_pool.h"
+
+namespace cellfeed::format {
+namespace {
+
+constexpr int kRemoteAtOnce = 32;
+
+}  // namespace
+
+void open_side_by_side(std::int64_t n, bool is_local,
+                       const std::function<void(std::int64_t)>& open) {
+  const int n_threads = is_local ? exec::default_thread_count() : kRemoteAtOnce;
+  if (n <= 1 || n_threads == 1) {
+    for (std::int64_t i = 0; i < n; ++i) open(i);
+    return;
+  }
+  std::atomic<std::int64_t> first_bad{n};
+  std::mutex mutex;  // guards the error, which is that of first_bad
+  std::exception_ptr error;
+  exec::shared_pool(n_threads)->parallel_for(n, [&](std::int64_t i) {
+    if (i > first_bad) return;
+    try {
+      open(i);
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (i > first_bad) return;
+      first_bad = i;
+      error = std::current_exception();
+    }
+  });
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace cellfeed::format
