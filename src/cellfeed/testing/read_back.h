@@ -36,7 +36,7 @@ inline ReadBack read_back(const std::string& path) {
   std::vector<std::shared_ptr<arrow::Table>> obs;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const auto& store = sources.store(s);
-    convert::RowPiece piece;
+    convert::CsrPiece piece;
     convert::read_rows(store, 0, store.info().n_rows, piece);
     for (std::int64_t row = 0; row < piece.n_rows(); ++row) {
       result.rows.emplace_back();
