@@ -387,3 +387,22 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, make):
     path = tmp_path / "cells.h5ad"
     make(path)
     assert_refused(path, "not a regular file")
+
+
+def test_of_many_bad_files_the_first_is_named(tmp_path):
+    paths = [good(tmp_path / f"{i:02}.h5ad") for i in range(40)]
+    for bad in (37, 11, 24):
+        paths[bad].write_bytes(paths[bad].read_bytes()[:-500])
+    for _ in range(20):
+        with pytest.raises(cf.errors.CorruptDataError) as caught:
+            cf.open(paths)
+        assert caught.value.path == str(paths[11])
+
+
+def test_many_files_stay_in_their_order(tmp_path):
+    paths = []
+    for i in range(40):
+        paths.append(good(tmp_path / f"{i:02}.h5ad", data=[i + 1, i + 2, i + 3, i + 4]))
+    for _ in range(5):
+        x = cf.open(paths).read(slice(None)).x
+        assert list(x.data) == [i + k for i in range(40) for k in range(1, 5)]
