@@ -1,10 +1,11 @@
-"""Opening .h5ad files: 20,000 cells beside 2,000,000 in every encoding, and 1,000 files at once.
+"""Opening: 20,000 cells beside 2,000,000 in every encoding, 1,000 files, 10,000 shards at once.
 
-python benchmarks/opening.py [--small N] [--large N] [--files N] [--rounds N]
+python benchmarks/opening.py [--small N] [--large N] [--files N] [--shards N] [--rounds N]
 
 Small and large files are opened in turn, warm; the ratio is that of the medians. Memory is what a
 large file keeps in use besides pages of files, once it is open and once a row was read. The many
-files are opened in a process of its own, beside anndata's own reader of the same files, backed.
+files are opened in a process of its own, beside anndata's own reader of the same files, backed;
+so are the shards, of 1,000 cells and 20,000 genes, with 1,024 descriptors and batches read.
 """
 
 import argparse
@@ -50,6 +51,22 @@ before, start = memory("RssAnon"), time.perf_counter()
 kept = [anndata.read_h5ad(p, backed="r") for p in paths] if rival else cf.open(paths)
 print(f"{time.perf_counter() - start:.2f} s, RSS {memory('VmRSS')} MB, of which the files took "
       f"{memory('RssAnon') - before} MB besides pages of files")
+"""
+
+SHARDS = """
+import resource, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+import cellfeed as cf
+start = time.perf_counter()
+cells = cf.open(sys.argv[1])
+opened = time.perf_counter()
+loader = cf.Loader(cells, cf.BlockShuffling(block_size=1), batch_size=1024, seed=1)
+n = 0
+for batch, _ in zip(loader, range(40)):
+    n += len(batch)
+read = time.perf_counter()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+print(f"open {opened - start:.2f} s, {n:,} random cells {read - opened:.2f} s, peak RSS {peak} MB")
 """
 
 
@@ -135,6 +152,13 @@ def measure(folder: pathlib.Path, encoding: str, storage: dict, options) -> None
         shutil.rmtree(f"{path}.cellfeed", ignore_errors=True)
 
 
+def said_by(program: str, *arguments: object) -> str:
+    """The last line that a program of its own prints."""
+    command = [sys.executable, "-W", "ignore", "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
 def measure_many(folder: pathlib.Path, n_files: int) -> None:
     many = folder / "many"
     many.mkdir()
@@ -144,12 +168,27 @@ def measure_many(folder: pathlib.Path, n_files: int) -> None:
         shutil.copy(many / "0.h5ad", many / f"{number}.h5ad")
     print(f"{n_files:,} files of 1,000 cells")
     for reader in ("cellfeed", "anndata", "cellfeed", "anndata"):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", MANY, str(many), reader],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        said = (done.stdout or done.stderr).strip().splitlines()[-1]
-        print(f"{'AnnData backed' if reader == 'anndata' else reader:24} {said}", flush=True)
+        title = "AnnData backed" if reader == "anndata" else reader
+        print(f"{title:24} {said_by(MANY, many, reader)}", flush=True)
+
+
+def measure_shards(folder: pathlib.Path, n_shards: int) -> None:
+    random = np.random.default_rng(0)
+    n_cells, n_genes = min(n_shards, 100) * 1_000, 20_000
+    columns = np.sort(random.integers(0, n_genes // ENTRIES, (n_cells, ENTRIES), "i4"))
+    columns += np.arange(ENTRIES, dtype="i4") * (n_genes // ENTRIES)
+    values = random.integers(1, 9, n_cells * ENTRIES).astype("f4")
+    ends = np.arange(n_cells + 1) * ENTRIES
+    var = pd.DataFrame(index=[f"gene{i}" for i in range(n_genes)])
+    obs = pd.DataFrame({"n": np.arange(n_cells)}, index=np.arange(n_cells).astype(str))
+    x = sp.csr_matrix((values, columns.reshape(-1), ends), (n_cells, n_genes))
+    path = folder / "shards.h5ad"
+    anndata.AnnData(x, obs=obs, var=var).write_h5ad(path)
+    dataset = folder / "shards"
+    inputs = [path] * max(1, n_shards * 1_000 // n_cells)
+    cf.convert_to_shards(inputs, dataset, shard_size=1_000)
+    for _ in range(3):
+        print(f"{f'{n_shards:,} shards':24} {said_by(SHARDS, dataset)}", flush=True)
 
 
 def main() -> None:
@@ -157,6 +196,7 @@ def main() -> None:
     parser.add_argument("--small", type=int, default=20_000)
     parser.add_argument("--large", type=int, default=2_000_000)
     parser.add_argument("--files", type=int, default=1_000)
+    parser.add_argument("--shards", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -170,6 +210,7 @@ def main() -> None:
         for encoding, storage in ENCODINGS.items():
             measure(folder, encoding, storage, options)
         measure_many(folder, options.files)
+        measure_shards(folder, options.shards)
 
 
 if __name__ == "__main__":

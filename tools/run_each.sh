@@ -42,6 +42,7 @@ case $1 in
       run_quietly benchmarks/cloud .venv/bin/python benchmarks/cloud.py --cells 4000 --genes 500 --nonzeros 50 --seconds 1
       run_quietly benchmarks/dense .venv/bin/python benchmarks/dense.py --cells 6000 --genes 500 --rounds 1
       run_quietly benchmarks/csc .venv/bin/python benchmarks/csc.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
+      run_quietly benchmarks/opening .venv/bin/python benchmarks/opening.py --small 200 --large 400 --files 5 --shards 5 --rounds 2
       run_quietly benchmarks/packed .venv/bin/python benchmarks/packed.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
       run_quietly benchmarks/mtx .venv/bin/python benchmarks/mtx.py --cells 100 --genes 2000 --rounds 1
       run_quietly benchmarks/layers .venv/bin/python benchmarks/layers.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
