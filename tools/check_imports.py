@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parent.parent
-FOLDERS = ["benchmarks", "examples", "tests/python", "tools"]
+FOLDERS = ["benchmarks", "examples", "tests/cross_format", "tests/python", "tools"]
 
 
 def top_level_names(tree: ast.Module) -> set[str]:
