@@ -57,16 +57,20 @@ SHARDS = """
 import resource, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 import cellfeed as cf
+def memory(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name)) >> 10
 start = time.perf_counter()
 cells = cf.open(sys.argv[1])
 opened = time.perf_counter()
+taken = f"{memory('VmRSS')} MB, {memory('RssAnon')} MB of it besides pages of files"
 loader = cf.Loader(cells, cf.BlockShuffling(block_size=1), batch_size=1024, seed=1)
 n = 0
 for batch, _ in zip(loader, range(40)):
     n += len(batch)
 read = time.perf_counter()
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-print(f"open {opened - start:.2f} s, {n:,} random cells {read - opened:.2f} s, peak RSS {peak} MB")
+print(f"open {opened - start:.2f} s, RSS {taken}; {n:,} random cells {read - opened:.2f} s, "
+      f"RSS {memory('VmRSS')} MB, {memory('RssAnon')} MB of it besides")
 """
 
 
@@ -182,10 +186,11 @@ def measure_shards(folder: pathlib.Path, n_shards: int) -> None:
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_genes)])
     obs = pd.DataFrame({"n": np.arange(n_cells)}, index=np.arange(n_cells).astype(str))
     x = sp.csr_matrix((values, columns.reshape(-1), ends), (n_cells, n_genes))
-    path = folder / "shards.h5ad"
-    anndata.AnnData(x, obs=obs, var=var).write_h5ad(path)
+    inputs = [folder / f"part{i}.h5ad" for i in range(max(1, n_shards * 1_000 // n_cells))]
+    anndata.AnnData(x, obs=obs, var=var).write_h5ad(inputs[0])
+    for path in inputs[1:]:
+        shutil.copy(inputs[0], path)
     dataset = folder / "shards"
-    inputs = [path] * max(1, n_shards * 1_000 // n_cells)
     cf.convert_to_shards(inputs, dataset, shard_size=1_000)
     for _ in range(3):
         print(f"{f'{n_shards:,} shards':24} {said_by(SHARDS, dataset)}", flush=True)
