@@ -79,6 +79,16 @@ class FaultProxy(Record):
             self.seen: list[Seen] = []
             self.most_under_way = self.connections = 0
 
+    def wait_until_idle(self, seconds: float = 10) -> None:
+        """Until no request is under way: what a client sent before it was killed arrives late."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with self._lock:
+                if self._under_way == 0:
+                    return
+            time.sleep(0.01)
+        raise TimeoutError(f"{self._under_way} requests are under way after {seconds} s")
+
     # What the threads do.
 
     def _start(self, work, *arguments) -> None:

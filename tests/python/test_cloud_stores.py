@@ -103,6 +103,7 @@ cf.convert_to_shards({store.url("a.h5ad")!r}, {store.url("out")!r}, shard_size=1
 """,
     )
     assert killed.returncode == -9, killed.stderr
+    store.proxy.wait_until_idle()
     assert "out/.lock.held" in store.names()
     store.proxy.set_faults()
     shard = ("-m", "cellfeed", "shard", store.url("a.h5ad"), "--output-dir", store.url("out"))
