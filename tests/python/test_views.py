@@ -462,3 +462,12 @@ def test_an_anndata_of_a_view_has_everything(adatas, cells):
     bare = cells[[25, 3], GENES].to_adata(ignore_X=True)
     assert bare.X is None and bare.shape == (2, 3)
     assert list(made.obs["cell_type"].cat.categories) == cells.categories("cell_type")
+
+
+def test_no_two_runs_of_rows_have_one_fingerprint():
+    atlas = cf.open(make_anndata(60))
+    runs = [(first, end) for first in range(0, 60, 5) for end in range(first + 5, 61, 5)]
+    found = {atlas[np.arange(first, end)].fingerprint for first, end in runs}
+    assert len(found) == len(runs)
+    mixed = [[*range(10, 15), *range(40, 45)], [*range(8, 13), *range(40, 43)]]
+    assert atlas[mixed[0]].fingerprint != atlas[mixed[1]].fingerprint

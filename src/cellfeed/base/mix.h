@@ -6,8 +6,9 @@
 
 namespace cellfeed {
 
+// What came before is spread over all bits first, so that a small number never undoes one.
 inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  hash = (((hash + 1) * 0x9E3779B97F4A7C15u) ^ value) * 0xBF58476D1CE4E5B9u;
   return hash ^ (hash >> 29);
 }
 
