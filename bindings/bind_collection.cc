@@ -239,8 +239,8 @@ void bind_collection(nb::module_& module) {
           "gene_map",
           [](const Collection& self, std::int64_t s) -> std::optional<NumpyArray> {
             checked_store(self, s);
+            if (self.has_joined_axis(s)) return std::nullopt;
             const auto map = self.gene_map(s);
-            if (map.empty()) return std::nullopt;
             return vector_as_array(std::vector<std::int32_t>(map.begin(), map.end()));
           },
           "store"_a)

@@ -95,8 +95,13 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // Of each store the number of rows in those before it, and n_stored_rows() last.
   std::span<const std::int64_t> offsets() const { return offsets_; }
   const matrix::GeneAxis& genes() const { return genes_; }
-  // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself.
+  // Store column -> joined column (-1 = dropped); empty where the store has the joined axis itself,
+  // and where it has no columns.
   std::span<const std::int32_t> gene_map(std::int64_t s) const;
+  // Whether the store has the joined axis itself.
+  bool has_joined_axis(std::int64_t s) const { return maps_[s] == nullptr; }
+  // Equal for stores that share a map, and for no others; null for those with the joined axis.
+  const void* gene_map_id(std::int64_t s) const { return maps_[s].get(); }
   // The columns of a store as they are joined: by another column of var where one was chosen,
   // repeated ones numbered.
   const matrix::GeneAxis& store_genes(std::int64_t s) const {

@@ -34,11 +34,11 @@ void CellEncoder::place_genes() {
   std::vector<std::int32_t> rank(gene_order_.size());
   for (std::size_t i = 0; i < rank.size(); ++i) rank[gene_order_[i]] = static_cast<std::int32_t>(i);
   positions_.clear();
-  std::map<const std::int32_t*, std::shared_ptr<const std::vector<std::int32_t>>> by_map;
+  std::map<const void*, std::shared_ptr<const std::vector<std::int32_t>>> by_map;
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     const auto map = sources_.gene_map(s);
-    auto& positions = by_map[map.data()];
-    if (!positions && !(map.empty() && rank.empty())) {
+    auto& positions = by_map[sources_.gene_map_id(s)];
+    if (!positions && !(sources_.has_joined_axis(s) && rank.empty())) {
       std::vector<std::int32_t> own(sources_.store(s).genes().names.size());
       for (std::size_t column = 0; column < own.size(); ++column) {
         const std::int32_t joined = map.empty() ? static_cast<std::int32_t>(column) : map[column];

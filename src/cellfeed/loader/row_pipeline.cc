@@ -92,12 +92,12 @@ std::vector<std::int32_t> RowPipeline::compose_selections() const {
 void RowPipeline::compose_maps(const collection::Collection& collection) {
   const Map selection = composed_.emplace_back(compose_selections());
   // Stores with equal axes share a map; those of the joined axis have none.
-  std::map<const std::int32_t*, transform::ColumnMap> composed;
+  std::map<const void*, transform::ColumnMap> composed;
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
-    const Map join = collection.gene_map(s);
-    const auto [it, is_new] = composed.try_emplace(join.data());
+    const auto [it, is_new] = composed.try_emplace(collection.gene_map_id(s));
     if (is_new) {
-      const Map places = compose(join, selection);
+      const Map join = collection.gene_map(s);
+      const Map places = collection.has_joined_axis(s) ? selection : compose(join, selection);
       const transform::MapTraits traits = transform::find_traits(places);
       it->second = {places, traits, narrow_.emplace_back(narrow_places(places, traits))};
     }
@@ -106,18 +106,19 @@ void RowPipeline::compose_maps(const collection::Collection& collection) {
 }
 
 RowPipeline::Map RowPipeline::compose(Map join, Map selection) {
-  if (join.empty() || selection.empty()) return join.empty() ? selection : join;
+  if (selection.empty()) return join;
   auto& map = composed_.emplace_back(join.begin(), join.end());
   for (std::int32_t& column : map) column = column < 0 ? -1 : selection[column];
   return map;
 }
 
 void RowPipeline::invert_maps() {
-  std::map<const std::int32_t*, Map> inverted;
-  for (const auto& map : maps_) {
-    const Map places = map.places;
-    const auto [it, is_new] = inverted.try_emplace(places.data());
-    if (is_new && !places.empty()) {
+  std::map<const void*, Map> inverted;
+  for (std::int64_t s = 0; s < collection_.n_stores(); ++s) {
+    const Map places = maps_[s].places;
+    const bool stays = collection_.has_joined_axis(s) && places.empty();
+    const auto [it, is_new] = inverted.try_emplace(collection_.gene_map_id(s));
+    if (is_new && !stays) {
       auto& columns = composed_.emplace_back(static_cast<std::size_t>(genes_.size()), -1);
       for (std::size_t column = 0; column < places.size(); ++column)
         if (places[column] >= 0) columns[places[column]] = static_cast<std::int32_t>(column);

@@ -61,7 +61,7 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
 bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
                                             const Sources& sources) const {
   for (std::int64_t s = 0; s < sources.n_sources(); ++s)
-    if (!sources.gene_map(s).empty()) return false;
+    if (!sources.has_joined_axis(s)) return false;
   if (!options.is_selection) return true;
   SourceOptions whole;
   whole.paths = {input_};

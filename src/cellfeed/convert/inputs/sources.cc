@@ -55,7 +55,7 @@ std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::i
              : obs;
 }
 
-// Of all stores together: each keeps some chunks, and none more than is of use.
+// Of all stores together, which share it by what they hold.
 std::int64_t cache_bytes_of(const SourceOptions& options, std::int64_t n_stores) {
   constexpr std::int64_t kLeast = std::int64_t{4} << 20, kMost = std::int64_t{64} << 20;
   return std::clamp(options.cache_bytes, n_stores * kLeast, n_stores * kMost);
@@ -180,8 +180,8 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   std::vector<std::int64_t> order;
   std::vector<bool> found(genes().names.size(), false);
   for (std::int64_t s = 0; s < n_sources(); ++s) {
+    if (s > 0 && gene_map_id(s) == gene_map_id(s - 1)) continue;  // the same axis
     const auto map = gene_map(s);
-    if (s > 0 && map.data() == gene_map(s - 1).data()) continue;  // the same axis
     std::vector<std::int64_t> rows;
     for (std::int64_t column = 0; column < source_genes(s).size(); ++column) {
       const std::int64_t gene = map.empty() ? column : map[column];

@@ -59,7 +59,8 @@ class Sources {
  public:
   // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
   static Sources open(const SourceOptions& options);
-  // The same of stores that are open, and keep the caches they have; paths are not looked at.
+  // The same of stores that are open; paths are not looked at. Stores that pass on to those of
+  // others keep set_cache_bytes() to themselves, so that the caches of these stay as they are.
   static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
                       const SourceOptions& options);
 
@@ -83,6 +84,8 @@ class Sources {
   std::span<const std::int32_t> gene_map(std::int64_t source) const {
     return cells_->gene_map(source);
   }
+  bool has_joined_axis(std::int64_t source) const { return cells_->has_joined_axis(source); }
+  const void* gene_map_id(std::int64_t source) const { return cells_->gene_map_id(source); }
   // A type that holds the values of all sources exactly.
   DType value_dtype() const { return value_dtype_; }
   // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
