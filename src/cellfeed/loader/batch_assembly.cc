@@ -71,7 +71,8 @@ std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const s
   plans[0].rows.assign(rows.begin(), rows.end());
   plans[0].positions.resize(rows.size());
   std::iota(plans[0].positions.begin(), plans[0].positions.end(), std::int64_t{0});
-  Window window(core.matrices, locate_batches(*core.collection, std::move(plans)));
+  Window window(core.matrices,
+                plan_window(*core.collection, locate_batches(*core.collection, std::move(plans))));
   const auto pool = exec::shared_pool(core.options.threads);
   window.begin({}, *core.counters);
   window.wait(*core.counters);

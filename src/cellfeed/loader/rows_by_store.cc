@@ -86,15 +86,28 @@ RowsOfMatrices rows_of_matrices(const collection::Collection& cells,
   return rows;
 }
 
-collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsOfMatrices& rows) {
-  collection::ReadPlan all;
+PlannedRows plan_rows(const collection::Collection& cells, std::span<const LocatedBatch> batches) {
+  PlannedRows planned{rows_of_matrices(cells, batches), {}};
+  const RowsOfMatrices& rows = planned.rows;
+  Work& work = planned.work;
   for (std::size_t m = 0; m < rows.size(); ++m)
     for (const RowsByStore::Part& part : rows[m]->parts) {
-      const auto plan = cells.matrix(m).store(part.store).plan(rows[m]->rows_of(part));
-      all.bytes_held += plan.bytes_held;
-      all.bytes_inflated += plan.bytes_inflated;
+      const format::RowStore& store = cells.matrix(m).store(part.store);
+      const collection::ReadPlan plan = store.plan(rows[m]->rows_of(part));
+      const std::int64_t n_rows = part.end - part.begin;
+      work.reads.bytes_held += plan.bytes_held;
+      work.reads.bytes_inflated += plan.bytes_inflated;
+      work.rows += n_rows;
+      if (plan.bytes_inflated > 0) {
+        work.inflated_rows += n_rows;
+        work.bytes += static_cast<double>(plan.bytes_inflated);
+      } else {
+        work.bytes += static_cast<double>(n_rows) *
+                      static_cast<double>(store.info().bytes_on_disk) /
+                      static_cast<double>(store.info().n_rows);
+      }
     }
-  return all;
+  return planned;
 }
 
 }  // namespace cellfeed::loader

@@ -59,7 +59,19 @@ using RowsOfMatrices = std::vector<std::shared_ptr<const RowsByStore>>;
 RowsOfMatrices rows_of_matrices(const collection::Collection& cells,
                                 std::span<const LocatedBatch> batches);
 
-// What reading all of these takes; a chunk that several batches need is inflated once.
-collection::ReadPlan plan_reads(const collection::Collection& cells, const RowsOfMatrices& rows);
+// What reading rows takes; a chunk that several batches need is inflated once.
+struct Work {
+  collection::ReadPlan reads;
+  std::int64_t rows = 0;           // a row counts once a matrix
+  std::int64_t inflated_rows = 0;  // that lie in compressed chunks
+  double bytes = 0;  // of those chunks whole, and of the other rows as they are stored
+};
+
+struct PlannedRows {
+  RowsOfMatrices rows;
+  Work work;
+};
+// Reads no rows.
+PlannedRows plan_rows(const collection::Collection& cells, std::span<const LocatedBatch> batches);
 
 }  // namespace cellfeed::loader

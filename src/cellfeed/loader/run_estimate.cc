@@ -84,8 +84,7 @@ void estimate_bytes(const collection::Collection& cells, const RunSettings& sett
   for (std::int64_t k = 0; k < std::min(settings.plan.fetch_factor, plan.n_batches()); ++k)
     plan.batch(k, group.emplace_back());
   estimate.fetch_bytes =
-      plan_reads(cells, rows_of_matrices(cells, locate_batches(cells, std::move(group))))
-          .bytes_held;
+      plan_rows(cells, locate_batches(cells, std::move(group))).work.reads.bytes_held;
 }
 
 void advise(const collection::Collection& cells, const RunSettings& settings,

@@ -232,8 +232,9 @@ TEST_F(SeveralMatrices, TheirMemoryIsCounted) {
   stores.push_back(
       std::make_unique<HeavyStore>(std::move(stores_of(otherwise_)[0]), kLargeRow, -1));
   const auto cells = collect(x_)->with_matrices({{"layers/heavy", collect(std::move(stores))}});
-  Window window(make_loader_core(cells, {.threads = 2})->matrices,
-                locate_batches(*cells, {{.rows = {1, 2, 500}, .is_padding = {}}}));
+  Window window(
+      make_loader_core(cells, {.threads = 2})->matrices,
+      plan_window(*cells, locate_batches(*cells, {{.rows = {1, 2, 500}, .is_padding = {}}})));
   EXPECT_EQ(window.plan().bytes_held, 3 * kLargeRow);
   const auto core =
       make_loader_core(cells, {.memory_budget = exec::kMinMemoryBudget, .threads = 2});

@@ -5,10 +5,15 @@
 
 namespace cellfeed::loader {
 
-Window::Window(std::span<const MatrixOutput> matrices, std::vector<LocatedBatch> batches) {
-  const collection::Collection& cells = *matrices[0].cells;
-  const RowsOfMatrices rows = rows_of_matrices(cells, batches);
-  plan_ = plan_reads(cells, rows);
+PlannedWindow plan_window(const collection::Collection& cells, std::vector<LocatedBatch> batches) {
+  PlannedRows reads = plan_rows(cells, batches);
+  return {std::move(batches), std::move(reads)};
+}
+
+Window::Window(std::span<const MatrixOutput> matrices, PlannedWindow planned)
+    : plan_(planned.reads.work.reads) {
+  const RowsOfMatrices& rows = planned.reads.rows;
+  std::vector<LocatedBatch>& batches = planned.batches;
   matrices_.reserve(rows.size());
   for (std::size_t m = 0; m < rows.size(); ++m) matrices_.emplace_back(matrices[m], rows[m]);
   batches_.reserve(batches.size());

@@ -17,6 +17,13 @@
 
 namespace cellfeed::loader {
 
+// Batches that are read together, and what is known of that before it begins.
+struct PlannedWindow {
+  std::vector<LocatedBatch> batches;
+  PlannedRows reads;
+};
+PlannedWindow plan_window(const collection::Collection& cells, std::vector<LocatedBatch> batches);
+
 struct WindowBatch {
   sampling::BatchPlan plan;
   std::vector<collection::RowPlace> places;  // of each row
@@ -27,7 +34,7 @@ struct WindowBatch {
 class Window {
  public:
   // matrices: all of the collection. Lifetime: they outlive it.
-  Window(std::span<const MatrixOutput> matrices, std::vector<LocatedBatch> batches);
+  Window(std::span<const MatrixOutput> matrices, PlannedWindow planned);
 
   // What reading these rows takes.
   const collection::ReadPlan& plan() const { return plan_; }

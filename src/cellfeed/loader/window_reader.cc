@@ -78,9 +78,9 @@ std::exception_ptr WindowReader::read_until_over() {
   const auto begin_more = [&] {
     while (!error && has_room_ahead(begun.empty())) {
       if (!planned) {
-        auto batches = sizer.next_window();
-        if (batches.empty()) return;
-        planned = make_window(std::move(batches));
+        PlannedWindow next = sizer.next_window();
+        if (next.batches.empty()) return;
+        planned = make_window(std::move(next));
       }
       if (!admit(*planned, begun.empty())) return;
       begin(*planned);
@@ -101,8 +101,8 @@ std::exception_ptr WindowReader::read_until_over() {
   }
 }
 
-std::shared_ptr<Window> WindowReader::make_window(std::vector<LocatedBatch> batches) {
-  auto window = std::make_unique<Window>(core_->matrices, std::move(batches));
+std::shared_ptr<Window> WindowReader::make_window(PlannedWindow planned) {
+  auto window = std::make_unique<Window>(core_->matrices, std::move(planned));
   ++live_->n;
   // Where this throws, the window is counted out too.
   return {window.release(), [live = live_](Window* done) {

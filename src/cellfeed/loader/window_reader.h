@@ -50,7 +50,7 @@ class WindowReader {
 
   void run() noexcept;
   std::exception_ptr read_until_over();
-  std::shared_ptr<Window> make_window(std::vector<LocatedBatch> batches);
+  std::shared_ptr<Window> make_window(PlannedWindow planned);
   bool has_room_ahead(bool waits);
   bool admit(Window& window, bool waits);
   void begin(Window& window);

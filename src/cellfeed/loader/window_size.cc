@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <utility>
 
 namespace cellfeed::loader {
@@ -21,16 +20,15 @@ constexpr double kWorthwhile = 0.8;
 
 }  // namespace
 
-std::vector<LocatedBatch> WindowSizer::next_window() {
+PlannedWindow WindowSizer::next_window() {
   if (next_ == batches_.size) return {};
   const std::size_t n = choose_size();
-  plan_ahead(n);
+  PlannedWindow window;
+  window.reads = std::move(planned(n));
   const auto end = ahead_.begin() + static_cast<std::ptrdiff_t>(n);
-  std::vector<LocatedBatch> window(std::make_move_iterator(ahead_.begin()),
-                                   std::make_move_iterator(end));
+  window.batches.assign(std::make_move_iterator(ahead_.begin()), std::make_move_iterator(end));
   ahead_.erase(ahead_.begin(), end);
-  bytes_.erase(bytes_.begin(),
-               bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(n, bytes_.size())));
+  candidates_.clear();
   next_ += static_cast<std::int64_t>(n);
   return window;
 }
@@ -40,7 +38,6 @@ std::size_t WindowSizer::choose_size() {
       static_cast<std::size_t>(std::max<std::int64_t>(batches_.plan.options().fetch_factor, 1));
   const std::size_t left = n_left();
   const std::size_t group = std::min(asked, left);
-  if (cells_.inflated_bytes() == 0) return group;
   if (room_.keeps_chunks) return std::min(group, kMaxKeptWindowBatches);
   const Work work = work_of(group);
   if (work.inflated_rows == 0) return group;
@@ -100,39 +97,17 @@ void WindowSizer::plan_ahead(std::size_t n) {
   }
 }
 
-double WindowSizer::bytes(std::size_t n) {
+PlannedRows& WindowSizer::planned(std::size_t n) {
+  if (const auto known = candidates_.find(n); known != candidates_.end()) return known->second;
   plan_ahead(n);
-  while (bytes_.size() < n)
-    bytes_.push_back(
-        plan_reads(cells_, rows_of_matrices(cells_, {&ahead_[bytes_.size()], 1})).bytes_held);
-  return std::accumulate(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(n), 0.0,
-                         [](double sum, std::int64_t b) { return sum + static_cast<double>(b); });
-}
-
-WindowSizer::Work WindowSizer::work_of(std::size_t n) {
-  plan_ahead(n);
-  const RowsOfMatrices rows = rows_of_matrices(cells_, std::span(ahead_).first(n));
-  Work work;
-  for (std::size_t m = 0; m < rows.size(); ++m)
-    for (const RowsByStore::Part& part : rows[m]->parts) {
-      const format::RowStore& store = cells_.matrix(m).store(part.store);
-      const std::int64_t n_rows = part.end - part.begin;
-      const std::int64_t inflated = store.plan(rows[m]->rows_of(part)).bytes_inflated;
-      work.rows += n_rows;
-      if (inflated > 0) {
-        work.inflated_rows += n_rows;
-        work.bytes += static_cast<double>(inflated);
-      } else {
-        work.bytes += static_cast<double>(n_rows) *
-                      static_cast<double>(store.info().bytes_on_disk) /
-                      static_cast<double>(store.info().n_rows);
-      }
-    }
-  return work;
+  return candidates_.emplace(n, plan_rows(cells_, std::span(ahead_).first(n))).first->second;
 }
 
 bool WindowSizer::saves_inflating(std::size_t smaller, std::size_t larger) {
-  return work_of(larger).per_row() <= kWorthwhile * work_of(smaller).per_row();
+  const auto bytes_per_row = [](const Work& work) {
+    return work.bytes / static_cast<double>(work.rows);
+  };
+  return bytes_per_row(work_of(larger)) <= kWorthwhile * bytes_per_row(work_of(smaller));
 }
 
 }  // namespace cellfeed::loader

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/rows_by_store.h"
+#include "cellfeed/loader/window.h"
 #include "cellfeed/sampling/plan.h"
 
 namespace cellfeed::loader {
@@ -35,34 +37,27 @@ class WindowSizer {
               const WindowRoom& room)
       : cells_(cells), batches_(batches), room_(room) {}
 
-  // The batches of the next window, the first from number 0; empty after the last.
-  std::vector<LocatedBatch> next_window();
+  // The batches of the next window, the first from number 0; none after the last.
+  PlannedWindow next_window();
 
  private:
-  // What reading some batches together takes. A row counts once a matrix.
-  struct Work {
-    std::int64_t rows = 0;
-    std::int64_t inflated_rows = 0;  // that lie in compressed chunks
-    double bytes = 0;                // of those chunks whole, and of the other rows
-    double per_row() const { return bytes / static_cast<double>(rows); }
-  };
-
   std::size_t choose_size();
   std::size_t part_of_group(double overlapping, double at_most);
   std::size_t n_left() const;
   std::size_t n_left_in_group() const;
   void plan_ahead(std::size_t n);
-  Work work_of(std::size_t n);
-  double bytes(std::size_t n);
+  // What reading the next n batches as one window takes; planned when it is first asked for.
+  PlannedRows& planned(std::size_t n);
+  const Work& work_of(std::size_t n) { return planned(n).work; }
+  double bytes(std::size_t n) { return static_cast<double>(work_of(n).reads.bytes_held); }
   bool saves_inflating(std::size_t smaller, std::size_t larger);
 
   const collection::Collection& cells_;
   const BatchSequence batches_;
   const WindowRoom room_;
   std::int64_t next_ = 0;
-  // From next_ on: the batches, and the memory that reading each takes, where it was asked for.
-  std::vector<LocatedBatch> ahead_;
-  std::vector<std::int64_t> bytes_;
+  std::vector<LocatedBatch> ahead_;                // from next_ on
+  std::map<std::size_t, PlannedRows> candidates_;  // for the next window, by number of batches
   // What was found for the first windows; an order is the same everywhere.
   std::optional<bool> half_is_worse_;
   std::optional<bool> more_is_better_;

@@ -73,14 +73,14 @@ std::vector<std::int64_t> window_sizes(const sampling::Plan& plan, WindowRoom ro
   WindowSizer sizer(*collection, batches, room);
   for (std::int64_t next = 0; next < batches.size; next += sizes.back()) {
     const auto window = sizer.next_window();
-    if (window.empty()) break;
-    sizes.push_back(std::ssize(window));
-    for (std::int64_t i = 0; i < std::ssize(window); ++i) {
+    if (window.batches.empty()) break;
+    sizes.push_back(std::ssize(window.batches));
+    for (std::int64_t i = 0; i < std::ssize(window.batches); ++i) {
       plan.batch((next + i) * step, expected);
-      EXPECT_EQ(window[i].plan.rows, expected.rows);
+      EXPECT_EQ(window.batches[i].plan.rows, expected.rows);
     }
   }
-  EXPECT_TRUE(sizer.next_window().empty());
+  EXPECT_TRUE(sizer.next_window().batches.empty());
   EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), batches.size);
   return sizes;
 }
