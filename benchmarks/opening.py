@@ -186,7 +186,8 @@ def measure_shards(folder: pathlib.Path, n_shards: int) -> None:
     var = pd.DataFrame(index=[f"gene{i}" for i in range(n_genes)])
     obs = pd.DataFrame({"n": np.arange(n_cells)}, index=np.arange(n_cells).astype(str))
     x = sp.csr_matrix((values, columns.reshape(-1), ends), (n_cells, n_genes))
-    inputs = [folder / f"part{i}.h5ad" for i in range(max(1, n_shards * 1_000 // n_cells))]
+    n_shards = n_shards // 100 * 100 or n_shards
+    inputs = [folder / f"part{i}.h5ad" for i in range(n_shards * 1_000 // n_cells)]
     anndata.AnnData(x, obs=obs, var=var).write_h5ad(inputs[0])
     for path in inputs[1:]:
         shutil.copy(inputs[0], path)

@@ -1,5 +1,7 @@
 #include "open_collection.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>

@@ -237,7 +237,7 @@ def main() -> int:
     options = parser.parse_args()
     rules = Rules.load(options.rules)
     problems = check(options.root, rules)
-    if options.root == here.parent:
+    if options.root.resolve() == here.parent:
         problems += find_unused_arrows(read_sources(options.root, rules), rules)
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -227,7 +227,7 @@ struct OpenOptions {
 // shard.
 std::vector<std::unique_ptr<RowStore>> open_stores(const std::string& path,
                                                    const OpenOptions& options);
-// Those of several paths, in their order; remote ones are opened many at once.
+// Those of several paths, in order, opened side by side; rows are made by the caller's thread then.
 std::vector<std::unique_ptr<RowStore>> open_stores(const std::vector<std::string>& paths,
                                                    const OpenOptions& options);
 

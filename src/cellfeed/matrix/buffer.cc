@@ -9,6 +9,7 @@
 #include "cellfeed/base/huge_pages.h"
 
 namespace cellfeed::matrix {
+
 std::size_t block_bytes(std::size_t bytes) {
   const std::size_t padded = bytes + kPaddingBytes;
   return padded >= kHugePageBytes ? round_up(padded, kHugePageBytes) : bytes;

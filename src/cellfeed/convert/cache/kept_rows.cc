@@ -86,13 +86,13 @@ std::optional<KeptRows> rows_at(const std::string& caches, const std::string& na
   return rows;
 }
 
-// What goes while it is looked at is not listed.
+// What goes while it is looked at, and what may not be read, is not listed.
 void add_rows(const std::string& caches, std::vector<KeptRows>& all) {
   try {
     for (const std::string& name : io::Directory(caches).names())
       if (auto rows = rows_at(caches, name)) all.push_back(std::move(*rows));
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNotFound) throw;
+    if (error.kind() != ErrorKind::kNotFound && error.kind() != ErrorKind::kIo) throw;
   }
 }
 

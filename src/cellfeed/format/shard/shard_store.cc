@@ -22,7 +22,6 @@ namespace {
 // What keeps NVMe disks busy. As deep as a virtual disk's queue (256) the kernel's locks cost more
 // than depth gains.
 constexpr int kQueueDepth = 96;
-// Of remote files, each of which waits for its round trips.
 
 using DirectoryPtr = std::shared_ptr<const ShardDirectory>;
 
