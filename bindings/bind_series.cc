@@ -246,7 +246,7 @@ nb::dict describe_rows(const series::SeriesRows& rows) {
 nb::list static_columns(const series::SeriesRows& rows) {
   const series::StaticTable& statics = rows.entities().statics;
   nb::list out;
-  for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+  for (std::size_t c = 0; c < statics.n_cols(); ++c) {
     nb::list column;
     for (std::int64_t e = 0; e < rows.entities().size(); ++e) {
       const series::StaticValue& value = statics.value(e, c);

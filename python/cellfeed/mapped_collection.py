@@ -11,6 +11,7 @@ import numpy as np
 from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers
 from ._mapped.arguments import (
     as_join,
+    as_layers_keys,
     as_path_list,
     as_weighing,
     each_once,
@@ -122,12 +123,11 @@ class MappedCollection(MapStyle):
         join = as_join(join)
         as_bool("cache_categories", cache_categories)
         self.parallel = as_bool("parallel", parallel)
-        self.layers_keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
+        self.layers_keys = as_layers_keys(layers_keys)
         self.obs_keys = None if obs_keys is None else each_once("obs_keys", obs_keys)
         self.obsm_keys = None if obsm_keys is None else each_once("obsm_keys", obsm_keys)
         self.join_vars = join
         self.path_list = as_path_list(path_list)
-        self._join = join
         encoded = encoded_columns(encode_labels, self.obs_keys)
         self.encode_labels = encoded or False
         unknown = unknown_labels(unknown_label, encoded)
@@ -162,7 +162,7 @@ class MappedCollection(MapStyle):
     ) -> list[Matrices]:
         """What is joined is read together, and raw by itself."""
         joined = [key for key in self.layers_keys if key != "raw.X"]
-        groups = [(joined, self._join)] if joined else []
+        groups = [(joined, self.join_vars)] if joined else []
         if "raw.X" in self.layers_keys:
             groups.append((["raw.X"], None))
         found = []
@@ -180,7 +180,7 @@ class MappedCollection(MapStyle):
             return first.parts[0]
         # The genes of a file are those of its var, and raw has its own.
         keys = [*(key for key in self.layers_keys if key != "raw.X"), "raw.X"][:1]
-        return open_joined(self.path_list, keys, [], self._join or "outer", options)[0]
+        return open_joined(self.path_list, keys, [], self.join_vars or "outer", options)[0]
 
     # ---- rows
 
@@ -249,7 +249,7 @@ class MappedCollection(MapStyle):
     @property
     def n_vars(self) -> int | None:
         """Number of genes of the joined table; None where files keep their own."""
-        return None if self._join is None else self._cells.n_vars
+        return None if self.join_vars is None else self._cells.n_vars
 
     @property
     def shape(self) -> tuple[int, int | None]:

@@ -380,6 +380,7 @@ WRONG = [
     (dict(obs_keys=["knid"]), NoSuchKeyError, "kind"),
     (dict(layers_keys=["twise"]), NoSuchKeyError, "twice"),
     (dict(layers_keys=["X", "X"]), InvalidArgumentError, "twice"),
+    (dict(layers_keys=[]), InvalidArgumentError, "layers_keys is empty"),
     (dict(obsm_keys="X_pcb"), NoSuchKeyError, "X_pca"),
     (dict(obsm_keys=["X_pca", "X_pca"]), InvalidArgumentError, "twice"),
     (dict(obsm_keys="wide"), InvalidArgumentError, "1.h5ad.*3 columns, and 4"),

@@ -23,6 +23,14 @@ def each_once(name: str, value: Any) -> list[str]:
     return names
 
 
+def as_layers_keys(layers_keys: Any) -> list[str]:
+    """Names of matrices, one at least; X by default."""
+    keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
+    if not keys:
+        raise InvalidArgumentError("layers_keys is empty: name a matrix, such as 'X'")
+    return keys
+
+
 def as_join(join: Any) -> Join | None:
     """How genes are joined; ``"auto"`` joins those that differ, and ``"inner"`` no others."""
     if join is None or join in JOINS:

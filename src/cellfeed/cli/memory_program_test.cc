@@ -12,9 +12,13 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/small_file.h"
+#include "cellfeed/loader/batch_iterator.h"
+#include "cellfeed/sampling/block_shuffling.h"
+#include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/faulty_byte_source.h"
 #include "cellfeed/testing/memory_file_system.h"
 #include "cellfeed/testing/read_back.h"
+#include "cellfeed/testing/row_entries.h"
 #include "cellfeed/testing/run_program.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -43,6 +47,24 @@ void expect_success(const std::vector<std::string>& arguments) {
   EXPECT_EQ(outcome.code, 0) << ::testing::PrintToString(arguments) << outcome.err;
 }
 
+// What a model is trained on: each cell of a true random epoch with its entries, in order.
+std::vector<std::pair<std::int64_t, cellfeed::testing::RowEntries>> epoch_of(
+    const std::string& path) {
+  const auto cells = collection::Collection::open({path}, {});
+  const auto order = std::make_shared<sampling::BlockShuffling>(cells->n_rows(), 1);
+  loader::BatchIterator iterator(loader::make_loader_core(cells, {.threads = 2}),
+                                 {order, {.batch_size = 16, .fetch_factor = 2}, 1, 3});
+  std::vector<std::pair<std::int64_t, cellfeed::testing::RowEntries>> epoch;
+  for (const auto& loaded : cellfeed::testing::drain(iterator)) {
+    const matrix::Batch& batch = loaded->batch();
+    for (std::size_t i = 0; i < batch.rows.size(); ++i)
+      epoch.emplace_back(batch.rows[i],
+                         cellfeed::testing::row_of(std::get<matrix::CsrBlock>(batch.x),
+                                                   static_cast<std::int64_t>(i)));
+  }
+  return epoch;
+}
+
 class MemoryProgram : public ::testing::Test {
  protected:
   MemoryProgram() {
@@ -65,6 +87,15 @@ TEST_F(MemoryProgram, ShardsVerifiesReadsAndExports) {
   expect_success({"export", shards, "--output", place_.file("back.h5ad")});
   expect_equal(read_back(place_.file("back.h5ad")), read_back(input_));
   expect_equal(read_back(shards), read_back(input_));
+}
+
+TEST_F(MemoryProgram, TrainsOnTheBatchesOfADisk) {
+  for (const std::string& root : {local_.file("shards"), place_.file("shards")})
+    expect_success({"shard", input_, "--output-dir", root, "--shard-size", "80"});
+  const auto expected = epoch_of(local_.file("a.h5ad"));
+  EXPECT_EQ(expected.size(), 200u);
+  for (const std::string& path : {local_.file("shards"), place_.file("shards"), input_})
+    EXPECT_EQ(epoch_of(path), expected) << path;
 }
 
 TEST_F(MemoryProgram, WritesTheBytesThatItWritesToADisk) {

@@ -64,7 +64,7 @@ void add_matrix(PathDescription& description, const format::shard::Manifest& man
   added.stored.name = matrix.name;
   added.stored.encoding = dense ? "dense" : "packed";
   added.stored.value_dtype = dtype_name(matrix.value_dtype);
-  added.stored.shape = {manifest.n_cells, matrix.n_columns};
+  added.stored.shape = {manifest.n_cells, matrix.n_cols};
   added.stored.nnz = matrix.nnz;
   added.stored.filters = "none";
 }

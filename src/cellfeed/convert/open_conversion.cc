@@ -150,7 +150,7 @@ shard::Manifest OpenConversion::make_manifest() const {
   for (const auto& further : further_)
     manifest.matrices.push_back({.name = further->source.name,
                                  .layout = further->encoder.layout(),
-                                 .n_columns = further->source.sources->genes().size(),
+                                 .n_cols = further->source.sources->genes().size(),
                                  .value_dtype = further->encoder.value_dtype()});
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     const auto& store = sources_.store(s);
@@ -172,7 +172,7 @@ shard::ShardSpec OpenConversion::shard_spec(const ShardTarget& target) const {
   spec.keeps_library_sizes = encoder_.keeps_library_sizes();
   for (const auto& further : further_)
     spec.matrices.push_back({.layout = further->encoder.layout(),
-                             .n_columns = further->source.sources->genes().size(),
+                             .n_cols = further->source.sources->genes().size(),
                              .value_dtype = further->encoder.value_dtype(),
                              .gene_order = format::is_obsm(further->source.name)
                                                ? shard::GeneOrder::kSource

@@ -200,7 +200,7 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms,
   counters.peak_bytes =
       state.core->cache_bytes + state.core->thread_bytes + state.core->account->budget().peak();
   counters.cells += loaded.n_rows();
-  counters.nonzeros += matrix::block_nonzeros(loaded.x);
+  counters.nnz += matrix::block_nnz(loaded.x);
   try {
     *batch = std::make_shared<LoadedBatch>(std::move(popped.pending->batch), state.core->recycler);
   } catch (...) {

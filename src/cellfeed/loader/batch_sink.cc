@@ -11,16 +11,15 @@ namespace cellfeed::loader {
 
 std::shared_ptr<const BatchSink> make_sink(const LoaderOptions& options,
                                            std::shared_ptr<const RowPipeline> pipeline) {
-  const std::int64_t n_columns = pipeline->genes().size();
-  if (options.output == Output::kDense)
-    return std::make_shared<DenseSink>(n_columns, options.dtype);
+  const std::int64_t n_cols = pipeline->genes().size();
+  if (options.output == Output::kDense) return std::make_shared<DenseSink>(n_cols, options.dtype);
   if (options.output == Output::kTokens) {
     if (options.tokens == nullptr) throw_invalid("output \"tokens\" needs a tokenizer");
     if (options.dtype != DType::kF32)
       throw_invalid("tokens are made of float32 values, not of '{}'", dtype_name(options.dtype));
     return std::make_shared<TokenSink>(*options.tokens, pipeline->genes());
   }
-  return std::make_shared<CsrSink>(n_columns, options.dtype);
+  return std::make_shared<CsrSink>(n_cols, options.dtype);
 }
 
 }  // namespace cellfeed::loader

@@ -11,12 +11,12 @@ namespace cellfeed::loader {
 
 struct Counters {
   // One sum of label entropies for each obs column that is loaded.
-  explicit Counters(std::size_t n_columns)
-      : entropy_bits(std::make_unique<std::atomic<double>[]>(n_columns)) {}
+  explicit Counters(std::size_t n_cols)
+      : entropy_bits(std::make_unique<std::atomic<double>[]>(n_cols)) {}
 
   std::atomic<std::int64_t> cells{0};
   std::atomic<std::int64_t> batches{0};
-  std::atomic<std::int64_t> nonzeros{0};
+  std::atomic<std::int64_t> nnz{0};
   std::atomic<std::int64_t> bytes_read{0};
   std::atomic<std::int64_t> bytes_used{0};
   std::atomic<std::int64_t> wait_ns{0};    // the consumer, for a batch that was not ready

@@ -28,7 +28,7 @@ matrix::CsrBlock CsrSink::begin_csr(Recycler& recycler, const Rows& rows) const 
   const auto nnz = static_cast<std::size_t>(max_nnz);
   matrix::Buffer<std::int64_t> indptr(static_cast<std::size_t>(rows.size()) + 1);
   rows.window.place_rows(rows.batch, indptr.span());
-  return {rows.size(), n_columns_, std::move(indptr), recycler.take_indices(nnz, rows.matrix),
+  return {rows.size(), n_cols_, std::move(indptr), recycler.take_indices(nnz, rows.matrix),
           recycler.take_values(dtype_, nnz, rows.matrix)};
 }
 

@@ -7,7 +7,7 @@ namespace cellfeed::loader {
 
 class CsrSink final : public BatchSink {
  public:
-  CsrSink(std::int64_t n_columns, DType dtype) : n_columns_(n_columns), dtype_(dtype) {}
+  CsrSink(std::int64_t n_cols, DType dtype) : n_cols_(n_cols), dtype_(dtype) {}
   bool counts_entries() const override { return true; }
   std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const override;
   matrix::Block begin(Recycler& recycler, const Rows& rows) const override;
@@ -23,7 +23,7 @@ class CsrSink final : public BatchSink {
  private:
   void take_past_caches(SliceDecoder& decoder, const Piece& step, matrix::CsrBlock& block) const;
 
-  std::int64_t n_columns_;
+  std::int64_t n_cols_;
   DType dtype_;
 };
 

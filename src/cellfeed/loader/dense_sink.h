@@ -7,7 +7,7 @@ namespace cellfeed::loader {
 
 class DenseSink final : public BatchSink {
  public:
-  DenseSink(std::int64_t n_columns, DType dtype) : n_columns_(n_columns), dtype_(dtype) {}
+  DenseSink(std::int64_t n_cols, DType dtype) : n_cols_(n_cols), dtype_(dtype) {}
   bool counts_entries() const override { return false; }
   std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const override;
   matrix::Block begin(Recycler& recycler, const Rows& rows) const override;
@@ -18,7 +18,7 @@ class DenseSink final : public BatchSink {
  private:
   void scatter(SliceDecoder& decoder, const Piece& step, matrix::DenseBlock& block) const;
 
-  std::int64_t n_columns_;
+  std::int64_t n_cols_;
   DType dtype_;
 };
 

@@ -109,11 +109,9 @@ SliceDecoder::Scratch SliceDecoder::make_scratch(const Piece& step, DType dtype)
   return {indices.data(), values.data()};
 }
 
-void SliceDecoder::move_dense(const Piece& step, void* values, DType dtype,
-                              std::int64_t n_columns) {
+void SliceDecoder::move_dense(const Piece& step, void* values, DType dtype, std::int64_t n_cols) {
   const std::int64_t first = part(step).begin;
-  for (std::int64_t i = step.begin; i < step.end; ++i)
-    rows_.place[i] = rows_.positions[i] * n_columns;
+  for (std::int64_t i = step.begin; i < step.end; ++i) rows_.place[i] = rows_.positions[i] * n_cols;
   fetched(step).decode_dense(step.begin - first, step.end - first,
                              {.place = rows_.place + first,
                               .values = values,

@@ -100,8 +100,8 @@ class SliceDecoder {
   }
   // Rows of the batch are not read again soon.
   bool goes_past_caches() const { return rows_.past_caches; }
-  // Moves a step that stays dense to its rows of a matrix of n_columns.
-  void move_dense(const Piece& step, void* values, DType dtype, std::int64_t n_columns);
+  // Moves a step that stays dense to its rows of a matrix of n_cols.
+  void move_dense(const Piece& step, void* values, DType dtype, std::int64_t n_cols);
 
  private:
   struct Scratch {

@@ -79,7 +79,7 @@ std::int64_t TokenSink::plan_bytes(const Recycler& recycler, const Rows& rows) c
 matrix::Block TokenSink::begin(Recycler& recycler, const Rows& rows) const {
   TokenBlock block;
   block.n_rows = rows.size();
-  block.n_cols = tokenizer_.n_columns();
+  block.n_cols = tokenizer_.n_cols();
   block.width = width_of(rows);
   block.targets = targets();
   block.layout = TokenBlock::Layout(block.n_rows, block.width, block.targets);
@@ -165,18 +165,18 @@ void TokenSink::write_selected(const sampling::BatchPlan& plan, TokenBlock& bloc
 
 std::vector<std::uint8_t> TokenSink::select_genes(const sampling::BatchPlan& plan,
                                                   const CsrBlock& rows) const {
-  const auto n_columns = static_cast<std::size_t>(rows.n_cols);
+  const auto n_cols = static_cast<std::size_t>(rows.n_cols);
   const auto& values = std::get<matrix::Buffer<float>>(rows.values);
   const bool has_cells = plan.is_padding.empty() ||
                          std::ranges::any_of(plan.is_padding, [](auto mark) { return mark == 0; });
-  std::vector<double> sums(n_columns);
+  std::vector<double> sums(n_cols);
   for (std::int64_t i = 0; i < rows.n_rows; ++i) {
     if (has_cells && is_padding(plan, i)) continue;
     for (std::int64_t k = rows.indptr[i]; k < rows.indptr[i + 1]; ++k)
       sums[rows.indices[k]] += static_cast<double>(values[k]);
   }
   std::vector<std::int32_t> expressed;
-  for (std::size_t c = 0; c < n_columns; ++c) {
+  for (std::size_t c = 0; c < n_cols; ++c) {
     const auto column = static_cast<std::int32_t>(c);
     if (sums[c] > 0 && tokenizer_.id_of(column) != transform::kPadToken)
       expressed.push_back(column);
@@ -200,7 +200,7 @@ std::vector<std::uint8_t> TokenSink::select_genes(const sampling::BatchPlan& pla
   if (n_kept < expressed.size())
     std::nth_element(expressed.begin(), expressed.begin() + static_cast<std::ptrdiff_t>(n_kept),
                      expressed.end(), comes_first);
-  std::vector<std::uint8_t> keeps(n_columns, 0);
+  std::vector<std::uint8_t> keeps(n_cols, 0);
   for (std::size_t i = 0; i < n_kept; ++i) keeps[expressed[i]] = 1;
   return keeps;
 }

@@ -4,7 +4,7 @@
 
 namespace cellfeed::matrix {
 
-std::int64_t block_nonzeros(const Block& block) {
+std::int64_t block_nnz(const Block& block) {
   if (const auto* csr = std::get_if<CsrBlock>(&block)) return csr->indptr[csr->n_rows];
   const auto* tokens = std::get_if<TokenBlock>(&block);
   if (tokens == nullptr) return 0;

@@ -35,7 +35,7 @@ inline const ValueBuffer* block_values(const Block& block) {
 }
 
 // Entries of a sparse block; tokens that are not padding; 0 of a dense one.
-std::int64_t block_nonzeros(const Block& block);
+std::int64_t block_nnz(const Block& block);
 
 // One obs column of a batch: codes of a categorical (-1 = missing), or values of dtype (NaN =
 // missing).

@@ -76,7 +76,7 @@ void read_statics(const arrow::RecordBatch& batch, const SeriesMetadata& metadat
                   StaticTable& statics, const std::string& path) {
   statics = StaticTable(metadata.columns.static_columns);
   statics.resize(batch.num_rows());
-  for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+  for (std::size_t c = 0; c < statics.n_cols(); ++c) {
     const int at = kFirstStatic + static_cast<int>(c);
     const arrow::Array& column = *batch.column(at);
     const bool is_text = column.type_id() == arrow::Type::STRING;
@@ -139,7 +139,7 @@ SeriesFile write_entities(const io::Directory& directory, const EntityTable& ent
       arrow::field("last_time", arrow::int64())};
   arrow::ArrayVector columns{finished(names), finished(begins), finished(ends), finished(first),
                              finished(last)};
-  for (std::size_t c = 0; c < entities.statics.n_columns(); ++c) {
+  for (std::size_t c = 0; c < entities.statics.n_cols(); ++c) {
     columns.push_back(static_array(entities, c, path));
     fields.push_back(arrow::field(entities.statics.names()[c], columns.back()->type()));
   }
@@ -166,8 +166,8 @@ EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata
       path, bad);
   const auto batch = arrow_value(reader->ReadRecordBatch(0), path, bad);
   check_arrow(batch->ValidateFull(), path, bad);
-  const auto n_columns = kFirstStatic + static_cast<int>(metadata.columns.static_columns.size());
-  if (batch->num_columns() != n_columns || batch->num_rows() != metadata.n_entities ||
+  const auto n_cols = kFirstStatic + static_cast<int>(metadata.columns.static_columns.size());
+  if (batch->num_columns() != n_cols || batch->num_rows() != metadata.n_entities ||
       batch->column(0)->type_id() != arrow::Type::STRING)
     throw Error(bad, "does not hold the entities that the metadata say", path);
   EntityTable table;

@@ -104,7 +104,7 @@ std::string entities_text(const EntityTable& entities, TimeKind kind) {
                  {"rows", rows},
                  {"first_time", time(entities.first_times[i])},
                  {"last_time", time(entities.last_times[i])}};
-    for (std::size_t c = 0; c < entities.statics.n_columns(); ++c)
+    for (std::size_t c = 0; c < entities.statics.n_cols(); ++c)
       json["static"][entities.statics.names()[c]] = static_json(entities.statics.value(e, c));
     text += (e == 0 ? "\n    " : ",\n    ") + json.dump();
   }

@@ -30,7 +30,7 @@ void put(std::string& out, const T& value) {
 
 void put_statics(std::string& out, const StaticTable& statics, std::size_t n_entities) {
   for (std::size_t e = 0; e < n_entities; ++e)
-    for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+    for (std::size_t c = 0; c < statics.n_cols(); ++c) {
       const StaticValue& value = statics.value(static_cast<std::int64_t>(e), c);
       put(out, static_cast<std::uint8_t>(value.index()));
       if (const auto* number = std::get_if<double>(&value)) put(out, *number);
@@ -176,7 +176,7 @@ void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
 
 void SpillWriter::end_file(const RowSource& source) {
   part_.statics.resize(std::ssize(part_.entities));
-  for (std::size_t e = 0; e < numbers_.size() && part_.statics.n_columns() > 0; ++e)
+  for (std::size_t e = 0; e < numbers_.size() && part_.statics.n_cols() > 0; ++e)
     if (const auto column =
             part_.statics.merge(numbers_[e], source.statics(), static_cast<std::int64_t>(e)))
       throw_not_static(source.path(), "", source.entities()[e], part_.statics.names()[*column],
@@ -255,7 +255,7 @@ std::optional<SpilledPart> read_spilled_part(const std::string& path, const RowC
   part.statics = StaticTable(columns.static_columns);
   part.statics.resize(std::ssize(part.entities));
   for (std::int64_t e = 0; e < std::ssize(part.entities); ++e)
-    for (std::size_t c = 0; c < part.statics.n_columns(); ++c)
+    for (std::size_t c = 0; c < part.statics.n_cols(); ++c)
       part.statics.see(e, c, footer.static_value());
   for (auto n = footer.get<std::uint64_t>(); n > 0; --n) part.runs.push_back(footer.get<Run>());
   return part;
@@ -306,7 +306,7 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
 }
 
 void SpilledRows::add_statics(const SpilledPart& part, std::span<const std::uint32_t> numbers) {
-  if (statics_.n_columns() == 0) return;
+  if (statics_.n_cols() == 0) return;
   statics_.resize(std::ssize(entities_));
   for (std::size_t e = 0; e < numbers.size(); ++e)
     if (const auto column = statics_.merge(numbers[e], part.statics, static_cast<std::int64_t>(e)))

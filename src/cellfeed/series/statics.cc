@@ -39,7 +39,7 @@ bool StaticTable::see(std::int64_t entity, std::size_t column, const StaticValue
 
 std::optional<std::size_t> StaticTable::merge(std::int64_t entity, const StaticTable& other,
                                               std::int64_t others) {
-  for (std::size_t c = 0; c < n_columns(); ++c)
+  for (std::size_t c = 0; c < n_cols(); ++c)
     if (!see(entity, c, other.value(others, c))) return c;
   return std::nullopt;
 }
@@ -61,7 +61,7 @@ bool StaticTable::is_text(std::size_t column, const std::vector<std::string>& en
 
 void StaticTable::require_values(const std::vector<std::string>& entities) const {
   for (std::size_t e = 0; e < entities.size(); ++e)
-    for (std::size_t c = 0; c < n_columns(); ++c)
+    for (std::size_t c = 0; c < n_cols(); ++c)
       if (std::holds_alternative<std::monostate>(value(static_cast<std::int64_t>(e), c)))
         throw_error(ErrorKind::kCorruptData, "",
                     "entity '{}' has no value of the static column '{}' in any row; choose what "
@@ -74,7 +74,7 @@ void append_statics(StaticTable& statics, std::int64_t n_known, const StaticTabl
   statics.resize(std::ssize(names));
   for (std::size_t s = 0; s < numbers.size(); ++s) {
     const std::int64_t entity = numbers[s];
-    for (std::size_t c = 0; c < statics.n_columns(); ++c) {
+    for (std::size_t c = 0; c < statics.n_cols(); ++c) {
       const StaticValue& now = added.value(static_cast<std::int64_t>(s), c);
       const StaticValue before = statics.value(entity, c);
       const bool is_missing = std::holds_alternative<std::monostate>(now);
@@ -84,7 +84,7 @@ void append_statics(StaticTable& statics, std::int64_t n_known, const StaticTabl
       if (entity >= n_known) statics.see(entity, c, now);
     }
   }
-  for (std::size_t c = 0; c < statics.n_columns(); ++c) (void)statics.is_text(c, names);
+  for (std::size_t c = 0; c < statics.n_cols(); ++c) (void)statics.is_text(c, names);
 }
 
 void throw_not_static(const std::string& path, const std::string& where, const std::string& entity,

@@ -23,13 +23,13 @@ class StaticTable {
   explicit StaticTable(std::vector<std::string> names) : names_(std::move(names)) {}
 
   const std::vector<std::string>& names() const { return names_; }
-  std::size_t n_columns() const { return names_.size(); }
+  std::size_t n_cols() const { return names_.size(); }
   const StaticValue& value(std::int64_t entity, std::size_t column) const {
-    return values_[static_cast<std::size_t>(entity) * n_columns() + column];
+    return values_[static_cast<std::size_t>(entity) * n_cols() + column];
   }
   // Values of entities from here on are missing until they are seen.
   void resize(std::int64_t n_entities) {
-    values_.resize(static_cast<std::size_t>(n_entities) * n_columns());
+    values_.resize(static_cast<std::size_t>(n_entities) * n_cols());
   }
   // A value in one of the entity's rows; false where another one was seen before. A number that is
   // NaN is missing, and so is a text without data: both are passed over.
@@ -47,7 +47,7 @@ class StaticTable {
 
  private:
   StaticValue& at(std::int64_t entity, std::size_t column) {
-    return values_[static_cast<std::size_t>(entity) * n_columns() + column];
+    return values_[static_cast<std::size_t>(entity) * n_cols() + column];
   }
   std::vector<std::string> names_;
   std::vector<StaticValue> values_;  // entity by entity

@@ -31,16 +31,11 @@ void ColumnStatistics::merge(const ColumnStatistics& other) {
   max = std::max(max, other.max);
 }
 
-RowStatistics::RowStatistics(std::size_t n_columns)
-    : columns_(n_columns),
-      n_(n_columns),
-      sum_(n_columns),
-      min_(n_columns),
-      max_(n_columns),
-      m2_(n_columns) {}
+RowStatistics::RowStatistics(std::size_t n_cols)
+    : columns_(n_cols), n_(n_cols), sum_(n_cols), min_(n_cols), max_(n_cols), m2_(n_cols) {}
 
 void RowStatistics::add(const double* rows, std::int64_t n, std::size_t stride) {
-  const std::size_t n_columns = columns_.size();
+  const std::size_t n_cols = columns_.size();
   auto left = static_cast<std::size_t>(n);
   while (left > 0) {
     if (kept_.empty() && left >= kBlockRows) {
@@ -49,10 +44,10 @@ void RowStatistics::add(const double* rows, std::int64_t n, std::size_t stride) 
       left -= kBlockRows;
       continue;
     }
-    for (; left > 0 && kept_.size() < kBlockRows * n_columns; rows += stride, --left)
-      kept_.insert(kept_.end(), rows, rows + n_columns);
-    if (kept_.size() < kBlockRows * n_columns) return;
-    add_block(kept_.data(), kBlockRows, n_columns);
+    for (; left > 0 && kept_.size() < kBlockRows * n_cols; rows += stride, --left)
+      kept_.insert(kept_.end(), rows, rows + n_cols);
+    if (kept_.size() < kBlockRows * n_cols) return;
+    add_block(kept_.data(), kBlockRows, n_cols);
     kept_.clear();
   }
 }
@@ -65,7 +60,7 @@ std::vector<ColumnStatistics> RowStatistics::finish() {
 
 // Row by row, so that the columns of a row are summed up together.
 void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t stride) {
-  const std::size_t n_columns = columns_.size();
+  const std::size_t n_cols = columns_.size();
   std::ranges::fill(n_, 0);
   std::ranges::fill(sum_, 0);
   std::ranges::fill(m2_, 0);
@@ -73,7 +68,7 @@ void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t str
   std::ranges::fill(max_, -std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i < n; ++i) {
     const double* row = rows + i * stride;
-    for (std::size_t c = 0; c < n_columns; ++c) {
+    for (std::size_t c = 0; c < n_cols; ++c) {
       const double value = row[c];
       const bool is_there = !std::isnan(value);
       n_[c] += is_there ? 1 : 0;
@@ -83,15 +78,15 @@ void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t str
       max_[c] = value > max_[c] ? value : max_[c];
     }
   }
-  for (std::size_t c = 0; c < n_columns; ++c) sum_[c] = n_[c] > 0 ? sum_[c] / n_[c] : 0;
+  for (std::size_t c = 0; c < n_cols; ++c) sum_[c] = n_[c] > 0 ? sum_[c] / n_[c] : 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double* row = rows + i * stride;
-    for (std::size_t c = 0; c < n_columns; ++c) {
+    for (std::size_t c = 0; c < n_cols; ++c) {
       const double distance = row[c] - sum_[c];
       m2_[c] += std::isnan(distance) ? 0 : distance * distance;
     }
   }
-  for (std::size_t c = 0; c < n_columns; ++c)
+  for (std::size_t c = 0; c < n_cols; ++c)
     columns_[c].merge({.n = static_cast<std::int64_t>(n_[c]),
                        .mean = sum_[c],
                        .m2 = m2_[c],
@@ -157,8 +152,8 @@ double QuantileSearch::quantile(std::size_t column, std::size_t quantile) const 
   return fraction == 0 ? below : below + (above - below) * fraction;
 }
 
-std::int64_t QuantileSearch::bytes_of(std::size_t n_columns, std::size_t n_quantiles) {
-  return static_cast<std::int64_t>((n_columns * n_quantiles * 2) << kBits) * 8;
+std::int64_t QuantileSearch::bytes_of(std::size_t n_cols, std::size_t n_quantiles) {
+  return static_cast<std::int64_t>((n_cols * n_quantiles * 2) << kBits) * 8;
 }
 
 }  // namespace cellfeed::series

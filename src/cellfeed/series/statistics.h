@@ -25,7 +25,7 @@ struct ColumnStatistics {
 // result depends on the rows and their order alone.
 class RowStatistics {
  public:
-  explicit RowStatistics(std::size_t n_columns);
+  explicit RowStatistics(std::size_t n_cols);
   // n rows, that many numbers apart.
   void add(const double* rows, std::int64_t n, std::size_t stride);
   std::vector<ColumnStatistics> finish();
@@ -51,7 +51,7 @@ class QuantileSearch {
   // numpy's: between the two nearest values, by a straight line. REQUIRES: kPasses passes.
   double quantile(std::size_t column, std::size_t quantile) const;
 
-  static std::int64_t bytes_of(std::size_t n_columns, std::size_t n_quantiles);
+  static std::int64_t bytes_of(std::size_t n_cols, std::size_t n_quantiles);
 
  private:
   static constexpr int kBits = 13;

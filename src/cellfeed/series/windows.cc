@@ -134,15 +134,15 @@ std::int64_t SeriesRows::rows_before(std::span<const std::int64_t> entities,
 SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptions options)
     : rows_(std::move(rows)), options_(std::move(options)) {
   const SeriesMetadata& metadata = rows_->metadata();
-  const auto n_columns = static_cast<std::int32_t>(metadata.features.size());
+  const auto n_cols = static_cast<std::int32_t>(metadata.features.size());
   if (options_.window < 1 || options_.horizon < 1 || options_.stride < 1 || options_.purge < 0)
     throw_invalid("window, horizon and stride must be at least 1, and purge at least 0");
   if (options_.features.empty() || options_.targets.empty())
     throw_invalid("a window needs features and a target");
   for (const auto* columns : {&options_.features, &options_.targets, &options_.future}) {
     for (const std::int32_t column : *columns)
-      if (column < 0 || column >= n_columns)
-        throw_error(ErrorKind::kOutOfRange, "", "feature {} of {}", column, n_columns);
+      if (column < 0 || column >= n_cols)
+        throw_error(ErrorKind::kOutOfRange, "", "feature {} of {}", column, n_cols);
   }
   if (!is_float(options_.dtype)) throw_invalid("dtype must be float32 or float64");
   if (!options_.transforms.empty()) begin_transforms();

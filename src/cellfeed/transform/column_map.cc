@@ -10,10 +10,10 @@ MapTraits find_traits(std::span<const std::int32_t> places) {
   for (const std::int32_t place : places) {
     if (place < 0) continue;
     ++n_kept;
-    if (place < traits.n_columns)
+    if (place < traits.n_cols)
       traits.keeps_order = false;
     else
-      traits.n_columns = place + 1;
+      traits.n_cols = place + 1;
   }
   traits.keeps_all = n_kept == places.size();
   traits.keeps_most = n_kept > places.size() / 2;
@@ -22,7 +22,7 @@ MapTraits find_traits(std::span<const std::int32_t> places) {
 
 std::vector<std::uint16_t> narrow_places(std::span<const std::int32_t> places,
                                          const MapTraits& traits) {
-  if (!traits.keeps_all || traits.n_columns > (1 << 16)) return {};
+  if (!traits.keeps_all || traits.n_cols > (1 << 16)) return {};
   return {places.begin(), places.end()};
 }
 

@@ -9,8 +9,8 @@
 namespace cellfeed::transform {
 
 struct MapTraits {
-  std::int32_t n_columns = 0;  // 1 + the largest place
-  bool keeps_order = true;     // of the columns that it keeps
+  std::int32_t n_cols = 0;  // 1 + the largest place
+  bool keeps_order = true;  // of the columns that it keeps
   bool keeps_all = true;
   bool keeps_most = true;  // more than half
 };

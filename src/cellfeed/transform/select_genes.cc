@@ -39,11 +39,11 @@ void remap_row(Row& row, const ColumnMap& map, EntryOrder order) {
     size = keep_mapped(row.indices, row.values, value_bytes, size, places);
     places = nullptr;
   }
-  const auto n_columns = static_cast<std::size_t>(traits.n_columns);
+  const auto n_cols = static_cast<std::size_t>(traits.n_cols);
   if (!is_ordered && narrow != nullptr)
-    size = reorder_row(row.indices, row.values, value_bytes, size, narrow, n_columns);
+    size = reorder_row(row.indices, row.values, value_bytes, size, narrow, n_cols);
   else if (!is_ordered)
-    size = reorder_row(row.indices, row.values, value_bytes, size, places, n_columns);
+    size = reorder_row(row.indices, row.values, value_bytes, size, places, n_cols);
   row.size = static_cast<std::int32_t>(size);
 }
 

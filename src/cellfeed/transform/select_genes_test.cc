@@ -45,9 +45,9 @@ struct Entries {
 };
 
 template <typename T>
-Entries<T> random_entries(std::size_t n, std::size_t n_columns, std::mt19937& random) {
+Entries<T> random_entries(std::size_t n, std::size_t n_cols, std::mt19937& random) {
   Entries<T> entries;
-  std::vector<std::int32_t> all(n_columns);
+  std::vector<std::int32_t> all(n_cols);
   std::iota(all.begin(), all.end(), 0);
   std::sample(all.begin(), all.end(), std::back_inserter(entries.columns), n, random);
   for (std::size_t i = 0; i < entries.columns.size(); ++i)
@@ -139,21 +139,21 @@ TEST(ColumnMap, SaysWhatRowsMustGoThrough) {
   const auto traits = [](std::vector<std::int32_t> places) { return ColumnMap(places).traits; };
   const auto same = traits({0, 1, 2});
   EXPECT_TRUE(same.keeps_order && same.keeps_all && same.keeps_most);
-  EXPECT_EQ(same.n_columns, 3);
+  EXPECT_EQ(same.n_cols, 3);
   const auto gaps = traits({-1, 4, -1, 9, 11});
   EXPECT_TRUE(gaps.keeps_order && gaps.keeps_most);
   EXPECT_FALSE(gaps.keeps_all);
-  EXPECT_EQ(gaps.n_columns, 12);
+  EXPECT_EQ(gaps.n_cols, 12);
   const auto swapped = traits({8, -1, 7, 3});
   EXPECT_FALSE(swapped.keeps_order || swapped.keeps_all);
   EXPECT_TRUE(swapped.keeps_most);
-  EXPECT_EQ(swapped.n_columns, 9);
+  EXPECT_EQ(swapped.n_cols, 9);
   const auto half = traits({5, -1, 0, -1});
   EXPECT_FALSE(half.keeps_order || half.keeps_most);
   const auto nothing = traits({-1, -1});
   EXPECT_TRUE(nothing.keeps_order);
   EXPECT_FALSE(nothing.keeps_all || nothing.keeps_most);
-  EXPECT_EQ(nothing.n_columns, 0);
+  EXPECT_EQ(nothing.n_cols, 0);
   EXPECT_TRUE(ColumnMap().empty());
 }
 

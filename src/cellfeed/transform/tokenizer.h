@@ -62,7 +62,7 @@ class Tokenizer {
   std::int64_t max_tokens(std::int64_t entries) const;
   // Of a column, 0 where the vocabulary does not have it.
   std::int32_t id_of(std::int32_t column) const { return columns_[column].id; }
-  std::int64_t n_columns() const { return static_cast<std::int64_t>(columns_.size()); }
+  std::int64_t n_cols() const { return static_cast<std::int64_t>(columns_.size()); }
   // Writes the tokens of a row of floats; returns how many. keeps: of each column whether it is
   // used, empty for all. REQUIRES: room for max_tokens(row.size).
   std::int32_t tokenize(const Row& row, std::span<const std::uint8_t> keeps, const TokenKeys& keys,

@@ -10,9 +10,9 @@ namespace {
 template <typename T>
 class ColumnScatter {
  public:
-  explicit ColumnScatter(std::int64_t n_columns)
-      : values_(static_cast<std::size_t>(n_columns)),
-        is_set_((static_cast<std::size_t>(n_columns) + 63) / 64, 0) {}
+  explicit ColumnScatter(std::int64_t n_cols)
+      : values_(static_cast<std::size_t>(n_cols)),
+        is_set_((static_cast<std::size_t>(n_cols) + 63) / 64, 0) {}
 
   void renumber(CsrPiece& piece, std::span<const std::int32_t> column_map) {
     T* values = reinterpret_cast<T*>(piece.values.data());
@@ -108,10 +108,10 @@ void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t e
 }
 
 void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
-                      std::int64_t n_columns) {
+                      std::int64_t n_cols) {
   dispatch_dtype(piece.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, bool>) ColumnScatter<T>(n_columns).renumber(piece, column_map);
+    if constexpr (!std::is_same_v<T, bool>) ColumnScatter<T>(n_cols).renumber(piece, column_map);
   });
 }
 

@@ -55,7 +55,7 @@ void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t e
 // Column c becomes column_map[c] and is dropped where that is -1; rows are sorted again. No two
 // columns share a place.
 void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
-                      std::int64_t n_columns);
+                      std::int64_t n_cols);
 
 // Pieces whose buffers are used again, so that large pages are not asked for and given back all the
 // time. Thread-safe.

@@ -15,7 +15,7 @@ DenseMatrix::DenseMatrix(const H5File& file, const std::string& layer, const Obs
     : file_(file),
       values_(file, layer, field.table, field.number, 0, file.row_bytes()),
       first_col_(static_cast<std::int64_t>(field.offset / field.number.size)),
-      n_cols_(static_cast<std::int64_t>(field.n_columns)),
+      n_cols_(static_cast<std::int64_t>(field.n_cols)),
       decoder_(file.path(), layer, n_cols(), values_.number()) {}
 
 void DenseMatrix::describe(StoreInfo& info) const {

@@ -96,7 +96,7 @@ std::optional<ObsmField> find_obsm_field(const H5File& file, const std::string& 
       throw_error(ErrorKind::kUnsupported, file.path(),
                   "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path,
                   1 + member->type->array_shape.size());
-    field.n_columns = member->type->array_shape[0];
+    field.n_cols = member->type->array_shape[0];
     field.number = *member->type->base;
   }
   const std::uint64_t record_bytes = table.datatype().size;

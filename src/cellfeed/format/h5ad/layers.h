@@ -28,7 +28,7 @@ std::string find_layer(const H5File& file, const std::string& layer);
 struct ObsmField {
   hdf5::Dataset table;
   std::uint64_t offset = 0;  // in a record
-  std::uint64_t n_columns = 1;
+  std::uint64_t n_cols = 1;
   hdf5::Datatype number;  // of a column
 };
 // None where the path is no such field.

@@ -65,7 +65,7 @@ MatrixDescription describe_stored(const H5File& file, const std::string& stored)
     if (const auto field = h5ad::find_obsm_field(file, stored)) {
       matrix.encoding = "dense, of anndata 0.6";
       matrix.shape = {static_cast<std::int64_t>(field->table.space().n_elements),
-                      static_cast<std::int64_t>(field->n_columns)};
+                      static_cast<std::int64_t>(field->n_cols)};
       describe_values(field->table, field->number, file.path(), matrix);
       return matrix;
     }

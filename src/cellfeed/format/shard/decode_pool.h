@@ -14,12 +14,10 @@ namespace cellfeed::format::shard {
 
 // What a table of a shard directory may take once it is decoded: far more than any that is written
 // (see max_written_bytes).
-std::int64_t max_decoded_bytes(std::int64_t file_bytes, std::int64_t n_rows,
-                               std::int64_t n_columns);
+std::int64_t max_decoded_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols);
 // What the texts of a table may take, for a writer: so little that decoding them stays within
 // max_decoded_bytes, whatever buffers grow by on the way.
-std::int64_t max_written_bytes(std::int64_t file_bytes, std::int64_t n_rows,
-                               std::int64_t n_columns);
+std::int64_t max_written_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols);
 
 class DecodePool {
  public:

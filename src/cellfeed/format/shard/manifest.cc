@@ -63,9 +63,8 @@ void check_matrices(const Manifest& manifest, const std::string& path) {
     const bool is_layer = matrix.name.starts_with("layers/");
     if (!is_layer && !is_obsm(matrix.name)) refuse("is neither a layer nor one of obsm");
     if (!names.insert(matrix.name).second) refuse("is listed twice");
-    if (is_layer && matrix.n_columns != manifest.n_genes)
-      refuse("has other columns than the genes");
-    if (!is_layer && matrix.n_columns > kMaxObsmColumns) refuse("has more columns than can be");
+    if (is_layer && matrix.n_cols != manifest.n_genes) refuse("has other columns than the genes");
+    if (!is_layer && matrix.n_cols > kMaxObsmColumns) refuse("has more columns than can be");
     if (matrix.layout == Layout::kDense && matrix.value_dtype != DType::kF32)
       refuse("is dense, and not of float32");
   }
@@ -158,7 +157,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   for (const auto& matrix : manifest.matrices)
     tree["matrices"].push_back(Json{{"name", matrix.name},
                                     {"layout", layout_name(matrix.layout)},
-                                    {"n_columns", matrix.n_columns},
+                                    {"n_columns", matrix.n_cols},
                                     {"nnz", matrix.nnz},
                                     {"dtype", std::string(dtype_name(matrix.value_dtype))}});
   tree["shards"] = Json::array();
@@ -207,7 +206,7 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
     const JsonReader item(matrix, path);
     manifest.matrices.push_back({.name = item.text("name"),
                                  .layout = layout_from_name(item.text("layout"), path),
-                                 .n_columns = item.count("n_columns"),
+                                 .n_cols = item.count("n_columns"),
                                  .nnz = item.count("nnz"),
                                  .value_dtype = item.dtype("dtype")});
   }

@@ -71,7 +71,7 @@ struct SourceEntry {
 struct MatrixEntry {
   std::string name;  // "layers/NAME", whose columns are the genes, or "obsm/NAME"
   Layout layout = Layout::kPacked;
-  std::int64_t n_columns = 0;
+  std::int64_t n_cols = 0;
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
 };

@@ -30,7 +30,7 @@ struct MatrixOfShard {
   std::string layer;
   Layout layout = Layout::kPacked;
   std::int64_t n_cells = 0;
-  std::int64_t n_columns = 0;
+  std::int64_t n_cols = 0;
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
   FileEntry file;
@@ -43,7 +43,7 @@ MatrixOfShard matrix_of(const Manifest& manifest, const ShardEntry& shard,
     return {.layer = "X",
             .layout = manifest.layout,
             .n_cells = shard.n_cells,
-            .n_columns = manifest.n_genes,
+            .n_cols = manifest.n_genes,
             .nnz = shard.nnz,
             .value_dtype = manifest.value_dtype,
             .file = shard.matrix};
@@ -51,7 +51,7 @@ MatrixOfShard matrix_of(const Manifest& manifest, const ShardEntry& shard,
   return {.layer = entry.name,
           .layout = entry.layout,
           .n_cells = shard.n_cells,
-          .n_columns = entry.n_columns,
+          .n_cols = entry.n_cols,
           .nnz = shard.matrices[*m].nnz,
           .value_dtype = entry.value_dtype,
           .file = shard.matrices[*m].file};
@@ -64,7 +64,7 @@ StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard,
           .format = "shard",
           .layer = matrix.layer,
           .n_rows = shard.n_cells,
-          .n_cols = matrix.n_columns,
+          .n_cols = matrix.n_cols,
           .nnz = matrix.nnz,
           .value_dtype = matrix.value_dtype,
           .is_dense = dense,
@@ -74,9 +74,9 @@ StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard,
 }
 
 // The numbers of columns that have no names.
-std::shared_ptr<const matrix::GeneAxis> number_columns(std::int64_t n_columns) {
+std::shared_ptr<const matrix::GeneAxis> number_columns(std::int64_t n_cols) {
   auto axis = std::make_shared<matrix::GeneAxis>();
-  for (std::int64_t i = 0; i < n_columns; ++i) axis->names.push_back(std::to_string(i));
+  for (std::int64_t i = 0; i < n_cols; ++i) axis->names.push_back(std::to_string(i));
   return axis;
 }
 
@@ -193,12 +193,12 @@ void check_is_matrix(const ShardDirectory& directory, const MatrixOfShard& matri
                      const CellsHeader& header, const std::string& path) {
   directory.check_identity(matrix.file, header.checksum);
   if (header.n_cells != matrix.n_cells || header.nnz != matrix.nnz ||
-      header.n_genes != matrix.n_columns || header.value_dtype != matrix.value_dtype)
+      header.n_genes != matrix.n_cols || header.value_dtype != matrix.value_dtype)
     throw_error(
         ErrorKind::kCorruptData, path,
         "holds {} cells, {} genes and {} non-zeros of {}, the manifest says {}, {}, {} and {}",
         header.n_cells, header.n_genes, header.nnz, dtype_name(header.value_dtype), matrix.n_cells,
-        matrix.n_columns, matrix.nnz, dtype_name(matrix.value_dtype));
+        matrix.n_cols, matrix.nnz, dtype_name(matrix.value_dtype));
 }
 
 // Null for "auto" and "map", where records are read where they are mapped, and for files that are
@@ -223,7 +223,7 @@ class ShardOpener {
                                        .verifies = options.verify != "never"})),
         matrix_(find_matrix(*directory_, options.layer)) {
     if (is_obsm(options.layer))
-      columns_ = number_columns(directory_->manifest().matrices.at(*matrix_).n_columns);
+      columns_ = number_columns(directory_->manifest().matrices.at(*matrix_).n_cols);
   }
 
   std::vector<std::unique_ptr<RowStore>> open() const {
@@ -259,7 +259,7 @@ std::shared_ptr<const DenseFile> ShardOpener::open_dense(
     options.check_identity = [directory = directory_, file = matrix.file](std::uint64_t found) {
       directory->check_identity(file, found);
     };
-  return std::make_shared<DenseFile>(std::move(source), matrix.n_cells, matrix.n_columns,
+  return std::make_shared<DenseFile>(std::move(source), matrix.n_cells, matrix.n_cols,
                                      std::move(options));
 }
 

@@ -32,7 +32,7 @@ std::vector<MatrixWriter> make_writers(const ShardSpec& spec) {
   writers.push_back(make_writer(target_of(spec, 0, spec.layout), spec.layout, spec.cells));
   for (const MatrixSpec& matrix : spec.matrices) {
     CellsFileSpec cells = spec.cells;
-    cells.n_genes = matrix.n_columns;
+    cells.n_genes = matrix.n_cols;
     cells.value_dtype = matrix.value_dtype;
     cells.gene_order = matrix.gene_order;
     writers.push_back(

@@ -20,7 +20,7 @@ namespace cellfeed::format::shard {
 // A matrix beside the first.
 struct MatrixSpec {
   Layout layout = Layout::kPacked;
-  std::int64_t n_columns = 0;
+  std::int64_t n_cols = 0;
   DType value_dtype = DType::kF32;
   GeneOrder gene_order = GeneOrder::kSource;
 };

@@ -91,7 +91,7 @@ void plan_cells(const std::shared_ptr<const CheckedFile>& file, const FileEntry&
 
 // The checksums at once; the blocks become tasks, many at a time.
 void plan_dense(const std::shared_ptr<const CheckedFile>& file, const FileEntry& entry,
-                std::int64_t n_cells, std::int64_t n_columns, std::vector<Task>& tasks) {
+                std::int64_t n_cells, std::int64_t n_cols, std::vector<Task>& tasks) {
   constexpr std::int64_t kTaskBytes = 16 << 20;
   std::optional<DenseLayout> layout;
   const auto header_at = [&](std::int64_t begin) {
@@ -99,7 +99,7 @@ void plan_dense(const std::shared_ptr<const CheckedFile>& file, const FileEntry&
                       std::min(begin + kNpyHeaderBytes, file->size()));
   };
   try {
-    layout.emplace(n_cells, n_columns, file->path());
+    layout.emplace(n_cells, n_cols, file->path());
     check_dense_file(*layout, header_at(0), header_at(layout->values_end), file->size(),
                      file->path());
   } catch (const Error& error) {
@@ -178,12 +178,12 @@ class Verification {
   }
 
   void plan_matrix(const ShardEntry& shard, const FileEntry& entry, Layout layout,
-                   std::int64_t n_columns) {
+                   std::int64_t n_cols) {
     const auto file = open(entry, shard.shard);
     if (file && layout == Layout::kPacked)
       plan_cells(file, entry, &directory_, tasks_);
     else if (file)
-      plan_dense(file, entry, shard.n_cells, n_columns, tasks_);
+      plan_dense(file, entry, shard.n_cells, n_cols, tasks_);
   }
 
   void plan_shard(const ShardEntry& shard) {
@@ -191,7 +191,7 @@ class Verification {
     plan_matrix(shard, shard.matrix, manifest.layout, manifest.n_genes);
     for (std::size_t m = 0; m < shard.matrices.size(); ++m)
       plan_matrix(shard, shard.matrices[m].file, manifest.matrices[m].layout,
-                  manifest.matrices[m].n_columns);
+                  manifest.matrices[m].n_cols);
     for (const auto* entry : {&shard.obs, &shard.fixed_obs})
       if (const auto file = open(*entry, shard.shard)) plan_whole_file(file, *entry, tasks_);
   }
@@ -252,11 +252,10 @@ namespace {
 // Columns of a dense file, which follow from its length: checksums and headers only add to the
 // values.
 std::int64_t dense_columns(const FileEntry& file, std::int64_t n_cells) {
-  std::int64_t n_columns =
+  std::int64_t n_cols =
       file.bytes / std::max<std::int64_t>(n_cells, 1) / static_cast<std::int64_t>(sizeof(float));
-  while (n_columns > 0 && DenseLayout(n_cells, n_columns, file.name).file_bytes > file.bytes)
-    --n_columns;
-  return n_columns;
+  while (n_cols > 0 && DenseLayout(n_cells, n_cols, file.name).file_bytes > file.bytes) --n_cols;
+  return n_cols;
 }
 
 // The tasks of a shard that no manifest speaks of yet.

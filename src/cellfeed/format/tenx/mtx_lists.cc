@@ -91,16 +91,16 @@ std::vector<std::string_view> split(std::string_view line) {
 
 FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_types) {
   FeatureList list;
-  std::size_t n_columns = 0;
+  std::size_t n_cols = 0;
   std::int64_t bytes = 0;
   visit_lines(source, {"features", "rows", shape.n_features, shape.n_cells},
               [&](std::int64_t line, std::string_view text) {
                 const auto fields = split(text);
-                if (n_columns == 0) n_columns = fields.size();
-                if (fields.size() != n_columns)
+                if (n_cols == 0) n_cols = fields.size();
+                if (fields.size() != n_cols)
                   throw_error(ErrorKind::kCorruptData, source->path(),
                               "line {} has {} columns between tabs, and those before {}: '{}'",
-                              line, fields.size(), n_columns, excerpt(text));
+                              line, fields.size(), n_cols, excerpt(text));
                 bytes += std::ssize(text);
                 if (bytes > kMaxFeatureBytes)
                   throw_error(ErrorKind::kUnsupported, source->path(),
@@ -108,9 +108,9 @@ FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_type
                 const auto field = [&](std::size_t i) {
                   return unquoted(source->path(), line, fields[i]);
                 };
-                list.names.push_back(field(n_columns > 1 ? 1 : 0));
-                if (n_columns > 1) list.ids.push_back(field(0));
-                if (has_types && n_columns > 2) list.types.push_back(field(2));
+                list.names.push_back(field(n_cols > 1 ? 1 : 0));
+                if (n_cols > 1) list.ids.push_back(field(0));
+                if (has_types && n_cols > 2) list.types.push_back(field(2));
               });
   return list;
 }

@@ -45,9 +45,9 @@ namespace HWY_NAMESPACE {
 // Marks all columns; then an entry's place is the number of marks before its own. No branch depends
 // on the data. What is dropped goes behind what is kept: where there is any, the row has room.
 template <typename T, typename ColumnOf>
-std::size_t reorder(std::int32_t* indices, T* values, std::size_t n, std::size_t n_columns,
+std::size_t reorder(std::int32_t* indices, T* values, std::size_t n, std::size_t n_cols,
                     const ColumnOf& column_of, ReorderScratch& scratch) {
-  const std::size_t n_marks = 1 + (n_columns + 63) / 64;
+  const std::size_t n_marks = 1 + (n_cols + 63) / 64;
   scratch.reserve(n_marks, n, sizeof(T));
   std::uint64_t* HWY_RESTRICT marks = scratch.marks.data() + 1;
   std::uint32_t* HWY_RESTRICT before = scratch.before.data() + 1;
@@ -78,31 +78,31 @@ std::size_t reorder(std::int32_t* indices, T* values, std::size_t n, std::size_t
 
 template <typename T, typename Place>
 std::size_t reorder_mapped(std::int32_t* indices, void* values, std::size_t n, const Place* map,
-                           std::size_t n_columns, ReorderScratch& scratch) {
+                           std::size_t n_cols, ReorderScratch& scratch) {
   const auto run = [&](const auto& column_of) {
-    return reorder(indices, static_cast<T*>(values), n, n_columns, column_of, scratch);
+    return reorder(indices, static_cast<T*>(values), n, n_cols, column_of, scratch);
   };
   if (map == nullptr) return run([](std::int32_t column) { return column; });
   return run([map](std::int32_t column) -> std::int32_t { return map[column]; });
 }
 
 std::size_t reorder_4(std::int32_t* indices, void* values, std::size_t n, const std::int32_t* map,
-                      std::size_t n_columns, ReorderScratch& scratch) {
-  return reorder_mapped<std::uint32_t>(indices, values, n, map, n_columns, scratch);
+                      std::size_t n_cols, ReorderScratch& scratch) {
+  return reorder_mapped<std::uint32_t>(indices, values, n, map, n_cols, scratch);
 }
 std::size_t reorder_8(std::int32_t* indices, void* values, std::size_t n, const std::int32_t* map,
-                      std::size_t n_columns, ReorderScratch& scratch) {
-  return reorder_mapped<std::uint64_t>(indices, values, n, map, n_columns, scratch);
+                      std::size_t n_cols, ReorderScratch& scratch) {
+  return reorder_mapped<std::uint64_t>(indices, values, n, map, n_cols, scratch);
 }
 std::size_t reorder_narrow_4(std::int32_t* indices, void* values, std::size_t n,
-                             const std::uint16_t* map, std::size_t n_columns,
+                             const std::uint16_t* map, std::size_t n_cols,
                              ReorderScratch& scratch) {
-  return reorder_mapped<std::uint32_t>(indices, values, n, map, n_columns, scratch);
+  return reorder_mapped<std::uint32_t>(indices, values, n, map, n_cols, scratch);
 }
 std::size_t reorder_narrow_8(std::int32_t* indices, void* values, std::size_t n,
-                             const std::uint16_t* map, std::size_t n_columns,
+                             const std::uint16_t* map, std::size_t n_cols,
                              ReorderScratch& scratch) {
-  return reorder_mapped<std::uint64_t>(indices, values, n, map, n_columns, scratch);
+  return reorder_mapped<std::uint64_t>(indices, values, n, map, n_cols, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -126,21 +126,21 @@ ReorderScratch& scratch_of_thread() {
 }  // namespace
 
 std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
-                        const std::int32_t* map, std::size_t n_columns) {
+                        const std::int32_t* map, std::size_t n_cols) {
   if (n == 0) return 0;
   require_4_or_8(value_bytes);
   const auto reorder =
       value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(reorder_4) : HWY_DYNAMIC_DISPATCH(reorder_8);
-  return reorder(indices, values, n, map, n_columns, scratch_of_thread());
+  return reorder(indices, values, n, map, n_cols, scratch_of_thread());
 }
 
 std::size_t reorder_row(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
-                        const std::uint16_t* map, std::size_t n_columns) {
+                        const std::uint16_t* map, std::size_t n_cols) {
   if (n == 0) return 0;
   require_4_or_8(value_bytes);
   const auto reorder = value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(reorder_narrow_4)
                                         : HWY_DYNAMIC_DISPATCH(reorder_narrow_8);
-  return reorder(indices, values, n, map, n_columns, scratch_of_thread());
+  return reorder(indices, values, n, map, n_cols, scratch_of_thread());
 }
 
 }  // namespace cellfeed::transform

@@ -1,0 +1,45 @@
+#include "cellfeed/matrix/csr.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace cellfeed::matrix {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(CloseGaps, RowsFollowOneAnother) {
+  // Rows of 3, 2, 0 and 2 places, of which 1, 2, 0 and 1 are taken.
+  std::vector<std::int64_t> indptr{0, 3, 5, 5, 7};
+  const std::vector<std::int32_t> counts{1, 2, 0, 1};
+  std::vector<std::int32_t> indices{4, -1, -1, 5, 6, 7, -1};
+  std::vector<double> values{0.4, -1, -1, 0.5, 0.6, 0.7, -1};
+  close_gaps(indptr, counts, indices.data(), values.data(), sizeof(double));
+  EXPECT_THAT(indptr, ElementsAre(0, 1, 3, 3, 4));
+  indices.resize(4);
+  values.resize(4);
+  EXPECT_THAT(indices, ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(values, ElementsAre(0.4, 0.5, 0.6, 0.7));
+}
+
+TEST(CloseGaps, NothingMovesWhereThereIsNone) {
+  std::vector<std::int64_t> indptr{0, 2, 3};
+  const std::vector<std::int32_t> counts{2, 1};
+  std::vector<std::int32_t> indices{1, 2, 3};
+  std::vector<float> values{1, 2, 3};
+  close_gaps(indptr, counts, indices.data(), values.data(), sizeof(float));
+  EXPECT_THAT(indptr, ElementsAre(0, 2, 3));
+  EXPECT_THAT(indices, ElementsAre(1, 2, 3));
+  EXPECT_THAT(values, ElementsAre(1, 2, 3));
+}
+
+TEST(CloseGaps, NoRows) {
+  std::vector<std::int64_t> indptr{0};
+  close_gaps(indptr, {}, nullptr, nullptr, 4);
+  EXPECT_THAT(indptr, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace cellfeed::matrix
