@@ -6,6 +6,7 @@ import shutil
 
 import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import xxhash
@@ -307,3 +308,27 @@ def test_export_gives_them_back(path, tmp_path, gene_order, compression):
     np.testing.assert_array_equal(direct.obsm["X_pca"], adata.obsm["X_pca"])
     assert not direct.layers
     check_all(cf.open(back, **NAMES), [adata])
+
+
+@pytest.mark.parametrize("n_genes", [3, 30])
+@pytest.mark.parametrize("layout", ["packed", "dense"])
+def test_a_layer_beside_raw_is_refused_before_anything_is_written(path, tmp_path, layout, n_genes):
+    adata = anndata.read_h5ad(path)
+    adata.raw = anndata.AnnData(
+        np.ones((adata.n_obs, n_genes), "float32"),
+        obs=adata.obs,
+        var=pd.DataFrame(index=[f"raw{i}" for i in range(n_genes)]),
+    )
+    adata.write_h5ad(tmp_path / "raw.h5ad")
+    cells = cf.open(tmp_path / "raw.h5ad", layer="raw/X", layers=["spliced"])
+    for given, how in [
+        (cells, {}),
+        (cells[1:3], {}),
+        (tmp_path / "raw.h5ad", {"layer": "raw/X", "layers": ["spliced"]}),
+    ]:
+        with pytest.raises(InvalidArgumentError, match="'layers/spliced' has other genes than"):
+            cf.convert_to_shards(given, tmp_path / "s", layout=layout, **how)
+        with pytest.raises(InvalidArgumentError, match="'layers/spliced' has other genes than"):
+            cf.export_h5ad(given, tmp_path / "back.h5ad", **how)
+        assert not (tmp_path / "s" / "shard_metadata.json").exists()
+        assert not (tmp_path / "back.h5ad").exists()

@@ -12,7 +12,12 @@ from program import run
 from small_atlas import make_anndata
 
 import cellfeed as cf
-from cellfeed.errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from cellfeed.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NoSuchKeyError,
+)
 
 N = 15
 
@@ -238,3 +243,44 @@ def test_files_of_the_same_names_may_have_other_keys(tmp_path, join):
     cells = cf.open(paths, var_key="ids", join=join)
     assert cells.var_names.tolist() == ["E1", "E2", "E3"]
     assert cells[:].to_numpy().tolist() == [[1, 2, 3]] * 2
+
+
+@pytest.fixture
+def twice_named(tmp_path):
+    """Two files that two columns of var name, by the same names in other places."""
+    paths = []
+    for i in range(2):
+        adata = make_anndata(N, seed=i)
+        names = adata.var_names.to_numpy()
+        adata.var["forth"], adata.var["back"] = names, names[::-1]
+        if i:
+            adata = adata[:, np.roll(np.arange(adata.n_vars), 3)].copy()
+        adata.obs_names = [f"{name}_{i}" for name in adata.obs_names]
+        paths.append(tmp_path / f"{i}.h5ad")
+        adata.write_h5ad(paths[-1])
+    return paths
+
+
+def test_a_state_of_genes_by_one_column_is_none_of_those_by_another(twice_named):
+    forth, back = (cf.open(twice_named, join="outer", var_key=key) for key in ("forth", "back"))
+    assert list(forth.var_names) == list(back.var_names)
+    assert (forth.read(slice(None)).to_scipy() != back.read(slice(None)).to_scipy()).nnz > 0
+    assert forth.fingerprint != back.fingerprint
+    loader = cf.Loader(forth, cf.BlockShuffling(), batch_size=4)
+    next(iter(loader))
+    state = loader.state_dict()
+    cf.Loader(
+        cf.open(twice_named, join="outer", var_key="forth"), cf.BlockShuffling(), batch_size=4
+    ).load_state_dict(state)
+    with pytest.raises(cf.CellfeedError, match="another collection"):
+        cf.Loader(back, cf.BlockShuffling(), batch_size=4).load_state_dict(state)
+
+
+def test_a_conversion_goes_on_by_the_column_that_it_began_with(twice_named, tmp_path):
+    options = dict(shard_size=5, join="outer", resume=True)
+    cf.convert_to_shards(twice_named, tmp_path / "s", var_key="forth", **options)
+    with pytest.raises(AlreadyExistsError, match="finished shards of other"):
+        cf.convert_to_shards(twice_named, tmp_path / "s", var_key="back", **options)
+    cf.convert_to_shards(twice_named, tmp_path / "s", var_key="forth", **options)
+    of_files = cf.open(twice_named, join="outer", var_key="forth").read(slice(None)).to_scipy()
+    assert (cf.open(tmp_path / "s").read(slice(None)).to_scipy() != of_files).nnz == 0

@@ -156,6 +156,8 @@ std::uint64_t Collection::fingerprint() const {
   std::uint64_t hash = 0;
   for (const auto& store : stores_) hash = mix(hash, store->fingerprint());
   for (const auto& name : genes_.names) hash = mix(hash, name);
+  // They say which column of a store goes where.
+  for (const auto& key : var_keys_) hash = mix(hash, key);
   for (const auto& [name, map] : labels_) {
     hash = mix(hash, name);
     hash = mix(hash, map.labels ? std::uint64_t{1} + map.labels->size() : 0);

@@ -82,6 +82,7 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
       {"value_dtype", dtype_name(matrices[0].value_dtype)},
       {"genes", shard::gene_fingerprint(sources.genes().names)},
       {"join", options.join},
+      {"var_key", sources.var_keys()},
       {"obs", obs_schema.ToString()},
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
@@ -120,7 +121,7 @@ std::string plan_difference(const std::string& before, const std::string& now) {
     return "its journal holds another plan";
   }
   for (const char* key :
-       {"layout", "gene_order", "shard_size", "join", "shuffle_seed", "value_dtype"})
+       {"layout", "gene_order", "shard_size", "join", "var_key", "shuffle_seed", "value_dtype"})
     if (part_of(was, key) != part_of(is, key))
       return fmt::format("{} was {}, now {}", key, text_of(part_of(was, key)),
                          text_of(part_of(is, key)));

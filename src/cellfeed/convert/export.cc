@@ -161,6 +161,7 @@ Export::Export(const ExportOptions& options)
   further_ = options.cells          ? matrices_of(options.cells)
              : options.open_further ? options.open_further()
                                     : open_matrices(sources_, from_, names);
+  require_same_genes(sources_, further_);
   if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
   matrices_.push_back({"X", sources_, column_maps(sources_, gene_order_)});
   for (const MatrixSource& matrix : further_) {

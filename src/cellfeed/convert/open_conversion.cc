@@ -88,6 +88,7 @@ void OpenConversion::open_further() {
   auto matrices = options_.cells          ? matrices_of(options_.cells)
                   : options_.open_further ? options_.open_further()
                                           : open_matrices(sources_, from_, names);
+  require_same_genes(sources_, matrices);
   for (MatrixSource& source : matrices) {
     const shard::Layout layout = layout_of(source);
     const Sources& of_matrix = *source.sources;

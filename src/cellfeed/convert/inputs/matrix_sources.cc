@@ -66,13 +66,17 @@ std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOption
     }
     auto sources = std::make_unique<Sources>(Sources::open(own));
     require_same_cells(first, *sources, name);
-    if (!is_obsm && sources->genes().names != first.genes().names)
-      throw_error(ErrorKind::kInvalidArgument, first.store(0).info().path,
-                  "'{}' has other genes than '{}': write it by itself", name,
-                  first.store(0).info().layer);
     matrices.push_back({name, std::move(sources)});
   }
   return matrices;
+}
+
+void require_same_genes(const Sources& first, const std::vector<MatrixSource>& matrices) {
+  for (const MatrixSource& matrix : matrices)
+    if (!format::is_obsm(matrix.name) && matrix.sources->genes().names != first.genes().names)
+      throw_error(ErrorKind::kInvalidArgument, first.store(0).info().path,
+                  "'{}' has other genes than '{}': write it by itself", matrix.name,
+                  first.store(0).info().layer);
 }
 
 }  // namespace cellfeed::convert

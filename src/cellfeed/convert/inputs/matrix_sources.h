@@ -21,8 +21,11 @@ std::vector<std::string> matrix_names(const std::vector<std::string>& layers,
                                       const std::vector<std::string>& obsm);
 
 // The same inputs, joined as `first` was by `options`. Throws what Sources::open throws, and
-// kInvalidArgument where a matrix is not of the same cells, or a layer not of the same genes.
+// kInvalidArgument where a matrix is not of the same cells.
 std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOptions& options,
                                         const std::vector<std::string>& names);
+
+// Throws kInvalidArgument where a layer is not of the genes of `first`.
+void require_same_genes(const Sources& first, const std::vector<MatrixSource>& matrices);
 
 }  // namespace cellfeed::convert

@@ -84,6 +84,7 @@ class Sources {
   std::span<const std::int32_t> gene_map(std::int64_t source) const {
     return cells_->gene_map(source);
   }
+  const std::vector<std::string>& var_keys() const { return cells_->var_keys(); }
   bool has_joined_axis(std::int64_t source) const { return cells_->has_joined_axis(source); }
   const void* gene_map_id(std::int64_t source) const { return cells_->gene_map_id(source); }
   // A type that holds the values of all sources exactly.
