@@ -14,6 +14,7 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "cellfeed/base/checked_size.h"
+#include "cellfeed/base/mix.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
@@ -221,6 +222,14 @@ NumpyArray times_of_windows(const Windows& w, const Int64Array& indices) {
   return vector_as_array(std::move(times));
 }
 
+// Of what was asked for, and of what was read of files whatever their times say.
+std::uint64_t content_of(const series::SeriesMetadata& metadata) {
+  std::uint64_t hash = metadata.plan;
+  for (const series::SeriesFile& file : metadata.files)
+    hash = mix(mix(hash, file.name), file.checksum);
+  return hash;
+}
+
 nb::dict describe_rows(const series::SeriesRows& rows) {
   const series::SeriesMetadata& m = rows.metadata();
   nb::dict out;
@@ -238,7 +247,7 @@ nb::dict describe_rows(const series::SeriesRows& rows) {
   out["window"] = m.window;
   out["horizon"] = m.horizon;
   out["stride"] = m.stride;
-  out["fingerprint"] = m.plan;
+  out["fingerprint"] = content_of(m);
   return out;
 }
 

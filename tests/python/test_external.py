@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pickle
+import time
 
 import h5py
 import numpy as np
@@ -330,3 +331,27 @@ def test_the_program_takes_the_folder_too(folder, monkeypatch):
         np.testing.assert_array_equal(cf.open(path)[:].to_numpy(), atlas().X.toarray())
     cf.export_h5ad("a.h5ad", "again.h5ad", allow_external=".")
     assert "--allow-external" in run("info", "a.h5ad", "--allow-external", "", code=2)
+
+
+@pytest.mark.parametrize("divert", [make_external_link, store_outside])
+def test_rows_kept_of_columns_are_those_of_the_files_as_they_are(folder, divert, tmp_path):
+    by_columns = atlas()
+    by_columns.X = by_columns.X.tocsc()
+    for name in ("a", "other"):
+        by_columns.write_h5ad(folder / f"{name}.h5ad")
+    divert(folder, "X/data")
+
+    def read():
+        cells = cf.open(folder / "a.h5ad", allow_external=folder, cache_dir=tmp_path / "kept")
+        return cells[:].to_numpy()
+
+    np.testing.assert_array_equal(read(), atlas().X.toarray())
+    time.sleep(2.5)  # what was written just now may be written again unseen
+    np.testing.assert_array_equal(read(), atlas().X.toarray())
+    changed = bytearray((folder / "other.h5ad").read_bytes())
+    at = changed.index(by_columns.X.data[5:9].tobytes())
+    changed[at : at + 4] = np.float32(77).tobytes()
+    with open(folder / "other.h5ad", "r+b") as file:
+        file.write(changed)
+    assert 77 in read()
+    assert np.count_nonzero(read() != atlas().X.toarray()) == 1

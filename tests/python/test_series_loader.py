@@ -1,6 +1,7 @@
 """Windows in the loader: the orders, ranks, workers and states that cells have."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -160,3 +161,21 @@ def test_wrong_arguments(ds):
         cf.Loader(ds, cf.BlockWeightedSampling(block_size=1, weights=np.ones(3)))
     with pytest.raises(errors.CellfeedError):
         cf.Loader(ds, cf.ClassBalancedSampling(label_key="donor"))
+
+
+def test_a_state_of_other_values_is_refused_whatever_the_times_of_files_say(tmp_path):
+    source = tmp_path / "a.csv"
+
+    def build(values, name):
+        rows = "".join(f"{i},{value}\n" for i, value in enumerate(values))
+        source.write_text("time,value\n" + rows)
+        os.utime(source, (1.6e9, 1.6e9))
+        cf.series.build_series(source, tmp_path / name, time="time")
+        return SeriesDataset(tmp_path / name, 5, 1)
+
+    one, two = build(range(1, 9), "one"), build([2, *range(2, 9)], "two")
+    assert one.identity() != two.identity()
+    assert build(range(1, 9), "three").identity() == one.identity()
+    state = cf.Loader(one, cf.BlockShuffling(), 2).state_dict()
+    with pytest.raises(errors.CellfeedError, match="another"):
+        cf.Loader(two, cf.BlockShuffling(), 2).load_state_dict(state)

@@ -157,3 +157,18 @@ def test_genes_are_found_by_their_aliases(several, paths):
     several[0].var["ids"] = ["E", "E", "F", "G"]
     with pytest.raises(InvalidArgumentError, match="'a', 'b' in the files"):
         cf.open(several[0], genes=["E"], gene_aliases="ids")
+
+
+def test_missing_texts_are_not_the_text_none():
+    def some(values):
+        adata = anndata.AnnData(np.ones((2, 2), "float32"))
+        adata.obs["text"] = pd.Series(values, index=adata.obs_names, dtype=object)
+        return adata
+
+    missing, text = some([None, "a"]), some(["None", "a"])
+    assert cf.open(missing).fingerprint != cf.open(text).fingerprint
+    cells = cf.open([missing, some(["a", "b"])], obs=["text"])
+    missing.obs["text"] = text.obs["text"]
+    data = pickle.dumps(cells)
+    with pytest.raises(CorruptDataError, match="changed"):
+        pickle.loads(data)

@@ -195,6 +195,13 @@ def test_missing_labels_are_never_drawn(labels):
     assert abs((drawn == 2).mean() - 0.5) < 0.15
 
 
+@pytest.mark.parametrize("labels", [[0, 1, -1, 1], np.array([-1, 2]), [-1.0, 0.0]])
+@pytest.mark.parametrize("make", [cf.ClassBalancedSampling, cf.GroupSampling])
+def test_codes_of_missing_labels_are_no_class(labels, make):
+    with pytest.raises(InvalidArgumentError, match="None or NaN"):
+        make(labels=labels)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -87,6 +87,7 @@ def content_of(table: pa.Table) -> int:
     for name, column in zip(table.column_names, table.columns, strict=True):
         values = column.to_pandas()
         labels = list(values.cat.categories) if hasattr(values, "cat") else None
+        digest.update(values.isna().to_numpy().tobytes())  # None is not "None"
         if values.dtype == object:  # texts, or lists, which have no hash
             values = values.astype(str)
         digest.update(repr((name, str(column.type), labels)).encode())

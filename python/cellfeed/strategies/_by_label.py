@@ -35,6 +35,11 @@ class LabelStrategy(SamplingStrategy):
         self._found: tuple[weakref.ref[Any], _core.LabelIndex] | None = None
         if self._encoded is not None and len(self._encoded[0]) == 0:
             raise InvalidArgumentError(f"{name}: labels must be non-empty")
+        if self._encoded is not None and -1 in self._encoded[1]:
+            raise InvalidArgumentError(
+                f"{name}: labels has -1, which in codes stands for cells without a label: give "
+                "None or NaN for these, or the names of labels where -1 is a class"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}

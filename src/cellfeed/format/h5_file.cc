@@ -9,6 +9,13 @@
 
 namespace cellfeed::format {
 
+std::vector<std::string> H5File::all_paths() const {
+  std::vector<std::string> paths{path_};
+  if (external_)
+    for (const auto& source : external_->opened()) paths.push_back(source->path());
+  return paths;
+}
+
 void H5File::require_unchanged() const {
   if (row_source_) io::require_all_pages(*row_source_);
   io::require_unchanged(*source_);

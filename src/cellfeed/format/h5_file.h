@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/byte_source.h"
@@ -26,6 +27,8 @@ class H5File {
   const std::string& path() const { return path_; }
   // As it was given.
   const std::string& allow_external() const { return allow_external_; }
+  // Its own path, and those of the files that it has led to so far.
+  std::vector<std::string> all_paths() const;
   // Throws kCorruptData where the file, or one that it leads to, was written to since it was
   // opened: what was read of it then and what is read now do not belong together. Throws kIo where
   // bytes of it could not be read, and were zeros instead. So it is asked before something is read

@@ -15,6 +15,7 @@ class CscStore final : public EntryStore {
   CscStore(std::unique_ptr<H5File> file, const std::string& layer)
       : file_(std::move(file)),
         matrix_(*file_, layer),
+        files_(file_->all_paths()),
         annotations_(*file_, layer, matrix_.n_rows(), matrix_.n_cols()),
         info_{.path = file_->path(),
               .format = "h5ad",
@@ -46,7 +47,7 @@ class CscStore final : public EntryStore {
     options.allow_external = file_->allow_external();
     return options;
   }
-  std::vector<std::string> files() const override { return {info_.path}; }
+  std::vector<std::string> files() const override { return files_; }
   std::int64_t n_pieces() const override { return matrix_.n_pieces(); }
   std::int64_t piece_bytes() const override { return matrix_.piece_bytes(); }
   void read_piece(std::int64_t piece, EntryParts parts, Entries& entries) const override {
@@ -56,6 +57,7 @@ class CscStore final : public EntryStore {
  private:
   std::unique_ptr<H5File> file_;
   CscMatrix matrix_;
+  const std::vector<std::string> files_;  // that the matrix is read from
   Annotations annotations_;
   StoreInfo info_;
 };
