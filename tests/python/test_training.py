@@ -17,13 +17,13 @@ import pytest
 import sklearn.metrics
 import torch
 from program import run
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from training_atlas import weights_of, write_atlas, write_config
 
 import cellfeed as cf
 from cellfeed.data.vocab import GeneVocab
 from cellfeed.errors import (
     AlreadyExistsError,
-    CellfeedError,
     CorruptDataError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -344,16 +344,33 @@ def test_without_lightning_the_message_says_what_to_install(atlas):
     assert "Traceback" not in done.stderr
 
 
-def test_tensorboard_is_optional_and_its_lack_is_named(atlas, monkeypatch):
+def test_tensorboard_has_the_rows_of_the_table(atlas):
+    write_config(training={"tensorboard": True, "num_epochs": 2}, data={"split": {"test": 0.1}})
+    report = quietly("run.yaml")
+    events = EventAccumulator("runs/run/tensorboard")
+    events.Reload()
+    with open("runs/run/metrics.csv") as file:
+        rows = list(csv.DictReader(file))
+    for name in rows[0].keys() - {"epoch", "step"}:
+        expected = [(int(r["step"]), float(r[name])) for r in rows if r[name]]
+        found = [(event.step, event.value) for event in events.Scalars(name)]
+        assert [step for step, _ in found] == [step for step, _ in expected], name
+        np.testing.assert_allclose(
+            [value for _, value in found], [value for _, value in expected], rtol=1e-6
+        )
+    (score,) = events.Scalars("test_macro_f1")
+    assert score.value == pytest.approx(report["scores"]["test"]["macro_f1"])
+
+
+def test_tensorboard_is_optional_and_its_lack_is_named(atlas):
     write_config(training={"tensorboard": True, "num_epochs": 1})
-    for name in ("tensorboard", "tensorboardX"):
-        monkeypatch.setitem(sys.modules, name, None)
-    try:
-        quietly("run.yaml")
-    except CellfeedError as error:
-        assert "pip install tensorboard" in str(error)
-    else:
-        pytest.fail("no error")
+    code = (
+        "import sys; sys.modules.update(tensorboard=None, tensorboardX=None)\n"
+        "import cellfeed as cf; cf.training.train('run.yaml', progress=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "pip install tensorboard" in done.stderr
+    assert not Path("runs/run/metrics.csv").exists()
 
 
 TRANSFORMER = {

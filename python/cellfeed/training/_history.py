@@ -1,4 +1,4 @@
-"""What happened while training: rows of numbers, kept in checkpoints, written as CSV."""
+"""What happened while training: rows of numbers, in checkpoints, as CSV and for loggers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,10 @@ class History(Callback):
         row: dict[str, float] = {"epoch": trainer.current_epoch, "step": trainer.global_step}
         row |= {name: float(metrics[name]) for name in names}
         row["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
-        self.rows.append(row | pace)
+        row |= pace
+        self.rows.append(row)
+        for logger in trainer.loggers:
+            logger.log_metrics({k: row[k] for k in COLUMNS[2:] if k in row}, trainer.global_step)
 
     def write(self) -> None:
         """Write the CSV, in place of the one before."""

@@ -133,7 +133,8 @@ class CellModule(LightningModule):
         mine = torch.stack([losses[name] for name in names])
         total = self._summed(mine.detach().double())
         n_all = total[:, 1].clamp(min=1)
-        self.log("train_loss", (total[:, 0] / n_all).sum(), batch_size=len(batch))
+        loss = (total[:, 0] / n_all).sum()
+        self.log("train_loss", loss, batch_size=len(batch), logger=False)  # History has it
         return (mine[:, 0] / n_all.to(mine.dtype)).sum() * self.trainer.world_size
 
     def _summed(self, values: torch.Tensor) -> torch.Tensor:
@@ -182,9 +183,10 @@ class CellModule(LightningModule):
             confusion = self._summed(self._sums["confusion"]).cpu().numpy()
             scores |= {**scores_of(confusion), "confusion": confusion}
         self.scores[part] = scores
+        to_loggers = part == "test" and bool(self.trainer.loggers)  # of others History has rows
         for name in ("loss", "label_loss", "hidden_loss", "accuracy", "macro_f1"):
             if name in scores:
-                self.log(f"{part}_{name}", scores[name])
+                self.log(f"{part}_{name}", scores[name], logger=to_loggers)
 
     def configure_optimizers(self) -> Any:
         """AdamW; vectors, such as biases, do not decay."""

@@ -154,12 +154,13 @@ def _loggers(config: Config, folder: RunFolder) -> Any:
     from lightning.pytorch.loggers import TensorBoardLogger
 
     try:
-        return TensorBoardLogger(folder.path, name="tensorboard", version="")
+        import torch.utils.tensorboard  # noqa: F401 - Lightning imports it while training only
     except ModuleNotFoundError as error:
         raise UnsupportedError(
             f"{config.path}: training.tensorboard needs TensorBoard: pip install tensorboard, or "
             "leave it out; metrics.csv is written in any case"
         ) from error
+    return TensorBoardLogger(folder.path, name="tensorboard", version="")
 
 
 def _trainer(config: Config, devices: Devices, callbacks: list[Any], loggers: Any) -> Trainer:
