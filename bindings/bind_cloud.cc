@@ -1,8 +1,11 @@
 // Paths that lead to buckets and servers.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "cellfeed/cloud/copies_under_way.h"
 #include "cellfeed/cloud/range_fetcher.h"
 #include "cellfeed/cloud/schemes.h"
 #include "cellfeed/cloud/storage_options.h"
@@ -37,6 +40,15 @@ void bind_cloud(nb::module_& module) {
                                                    {"depth", counts.depth}};
       },
       "Requests for ranges of this process so far.");
+  module.def(
+      "copies_under_way",
+      [] {
+        std::vector<std::tuple<std::string, std::int64_t, std::int64_t, double>> found;
+        for (const cloud::CopyProgress& copy : cloud::copies_under_way())
+          found.emplace_back(copy.of_object, copy.done, copy.total, copy.rate);
+        return found;
+      },
+      "Of each copy that this process makes: the object, bytes done, bytes, bytes per second.");
 }
 
 }  // namespace cellfeed::bindings

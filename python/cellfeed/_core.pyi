@@ -27,6 +27,11 @@ def add_storage_option(path: str, name: str, value: str) -> None:
 def fetch_counts() -> dict[str, int]:
     """Requests for ranges of this process so far."""
 
+def copies_under_way() -> list[tuple[str, int, int, float]]:
+    """
+    Of each copy that this process makes: the object, bytes done, bytes, bytes per second.
+    """
+
 def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: ...
 
 class ArrowStream:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._arguments import as_path, as_text, is_anndata, is_url, parse_bytes
 from ._cells.matrices import Matrices, core_layer
+from ._copies import shown_copies
 from ._options import Path
 from ._progress import as_progress_callback
 from .encoders import label_maps
@@ -34,7 +35,8 @@ def cache_folder(cache_dir: Path | None) -> str | None:
 
 
 def files_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
-    core = _open_matrix(paths, options, options["layer"])
+    with shown_copies(paths):
+        core = _open_matrix(paths, options, options["layer"])
     further = Matrices.of(options).paths
     core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
     return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))

@@ -4,9 +4,14 @@ import fcntl
 import json
 import os
 import pathlib
+import pty
+import subprocess
+import sys
+import threading
 import time
 
 import anndata
+import file_server
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -332,3 +337,62 @@ def test_rows_that_are_written_just_now_stay(tmp_path):
         assert [entry["why"] for entry in kept] == ["is written just now"]
         assert ask("verify", tmp_path / "cache")["ok"]
     assert ask("clear", tmp_path / "cache")["kept"] == []
+
+
+OPENED = """
+import sys, cellfeed as cf
+print(len(cf.open(sys.argv[1], storage_options={"cache_dir": sys.argv[2]})))
+"""
+PART_BYTES = 64 << 20
+
+
+def read_terminal(terminal, text):
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # nobody writes to it any more
+            return
+        text.append(piece.decode())
+
+
+def test_a_copy_goes_on_where_its_process_was_killed_and_says_how_far_it_is(tmp_path, monkeypatch):
+    n_cells = 20_000
+    x = np.random.default_rng(0).random((n_cells, 1_900), np.float32)  # 2.3 parts
+    anndata.AnnData(x).write_h5ad(tmp_path / "large.h5ad")
+    sent = []
+    send = file_server._Handler._send_bytes
+
+    def slowly(self, file, begin, end, **options):
+        sent.append(end - begin)
+        time.sleep(0.02)
+        send(self, file, begin, end, **options)
+
+    monkeypatch.setattr(file_server._Handler, "_send_bytes", slowly)
+    cache = tmp_path / "cache"
+    with FileServer(tmp_path) as server:
+        arguments = [sys.executable, "-c", OPENED, f"{server.url}/large.h5ad", str(cache)]
+        killed = subprocess.Popen(arguments)
+        while not any(p.stat().st_size > 30 for p in cache.glob(".*.parts")):
+            assert killed.poll() is None, "it was not killed in time"
+            time.sleep(0.002)
+        killed.kill()
+        killed.wait()
+        assert not list(cache.glob("[0-9a-f]*.h5ad"))
+        sent.clear()
+        ours, terminal = pty.openpty()
+        done = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=terminal, text=True)
+        os.close(terminal)
+        drawn = []
+        reader = threading.Thread(target=read_terminal, args=(ours, drawn))
+        reader.start()
+        out, _ = done.communicate()
+        reader.join()
+        os.close(ours)
+    assert out.strip() == str(n_cells)
+    size = (tmp_path / "large.h5ad").stat().st_size
+    assert size - 2 * PART_BYTES - (4 << 20) < sum(sent) < size - PART_BYTES + (4 << 20)
+    line = "".join(drawn)
+    assert f"of {size / 1e6:,.0f} MB" in line and "copied" in line, line
+    (copy,) = cache.glob("[0-9a-f]*.h5ad")
+    assert copy.read_bytes() == (tmp_path / "large.h5ad").read_bytes()
+    assert not list(cache.glob("*.tmp-*")) and not list(cache.glob(".*.parts"))

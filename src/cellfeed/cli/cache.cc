@@ -16,6 +16,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/convert/cache/kept_rows.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
@@ -167,7 +168,7 @@ int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
     left -= entry.bytes;
     removed.push_back(entry);
   }
-  if (!arguments.is_dry) (*io::Directory(dir)).remove_leftovers("");
+  if (!arguments.is_dry) cloud::remove_unfinished(io::Directory(dir));
   if (session.json) {
     nlohmann::ordered_json json = json_of(dir, removed);
     json["removed"] = !arguments.is_dry;

@@ -7,6 +7,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/copy_line.h"
 #include "cellfeed/cli/interrupt.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/schemes.h"
@@ -57,6 +58,7 @@ int parse(CLI::App& program, int argc, char** argv) {
 int run_verb(Session& session) {
   try {
     const InterruptGuard guard(session.stop);
+    const CopyLine copies(session.quiet);
     const int code = session.run();
     if (std::fflush(stdout) != 0) return report("cannot write the result to stdout", kFailed);
     return code;

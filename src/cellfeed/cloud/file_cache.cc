@@ -12,6 +12,7 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
@@ -19,8 +20,6 @@
 namespace cellfeed::cloud {
 namespace {
 
-// So much is asked for at once, and held in memory.
-constexpr std::int64_t kWindowBytes = std::int64_t{64} << 20;
 constexpr std::chrono::milliseconds kCopyLook{200};
 constexpr std::size_t kMostOfName = 100;
 constexpr int kOpenAttempts = 5;
@@ -81,21 +80,6 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
   return names;
 }
 
-void copy_object(const io::ByteSource& remote, const io::FileTarget& target) {
-  CopyNote note;
-  io::AtomicFile file(target, io::OnExisting::kReplace);
-  std::vector<std::byte> window(static_cast<std::size_t>(std::min(kWindowBytes, remote.size())));
-  for (std::int64_t at = 0; at < remote.size(); at += kWindowBytes) {
-    const auto part = std::span(window).first(
-        static_cast<std::size_t>(std::min(kWindowBytes, remote.size() - at)));
-    remote.read(at, part);
-    file.append(part);
-    note.add(part);
-  }
-  note.write(target.directory(), target.name(), remote.path());
-  file.commit();
-}
-
 // limit: negative for none.
 void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names,
                std::int64_t limit) {
@@ -106,12 +90,11 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
       continue;
     }
     if (is_copy_there(directory, names.copy, remote.size())) return;
-    (*directory).remove_leftovers(names.copy);
+    GrowingCopy copy(io::FileTarget(directory, names.copy));
     if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
-    copy_object(remote, io::FileTarget(directory, names.copy));
-    for (const std::string& name : directory.names())
-      if (is_copy_name(name) && name.starts_with(names.of_object) && name != names.copy)
-        remove_copy(directory, {.name = name, .of_object = {}});
+    copy_rest(remote, copy);
+    copy.publish(remote.path());
+    remove_other_versions(directory, names.of_object, names.copy);
   }
 }
 

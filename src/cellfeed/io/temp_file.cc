@@ -105,6 +105,37 @@ TempFile::TempFile(FileTarget target, OnExisting on_existing)
   create();
 }
 
+TempFile::TempFile(FileTarget target, std::string temp_name, int fd)
+    : target_(std::move(target)),
+      on_existing_(OnExisting::kReplace),
+      path_(target_.path()),
+      temp_path_(target_.directory().path_of(temp_name)),
+      temp_name_(std::move(temp_name)),
+      fork_generation_(exec::fork_generation()),
+      fd_(fd),
+      has_temp_name_(true) {}
+
+std::unique_ptr<TempFile> TempFile::take_over(const FileTarget& target) {
+  const Directory& directory = target.directory();
+  std::unique_ptr<TempFile> longest;
+  for (const std::string& name : directory.names()) {
+    if (!name.starts_with(target.name() + std::string(kTempMark)) || !is_temp_name(name)) continue;
+    const int fd = retry_interrupted([&] {
+      return ::openat(directory.fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    });
+    if (fd < 0) continue;  // gone meanwhile, or somebody else's
+    const bool is_dead = retry_interrupted([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) == 0 &&
+                         is_named(directory, fd, name);
+    if (!is_dead) {
+      ::close(fd);
+      continue;
+    }
+    std::unique_ptr<TempFile> found(new TempFile(target, name, fd));
+    if (!longest || found->size() > longest->size()) std::swap(longest, found);
+  }
+  return longest;
+}
+
 void TempFile::create() {
   const Directory& directory = target_.directory();
   while (true) {
@@ -137,7 +168,7 @@ bool TempFile::is_open() const {
 }
 
 TempFile::~TempFile() {
-  if (has_temp_name_ && fork_generation_ == exec::fork_generation())
+  if (has_temp_name_ && !is_left_ && fork_generation_ == exec::fork_generation())
     ::unlinkat(target_.directory().fd(), temp_name_.c_str(), 0);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -151,6 +182,17 @@ void TempFile::write(std::int64_t offset, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += written;
   }
+}
+
+std::int64_t TempFile::size() const {
+  struct stat status;
+  if (::fstat(fd_, &status) != 0) throw_errno(errno, path_, "look at the file");
+  return S_ISREG(status.st_mode) ? status.st_size : 0;
+}
+
+void TempFile::truncate(std::int64_t bytes) {
+  if (retry_interrupted([&] { return ::ftruncate(fd_, bytes); }) != 0)
+    throw_errno(errno, path_, "truncate the file");
 }
 
 void TempFile::remove_name() {

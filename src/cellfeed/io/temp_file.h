@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -46,7 +47,11 @@ class TempFile final : public NewFile {
   // Throws kAlreadyExists now when the target exists and is not to be replaced, rather than after
   // hours of writing; kUnsupported where it is not on a local disk.
   TempFile(FileTarget target, OnExisting on_existing);
-  // Removes the file unless published.
+  // Goes on with the longest file that dead writers of the target left. Null where there is none,
+  // or where the file system has no locks to tell them from living ones. Bytes in it are what was
+  // written, or zeros that a machine which went down left: compare them.
+  static std::unique_ptr<TempFile> take_over(const FileTarget& target);
+  // Removes the file unless published or left.
   ~TempFile() override;
   TempFile(const TempFile&) = delete;
   TempFile& operator=(const TempFile&) = delete;
@@ -57,10 +62,15 @@ class TempFile final : public NewFile {
   bool is_open() const override;
   void write(std::int64_t offset, std::span<const std::byte> bytes) override;
   void publish() override;  // fsync, rename, fsync of the directory
+  std::int64_t size() const;
+  void truncate(std::int64_t bytes);
+  // Not removed when destroyed: the next one takes it over.
+  void leave() { is_left_ = true; }
   // Takes the name away; what is read and written through fd() stays until that is closed.
   void remove_name();
 
  private:
+  TempFile(FileTarget target, std::string temp_name, int fd);
   void create();
 
   FileTarget target_;
@@ -72,6 +82,7 @@ class TempFile final : public NewFile {
   int fd_ = -1;
   bool has_temp_name_ = false;
   bool is_published_ = false;
+  bool is_left_ = false;
 };
 
 }  // namespace cellfeed::io
