@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cellfeed/transform/simd/front_lanes-inl.h"
 #include "cellfeed/transform/simd/value_bytes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,14 +21,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // A mask of at most 16 lanes, so that it fits an integer on every target.
 using Indices = hn::CappedTag<std::int32_t, 16>;
-
-// Highway loads 8 bytes whatever the number of lanes.
-template <class D>
-HWY_INLINE hn::Mask<D> mask_of(D d, std::uint64_t bits) {
-  std::uint8_t bytes[8];
-  std::memcpy(bytes, &bits, sizeof(bytes));
-  return hn::LoadMaskBits(d, bytes);
-}
 
 // Bit j: indices[j] has a place. Single loads beat a gather on the machines at hand, and need no
 // wide vectors.
@@ -55,18 +48,18 @@ HWY_INLINE std::uint32_t twice_each(std::uint32_t bits) {
 }
 
 // The marked lanes of one vector of values from `from` go to the front of `to`; there must be room
-// for the whole vector. Lanes of 64 bits move as pairs of 32: Highway 1.0 copies a table of 2 KB to
-// the stack to compress them as they are.
+// for the whole vector. Lanes of 64 bits move as pairs of 32.
 template <class D>
 HWY_INLINE void compress(D d, const hn::TFromD<D>* from, std::uint32_t bits, hn::TFromD<D>* to) {
   const auto values = hn::LoadU(d, from);
-  if constexpr (sizeof(hn::TFromD<D>) == 4 || hn::MaxLanes(D()) == 1) {
-    hn::StoreU(hn::Compress(values, mask_of(d, bits)), d, to);
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    hn::StoreU(bring_to_front(d, values, bits), d, to);
+  } else if constexpr (hn::MaxLanes(D()) == 1) {
+    hn::StoreU(values, d, to);
   } else {
     const hn::Repartition<std::uint32_t, D> pairs;
-    const auto compressed =
-        hn::Compress(hn::BitCast(pairs, values), mask_of(pairs, twice_each(bits)));
-    hn::StoreU(hn::BitCast(d, compressed), d, to);
+    const auto front = bring_to_front(pairs, hn::BitCast(pairs, values), twice_each(bits));
+    hn::StoreU(hn::BitCast(d, front), d, to);
   }
 }
 
