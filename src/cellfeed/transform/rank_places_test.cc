@@ -1,4 +1,4 @@
-// rank_places against a sort by comparison.
+// rank_places of every instruction set against a sort by comparison.
 #include "cellfeed/transform/rank_places.h"
 
 #include <gtest/gtest.h>
@@ -6,24 +6,35 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "cellfeed/testing/each_target.h"
+#include "cellfeed/transform/simd/sort_places.h"
+
 namespace cellfeed::transform {
 namespace {
+
+using cellfeed::testing::for_each_target;
 
 void expect_sorted(const std::vector<float>& values, const std::string& what) {
   std::vector<std::uint32_t> expected(values.size());
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<std::uint32_t>(i);
   std::stable_sort(expected.begin(), expected.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
-  std::vector<std::uint32_t> places(values.size());
-  rank_places(values, places);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    ASSERT_EQ(places[i], expected[i]) << what << ", place " << i;
+  for_each_target([&] {
+    std::vector<std::uint32_t> places(values.size());
+    std::vector<float> ranked(values.size());
+    rank_places(values, places, ranked);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      ASSERT_EQ(places[i], expected[i]) << what << ", place " << i;
+      ASSERT_EQ(ranked[i], values[expected[i]]) << what << ", place " << i;
+    }
+  });
 }
 
-constexpr std::size_t kSizes[] = {0, 1, 2, 47, 48, 49, 63, 1000, 2049, 16'384, 16'385, 20'001};
+constexpr std::size_t kSizes[] = {0, 1, 2, 15, 16, 17, 63, 1000, 2049, 16'384, 16'385, 20'001};
 
 TEST(RankPlaces, CountsOfAnySizeAreAsAStableSortHasThem) {
   std::mt19937_64 random(1);
@@ -55,6 +66,58 @@ TEST(RankPlaces, FractionsOfAllMagnitudesAreInOrder) {
     expect_sorted(close, "close, with two far away");
     expect_sorted(mixed, "mixed");
   }
+}
+
+TEST(RankPlaces, EverySizeAroundVectorsAndWhatIsSortedInThem) {
+  std::mt19937_64 random(3);
+  std::lognormal_distribution<float> spread(0, 2);
+  for (std::size_t n = 0; n < 280; ++n) {
+    std::vector<float> values(n);
+    for (auto& value : values) value = spread(random);
+    expect_sorted(values, std::to_string(n) + " values");
+  }
+}
+
+TEST(RankPlaces, OrdersThatPivotsDislike) {
+  constexpr std::size_t kCount = 5000;
+  std::vector<float> rising(kCount), pipe(kCount), saw(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    rising[i] = 1 + static_cast<float>(i);
+    pipe[i] = 1 + static_cast<float>(std::min(i, kCount - i));
+    saw[i] = 1 + static_cast<float>(i % (kCount / 9));
+  }
+  expect_sorted(rising, "rising");
+  expect_sorted({rising.rbegin(), rising.rend()}, "falling");
+  expect_sorted(pipe, "pipe");
+  expect_sorted(saw, "saw");
+  expect_sorted(std::vector<float>(kCount, 7), "equal");
+  // What is in the places that a pivot is chosen from is smaller than the rest, again and again.
+  std::vector<float> last;
+  for (std::size_t n = 9; last.size() < 4000; n = last.size() + 9) {
+    std::vector<float> next(n);
+    std::vector<bool> is_taken(n, false);
+    for (std::size_t k = 0; k < 9; ++k) is_taken[k * (n / 9)] = true;
+    for (std::size_t i = 0, k = 0, small = 0; i < n; ++i)
+      next[i] = is_taken[i] ? 1 + static_cast<float>(small++) : last[k++] + 9;
+    last = next;
+  }
+  expect_sorted(last, "small where pivots are chosen");
+  expect_sorted({last.rbegin(), last.rend()}, "the same from behind");
+}
+
+TEST(RankPlaces, KeysSayWhetherTheyTellAllValuesApart) {
+  std::vector<float> counts(2000), fractions(2000);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = 1 + static_cast<float>(i % 300);
+    fractions[i] = counts[i] / 0.7f;
+  }
+  std::vector<std::uint32_t> places(counts.size());
+  EXPECT_TRUE(sort_places(counts, places));
+  EXPECT_FALSE(sort_places(fractions, places));
+  std::vector<std::uint32_t> all(places.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::sort(places.begin(), places.end());
+  EXPECT_EQ(places, all);
 }
 
 }  // namespace

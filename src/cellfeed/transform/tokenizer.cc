@@ -53,19 +53,19 @@ void check(const TokenOptions& options) {
 
 // What a thread makes the tokens of a cell in: one place a gene that is a token.
 struct Work {
-  std::vector<std::int32_t> tokens;
+  std::vector<TokenColumn> columns;
   std::vector<float> values;
-  std::vector<float> divisors;
   std::vector<std::uint32_t> places;  // rank_places of the values
+  std::vector<float> ranked;
   std::vector<std::uint32_t> numbers;
   std::vector<std::uint8_t> is_kept;
 
   void reset(std::size_t size) {
-    if (tokens.size() >= size) return;
-    tokens.resize(size);
+    if (columns.size() >= size) return;
+    columns.resize(size);
     values.resize(size);
-    divisors.resize(size);
     places.resize(size);
+    ranked.resize(size);
   }
 };
 
@@ -74,10 +74,20 @@ Work& work_of_thread() {
   return work;
 }
 
+// Values are looked at by their bits, which compilers make vectors of: NaN and infinity are above
+// the largest number, what is negative has the sign, and so has -0, which is a number.
+constexpr auto kLargest = std::bit_cast<std::int32_t>(std::numeric_limits<float>::max());
+
+bool are_positive(std::span<const float> values) {
+  std::int32_t n_bad = 0;
+  for (const float value : values) {
+    const auto bits = std::bit_cast<std::int32_t>(value);
+    n_bad += static_cast<std::int32_t>(bits > kLargest) | static_cast<std::int32_t>(bits <= 0);
+  }
+  return n_bad == 0;
+}
+
 bool are_expression(std::span<const float> values) {
-  // By their bits, which compilers make vectors of: NaN and infinity are above the largest number,
-  // what is negative has the sign, and so has -0, which is a number.
-  constexpr auto kLargest = std::bit_cast<std::int32_t>(std::numeric_limits<float>::max());
   constexpr auto kMinusZero = std::numeric_limits<std::int32_t>::min();
   std::int32_t n_bad = 0;
   for (const float value : values) {
@@ -88,15 +98,20 @@ bool are_expression(std::span<const float> values) {
   return n_bad == 0;
 }
 
-void require_expression(const Row& row) {
-  const std::span values(static_cast<const float*>(row.values), static_cast<std::size_t>(row.size));
+std::span<const float> values_of(const Row& row) {
+  return {static_cast<const float*>(row.values), static_cast<std::size_t>(row.size)};
+}
+
+void require_expression(std::span<const float> values, const Row& row) {
   if (are_expression(values)) return;
   for (const float value : values)
     if (!are_expression({&value, 1})) refuse_value(row, value);
 }
 
 void divide(const Row& row, std::size_t n, Work& work) {
-  for (std::size_t i = 0; i < n; ++i) work.values[i] /= work.divisors[i];
+  const TokenColumn* columns = work.columns.data();
+  float* values = work.values.data();
+  for (std::size_t i = 0; i < n; ++i) values[i] /= columns[i].divisor;
   if (are_expression(std::span(work.values).first(n))) return;
   throw_invalid(
       "a value divided by the median of its gene is no number that a float holds: cell {}",
@@ -130,11 +145,14 @@ Tokenizer::Tokenizer(TokenOptions options, const matrix::GeneAxis& genes)
       throw_invalid("the vocabulary has gene '{}' twice", options_.genes[i]);
   columns_.resize(genes.names.size());
   bool has_any = false;
+  has_all_columns_ = true;
   for (std::size_t c = 0; c < columns_.size(); ++c)
     if (const auto it = places.find(genes.names[c]); it != places.end()) {
       has_any = true;
       columns_[c].id = options_.ids[it->second];
       if (!options_.medians.empty()) columns_[c].divisor = options_.medians[it->second];
+    } else {
+      has_all_columns_ = false;
     }
   if (has_any) return;
   const matrix::GeneAxis* axes[] = {&genes};
@@ -150,18 +168,23 @@ std::int64_t Tokenizer::max_tokens(std::int64_t entries) const {
   return std::min<std::int64_t>(entries + (options_.has_class_token ? 1 : 0), options_.max_length);
 }
 
-// Genes that are tokens, in the order of the row; how many there are.
 std::size_t Tokenizer::collect(const Row& row, std::span<const std::uint8_t> keeps,
-                               TokensOfRow* out) const {
-  const auto* values = static_cast<const float*>(row.values);
+                               TokenColumn* columns, float* values) const {
+  const std::span given = values_of(row);
+  const bool is_positive = are_positive(given);
+  if (!is_positive) require_expression(given, row);
+  if (is_positive && has_all_columns_ && keeps.empty()) {
+    for (std::size_t i = 0; i < given.size(); ++i) columns[i] = columns_[row.indices[i]];
+    std::ranges::copy(given, values);
+    return given.size();
+  }
   std::size_t n = 0;
-  for (std::int32_t i = 0; i < row.size; ++i) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
     const std::int32_t c = row.indices[i];
-    const Column column = columns_[c];
-    out->tokens[n] = column.id;
-    out->values[n] = values[i];
-    out->divisors[n] = column.divisor;
-    n += static_cast<std::size_t>((values[i] > 0) & (column.id != kPadToken) &
+    const TokenColumn column = columns_[c];
+    columns[n] = column;
+    values[n] = given[i];
+    n += static_cast<std::size_t>((given[i] > 0) & (column.id != kPadToken) &
                                   (keeps.empty() || keeps[c] != 0));
   }
   return n;
@@ -171,9 +194,7 @@ std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> k
                                  const TokenKeys& keys, std::int32_t* ids, float* values) const {
   Work& work = work_of_thread();
   work.reset(static_cast<std::size_t>(row.size));
-  require_expression(row);
-  TokensOfRow found{work.tokens.data(), work.values.data(), work.divisors.data()};
-  const std::size_t n = collect(row, keeps, &found);
+  const std::size_t n = collect(row, keeps, work.columns.data(), work.values.data());
   if (!options_.medians.empty()) divide(row, n, work);
   const std::int32_t first = options_.has_class_token ? 1 : 0;
   if (options_.has_class_token) {
@@ -188,15 +209,13 @@ std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> k
 
 std::size_t Tokenizer::write_ranked(std::size_t n, std::int32_t* ids, float* values) const {
   Work& work = work_of_thread();
-  const std::span places = std::span(work.places).first(n);
-  rank_places(std::span(work.values).first(n), places);
-  const std::int32_t* tokens = work.tokens.data();
-  const float* sorted = work.values.data();
   const std::size_t kept = std::min(n, room());
-  for (std::size_t i = 0; i < kept; ++i) {
-    ids[i] = tokens[places[i]];
-    values[i] = sorted[places[i]];
-  }
+  const std::span places = std::span(work.places).first(n);
+  const std::span ranked(kept < n ? work.ranked.data() : values, n);
+  rank_places(std::span(work.values).first(n), places, ranked);
+  if (kept < n) std::copy_n(ranked.begin(), kept, values);
+  const TokenColumn* columns = work.columns.data();
+  for (std::size_t i = 0; i < kept; ++i) ids[i] = columns[places[i]].id;
   return kept;
 }
 
@@ -209,12 +228,13 @@ std::size_t Tokenizer::write_in_order(std::size_t n, const TokenKeys& keys, std:
   const bool has_bins = options_.order == TokenOptions::Order::kBins;
   const std::span values_of_cell = std::span(work.values).first(n);
   const std::span places = std::span(work.places).first(n);
-  if (has_bins || cuts_smallest) rank_places(values_of_cell, places);
+  if (has_bins || cuts_smallest)
+    rank_places(values_of_cell, places, std::span(work.ranked).first(n));
   if (has_bins)
     to_quantile_bins(values_of_cell, places, options_.n_bins,
                      options_.spreads_ties ? &keys.ties : nullptr, work.values);
   if (!is_cut) {
-    std::copy_n(work.tokens.begin(), n, ids);
+    for (std::size_t i = 0; i < n; ++i) ids[i] = work.columns[i].id;
     std::copy_n(work.values.begin(), n, values);
     return n;
   }
@@ -222,7 +242,7 @@ std::size_t Tokenizer::write_in_order(std::size_t n, const TokenKeys& keys, std:
   std::size_t written = 0;
   for (std::size_t i = 0; i < n; ++i)
     if (work.is_kept[i] != 0) {
-      ids[written] = work.tokens[i];
+      ids[written] = work.columns[i].id;
       values[written++] = work.values[i];
     }
   return written;

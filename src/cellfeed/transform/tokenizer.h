@@ -52,6 +52,12 @@ struct TokenKeys {
   std::uint64_t ties = 0;
 };
 
+// What a column is to a tokenizer.
+struct TokenColumn {
+  std::int32_t id = kPadToken;
+  float divisor = 1;
+};
+
 class Tokenizer {
  public:
   // genes: columns of the rows. Throws kInvalidArgument for options that make no sense, and
@@ -69,16 +75,10 @@ class Tokenizer {
                         std::int32_t* ids, float* values) const;
 
  private:
-  struct Column {
-    std::int32_t id = kPadToken;
-    float divisor = 1;
-  };
-  struct TokensOfRow {
-    std::int32_t* tokens;
-    float* values;
-    float* divisors;
-  };
-  std::size_t collect(const Row& row, std::span<const std::uint8_t> keeps, TokensOfRow* out) const;
+  // Those of the genes that are tokens, in the order of the row, with their values; how many there
+  // are.
+  std::size_t collect(const Row& row, std::span<const std::uint8_t> keeps, TokenColumn* columns,
+                      float* values) const;
   // Of the n genes that were collected; return how many are written.
   std::size_t write_ranked(std::size_t n, std::int32_t* ids, float* values) const;
   std::size_t write_in_order(std::size_t n, const TokenKeys& keys, std::int32_t* ids,
@@ -88,7 +88,8 @@ class Tokenizer {
   }
 
   TokenOptions options_;
-  std::vector<Column> columns_;
+  std::vector<TokenColumn> columns_;
+  bool has_all_columns_ = false;  // the vocabulary
 };
 
 }  // namespace cellfeed::transform
