@@ -13,11 +13,13 @@ are named and left out.
 
 Of the joined files a tenth of the genes is each file's own. ``sorted``: every file has its genes in
 the order of their names, so that columns keep their order in the join; ``shuffled``: in another
-order, which all files share, as files in the order of the genome do.
+order, which all files share, as files in the order of the genome do; ``kept``: the same files, by
+``genes=`` in an order that keeps that of each (docs/guide.md).
 """
 
 import argparse
 import functools
+import graphlib
 import itertools
 import pathlib
 import shutil
@@ -188,9 +190,18 @@ def beside_rivals(kind: str, paths, options: argparse.Namespace) -> None:
     ratio(f"{kind}, DataLoader of dense rows / AnnCollection", found)
 
 
-def epoch_rates(paths, options: argparse.Namespace, output: str, block: int):
+def kept_order(paths) -> list[str]:
+    """The genes of any file, none past another of its file."""
+    union = graphlib.TopologicalSorter()
+    for path in paths:
+        for gene, next_gene in itertools.pairwise(cf.open(path).var_names):
+            union.add(next_gene, gene)
+    return list(union.static_order())
+
+
+def epoch_rates(paths, options: argparse.Namespace, output: str, block: int, genes=None):
     """Cells a second of one epoch, by the clock and by the processor; of few, where dense."""
-    cells = cf.open(paths, join="outer")
+    cells = cf.open(paths, genes=genes) if genes else cf.open(paths, join="outer")
     loader = cf.Loader(cells, cf.BlockShuffling(block), BATCH, output=output)
     next(iter(loader))
     start, work, n = time.perf_counter(), time.process_time(), 0
@@ -245,10 +256,29 @@ def joins(home: pathlib.Path, options: argparse.Namespace) -> None:
             for place, clock in enumerate(("clock", "processor")):
                 found = [(ours[place], theirs[place]) for ours, theirs in rounds]
                 ratio(f"outer join, {kind}, {output}, {name}, by the {clock}", found)
+        if kind == "shuffled":
+            kept_joins(paths, wide, shards, wide_shards, options)
         for path in paths:
             path.unlink()
         for folder in shards:
             shutil.rmtree(folder)
+
+
+def kept_joins(paths, wide, shards, wide_shards, options: argparse.Namespace) -> None:
+    """Sparse rows of the shuffled files, their genes in an order that keeps that of each."""
+    genes = kept_order(paths)
+    for name, joined, one in (("files", paths, wide), ("shards", shards, wide_shards)):
+        for block in (64, 1):
+            rounds = [
+                (
+                    epoch_rates(joined, options, "csr", block, genes),
+                    epoch_rates(one, options, "csr", block),
+                )
+                for _ in range(options.rounds)
+            ]
+            for place, clock in enumerate(("clock", "processor")):
+                found = [(ours[place], theirs[place]) for ours, theirs in rounds]
+                ratio(f"outer join, kept, csr, {name}, blocks of {block}, by the {clock}", found)
 
 
 def weighted(paths, options: argparse.Namespace) -> None:

@@ -1,5 +1,8 @@
 """Sparse rows of joined files against anndata.concat: every way in which columns move."""
 
+from graphlib import TopologicalSorter
+from itertools import pairwise
+
 import anndata
 import numpy as np
 import pandas as pd
@@ -80,3 +83,25 @@ def test_joined_rows_are_those_of_anndata(files, join, block, batch_size):
     np.testing.assert_array_equal(got.indptr, expected.indptr)
     np.testing.assert_array_equal(got.indices, expected.indices)
     np.testing.assert_array_equal(got.data, expected.data)
+
+
+def test_a_union_in_the_order_of_the_files_has_the_rows_of_anndata(tmp_path):
+    """The recipe of docs/guide.md: no file's genes change their order in the union."""
+    adatas, union = [], TopologicalSorter()
+    for number in range(3):
+        order = np.random.default_rng(7).permutation(GENES)  # of one genome
+        names = [f"g{g:05d}-{number}" if g % 7 == 0 else f"g{g:05d}" for g in order]
+        x = stored_rows(np.random.default_rng(number), "int32")[:, number:]
+        obs = pd.DataFrame(index=[f"{number}-{row}" for row in range(CELLS)])
+        adatas.append(anndata.AnnData(x, obs, pd.DataFrame(index=names[number:])))
+        adatas[-1].write_h5ad(tmp_path / f"{number}.h5ad")
+        for gene, next_gene in pairwise(adatas[-1].var_names):
+            union.add(next_gene, gene)
+    genes = list(union.static_order())
+    cells = cf.open(sorted(tmp_path.glob("*.h5ad")), genes=genes)
+    expected = anndata.concat(adatas, join="outer", fill_value=0)
+    assert set(genes) == set(expected.var_names)
+    for adata in adatas:
+        assert (np.diff(pd.Index(genes).get_indexer(adata.var_names)) > 0).all()
+    got = cells.read(range(len(cells))).to_scipy()
+    np.testing.assert_array_equal(got.toarray(), expected[:, genes].X.toarray())
