@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from python_layers import check_python
+from python_layers import check_python, find_unused, read_modules
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 SUFFIXES = {".h", ".cc", ".inc"}
@@ -239,6 +239,8 @@ def main() -> int:
     problems = check(options.root, rules)
     if options.root.resolve() == here.parent:
         problems += find_unused_arrows(read_sources(options.root, rules), rules)
+        where = rules.python["root"]
+        problems += find_unused(read_modules(options.root / where), where, rules.python)
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

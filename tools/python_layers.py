@@ -102,6 +102,19 @@ def check_arrows(modules: dict[str, Module], where: str, rules: dict) -> Iterato
                 yield f"{where}/{module.name}.py:{one.line}: {module.room} may not import {room}"
 
 
+def find_unused(modules: dict[str, Module], where: str, rules: dict) -> Iterator[str]:
+    """Allowed arrows that no import of the package follows."""
+    package = pathlib.PurePath(where).name
+    followed: dict[str, set[str]] = {name: set() for name in rules["layers"]}
+    for module in modules.values():
+        targets = (target_of(one, modules, package) for one in module.imports)
+        rooms = {target.split("/")[0] for target in targets if target}
+        followed.setdefault(module.room, set()).update(rooms)
+    for room, allowed in rules["layers"].items():
+        for name in sorted(set(allowed) - followed[room]):
+            yield f"layers.toml: {room} -> {name}: nothing of {room} imports {name}"
+
+
 def arrows_of(modules: dict[str, Module], package: str, rules: dict) -> dict[str, list[str]]:
     """Which module imports which, without what is imported late or by the front door."""
     arrows: dict[str, list[str]] = {}

@@ -69,8 +69,12 @@ __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 
 if TYPE_CHECKING:
     from . import census as census
+    from . import data as data
     from . import errors as errors
     from . import series as series
+    from . import torch as torch
+    from . import training as training
+    from . import transforms as transforms
     from .adapters import MultiIndexable as MultiIndexable
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection

@@ -9,13 +9,16 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 
 from . import _core
-from ._options import DTYPES
+from ._options import DTYPES, DTypeName
 from .errors import InvalidArgumentError, InvalidTypeError, NotFoundError, OutOfRangeError
+
+if TYPE_CHECKING:
+    import anndata
 
 Choice = TypeVar("Choice")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -29,7 +32,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """What was given, on one line."""
     try:
         text = " ".join(repr(value).split())
@@ -40,13 +43,13 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def did_you_mean(name: Any, known: Sequence[str]) -> str:
+def did_you_mean(name: object, known: Sequence[str]) -> str:
     """``'; did you mean "dense"?'`` for a name that is near one of the known; else nothing."""
     nearest = _core.nearest_name(name, list(known)) if isinstance(name, str) else ""
     return f'; did you mean "{nearest}"?' if nearest else ""
 
 
-def suggestion(name: Any, known: Iterable[Any]) -> str:
+def suggestion(name: object, known: Iterable[object]) -> str:
     """``"; did you mean 'depth'? there are: depth, donor"``: the end of an error about a name."""
     return _core.suggestion(str(name), [str(other) for other in known])
 
@@ -67,11 +70,10 @@ def as_choice(name: str, value: Choice, choices: Sequence[str]) -> Choice:
     )
 
 
-def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
+def as_int(name: str, value: object, low: int, high: int | None = None) -> int:
     """An integer in ``[low, high]``; without ``high``, any that 64 bits can hold."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        is_whole = isinstance(value, float) and value.is_integer()
-        hint = f"; write {int(value)}" if is_whole else ""
+        hint = f"; write {int(value)}" if isinstance(value, float) and value.is_integer() else ""
         raise InvalidTypeError(f"{name} must be an integer, not {shown(value)}{hint}")
     if not low <= value <= (2**63 - 1 if high is None else high):
         is_bounded = high is not None or value > 2**63 - 1
@@ -82,10 +84,10 @@ def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def as_float(name: str, value: Any, low: float = -math.inf) -> float:
+def as_float(name: str, value: object, low: float = -math.inf) -> float:
     """A finite number of at least ``low``."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if isinstance(value, (bool, np.bool_)) or not is_number:
+    is_truth = isinstance(value, (bool, np.bool_))
+    if is_truth or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidTypeError(f"{name} must be a number, not {shown(value)}")
     try:
         number = float(value)
@@ -97,7 +99,7 @@ def as_float(name: str, value: Any, low: float = -math.inf) -> float:
     return number
 
 
-def as_bool(name: str, value: Any) -> bool:
+def as_bool(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"{name} must be True or False, not {shown(value)}")
@@ -111,7 +113,7 @@ def as_function(name: str, value: Function | None) -> Function | None:
     return value
 
 
-def as_text(name: str, value: Any) -> str:
+def as_text(name: str, value: object) -> str:
     """A str that UTF-8 can hold."""
     if not isinstance(value, str):
         raise InvalidTypeError(f"{name} must be a str, not {shown(value)}")
@@ -120,7 +122,7 @@ def as_text(name: str, value: Any) -> str:
     return str(value)
 
 
-def as_names(name: str, value: Any) -> list[str]:
+def as_names(name: str, value: object) -> list[str]:
     """A list of names; one str is one name."""
     if isinstance(value, str):
         return [as_text(name, value)]
@@ -129,7 +131,12 @@ def as_names(name: str, value: Any) -> list[str]:
     return [as_text(f"each of {name}", item) for item in value]
 
 
-def as_path(name: str, value: Any) -> str:
+def as_chosen_names(name: str, value: Sequence[str] | str | None) -> list[str] | None:
+    """A list of names; None where none were chosen."""
+    return None if value is None else as_names(name, value)
+
+
+def as_path(name: str, value: object) -> str:
     """A path as a str; bytes that are not UTF-8 are kept as Python keeps them."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise InvalidTypeError(f"{name} must be a path (str or os.PathLike), not {shown(value)}")
@@ -159,17 +166,17 @@ def absolute(path: str) -> str:
     return path if is_url(path) else os.path.abspath(path)
 
 
-def as_folder(name: str, value: Any) -> str:
+def as_folder(name: str, value: object) -> str:
     """A path that stays the same in other processes; "" for None."""
     return "" if value is None else absolute(as_path(name, value))
 
 
-def is_anndata(value: Any) -> bool:
+def is_anndata(value: object) -> TypeGuard[anndata.AnnData]:
     """True for what has the names of cells and genes, without importing anndata."""
     return hasattr(value, "obs_names") and hasattr(value, "var_names")
 
 
-def as_paths(name: str, value: Any) -> list[str]:
+def as_paths(name: str, value: object) -> list[str]:
     """One path, or several."""
     if isinstance(value, (str, os.PathLike)):
         return [as_path(name, value)]
@@ -216,12 +223,12 @@ def parse_memory_budget(size: int | float | str) -> int:
     return value
 
 
-def parse_threads(threads: Any) -> int:
+def parse_threads(threads: object) -> int:
     """A number of threads for the core: 0, one a processor, where ``None`` is given."""
     return 0 if threads is None else as_int("threads", threads, 1, _core.MAX_THREADS)
 
 
-def as_dtype(name: str, value: Any) -> str:
+def as_dtype(name: str, value: Any) -> DTypeName:
     """The name of a dtype that batches can have."""
     given = str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
     try:
@@ -232,14 +239,14 @@ def as_dtype(name: str, value: Any) -> str:
     if known not in DTYPES:
         kind = InvalidArgumentError if isinstance(given, str) or known else InvalidTypeError
         raise kind(f"{name} must be {one_of(DTYPES)}, not {shown(value)}{_nearest_dtype(given)}")
-    return known
+    return cast(DTypeName, known)
 
 
-def _nearest_dtype(given: Any) -> str:
+def _nearest_dtype(given: object) -> str:
     return did_you_mean(given if isinstance(given, str) else getattr(given, "__name__", ""), DTYPES)
 
 
-def as_rows(name: str, value: Any) -> np.ndarray:
+def as_rows(name: str, value: object) -> np.ndarray:
     """A numpy array of what was given, or an error of ours where it cannot be one."""
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidTypeError(
@@ -257,7 +264,7 @@ def as_rows(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def as_row_numbers(rows: Any, n: int, of: tuple[str, str] = ("row", "cell")) -> np.ndarray:
+def as_row_numbers(rows: object, n: int, of: tuple[str, str] = ("row", "cell")) -> np.ndarray:
     """Row numbers of an int, a slice, a mask or a list; negative ones count from the end.
 
     Or the numbers of genes: ``of`` has the words of messages, for a number and what it counts.
@@ -286,6 +293,12 @@ def as_row_numbers(rows: Any, n: int, of: tuple[str, str] = ("row", "cell")) -> 
             f"{number} {array[outside][0]} is outside the collection of {n} {counted}s"
         )
     return np.ascontiguousarray(np.where(array < 0, array + n, array))
+
+
+def settle(options: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass to what they mean, while it is made."""
+    for name, value in fields.items():
+        object.__setattr__(options, name, value)
 
 
 def check_options(where: str, given: Iterable[str], known: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -17,15 +17,26 @@ from .errors import NoSuchKeyError
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    import scipy.sparse
     import torch
 
+    from ._options import Label
     from .torch import BatchTensors
 
 # What a batch is on a device.
-Tensors = TypeVar("Tensors", bound="BatchTensors")
+Tensors = TypeVar("Tensors", bound="BatchTensors[Any]")
+# What an obs column is: an array, or a tensor.
+Values = TypeVar("Values", covariant=True)
 
 
-class CellArrays(Protocol):
+class ObsColumns(Protocol[Values]):
+    """What has the obs columns of some cells."""
+
+    def obs(self, place: int) -> Values:
+        """Values of one obs column."""
+
+
+class CellArrays(ObsColumns[np.ndarray], Protocol):
     """What a batch of the core, or of arrays that Python owns, has of its cells."""
 
     @property
@@ -40,26 +51,23 @@ class CellArrays(Protocol):
     def is_padding(self) -> np.ndarray | None:
         """Marks of cells that only fill up a batch; None where there are none."""
 
-    def obs(self, place: int) -> np.ndarray:
-        """Values of one obs column."""
-
     def matrix(self, number: int) -> AnyBlock:
         """One matrix."""
 
 
-class BatchObs(Mapping[str, np.ndarray]):
+class BatchObs(Mapping[str, Values]):
     """obs columns of a batch by name.
 
     ``obs["cell_type"]`` is int64 codes for a categorical (-1 = missing), numbers otherwise (NaN =
     missing); :meth:`labels` gives the labels behind the codes.
     """
 
-    def __init__(self, core: CellArrays, columns: Columns) -> None:
+    def __init__(self, core: ObsColumns[Values], columns: Columns) -> None:
         self._core = core
         self._columns = columns
         self._places = {name: i for i, name in enumerate(columns)}
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Values:
         try:
             return self._core.obs(self._places[as_text("name", name)])
         except KeyError:
@@ -80,7 +88,7 @@ class BatchObs(Mapping[str, np.ndarray]):
     def __repr__(self) -> str:
         return f"BatchObs({', '.join(self._columns) or 'empty'})"
 
-    def categories(self, name: str) -> list[Any]:
+    def categories(self, name: str) -> list[Label]:
         """Labels of the codes 0, 1, ... of a categorical column: text, numbers or booleans.
 
         Raises
@@ -106,8 +114,7 @@ class BatchObs(Mapping[str, np.ndarray]):
             The column holds numbers: ``obs[name]`` has them.
         """
         names = np.array([*self.categories(name), None], dtype=object)
-        labels: np.ndarray = names[_as_numpy(self[name])]
-        return labels
+        return np.asarray(names[_as_numpy(self[name])])
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame; categoricals stay categorical."""
@@ -136,15 +143,14 @@ class BatchObs(Mapping[str, np.ndarray]):
         return pa.table(columns)
 
 
-def _category_array(categories: list[Any]) -> pa.Array:
+def _category_array(categories: Sequence[Label]) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(categories) if categories else pa.array([], pa.string())
 
 
-def _as_numpy(values: Any) -> np.ndarray:
-    array: np.ndarray = values.cpu().numpy() if hasattr(values, "cpu") else values
-    return array
+def _as_numpy(values: object) -> np.ndarray:
+    return np.asarray(values.cpu().numpy() if hasattr(values, "cpu") else values)
 
 
 class BatchOfCells(Generic[Tensors]):
@@ -159,6 +165,18 @@ class BatchOfCells(Generic[Tensors]):
     def __len__(self) -> int:
         return self._core.n_rows
 
+    def keys(self) -> list[str]:
+        """Names that ``batch[name]`` takes."""
+        raise NotImplementedError
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells and columns."""
+        raise NotImplementedError
+
     @cached_property
     def index(self) -> np.ndarray:
         """Global row numbers, int64."""
@@ -171,29 +189,29 @@ class BatchOfCells(Generic[Tensors]):
         return np.zeros(len(self), dtype=bool) if padding is None else padding
 
     @cached_property
-    def obs(self) -> BatchObs:
+    def obs(self) -> BatchObs[np.ndarray]:
         """Obs columns by name."""
         return BatchObs(self._core, self._source.columns)
 
     # Not kept: they hold the batch, whose memory is to go with it.
     @property
-    def layers(self) -> BatchMatrices:
+    def layers(self) -> BatchMatrices[scipy.sparse.csr_matrix | np.ndarray]:
         """Further matrices by gene, by name: ``batch.layers["spliced"]``."""
         return BatchMatrices(self._source, self._matrix, of_obsm=False)
 
     @property
-    def obsm(self) -> BatchMatrices:
+    def obsm(self) -> BatchMatrices[np.ndarray]:
         """Arrays of ``obsm`` by name, (cells, columns): ``batch.obsm["X_pca"]``."""
         return BatchMatrices(self._source, self._matrix, of_obsm=True)
 
-    def _matrix(self, number: int) -> Any:
+    def _matrix(self, number: int) -> scipy.sparse.csr_matrix | np.ndarray:
         if number not in self._others:
             block: AnyBlock = self._core.matrix(number)
             self._others[number] = as_csr(block) if block.is_sparse else block.values
         return self._others[number]
 
     @cached_property
-    def _others(self) -> dict[int, Any]:
+    def _others(self) -> dict[int, scipy.sparse.csr_matrix | np.ndarray]:
         return {}
 
     @cached_property

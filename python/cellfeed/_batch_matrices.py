@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from ._batch_source import BatchSource
 from ._cells.matrices import layer_key, obsm_key
 from .errors import NoSuchKeyError
 
+Matrix = TypeVar("Matrix", covariant=True)
 
-class BatchMatrices(Mapping[str, Any]):
+
+class BatchMatrices(Mapping[str, Matrix]):
     """Matrices of a batch by name, a row a cell, in the order of its cells.
 
     ``batch.layers["spliced"]`` is as ``batch.x``: sparse of a loader of sparse batches, with the
@@ -23,7 +25,7 @@ class BatchMatrices(Mapping[str, Any]):
     def __init__(
         self,
         source: BatchSource,
-        make: Callable[[int], Any],
+        make: Callable[[int], Matrix],
         *,
         of_obsm: bool,
     ) -> None:
@@ -42,7 +44,7 @@ class BatchMatrices(Mapping[str, Any]):
                 f"cellfeed.open{suggestion(name, self._numbers) if self._numbers else ''}"
             ) from None
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Matrix:
         return self._make(self._number(name))
 
     def __contains__(self, name: object) -> bool:
@@ -63,7 +65,7 @@ class BatchMatrices(Mapping[str, Any]):
 
     def to_dict(
         self, keys: Iterable[str] | None = None, *, use_convert: bool = True
-    ) -> dict[str, Any]:
+    ) -> dict[str, Matrix]:
         """Name -> matrix, as of an AnnCollection.
 
         Parameters

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ._cells.gene_masks import GeneMasks
     from ._cells.names import Names
+    from ._options import Label
 
 # What obs columns are, with or without their files.
 Column: TypeAlias = "ColumnInfo | _core.ObsColumn"
@@ -96,7 +97,7 @@ class BatchSource:
         """Pickled now, a batch comes to where this source is: a worker's to the main process."""
         return this_worker().is_process
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.is_found_again:
             return _find_source, (self.key,)
         columns = {name: ColumnInfo.of(column) for name, column in self.columns.items()}
@@ -143,7 +144,7 @@ class ColumnInfo:
     is_categorical: bool
     ordered: bool
     dtype: str
-    categories: list[Any]
+    categories: list[Label]
 
     @classmethod
     def of(cls, column: Column) -> ColumnInfo:

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from . import _core
 from ._conversion_arguments import absolute, resources
 from ._dask import connected, write_on_cluster
 from .errors import CellfeedError
@@ -53,9 +54,8 @@ def _given(fd: int) -> dict[str, Any]:
     return given
 
 
-def _printed(conversion: Any, output: str, as_json: bool) -> str:
-    text: str = conversion.finish_as_text(output, as_json)
-    return text
+def _printed(conversion: _core.SharedConversion, output: str, as_json: bool) -> str:
+    return conversion.finish_as_text(output, as_json)
 
 
 def _end(message: str, code: int) -> NoReturn:

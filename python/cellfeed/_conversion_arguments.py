@@ -8,27 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from . import _core
 from ._arguments import (
     as_bool,
     as_choice,
-    as_names,
+    as_chosen_names,
     as_paths,
     as_text,
     parse_memory_budget,
     parse_threads,
 )
 from ._cells.genes import gene_list
-from ._options import JOINS, MISSING_GENES, Join
+from ._options import JOINS, MISSING_GENES, Genes, Join, ProcessingOptions, ShardingOptions
 from ._progress import Progress, as_progress_callback
 from .collection import CellCollection
 from .errors import InvalidArgumentError
 
 # What the core takes for a collection: its core, make_unique, the steps that chose it, its content.
-ChosenCells: TypeAlias = tuple[Any, bool, list[str], int]
+ChosenCells: TypeAlias = tuple[_core.Collection, bool, list[str], int]
 
 
 @contextmanager
-def input_paths(source: Any, name: str = "adata_path") -> Iterator[list[str]]:
+def input_paths(source: object, name: str = "adata_path") -> Iterator[list[str]]:
     if hasattr(source, "write_h5ad"):
         with tempfile.TemporaryDirectory(prefix="cellfeed-") as folder:
             path = os.path.join(folder, "in_memory.h5ad")
@@ -38,7 +39,7 @@ def input_paths(source: Any, name: str = "adata_path") -> Iterator[list[str]]:
         yield as_paths(name, source)
 
 
-def chosen_cells(source: Any, **fixed: tuple[Any, Any]) -> ChosenCells | None:
+def chosen_cells(source: object, **fixed: tuple[object, object]) -> ChosenCells | None:
     """The collection that is given instead of files, as the core takes it; None for anything else.
 
     Parameters
@@ -58,11 +59,10 @@ def chosen_cells(source: Any, **fixed: tuple[Any, Any]) -> ChosenCells | None:
             )
     len(source)  # says so where it is closed
     origin = source._origin
-    make_unique = bool(origin.options.get("make_unique", False))
-    return source._core, make_unique, origin.steps, origin.fingerprint(0)
+    return source._core, origin.options.make_unique, origin.steps, origin.fingerprint(0)
 
 
-def input_of_all(source: Any, name: str) -> tuple[CellCollection | None, list[str]]:
+def input_of_all(source: object, name: str) -> tuple[CellCollection | None, list[str]]:
     """A collection, or absolute paths: what several processes can open."""
     if isinstance(source, CellCollection):
         return source, []
@@ -99,22 +99,23 @@ def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, Any]:
 
 
 def axis_options(
-    gene_vocab: Any, missing_genes: Any, join: Any, var_key: Any, make_unique: Any
+    gene_vocab: Genes | None, options: ShardingOptions | ProcessingOptions
 ) -> dict[str, Any]:
     """What decides the genes of the output."""
-    as_choice("missing_genes", missing_genes, MISSING_GENES)
+    missing_genes = as_choice("missing_genes", options.get("missing_genes", "warn"), MISSING_GENES)
     return {
         "genes": [] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
         "refuse_absent_genes": missing_genes == "error",
-        "join": join_text(join),
-        "var_keys": [] if var_key is None else as_names("var_key", var_key),
-        "make_unique": as_bool("make_unique", make_unique),
+        "join": join_text(options.get("join")),
+        "var_keys": as_chosen_names("var_key", options.get("var_key")) or [],
+        "make_unique": as_bool("make_unique", options.get("make_unique", False)),
     }
 
 
-def existing(resume: Any, overwrite: Any) -> str:
+def existing(options: ShardingOptions | ProcessingOptions) -> str:
     """What is done about shards that are there."""
-    resume, overwrite = as_bool("resume", resume), as_bool("overwrite", overwrite)
+    resume = as_bool("resume", options.get("resume", False))
+    overwrite = as_bool("overwrite", options.get("overwrite", False))
     if resume and overwrite:
         raise InvalidArgumentError(
             "resume continues what is there and overwrite replaces it: choose one"

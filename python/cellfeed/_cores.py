@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from . import _core
-from ._arguments import as_path, as_text, is_anndata, is_url, parse_bytes
-from ._cells.matrices import Matrices, core_layer
+from ._arguments import as_path, is_anndata, is_url
+from ._cells.matrices import core_layer
+from ._cells.open_options import OpenOptions
 from ._copies import shown_copies
 from ._options import Path
 from ._progress import as_progress_callback
@@ -20,6 +22,9 @@ from .errors import InvalidArgumentError
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
+
+# A path, or what is in memory.
+Item: TypeAlias = "str | anndata.AnnData"
 
 _log = logging.getLogger("cellfeed.opening")
 
@@ -34,64 +39,58 @@ def cache_folder(cache_dir: Path | None) -> str | None:
     return "" if folder == "auto" else os.path.abspath(folder)
 
 
-def files_core(paths: list[str], options: Mapping[str, Any]) -> _core.Collection:
+def files_core(paths: list[str], options: OpenOptions) -> _core.Collection:
     with shown_copies(paths):
-        core = _open_matrix(paths, options, options["layer"])
-    further = Matrices.of(options).paths
+        core = _open_matrix(paths, options, options.layer)
+    further = options.matrices.paths
     core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
-    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+    return _with_labels(core, options)
 
 
-def _open_matrix(
-    paths: list[str], options: Mapping[str, Any], layer: str | None
-) -> _core.Collection:
+def _open_matrix(paths: list[str], options: OpenOptions, layer: str | None) -> _core.Collection:
     # Columns of obsm are no genes.
-    of_obsm = layer is not None and layer.startswith("obsm/")
+    of_obsm = _is_obsm(layer)
     return _core.Collection.open(
-        paths, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
-        options["make_unique"], core_layer(layer), parse_bytes(options["cache"], "cache", 0),
-        options["access"], options["verify"], options["allow_external"] or "",
-        cache_folder(options["cache_dir"]), _log.warning, as_progress_callback(None, "cells"),
-        _tenx_text(options, "genome"), _tenx_text(options, "feature_type"),
-        [] if of_obsm else options["var_key"], options["cache_mode"] == "packed",
+        paths, "" if of_obsm else options.join or "", None if of_obsm else options.genes,
+        options.make_unique, core_layer(layer), options.cache_bytes, options.access, options.verify,
+        options.allow_external, options.cache_dir, _log.warning,
+        as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
+        [] if of_obsm else options.var_keys, options.cache_mode == "packed",
     )  # fmt: skip
 
 
-def _tenx_text(options: Mapping[str, Any], name: str) -> str:
-    return "" if options[name] is None else as_text(name, options[name])
-
-
-def _label_maps(core: Any, categories: Any, unknown_label: Any) -> dict[str, Any]:
+def _with_labels(core: _core.Collection, options: OpenOptions) -> _core.Collection:
     # The names of obs columns cost a look at every file.
-    if categories is None and unknown_label is None:
-        return {}
-    return label_maps(categories, unknown_label, core.obs_names)
+    if options.categories is None and options.unknown_label is None:
+        return core
+    return core.with_labels(label_maps(options.categories, options.unknown_label, core.obs_names))
 
 
 def anndata_core(
-    adata: anndata.AnnData, options: Mapping[str, Any], obs_table: pa.Table
+    adata: anndata.AnnData, options: OpenOptions, obs_table: pa.Table
 ) -> _core.Collection:
     """A copy of an AnnData, with its further matrices and labels.
 
     Parameters
     ----------
-    adata, options
+    adata
         As for :func:`cellfeed.open`.
+    options
+        How it is opened.
     obs_table
         Of ``adata.obs``, by ``arrow_table``.
     """
-    core = _copy(adata, options, options["layer"], obs_table, options["genes"], "AnnData in memory")
+    core = _copy(adata, options, options.layer, obs_table, options.genes, "AnnData in memory")
     further = [
-        (path, _copy(adata, options, path, obs_table, options["genes"], "AnnData in memory"))
-        for path in Matrices.of(options).paths
+        (path, _copy(adata, options, path, obs_table, options.genes, "AnnData in memory"))
+        for path in options.matrices.paths
     ]
-    core = core.with_matrices(further)
-    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+    return _with_labels(core.with_matrices(further), options)
 
 
 def _copy(
     adata: anndata.AnnData,
-    options: Mapping[str, Any],
+    options: OpenOptions,
     matrix: str | None,
     obs_table: pa.Table,
     genes: list[str] | None,
@@ -103,13 +102,12 @@ def _copy(
     indptr, indices, values, gene_table = csr_arrays(adata, matrix)
     return _core.Collection.from_memory(
         indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table, gene_table,
-        name, options["make_unique"], None if of_obsm else genes,
-        [] if of_obsm else options["var_key"],
+        name, options.make_unique, None if of_obsm else genes, [] if of_obsm else options.var_keys,
     )  # fmt: skip
 
 
 def several_core(
-    items: Sequence[Any], options: Mapping[str, Any], obs_tables: Sequence[pa.Table | None]
+    items: Sequence[Item], options: OpenOptions, obs_tables: Sequence[pa.Table | None]
 ) -> _core.Collection:
     """Files and AnnData in memory, in their order, as one.
 
@@ -118,7 +116,7 @@ def several_core(
     items
         Paths, and AnnData in memory.
     options
-        As for :func:`cellfeed.open`.
+        How they are opened.
     obs_tables
         Of each AnnData its obs; None for paths.
     """
@@ -129,24 +127,24 @@ def several_core(
         if of_obsm:
             _require_equal_widths(parts, str(matrix))
         return _core.Collection.joined(
-            parts, "" if of_obsm else options["join"] or "", None if of_obsm else options["genes"],
-            options["make_unique"] and not of_obsm, [] if of_obsm else options["var_key"],
-            parse_bytes(options["cache"], "cache", 0),
+            parts, "" if of_obsm else options.join or "", None if of_obsm else options.genes,
+            options.make_unique and not of_obsm, [] if of_obsm else options.var_keys,
+            options.cache_bytes,
         )  # fmt: skip
 
-    core = joined(options["layer"])
-    core = core.with_matrices([(path, joined(path)) for path in Matrices.of(options).paths])
-    return core.with_labels(_label_maps(core, options["categories"], options["unknown_label"]))
+    core = joined(options.layer)
+    core = core.with_matrices([(path, joined(path)) for path in options.matrices.paths])
+    return _with_labels(core, options)
 
 
 def _parts(
-    items: Sequence[Any],
-    options: Mapping[str, Any],
+    items: Sequence[Item],
+    options: OpenOptions,
     obs_tables: Sequence[pa.Table | None],
     matrix: str | None,
-) -> Any:
+) -> Iterator[_core.Collection]:
     # How their genes are joined is settled once all are there.
-    apart = {**options, "join": "outer", "genes": None}
+    apart = replace(options, join="outer", genes=None)
     numbered = enumerate(zip(items, obs_tables, strict=True))
     for in_memory, group in groupby(numbered, lambda entry: is_anndata(entry[1][0])):
         if not in_memory:

@@ -56,7 +56,7 @@ def connected(address: str) -> Iterator[Client]:
         yield client
 
 
-def check_client(client: Any) -> None:
+def check_client(client: object) -> None:
     """Refuse what is no client that waits for its results."""
     require_dask()
     from distributed import Client

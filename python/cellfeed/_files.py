@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ._arguments import absolute
+from ._cells.open_options import OpenOptions
 from ._cores import files_core
 from ._several import with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError
 from .storage import public_options, take_public_options
+
+if TYPE_CHECKING:
+    from ._table import CellTable
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Files:
     """The files of a collection, and how they were opened."""
 
     paths: list[str]
-    options: dict[str, Any]
+    options: OpenOptions
 
     @property
     def steps(self) -> list[str]:
@@ -29,7 +33,7 @@ class Files:
         """The core's, which has looked at the files."""
         return of_core
 
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by: it opens the files again."""
         paths = [absolute(path) for path in self.paths]
         storage = public_options(paths)
@@ -38,7 +42,7 @@ class Files:
 
 def _reopen(
     paths: list[str],
-    options: dict[str, Any],
+    options: OpenOptions,
     obs: list[str],
     fingerprint: int,
     storage: dict[str, dict[str, str]],

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
+    import anndata
+    import pandas as pd
     import torch
 
     from .tokens import CellTokens, Masking
     from .transforms import Transform
+    from .vocab import GeneVocab
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
 CacheMode: TypeAlias = Literal["packed"]
@@ -26,9 +31,29 @@ HvgFlavor: TypeAlias = Literal["seurat", "cell_ranger", "seurat_v3"]
 Join: TypeAlias = Literal["inner", "outer"]
 Layout: TypeAlias = Literal["packed", "dense"]
 MissingGenes: TypeAlias = Literal["warn", "zero", "error"]
+# Labels of cells, and what fixes their codes.
+Label: TypeAlias = str | bool | int | float
+Labels: TypeAlias = Iterable[Label]
+Categories: TypeAlias = Mapping[str, Labels | Mapping[Label, int]]
+UnknownLabel: TypeAlias = Label | Mapping[str, Label] | None
+Names: TypeAlias = str | Sequence[str]
+# Which cells: a number, some in any order, or a mask.
+Rows: TypeAlias = "int | slice | Sequence[int] | Sequence[bool] | np.ndarray | pd.Index | pd.Series"
+Indices: TypeAlias = "Sequence[int] | Sequence[bool] | np.ndarray | pd.Index"
+# Of each cell: its label, None or NaN where it has none.
+CellLabels: TypeAlias = "Sequence[Label | None] | np.ndarray | pd.Series | pd.Categorical"
+# Which cells: an expression over obs, the values of columns, or as above.
+Where: TypeAlias = "str | Mapping[str, Sequence[Label | None] | Label | None] | Rows"
+# What stands in ``cells[...]``: rows, or rows and genes.
+IndexPart: TypeAlias = "Rows | list[str] | EllipsisType"
+Index: TypeAlias = "IndexPart | tuple[IndexPart, IndexPart | str]"
+# Genes by name, in the order of the columns.
+Genes: TypeAlias = "str | Iterable[str] | np.ndarray | pd.Index | GeneVocab"
+# Cells in files or in memory.
+Data: TypeAlias = "Path | anndata.AnnData | Iterable[Path | anndata.AnnData]"
 Output: TypeAlias = Literal["csr", "dense"]
 LoaderOutput: TypeAlias = Literal["csr", "dense", "tokens"]
-Path: TypeAlias = "str | os.PathLike[str]"
+Path: TypeAlias = str | os.PathLike[str]
 Partition: TypeAlias = Literal["auto", "interleave", "group"]
 Remainder: TypeAlias = Literal["pad", "drop", "error"]
 Verify: TypeAlias = Literal["always", "never"]
@@ -44,7 +69,7 @@ OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_arg
 VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
 
 
-class ReadOptions(TypedDict, total=False):
+class ReadKeywords(TypedDict, total=False):
     """Arguments of ``cells.read`` that do not change the type of the batch."""
 
     obs: Sequence[str] | str | None
@@ -53,7 +78,7 @@ class ReadOptions(TypedDict, total=False):
     transforms: Sequence[Transform]
 
 
-class ReaderKeywords(ReadOptions, total=False):
+class ReaderKeywords(ReadKeywords, total=False):
     """What a loader reads with."""
 
     memory_budget: int | str
@@ -61,8 +86,8 @@ class ReaderKeywords(ReadOptions, total=False):
     pin_memory: bool
 
 
-class LoaderOptions(ReaderKeywords, total=False):
-    """Arguments of a ``Loader`` that do not change the type of its batches."""
+class IterationKeywords(TypedDict, total=False):
+    """What every loader deals samples out by, besides the batch size."""
 
     seed: int | None
     epoch: int | None
@@ -72,12 +97,28 @@ class LoaderOptions(ReaderKeywords, total=False):
     remainder: Remainder
     fetch_factor: int | None
     drop_last: bool
+
+
+class LoaderKeywords(ReaderKeywords, IterationKeywords, total=False):
+    """Arguments of a ``Loader`` that do not change the type of its batches."""
+
     tune: bool | str
     tokens: CellTokens | None
     masking: Masking | None
 
 
-class CellOptions(ReaderKeywords, total=False):
+class SampleKeywords(ReaderKeywords, total=False):
+    """Arguments of ``scDataset`` that do not change what it yields."""
+
+    seed: int | None
+    epoch: int
+    rank: int | None
+    world_size: int | None
+    partition: Partition
+    remainder: Remainder
+
+
+class CellKeywords(ReaderKeywords, total=False):
     """Arguments of ``scDataset`` that are for a collection of ``cellfeed.open`` only."""
 
     output: Output
@@ -119,7 +160,7 @@ class ProcessingOptions(TypedDict, total=False):
     mito_prefix: str
     keep_counts: bool
     force: bool
-    gene_vocab: Any
+    gene_vocab: Genes | None
     missing_genes: MissingGenes
     layer: str
     genome: str | None

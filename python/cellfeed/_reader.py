@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._arguments import (
-    as_bool,
-    as_choice,
-    as_dtype,
-    as_names,
-    as_row_numbers,
-    parse_memory_budget,
-    parse_threads,
-)
+from ._arguments import as_bool, as_choice, as_row_numbers, parse_memory_budget, settle
 from ._batch_source import BatchSource
 from ._cells.closed import Closed
 from ._iteration.worker import this_worker
-from ._options import CASTINGS, LOADER_OUTPUTS, Casting, DType, LoaderOutput
+from ._options import CASTINGS, LOADER_OUTPUTS, Casting, DTypeName, LoaderOutput
 from .batch import Batch
 from .errors import CacheWarning, InvalidArgumentError
 from .token_batch import TokenBatch
@@ -36,60 +28,64 @@ if TYPE_CHECKING:
 _ROWS_TO_CHECK = 16
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class ReaderOptions:
-    """How rows become batches: arguments of :class:`~cellfeed.Loader`, checked when this is made.
+    """How rows become batches, checked when this is made.
 
     Attributes
     ----------
-    memory_budget
-        Bytes, or a text such as ``"2GB"``: read-ahead, caches and finished batches together.
-    threads
-        One a processor where it is None; more of them take more memory.
+    output, casting, transforms, pin_memory, tokens, masking
+        As of :class:`~cellfeed.Loader`.
+    dtype
+        Its name.
     obs
         Those of the collection where it is None.
+    memory_budget
+        Bytes of read-ahead, caches and finished batches together.
+    threads
+        One a processor where it is 0; more of them take more memory.
     matrix_dtypes
         Of each further matrix of the collection. Where it is None: that of x, and floats of obsm.
-    tokens, masking
-        Of output ``"tokens"``.
     """
 
     output: LoaderOutput = "csr"
-    dtype: DType = "float32"
+    dtype: DTypeName = "float32"
     casting: Casting = "round"
-    obs: Sequence[str] | str | None = None
+    obs: Sequence[str] | None = None
     transforms: Sequence[Transform] = ()
-    memory_budget: int | str = "2GB"
-    threads: int | None = None
+    memory_budget: int = parse_memory_budget("2GB")
+    threads: int = 0
     pin_memory: bool = False
-    matrix_dtypes: Sequence[str] | None = None
+    matrix_dtypes: Sequence[DTypeName] | None = None
     tokens: CellTokens | None = None
     masking: Masking | None = None
 
     def __post_init__(self) -> None:
-        if self.obs is not None:
-            self.obs = as_names("obs", self.obs)
-        as_bool("pin_memory", self.pin_memory)
-        self.for_core()
-        self.transforms = list(self.transforms)
+        as_choice("output", self.output, LOADER_OUTPUTS)
+        self.token_output()
+        as_choice("casting", self.casting, CASTINGS)
+        core_transforms(self.transforms)
+        settle(
+            self,
+            transforms=tuple(self.transforms),
+            pin_memory=as_bool("pin_memory", self.pin_memory),
+        )
 
-    @property
-    def budget_bytes(self) -> int:
-        """``memory_budget`` in bytes."""
-        return parse_memory_budget(self.memory_budget)
+    def token_output(self) -> _core.TokenOutput | None:
+        """What the core makes tokens by."""
+        return as_token_output(self.output, self.tokens, self.masking)
 
-    def for_core(self) -> dict[str, Any]:
-        """Arguments of the core."""
-        return {
-            "output": as_choice("output", self.output, LOADER_OUTPUTS),
-            "tokens": as_token_output(self.output, self.tokens, self.masking),
-            "dtype": as_dtype("dtype", self.dtype),
-            "casting": as_choice("casting", self.casting, CASTINGS),
-            "transforms": core_transforms(self.transforms),
-            "memory_budget": self.budget_bytes,
-            "threads": parse_threads(self.threads),
-            "prefetch": 0,
-        }
+    def kinds_of(self, paths: Sequence[str]) -> list[tuple[str, str]]:
+        """Output and dtype of each further matrix, of which ``paths`` say where it lies."""
+        # Arrays of obsm are no counts: dense, and floats.
+        of_obsm = ("dense", self.dtype if self.dtype.startswith("float") else "float32")
+        of_layers = ("csr" if self.output == "tokens" else self.output, self.dtype)
+        kinds: list[tuple[str, str]] = [
+            of_obsm if path.startswith("obsm/") else of_layers for path in paths
+        ]
+        if self.matrix_dtypes is None:
+            return kinds
+        return [(own, kind) for (own, _), kind in zip(kinds, self.matrix_dtypes, strict=True)]
 
 
 class Reader:
@@ -111,38 +107,24 @@ class Reader:
     def _open(self, key: str | None) -> None:
         # Outlives the collection, as the loader does that was made from it.
         self.files: _core.Collection = self.cells._core
-        options = self.options.for_core()
+        options, further = self.options, self.cells._matrices
         self.core: _core.LoaderCore = _core.LoaderCore.make(
-            self.files, obs=self.obs, torch_library=self._torch_library,
-            matrices=self._of_matrices(options["output"], options["dtype"]), **options,
+            self.files, options.output, options.dtype, options.casting, self.obs,
+            core_transforms(options.transforms), options.memory_budget, options.threads, 0,
+            self._torch_library, options.kinds_of(further.paths), options.token_output(),
         )  # fmt: skip
         columns = {name: self.cells.obs_column(name) for name in self.obs}
-        self.source = BatchSource(
-            columns, self.core, key, self.cells._names, matrices=self.cells._matrices
-        )
+        self.source = BatchSource(columns, self.core, key, self.cells._names, matrices=further)
 
-    def _of_matrices(self, output: str, dtype: str) -> list[tuple[str, str]]:
-        # Arrays of obsm are no counts: dense, and floats.
-        of_obsm = ("dense", dtype if dtype.startswith("float") else "float32")
-        paths = self.cells._matrices.paths
-        of_layers = ("csr" if output == "tokens" else output, dtype)
-        kinds = [of_obsm if path.startswith("obsm/") else of_layers for path in paths]
-        if self.options.matrix_dtypes is not None:
-            kinds = [
-                (own, kind)
-                for (own, _), kind in zip(kinds, self.options.matrix_dtypes, strict=True)
-            ]
-        return kinds
-
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = {**self.__dict__, "key": self.source.key}
         del state["core"], state["source"], state["files"]
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         key = state.pop("key")
         self.__dict__.update(state)
-        self._open(key)
+        self._open(str(key))
 
     def check_values(self, some_rows: Callable[[int], np.ndarray]) -> None:
         """Refuse values that the dtype cannot hold, where rows spread over the files have them.
@@ -161,7 +143,7 @@ class Reader:
             return TokenBatch(core, self.source)
         return Batch(core, self.source)
 
-    def read(self, rows: Any) -> Batch[Any]:
+    def read(self, rows: object) -> Batch[Any]:
         """One batch of the rows asked for, in that order."""
         self.require_no_worker_pins()
         return Batch(self.core.read_rows(as_row_numbers(rows, self.n_cells)), self.source)

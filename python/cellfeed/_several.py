@@ -5,49 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._arguments import absolute, as_names, as_paths, is_anndata
-from ._cells.genes import report_left_out, report_missing_genes
-from ._cells.matrices import Matrices
-from ._cores import several_core
-from ._options import MissingGenes
+from ._cells.open_options import OpenOptions
+from ._cores import Item, several_core
+from ._options import Data
 from .collection import CellCollection
 from .errors import CorruptDataError
 
 if TYPE_CHECKING:
+    import anndata
     import pyarrow as pa
 
+    from ._table import CellTable
 
-def items_of(given: Any, chosen: dict[str, Any]) -> list[Any] | None:
-    """Paths and AnnData in memory, of a list that has such; None for anything else."""
+
+def items_of(given: Data, matrices: Sequence[str]) -> list[Item]:
+    """Paths and AnnData in memory, in their order; an AnnData in backed mode is its file.
+
+    Parameters
+    ----------
+    given
+        One or several, as for :func:`cellfeed.open`.
+    matrices
+        Further ones that are to be read.
+    """
+    if is_anndata(given):
+        return [_item(given, matrices)]
     if not isinstance(given, (list, tuple)) or not any(map(is_anndata, given)):
-        return None
-    from ._cells.anndata_arrays import path_of_backed
-
-    items: list[Any] = []
+        return [*as_paths("paths", given)]
+    items: list[Item] = []
     for item in given:
-        if not is_anndata(item):
-            items += as_paths("paths", item)
-        elif item.isbacked:
-            items.append(path_of_backed(item, Matrices.of(chosen).paths))
-        else:
-            items.append(item)
+        items += [_item(item, matrices)] if is_anndata(item) else as_paths("paths", item)
     return items
 
 
+def _item(adata: anndata.AnnData, matrices: Sequence[str]) -> Item:
+    from ._cells.anndata_arrays import path_of_backed
+
+    return path_of_backed(adata, matrices) if adata.isbacked else adata
+
+
 def open_several(
-    items: list[Any],
-    options: dict[str, Any],
-    obs: Sequence[str] | str | None,
-    missing_genes: MissingGenes,
+    items: list[Item], options: OpenOptions, obs: Sequence[str] | str | None
 ) -> CellCollection:
     from ._cells.anndata_arrays import arrow_table
 
     tables = [arrow_table(item.obs) if is_anndata(item) else None for item in items]
     core = several_core(items, options, tables)
-    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
-    report_left_out(core.left_out_text, stacklevel=3)
     return with_obs(CellCollection(core, Several(items, options, tables), []), obs)
 
 
@@ -62,8 +68,8 @@ def with_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellColl
 class Several:
     """Files and AnnData in memory, in their order."""
 
-    items: list[Any]
-    options: dict[str, Any]
+    items: list[Item]
+    options: OpenOptions
     tables: list[pa.Table | None]
 
     @property
@@ -85,16 +91,16 @@ class Several:
                 content ^= (content_of(table) * (2 * number + 1)) % 2**64
         return content
 
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         items = [item if is_anndata(item) else absolute(item) for item in self.items]
         return _open_several_again, (items, self.options, cells.default_obs, cells.fingerprint)
 
 
 def _open_several_again(
-    items: list[Any], options: dict[str, Any], obs: list[str], fingerprint: int
+    items: list[Item], options: OpenOptions, obs: list[str], fingerprint: int
 ) -> CellCollection:
-    cells = open_several(items, options, obs, "zero")
+    cells = open_several(items, options, obs)
     if cells.fingerprint != fingerprint:
         raise CorruptDataError(
             "the files, or the AnnData in memory, changed since this collection was opened, so "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, TypedDict, cast
 
 import numpy as np
 
@@ -11,15 +11,31 @@ from . import _core
 from ._arguments import as_int, as_row_numbers, as_text
 from ._cells.closed import Closed
 from ._cells.lazy_obs import LazyObs
-from ._cells.matrices import Matrices
 from ._cells.names import Names
 from ._cells.origins import Origin
+from ._options import Label, Rows
 from .encoders import Encoders, encoders_of
 from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+
+class StoredFile(TypedDict):
+    """One file of a collection, or one shard."""
+
+    path: str
+    format: str
+    layer: str
+    n_cells: int
+    n_genes: int
+    nonzeros: int
+    dtype: str
+    is_dense: bool
+    compression: str
+    rows_per_chunk: int
+    bytes_on_disk: int
 
 
 class CellTable:
@@ -36,15 +52,15 @@ class CellTable:
         self._origin = origin
         self.default_obs = default_obs
         self._names = Names(core, names)
-        self._matrices = Matrices.of(origin.options)
+        self._matrices = origin.options.matrices
 
     def close(self) -> None:
         """Let go of the files. Loaders made before keep them open until they are closed too.
 
         Using the collection afterwards is an error. ``with cf.open(...) as cells:`` closes it.
         """
-        closed: Any = Closed("this collection is closed: open the files again")
-        self._core = closed
+        closed = Closed("this collection is closed: open the files again")
+        self._core = cast(_core.Collection, closed)
         self._names = Names(self._core)
 
     def __enter__(self) -> Self:
@@ -53,7 +69,7 @@ class CellTable:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return self._origin.reduce(self)
 
     def __len__(self) -> int:
@@ -135,9 +151,9 @@ class CellTable:
         return self._origin.fingerprint(self._core.fingerprint)
 
     @property
-    def files(self) -> list[dict[str, Any]]:
+    def files(self) -> list[StoredFile]:
         """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
-        return [self._core.store_info(s) for s in range(self._core.n_stores)]
+        return [cast(StoredFile, self._core.store_info(s)) for s in range(self._core.n_stores)]
 
     @property
     def obs(self) -> LazyObs:
@@ -156,7 +172,7 @@ class CellTable:
         """One obs column over all files; raises ``NoSuchKeyError`` naming those there are."""
         return self._core.obs_column(as_text("name", name))
 
-    def categories(self, name: str) -> list[Any]:
+    def categories(self, name: str) -> list[Label]:
         """Labels of a column by code: text, whole numbers, floats or booleans, as in the files.
 
         Where all files agree on the categories and their order, that order (so for one file always:
@@ -178,9 +194,9 @@ class CellTable:
         for other data ``cf.open(..., categories=cf.load_encoders("labels.json"))``: the same label
         has the same code.
         """
-        return encoders_of(self, self._origin.options)
+        return encoders_of(self)
 
-    def obs_values(self, name: str, rows: Any = None) -> np.ndarray:
+    def obs_values(self, name: str, rows: Rows | None = None) -> np.ndarray:
         """Values of one obs column: int64 codes of a categorical (-1 = missing), else numbers.
 
         Missing numbers are NaN.
@@ -195,7 +211,7 @@ class CellTable:
         rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
         return self._core.gather_obs(self.obs_column(name), rows)
 
-    def locate(self, rows: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def locate(self, rows: Rows | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Where cells come from, also of a collection that ``filter`` or ``split`` gave.
 
         Parameters

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TypedDict, cast
 
 from . import _core
-from ._iteration.settings import Settings
-from ._reader import ReaderOptions
+from ._loader_options import LoaderOptions
 from .collection import CellCollection
 from .errors import InvalidArgumentError
 from .strategies import BlockShuffling, SamplingStrategy
@@ -16,14 +16,29 @@ WANTED_ENTROPY = 0.98
 SECONDS_PER_POINT = 0.2
 
 
+class TuningPoint(TypedDict):
+    """Settings that were tried, and what was measured with them."""
+
+    block_size: int
+    fetch_factor: int
+    threads: int
+    cells_per_second: float
+    megabytes_per_second: float
+    bytes_read_per_used: float
+    label_entropy_bits: float
+
+
+class Tuning(TuningPoint):
+    """The settings that a loader uses, their memory in bytes, and all points that were tried."""
+
+    memory_budget: int
+    random_entropy_bits: float
+    points: list[TuningPoint]
+
+
 def tuned(
-    cells: CellCollection,
-    strategy: SamplingStrategy,
-    tune: bool | str,
-    options: ReaderOptions,
-    settings: Settings,
-    world_size: int,
-) -> dict[str, Any]:
+    cells: CellCollection, strategy: SamplingStrategy, options: LoaderOptions
+) -> tuple[Tuning, SamplingStrategy, LoaderOptions]:
     """Block size, fetch factor, threads and memory that load fastest here and keep batches diverse.
 
     Reads for a few seconds.
@@ -34,44 +49,45 @@ def tuned(
         What will be loaded.
     strategy
         Must be :class:`BlockShuffling`: its block size is what is tuned.
-    tune
-        The obs column whose entropy per batch is kept; ``True`` takes the first label column that
-        is loaded with each batch.
-    options, settings
-        Of the loader.
-    world_size
-        Must be 1: ranks that measure apart would disagree on the order.
+    options
+        Of the loader. ``tune`` names the obs column whose entropy per batch is kept; ``True`` takes
+        the first label column that is loaded with each batch. Ranks that measure apart would
+        disagree on the order, so there must be one.
 
     Returns
     -------
-    dict
-        ``block_size``, ``fetch_factor``, ``threads``, ``memory_budget`` (bytes), the rate measured
-        and ``points``, everything that was tried.
+    tuple
+        What was measured, and the strategy and the options with it.
     """
     if not isinstance(strategy, BlockShuffling):
         raise InvalidArgumentError(
             f"tune chooses a block size, so it needs BlockShuffling: {strategy!r}"
         )
-    if world_size > 1:
+    if options.make_ranks().now()[1] > 1:
         raise InvalidArgumentError(
             "ranks that measure apart would disagree on the order: run `cellfeed bench` once and "
             "pass its settings to every rank"
         )
+    measured = _core.tune(
+        cells._core, options.batch_size, _label_of(cells, options), WANTED_ENTROPY,
+        SECONDS_PER_POINT, options.memory_budget, 0,
+    )  # fmt: skip
+    best = cast(Tuning, measured)
+    blocks = BlockShuffling(best["block_size"], strategy.indices, strategy.drop_last)
+    used = replace(
+        options, fetch_factor=best["fetch_factor"], threads=best["threads"],
+        memory_budget=best["memory_budget"], is_tuned=True,
+    )  # fmt: skip
+    return best, blocks, used
+
+
+def _label_of(cells: CellCollection, options: LoaderOptions) -> str:
     loaded = cells.default_obs if options.obs is None else options.obs
-    labels = [tune] if isinstance(tune, str) else loaded
+    labels = [options.tune] if isinstance(options.tune, str) else loaded
     label = next((name for name in labels if cells.obs_column(name).is_categorical), None)
     if label is None:
         raise InvalidArgumentError(
             'tune needs a label column to keep batches diverse: pass tune="cell_type", '
             "or obs=[...] with a column of labels"
         )
-    return _core.tune(
-        cells._core, settings.batch_size, label, WANTED_ENTROPY, SECONDS_PER_POINT,
-        options.budget_bytes, 0,
-    )  # fmt: skip
-
-
-def with_block_size(strategy: SamplingStrategy, block_size: int) -> BlockShuffling:
-    """The same strategy with blocks of another size."""
-    assert isinstance(strategy, BlockShuffling)  # tuned() has refused others
-    return BlockShuffling(block_size, strategy.indices, strategy.drop_last)
+    return label

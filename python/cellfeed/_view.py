@@ -30,12 +30,12 @@ class BatchOnDemand:
         return self.batch.x
 
     @property
-    def layers(self) -> BatchMatrices:
+    def layers(self) -> BatchMatrices[scipy.sparse.csr_matrix]:
         """As of the batch: float32."""
         return self.batch.layers
 
     @property
-    def obsm(self) -> BatchMatrices:
+    def obsm(self) -> BatchMatrices[np.ndarray]:
         """As of the batch: float32."""
         return self.batch.obsm
 

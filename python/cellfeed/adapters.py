@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from ._arguments import as_names, as_row_numbers, suggestion
+from ._options import Rows
 from .errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -49,7 +50,7 @@ class MultiIndexable:
         self,
         *indexables: Any,
         names: Sequence[str] | None = None,
-        unstructured: Mapping[str, Any] | None = None,
+        unstructured: Mapping[str, object] | None = None,
         **named_indexables: Any,
     ) -> None:
         if indexables and named_indexables:
@@ -124,10 +125,10 @@ class MultiIndexable:
         new._is_padding = np.asarray(is_padding, dtype=bool)
         return new
 
-    def _by_name(self) -> dict[Any, Any]:
+    def _by_name(self) -> dict[str | int, Any]:
         return dict(zip(self._names or range(self.count), self._members, strict=True))
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[str | int]:
         """Names of the members; their places where they have none."""
         return list(self._by_name())
 
@@ -135,7 +136,7 @@ class MultiIndexable:
         """The members."""
         return list(self._members)
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
+    def items(self) -> Iterator[tuple[str | int, Any]]:
         """Names and members."""
         return iter(self._by_name().items())
 
@@ -152,7 +153,13 @@ class MultiIndexable:
         members = ", ".join(f"{name}: {type(m).__name__}" for name, m in self.items())
         return f"MultiIndexable({len(self):,} samples; {members})"
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str | int) -> Any: ...
+
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | np.ndarray) -> MultiIndexable: ...
+
+    def __getitem__(self, key: str | Rows) -> Any:
         if isinstance(key, str):
             if key not in (self._names or ()):
                 raise NoSuchKeyError(
@@ -187,7 +194,9 @@ class MultiIndexable:
         )
         return new._members[0] if self.names == ["X"] else new
 
-    def cuda(self, device: Any = None, *, non_blocking: bool = False) -> Any:
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> Any:
         """As :meth:`to`, on a GPU: the current one by default."""
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
@@ -213,18 +222,18 @@ class MultiIndexable:
         return new
 
 
-def _is_group(member: Any) -> bool:
+def _is_group(member: object) -> bool:
     return hasattr(member, "pin_memory") and hasattr(member, "to")
 
 
-def _is_numeric(member: Any) -> bool:
+def _is_numeric(member: object) -> bool:
     dtype = getattr(member, "dtype", None)
     return type(member).__module__.startswith("torch") or (
         isinstance(dtype, np.dtype) and dtype.kind in "biuf"
     )
 
 
-def length_of(data: Any) -> int:
+def length_of(data: object) -> int:
     """Samples of a collection: rows of a matrix, of the columns of a mapping, else ``len``."""
     shape = getattr(data, "shape", None)
     if isinstance(shape, tuple) and shape:
@@ -233,10 +242,10 @@ def length_of(data: Any) -> int:
         if not data:
             return 0
         return length_of(next(iter(data.values())))
-    return len(data)
+    return len(cast(Sized, data))
 
 
-def take(data: Any, rows: Any) -> Any:
+def take(data: Any, rows: slice | np.ndarray) -> Any:
     """Samples of arrays, matrices, data frames, lists and mappings of columns."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
@@ -321,7 +330,9 @@ def _in_memory(batch: Any) -> Any:
     raise InvalidTypeError(f"not an AnnData or AnnCollection: {type(batch).__name__}")
 
 
-def hf_tahoe_to_tensor(batch: Any, num_genes: int = 62713) -> torch.Tensor:
+def hf_tahoe_to_tensor(
+    batch: dict[str, Sequence[Any]] | list[dict[str, Any]], num_genes: int = 62713
+) -> torch.Tensor:
     """Cells of Tahoe-100M on Hugging Face as a dense float32 tensor, cells x genes.
 
     Parameters
@@ -352,7 +363,9 @@ def hf_tahoe_to_tensor(batch: Any, num_genes: int = 62713) -> torch.Tensor:
     return as_tensor(dense)
 
 
-def bionemo_to_tensor(data_collection: Any, idx: Any) -> torch.Tensor:
+def bionemo_to_tensor(
+    data_collection: Sequence[Any], idx: int | slice | Sequence[int] | np.ndarray
+) -> torch.Tensor:
     """``fetch_callback`` for a SingleCellMemMapDataset of bionemo-scdl: dense rows, cells x genes.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
 
 import numpy as np
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import scipy.sparse
     import torch
 
+    from ._batch_matrices import BatchMatrices
+    from ._options import Rows
     from .torch import TensorBatch
 
 __all__ = ["Batch", "BatchObs"]
@@ -49,7 +51,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
 
     _core: _core.Batch | BatchArrays
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         arrays = self._arrays()
         if not self._source.is_found_again:
             arrays = replace(arrays, files=self._files)
@@ -63,19 +65,16 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         """``"X"`` and the names of the obs columns: what ``batch[name]`` takes."""
         return ["X", *(name for name in self.obs if name != "X")]
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name == "X" or name in self.obs)
+    @overload
+    def __getitem__(self, rows: Literal["X"]) -> X: ...  # type: ignore[overload-overlap]
 
     @overload
-    def __getitem__(self, rows: Literal["X"]) -> X: ...
+    def __getitem__(self, rows: str) -> np.ndarray: ...
 
     @overload
-    def __getitem__(self, rows: str) -> Any: ...
+    def __getitem__(self, rows: Rows) -> Batch[X]: ...
 
-    @overload
-    def __getitem__(self, rows: Any) -> Batch[X]: ...
-
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, rows: str | Rows) -> X | np.ndarray | Batch[X]:
         """``batch["X"]``, ``batch["cell_type"]`` (as in ``obs``), or some of the cells, copied.
 
         Parameters
@@ -110,13 +109,18 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         """The same cells with other marks of padding, one bool a cell."""
         return Batch(replace(self._arrays(), is_padding=is_padding), self._source)
 
-    def _matrix(self, number: int) -> Any:
+    def _matrix(self, number: int) -> scipy.sparse.csr_matrix | np.ndarray:
         return self.x if number == 0 else super()._matrix(number)
 
     @property
     def var_names(self) -> np.ndarray:
         """Names of the columns of ``x``, an object array of ``str``."""
         return self._source.var_names
+
+    @property
+    def layers(self) -> BatchMatrices[X]:
+        """Further matrices by gene, by name: ``batch.layers["spliced"]``."""
+        return cast("BatchMatrices[X]", super().layers)
 
     @property
     def gene_mask(self) -> np.ndarray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._arguments import as_names, as_row_numbers, as_text, suggestion
 from ._cells.filtering import genes_where
-from ._options import DType
+from ._options import DType, Rows
 from .collection import CellCollection
 from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .transforms import SelectGenes
@@ -25,9 +25,9 @@ def get_anndata(
     cells: CellCollection,
     *,
     obs_value_filter: str | None = None,
-    obs_coords: Any = None,
+    obs_coords: Rows | None = None,
     var_value_filter: str | None = None,
-    var_coords: Any = None,
+    var_coords: Rows | None = None,
     obs_column_names: Sequence[str] | str | None = None,
     var_column_names: Sequence[str] | str | None = None,
     dtype: DType = "float32",
@@ -87,7 +87,7 @@ def _known(names: list[str], frame: pd.DataFrame) -> list[str]:
     return names
 
 
-def _genes(cells: CellCollection, coords: Any, where: str | None) -> np.ndarray | None:
+def _genes(cells: CellCollection, coords: Rows | None, where: str | None) -> np.ndarray | None:
     if coords is None and where is None:
         return None
     n = cells.n_vars

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from ._arguments import as_bool, as_int, as_row_numbers
+from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
 from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
 from ._cells.filtering import rows_where, step_of
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
@@ -16,7 +16,7 @@ from ._cells.lazy_obs import LazyObs
 from ._cells.origins import GenesChosen, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
-from ._options import Casting, DType, Output, ReadOptions
+from ._options import Casting, DType, Index, Output, ReadKeywords, Rows, Where
 from ._reader import Reader, ReaderOptions
 from ._table import CellTable
 from ._view import BatchOnDemand
@@ -25,6 +25,7 @@ from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
     import anndata
+    import pandas as pd
     from scipy.sparse import csr_matrix
 
     from .transforms import Transform
@@ -45,7 +46,7 @@ class CellCollection(CellTable):
         obs columns that come with every batch of a loader by default.
     """
 
-    def filter(self, where: str | Mapping[str, Any] | Any) -> CellCollection:
+    def filter(self, where: Where) -> CellCollection:
         """Some of the cells, as a collection of its own; no counts are read.
 
         Its rows are numbered from 0, in the order asked for; genes, labels and their codes stay.
@@ -172,17 +173,17 @@ class CellCollection(CellTable):
 
     @overload
     def read(
-        self, rows: Any, *, output: Literal["csr"] = ..., **options: Unpack[ReadOptions]
+        self, rows: Rows, *, output: Literal["csr"] = ..., **options: Unpack[ReadKeywords]
     ) -> Batch[csr_matrix]: ...
 
     @overload
     def read(
-        self, rows: Any, *, output: Literal["dense"], **options: Unpack[ReadOptions]
+        self, rows: Rows, *, output: Literal["dense"], **options: Unpack[ReadKeywords]
     ) -> Batch[np.ndarray]: ...
 
     def read(
         self,
-        rows: Any,
+        rows: Rows,
         *,
         obs: Sequence[str] | str | None = None,
         output: Output = "csr",
@@ -202,18 +203,15 @@ class CellCollection(CellTable):
         wanted = as_row_numbers(rows, len(self))
         if wanted.size == 0:
             raise OutOfRangeError("no rows asked for")
-        options = ReaderOptions(output, dtype, casting, obs, transforms)
+        options = ReaderOptions(
+            output=output, dtype=as_dtype("dtype", dtype), casting=casting, transforms=transforms,
+            obs=as_chosen_names("obs", obs),
+        )  # fmt: skip
         reader = Reader(self, options)
         reader.check_values(lambda n: wanted[:: max(1, len(wanted) // n)])
         return reader.read(wanted)
 
-    @overload
-    def __getitem__(self, index: str) -> Any: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> CellView: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> CellView:
         """``cells[rows]``, ``cells[:, genes]``, ``cells[rows, genes]``: a view, read on demand.
 
         Parameters
@@ -295,12 +293,12 @@ class CellView(BatchOnDemand, CellCollection):
         return self._table, None if self._runs is None else self._runs.rows()
 
     @overload
-    def __getitem__(self, index: str) -> Any: ...
+    def __getitem__(self, index: str) -> csr_matrix | np.ndarray: ...
 
     @overload
-    def __getitem__(self, index: Any) -> CellView: ...
+    def __getitem__(self, index: Index) -> CellView: ...
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: str | Index) -> csr_matrix | np.ndarray | CellView:
         """As of a collection; and ``view["X"]``, ``view["cell_type"]``, as of a batch."""
         if not isinstance(index, str):
             return super().__getitem__(index)
@@ -334,8 +332,7 @@ class CellView(BatchOnDemand, CellCollection):
         """All matrices, in dtypes that hold what the files have."""
         output: Output = "dense" if all(file["is_dense"] for file in self.files) else "csr"
         first, *others = [read_as for _, read_as in stored_dtypes(self)]
-        kind: Any = first
-        options = ReaderOptions(output=output, dtype=kind, obs=[], matrix_dtypes=others)
+        options = ReaderOptions(output=output, dtype=first, obs=[], matrix_dtypes=others)
         return Reader(self, options).read(slice(None))
 
     @cached_property
@@ -345,12 +342,12 @@ class CellView(BatchOnDemand, CellCollection):
         return LazyObs(CellCollection(self._core, self._origin, self.default_obs, self._names))
 
     @property
-    def obs_names(self) -> Any:
+    def obs_names(self) -> pd.Index:
         """Names of the cells, a ``pandas.Index``."""
         return self.obs.index
 
     @property
-    def var_names(self) -> Any:
+    def var_names(self) -> pd.Index:
         """Names of the genes, a ``pandas.Index``."""
         import pandas as pd
 

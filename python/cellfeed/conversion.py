@@ -13,9 +13,9 @@ from . import _core
 from ._arguments import (
     as_bool,
     as_choice,
+    as_chosen_names,
     as_folder,
     as_int,
-    as_names,
     as_path,
     as_text,
     check_options,
@@ -34,7 +34,9 @@ from ._dask import check_client, write_on_cluster
 from ._options import (
     GENE_ORDERS,
     LAYOUTS,
+    Data,
     GeneOrder,
+    Genes,
     Join,
     Layout,
     MissingGenes,
@@ -42,6 +44,7 @@ from ._options import (
     ShardingOptions,
 )
 from ._progress import Progress
+from .collection import CellCollection
 from .shard_plan import ShardPlan, begin
 
 if TYPE_CHECKING:
@@ -96,9 +99,9 @@ class ShardingResult:
 
 
 def convert_to_shards(
-    adata_path: Any,
+    adata_path: Data | CellCollection,
     output_dir: str | os.PathLike[str],
-    gene_vocab: Any = None,
+    gene_vocab: Genes | None = None,
     shard_size: int = 100_000,
     *,
     layout: Layout = "packed",
@@ -223,7 +226,7 @@ def convert_to_shards(
             memory_budget=memory_budget, progress=progress, **options,
         )  # fmt: skip
         return write_on_cluster(plan, client, threads, memory_budget, progress)
-    given = _core_options(output_dir, gene_vocab, shard_size, **options)
+    given = _core_options(output_dir, gene_vocab, shard_size, options)
     shared = resources(threads, memory_budget, progress)
     cells = chosen_cells(adata_path, **_settled_when_opened(gene_vocab, options))
     with input_paths([] if cells else adata_path) as inputs:
@@ -232,9 +235,9 @@ def convert_to_shards(
 
 
 def plan_shards(
-    adata_path: Any,
+    adata_path: Data | CellCollection,
     output_dir: str | os.PathLike[str],
-    gene_vocab: Any = None,
+    gene_vocab: Genes | None = None,
     shard_size: int = 100_000,
     *,
     threads: int | None = None,
@@ -274,7 +277,7 @@ def plan_shards(
     """
     check_options("plan_shards", options, list(ShardingOptions.__annotations__))
     source, inputs = input_of_all(adata_path, "adata_path")
-    given = _core_options(output_dir, gene_vocab, shard_size, **options)
+    given = _core_options(output_dir, gene_vocab, shard_size, options)
     chosen_cells(source, **_settled_when_opened(gene_vocab, options))
     given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
     missing = None if source else options.get("missing_genes", "warn")
@@ -285,46 +288,29 @@ def plan_shards(
 
 
 def _core_options(
-    output_dir: Any,
-    gene_vocab: Any,
-    shard_size: Any,
-    *,
-    layout: Any = "packed",
-    layer: Any = "X",
-    layers: Any = None,
-    obsm: Any = None,
-    genome: Any = None,
-    feature_type: Any = None,
-    gene_order: Any = "source",
-    join: Any = None,
-    missing_genes: Any = "warn",
-    shuffle: Any = False,
-    seed: Any = 0,
-    var_key: Any = None,
-    make_unique: Any = False,
-    allow_external: Any = None,
-    resume: Any = False,
-    overwrite: Any = False,
+    output_dir: Path, gene_vocab: Genes | None, shard_size: int, options: ShardingOptions
 ) -> dict[str, Any]:
     """What the core takes, but for the inputs and resources."""
     return {
         "output_dir": as_path("output_dir", output_dir),
         "shard_size": as_int("shard_size", shard_size, 1),
-        "layout": as_choice("layout", layout, LAYOUTS),
-        "layer": as_text("layer", layer),
-        "layers": [] if layers is None else as_names("layers", layers),
-        "obsm": [] if obsm is None else as_names("obsm", obsm),
-        "gene_order": as_choice("gene_order", gene_order, GENE_ORDERS),
-        "shuffle": as_bool("shuffle", shuffle),
-        "seed": as_int("seed", seed, 0, 2**64 - 1),
-        **axis_options(gene_vocab, missing_genes, join, var_key, make_unique),
-        "allow_external": as_folder("allow_external", allow_external),
-        "existing": existing(resume, overwrite),
-        **tenx_choice(genome, feature_type),
+        "layout": as_choice("layout", options.get("layout", "packed"), LAYOUTS),
+        "layer": as_text("layer", options.get("layer", "X")),
+        "layers": as_chosen_names("layers", options.get("layers")) or [],
+        "obsm": as_chosen_names("obsm", options.get("obsm")) or [],
+        "gene_order": as_choice("gene_order", options.get("gene_order", "source"), GENE_ORDERS),
+        "shuffle": as_bool("shuffle", options.get("shuffle", False)),
+        "seed": as_int("seed", options.get("seed", 0), 0, 2**64 - 1),
+        **axis_options(gene_vocab, options),
+        "allow_external": as_folder("allow_external", options.get("allow_external")),
+        "existing": existing(options),
+        **tenx_choice(options.get("genome"), options.get("feature_type")),
     }
 
 
-def _settled_when_opened(gene_vocab: Any, options: ShardingOptions) -> dict[str, tuple[Any, Any]]:
+def _settled_when_opened(
+    gene_vocab: Genes | None, options: ShardingOptions
+) -> dict[str, tuple[object, object]]:
     """What a collection was opened with: the value given now, and the one that means none."""
     defaults = {
         "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,

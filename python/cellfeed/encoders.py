@@ -7,13 +7,14 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _core
 from ._arguments import as_text, shown
 from ._json_file import read_json
+from ._options import Categories, Label, UnknownLabel
 from .errors import (
     CorruptDataError,
     InvalidArgumentError,
@@ -22,9 +23,11 @@ from .errors import (
     PrecisionError,
 )
 
+if TYPE_CHECKING:
+    from ._table import CellTable
+
 __all__ = ["Encoders", "load_encoders"]
 
-Label = str | bool | int | float
 _VERSION = 1
 _KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,), "boolean": (bool,), "integer": (int,), "number": (float,)
@@ -80,7 +83,7 @@ class Encoders(Mapping[str, dict[Label, int]]):
         columns = ", ".join(f"{name}: {len(labels)}" for name, labels in self._labels.items())
         return f"Encoders({columns})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Encoders, (self._labels, self._unknown)
 
     def labels(self, column: str) -> list[Label]:
@@ -151,7 +154,7 @@ def load_encoders(path: str | os.PathLike[str]) -> Encoders:
         raise CorruptDataError(f"{os.fspath(path)}: not label maps of cellfeed: {error}") from error
 
 
-def _from_json(content: Any) -> Encoders:
+def _from_json(content: object) -> Encoders:
     if not isinstance(content, dict) or "cellfeed_encoders" not in content:
         raise InvalidArgumentError("it lacks the key 'cellfeed_encoders'")
     version = content["cellfeed_encoders"]
@@ -191,7 +194,7 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def label_list(column: str, labels: Any) -> list[Label]:
+def label_list(column: str, labels: object) -> list[Label]:
     """Labels that a user gave, in the order of their codes: of one type, each once.
 
     Parameters
@@ -234,7 +237,7 @@ def label_list(column: str, labels: Any) -> list[Label]:
     return names
 
 
-def _by_code(column: str, codes: Mapping[Any, Any]) -> list[Any]:
+def _by_code(column: str, codes: Mapping[Label, int]) -> list[Label]:
     """Labels of a mapping label -> code, as :class:`Encoders` has them."""
     if sorted(codes.values(), key=repr) != sorted(range(len(codes)), key=repr):
         raise InvalidArgumentError(
@@ -244,7 +247,7 @@ def _by_code(column: str, codes: Mapping[Any, Any]) -> list[Any]:
     return sorted(codes, key=codes.__getitem__)
 
 
-def check_unknown(column: str, unknown: Any, labels: list[Label] | None) -> None:
+def check_unknown(column: str, unknown: object, labels: list[Label] | None) -> None:
     """Refuse an ``unknown_label`` that cannot be one.
 
     Parameters
@@ -272,7 +275,7 @@ def check_unknown(column: str, unknown: Any, labels: list[Label] | None) -> None
 
 
 def label_maps(
-    categories: Any, unknown_label: Any, known: Iterable[str]
+    categories: Categories | None, unknown_label: UnknownLabel, known: Iterable[str]
 ) -> dict[str, tuple[list[Label] | None, Label | None]]:
     """What the core takes: column -> labels in the order of their codes, and the unknown one.
 
@@ -319,18 +322,16 @@ def label_maps(
     }
 
 
-def encoders_of(cells: Any, options: Mapping[str, Any]) -> Encoders:
+def encoders_of(cells: CellTable) -> Encoders:
     """What ``cells.encoders`` is.
 
     Parameters
     ----------
     cells
         The collection.
-    options
-        It was opened with.
     """
-    unknown = options["unknown_label"]
-    fixed = options["categories"] or {}
+    unknown = cells._origin.options.unknown_label
+    fixed = cells._origin.options.categories or {}
     names = list(dict.fromkeys([*cells.default_obs, *fixed]))
     columns = {}
     for name in cells.obs_keys():

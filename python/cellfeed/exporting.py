@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypedDict, cast
 
 from . import _core
 from ._arguments import as_bool, as_choice, as_folder, as_names, as_path, as_paths, as_text
@@ -12,6 +12,17 @@ from ._conversion_arguments import chosen_cells, join_text, resources, tenx_choi
 from ._options import COMPRESSIONS, Compression, Join, Path
 from ._progress import Progress
 from .collection import CellCollection
+
+
+class ExportResult(TypedDict):
+    """What :func:`export_h5ad` wrote."""
+
+    n_cells: int
+    n_genes: int
+    nnz: int
+    bytes: int
+    seconds: float
+    cells_per_second: float
 
 
 def export_h5ad(
@@ -34,7 +45,7 @@ def export_h5ad(
     memory_budget: int | str | None = None,
     overwrite: bool = False,
     progress: Progress = None,
-) -> dict[str, Any]:
+) -> ExportResult:
     """Write shards or files as one ``.h5ad``, equal to what the shards were made from.
 
     Parameters
@@ -70,7 +81,7 @@ def export_h5ad(
         make_unique=(make_unique, False), allow_external=(allow_external, None),
         keep_stored_gene_order=(keep_stored_gene_order, False),
     )  # fmt: skip
-    result: dict[str, Any] = _core.export_h5ad(
+    made = _core.export_h5ad(
         [] if cells else as_paths("paths", paths),
         as_path("output", output),
         layer=as_text("layer", layer),
@@ -88,8 +99,8 @@ def export_h5ad(
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),
     )
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
-    return result
+    report_left_out(made.pop("left_out_text"), stacklevel=2)
+    return cast(ExportResult, made)
 
 
 def _names_if_any(

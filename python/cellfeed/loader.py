@@ -5,24 +5,37 @@ from __future__ import annotations
 import atexit
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 import numpy as np
 
 from . import _core
-from ._arguments import as_function, shown
+from ._arguments import (
+    as_chosen_names,
+    as_dtype,
+    as_function,
+    parse_memory_budget,
+    parse_threads,
+    shown,
+)
 from ._iteration.dataset import BatchDataset
 from ._iteration.iterable import Yielded, refuse_batching_again
-from ._iteration.rank import Ranks
+from ._iteration.options import FETCH_FACTOR
 from ._iteration.run import Run
 from ._iteration.schedule import Schedule
-from ._iteration.settings import Settings
 from ._iteration.shared_iterator import SharedIterator
-from ._iteration.states import as_epoch
-from ._options import Casting, DType, LoaderOptions, LoaderOutput, Partition, Remainder
-from ._reader import Reader, ReaderOptions, report_packed
-from ._tuning import tuned, with_block_size
+from ._iteration.stats import LoaderStats
+from ._loader_options import LoaderOptions
+from ._options import (
+    Casting,
+    DType,
+    LoaderKeywords,
+    LoaderOutput,
+    Partition,
+    Remainder,
+)
+from ._reader import Reader, report_packed
+from ._tuning import Tuning, tuned
 from .batch import Batch
 from .collection import CellCollection
 from .errors import InvalidTypeError
@@ -134,7 +147,7 @@ class Loader(BatchDataset[Yielded]):
         *,
         output: Literal["csr"] = ...,
         collate_fn: None = ...,
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
@@ -146,7 +159,7 @@ class Loader(BatchDataset[Yielded]):
         *,
         output: Literal["dense"],
         collate_fn: None = ...,
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
@@ -158,7 +171,7 @@ class Loader(BatchDataset[Yielded]):
         *,
         output: Literal["tokens"],
         collate_fn: None = ...,
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
@@ -170,29 +183,29 @@ class Loader(BatchDataset[Yielded]):
         *,
         output: Literal["tokens"],
         collate_fn: Callable[[TokenBatch], Yielded],
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
     def __init__(
         self: Loader[SeriesBatch],
-        cells: SeriesDataset,
+        cells: SeriesDataset[Any],
         strategy: SamplingStrategy,
         batch_size: int = ...,
         *,
         collate_fn: None = ...,
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
     def __init__(
         self: Loader[Yielded],
-        cells: SeriesDataset,
+        cells: SeriesDataset[Any],
         strategy: SamplingStrategy,
         batch_size: int = ...,
         *,
         collate_fn: Callable[[SeriesBatch], Yielded],
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     @overload
@@ -204,12 +217,12 @@ class Loader(BatchDataset[Yielded]):
         *,
         output: Literal["csr", "dense"] = ...,
         collate_fn: Callable[[Batch[Any]], Yielded],
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None: ...
 
     def __init__(
         self,
-        cells: CellCollection | SeriesDataset,
+        cells: CellCollection | SeriesDataset[Any],
         strategy: SamplingStrategy,
         batch_size: int = 1024,
         *,
@@ -244,43 +257,44 @@ class Loader(BatchDataset[Yielded]):
         self.collate_fn = as_function("collate_fn", collate_fn)
         self._collate_seconds = 0.0
         self._running: list[_core.BatchIterator] = []
-        options = ReaderOptions(
-            output, dtype, casting, obs, transforms, memory_budget, threads, pin_memory,
-            tokens=tokens, masking=masking,
+        options = LoaderOptions(
+            output=output, tokens=tokens, masking=masking, dtype=as_dtype("dtype", dtype),
+            obs=as_chosen_names("obs", obs), transforms=transforms, seed=seed,
+            epoch=0 if epoch is None else epoch, rank=rank, world_size=world_size,
+            partition=partition, remainder=remainder, batch_size=batch_size,
+            fetch_factor=FETCH_FACTOR if fetch_factor is None else fetch_factor,
+            memory_budget=parse_memory_budget(memory_budget), threads=parse_threads(threads),
+            drop_last=drop_last, casting=casting, pin_memory=pin_memory, tune=tune,
         )  # fmt: skip
-        settings = Settings(
-            batch_size, 16 if fetch_factor is None else fetch_factor, partition, remainder,
-            drop_last, cells._core.is_chunked, bool(_as_tune(tune)),
-        )  # fmt: skip
-        ranks = Ranks(rank, world_size)
-        epoch = 0 if epoch is None else as_epoch(epoch)
-        self.tuning: dict[str, Any] | None = None
+        self.tuning: Tuning | None = None
         if tune:
-            self.tuning = best = tuned(cells, strategy, tune, options, settings, ranks.now()[1])
-            strategy = with_block_size(strategy, best["block_size"])
-            settings.fetch_factor = best["fetch_factor"]
-            options = replace(options, threads=best["threads"], memory_budget=best["memory_budget"])
+            self.tuning, strategy, options = tuned(cells, strategy, options)
         self.strategy = strategy
+        self._options = options
         self._reader = Reader(cells, options)
         if tokens is not None:
             tokens.report_missing(self.var_names, stacklevel=2)
-        order = strategy.bind(cells)
-        self._schedule = Schedule(order, f"{cells.fingerprint:016x}", settings, ranks, seed, epoch)
-        length = order.length(epoch)
+        order, is_chunked = strategy.bind(cells), cells._core.is_chunked
+        self._schedule = Schedule(
+            order, f"{cells.fingerprint:016x}", options, is_chunked=is_chunked
+        )
+        length = order.length(options.epoch)
         self._reader.check_values(
-            lambda n: order.order(seed or 0, epoch, 0, length, stride=max(1, length // n))
+            lambda n: order.order(
+                options.seed or 0, options.epoch, 0, length, stride=max(1, length // n)
+            )
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_running": []}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._schedule.bind(self.strategy.bind(self.cells))
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world_size}" if self.world_size > 1 else ""
-        return f"Loader({self.strategy!r}, batch_size={self.batch_size}{rank}) over {self.cells!r}"
+        return f"Loader({self.strategy!r}, {self._options.changes()}{rank}) over {self.cells!r}"
 
     @property
     def var_names(self) -> np.ndarray:
@@ -349,19 +363,11 @@ class Loader(BatchDataset[Yielded]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LoaderStats:
         """Counters since the loader was made: cells, bytes, seconds, queue depth.
 
         ``decode_seconds`` and ``transform_seconds`` are summed over threads; ``wait_seconds`` is
         what the consumer waited for batches, ``collate_seconds`` what ``collate_fn`` took.
         """
-        return {**self._reader.core.stats(), "collate_seconds": self._collate_seconds}
-
-
-def _as_tune(tune: Any) -> bool | str:
-    """What ``tune`` may be."""
-    if not isinstance(tune, (bool, str)):
-        raise InvalidTypeError(
-            f"tune must be True, False or the name of a label column, not {shown(tune)}"
-        )
-    return tune
+        counted = {**self._reader.core.stats(), "collate_seconds": self._collate_seconds}
+        return cast(LoaderStats, counted)

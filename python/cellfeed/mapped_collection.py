@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers
+from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers, parse_threads
 from ._mapped.arguments import (
+    MappedOptions,
     as_join,
     as_layers_keys,
     as_path_list,
@@ -21,16 +22,16 @@ from ._mapped.arguments import (
 )
 from ._mapped.genes import FileGenes
 from ._mapped.labels import LabelCounts, make_column, merged_categories
-from ._mapped.matrices import Matrices, open_joined
-from ._mapped.rows import RowBatch, Rows
-from ._options import OUTPUTS, DType, Join, Output, Path
-from .collection import CellCollection
+from ._mapped.matrices import open_matrices, open_table
+from ._mapped.rows import Column, RowBatch, Rows
+from ._options import OUTPUTS, Data, DType, Join, Label, Output, UnknownLabel
 from .errors import OutOfRangeError
 
 if TYPE_CHECKING:
-    import anndata
     import pandas as pd
     from torch.utils.data import Dataset
+
+    from ._table import StoredFile
 
     MapStyle = Dataset[dict[str, Any]]
 else:
@@ -104,14 +105,14 @@ class MappedCollection(MapStyle):
 
     def __init__(
         self,
-        path_list: Path | anndata.AnnData | Iterable[Path | anndata.AnnData],
+        path_list: Data,
         layers_keys: str | Sequence[str] | None = None,
         obs_keys: str | Sequence[str] | None = None,
         obsm_keys: str | Sequence[str] | None = None,
-        obs_filter: Mapping[str, Any] | None = None,
+        obs_filter: Mapping[str, Sequence[Label | None] | Label | None] | None = None,
         join: Join | Literal["auto"] | None = "inner",
         encode_labels: bool | Sequence[str] = True,
-        unknown_label: Any = None,
+        unknown_label: UnknownLabel = None,
         cache_categories: bool = True,
         parallel: bool = False,
         dtype: DType | None = None,
@@ -120,29 +121,35 @@ class MappedCollection(MapStyle):
         make_unique: bool = False,
         threads: int | None = None,
     ) -> None:
-        join = as_join(join)
         as_bool("cache_categories", cache_categories)
+        columns = [] if obs_keys is None else each_once("obs_keys", obs_keys)
+        encoded = encoded_columns(encode_labels, columns)
+        options = MappedOptions(
+            paths=as_path_list(path_list), layers_keys=as_layers_keys(layers_keys),
+            obs_keys=columns,
+            obsm_keys=[] if obsm_keys is None else each_once("obsm_keys", obsm_keys),
+            join=as_join(join), encoded=encoded, unknown=unknown_labels(unknown_label, encoded),
+            dtype=None if dtype is None else as_dtype("dtype", dtype),
+            output=as_choice("output", output, OUTPUTS),
+            make_unique=as_bool("make_unique", make_unique), threads=parse_threads(threads),
+        )  # fmt: skip
         self.parallel = as_bool("parallel", parallel)
-        self.layers_keys = as_layers_keys(layers_keys)
-        self.obs_keys = None if obs_keys is None else each_once("obs_keys", obs_keys)
-        self.obsm_keys = None if obsm_keys is None else each_once("obsm_keys", obsm_keys)
-        self.join_vars = join
-        self.path_list = as_path_list(path_list)
-        encoded = encoded_columns(encode_labels, self.obs_keys)
-        self.encode_labels = encoded or False
-        unknown = unknown_labels(unknown_label, encoded)
-
-        options = {"make_unique": as_bool("make_unique", make_unique)}
-        kind = None if dtype is None else as_dtype("dtype", dtype)
-        self.output = as_choice("output", output, OUTPUTS)
-        self._matrices = self._open_matrices(options, kind, threads)
-        self._cells = self._open_table(options)
-        self._genes = FileGenes(self._cells, join)
+        self.path_list, self.layers_keys = options.paths, options.layers_keys
+        self.obs_keys = None if obs_keys is None else options.obs_keys
+        self.obsm_keys = None if obsm_keys is None else options.obsm_keys
+        self.join_vars, self.encode_labels = options.join, encoded or False
+        self.output = options.output
+        self._matrices = open_matrices(options)
+        self._cells = open_table(options, self._matrices[0].parts)
+        self._genes = FileGenes(self._cells, options.join)
         self._columns = {
             name: make_column(
-                self._cells, name, is_encoded=name in encoded, unknown_label=unknown.get(name)
+                self._cells,
+                name,
+                is_encoded=name in encoded,
+                unknown_label=options.unknown.get(name),
             )
-            for name in self.obs_keys or []
+            for name in options.obs_keys
         }
         self.encoders = {
             name: column.encoder
@@ -156,31 +163,6 @@ class MappedCollection(MapStyle):
         self._closed = False
         for matrices in self._matrices:
             matrices.check_values(self._all_rows())
-
-    def _open_matrices(
-        self, options: dict[str, Any], dtype: str | None, threads: int | None
-    ) -> list[Matrices]:
-        """What is joined is read together, and raw by itself."""
-        joined = [key for key in self.layers_keys if key != "raw.X"]
-        groups = [(joined, self.join_vars)] if joined else []
-        if "raw.X" in self.layers_keys:
-            groups.append((["raw.X"], None))
-        found = []
-        obsm = self.obsm_keys or []
-        for keys, join in groups:
-            parts = open_joined(self.path_list, keys, obsm, join, options)
-            found.append(Matrices(parts, keys, obsm, self.output, dtype, threads))
-            obsm = []
-        return found
-
-    def _open_table(self, options: dict[str, Any]) -> CellCollection:
-        """All files as one collection, for obs and genes."""
-        first = self._matrices[0]
-        if self.layers_keys != ["raw.X"] and len(first.parts) == 1:
-            return first.parts[0]
-        # The genes of a file are those of its var, and raw has its own.
-        keys = [*(key for key in self.layers_keys if key != "raw.X"), "raw.X"][:1]
-        return open_joined(self.path_list, keys, [], self.join_vars or "outer", options)[0]
 
     # ---- rows
 
@@ -206,8 +188,8 @@ class MappedCollection(MapStyle):
 
     def _read(self, places: np.ndarray) -> RowBatch:
         rows = places if self._rows is None else np.asarray(self._rows[places])
-        columns: dict[str, Any] = {"_store_idx": self._file_of(rows)}
-        read: dict[str, Any] = {}
+        columns: dict[str, Column] = {"_store_idx": self._file_of(rows)}
+        read: dict[str, Column] = {}
         for matrices in self._matrices:
             read.update(matrices.read(rows))
         obsm = [f"obsm_{key}" for key in self.obsm_keys or []]
@@ -257,7 +239,7 @@ class MappedCollection(MapStyle):
         return self.n_obs, self.n_vars
 
     @property
-    def storages(self) -> list[dict[str, Any]]:
+    def storages(self) -> list[StoredFile]:
         """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
         return self._cells.files
 
@@ -313,7 +295,7 @@ class MappedCollection(MapStyle):
         return {key: self.get_merged_labels(key) for key in self.obs_keys or []}
 
     @property
-    def categories(self) -> dict[str, list[Any]]:
+    def categories(self) -> dict[str, list[Label]]:
         """Of each of ``obs_keys`` what ``get_merged_categories`` gives."""
         return {key: self.get_merged_categories(key) for key in self.obs_keys or []}
 
@@ -324,7 +306,7 @@ class MappedCollection(MapStyle):
         )
         return column.merged(self._cells.obs_values(label_key, self._all_rows()))
 
-    def get_merged_categories(self, label_key: str) -> list[Any]:
+    def get_merged_categories(self, label_key: str) -> list[Label]:
         """Every label or number of one obs column in any file, sorted; also unused ones."""
         return merged_categories(self._cells, label_key)
 

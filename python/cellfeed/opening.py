@@ -2,59 +2,51 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._arguments import (
-    as_bool,
-    as_choice,
-    as_folder,
-    as_names,
-    as_paths,
-    as_text,
-    is_anndata,
-)
+from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, parse_bytes
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
-from ._cells.matrices import Matrices
-from ._cores import anndata_core, cache_folder, files_core
+from ._cells.open_options import OpenOptions
+from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
 from ._options import (
-    ACCESS,
-    CACHE_MODES,
-    JOINS,
-    MISSING_GENES,
-    VERIFY,
     Access,
     CacheMode,
+    Categories,
+    Data,
+    Genes,
     Join,
     MissingGenes,
     Path,
+    UnknownLabel,
     Verify,
 )
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
-from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, LeftOutWarning
+from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
 from .storage import set_for_paths
 
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
 
+    from ._table import CellTable
+
 
 def open(
-    paths: Path | anndata.AnnData | Iterable[Path | anndata.AnnData],
+    paths: Data,
     *,
     join: Join | None = None,
-    genes: Any = None,
+    genes: Genes | None = None,
     missing_genes: MissingGenes = "warn",
     var_key: Sequence[str] | str | None = None,
     gene_aliases: Sequence[str] | str | None = None,
     obs: Sequence[str] | str | None = None,
-    categories: Mapping[str, Any] | None = None,
-    unknown_label: Any = None,
+    categories: Categories | None = None,
+    unknown_label: UnknownLabel = None,
     layer: str | None = "X",
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
@@ -67,7 +59,7 @@ def open(
     cache_mode: CacheMode | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
 
@@ -173,161 +165,80 @@ def open(
     NotFoundError, CorruptDataError, UnsupportedError, InvalidArgumentError, NoSuchKeyError
         All derive from :class:`~cellfeed.errors.CellfeedError` and name the file at fault.
     """
-    layer = None if layer is None else as_text("layer", layer)
-    layers = None if layers is None else as_names("layers", layers)
-    obsm = None if obsm is None else as_names("obsm", obsm)
-    chosen = {"layer": layer, "layers": layers, "obsm": obsm}
-    Matrices.of(chosen)  # says what is wrong with the names
-    _refuse_genes_of_none(layer, genes, var_key)
-    make_unique = as_bool("make_unique", make_unique)
-    access = as_choice("access", access, ACCESS)
-    verify = as_choice("verify", verify, VERIFY)
-    allow_external = as_folder("allow_external", allow_external)
-    tenx = {"genome": genome, "feature_type": feature_type}
-    given: Any = paths
-    if isinstance(given, CellCollection):
+    if isinstance(paths, CellCollection):
         raise InvalidTypeError(
             "paths is a collection that is open already: use it as it is, cells.filter(...) for "
             "some of its cells, or give its files"
         )
-    if gene_aliases is not None:
-        if genes is None:
-            raise InvalidArgumentError("gene_aliases is for genes: name them, or leave it out")
-        given = list(given) if isinstance(given, Iterator) else given
-        how: Any = {"layer": layer, "var_key": var_key, "make_unique": make_unique}
-        if not (is_anndata(given) and not given.isbacked):
-            how |= {"join": "outer", "allow_external": allow_external or None, **tenx}
-            how |= {"missing_genes": "zero", "cache_dir": cache_dir, "access": access}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeftOutWarning)  # said once, below
-            with open(given, **how) as whole:
-                columns = as_names("gene_aliases", gene_aliases)
-                genes = known_names(gene_list(genes), whole, columns)
-    if is_anndata(given):
-        if not given.isbacked:
-            if join is not None:
-                raise InvalidArgumentError("join is for several files; an AnnData is one")
-            for option, value in tenx.items():
-                if value is not None:
-                    raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
-            if cache_mode is not None:
-                raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
-            return _open_anndata(
-                given, genes, missing_genes, obs, categories, unknown_label, layer, make_unique,
-                var_key, layers, obsm,
-            )  # fmt: skip
-        from ._cells.anndata_arrays import path_of_backed
-
-        given = path_of_backed(given, Matrices.of(chosen).paths)
-    items = items_of(given, chosen)
-    names = as_paths("paths", given) if items is None else []
-    if storage_options is not None:
-        set_for_paths([item for item in items or names if isinstance(item, str)], storage_options)
-    join = None if join is None else as_choice("join", join, JOINS)
-    axis = _gene_axis(genes, missing_genes)
-    if axis is not None and join is not None:
-        raise InvalidArgumentError(
-            f"genes fixes the gene axis, and join={join!r} makes one of the files' genes: give one"
-        )
-    folder = cache_folder(cache_dir)
-    if cache_mode is not None:
-        as_choice("cache_mode", cache_mode, CACHE_MODES)
-        if folder is None:
-            raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
-    options = {
-        "join": join, "genes": axis, "missing_genes": _said(missing_genes),
-        "var_key": _var_keys(var_key),
-        "categories": categories, "unknown_label": unknown_label, **chosen,
-        "make_unique": make_unique, "cache": cache, "access": access,
-        "verify": verify, "allow_external": allow_external or None,
-        "cache_dir": folder or ("auto" if folder == "" else None), "cache_mode": cache_mode, **tenx,
-    }  # fmt: skip
-    if items is not None:
-        return open_several(items, options, obs, missing_genes)
-    core = files_core(names, options)
-    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=2)
-    report_left_out(core.left_out_text, stacklevel=2)
-    return with_obs(CellCollection(core, Files(names, options), []), obs)
-
-
-def _refuse_genes_of_none(layer: str | None, genes: Any, var_key: Any) -> None:
-    for option, is_given in {"genes": genes is not None, "var_key": _var_keys(var_key)}.items():
-        if layer is None and is_given:
-            raise InvalidArgumentError(
-                f"layer=None reads obs alone, without genes: leave {option} out"
-            )
-
-
-def from_anndata(
-    adata: anndata.AnnData,
-    *,
-    genes: Any = None,
-    missing_genes: MissingGenes = "warn",
-    var_key: Sequence[str] | str | None = None,
-    obs: Sequence[str] | str | None = None,
-    categories: Mapping[str, Any] | None = None,
-    unknown_label: Any = None,
-    layer: str | None = "X",
-    make_unique: bool = False,
-    layers: Sequence[str] | str | None = None,
-    obsm: Sequence[str] | str | None = None,
-) -> CellCollection:
-    """Open an :class:`anndata.AnnData` in memory; the collection holds a copy of its values.
-
-    Parameters
-    ----------
-    adata
-        Sparse or dense. Zeros of a dense matrix are left out.
-    genes, missing_genes, var_key, obs, categories, unknown_label, layer, make_unique, layers, obsm
-        As for :func:`open`.
-    """
-    return _open_anndata(
-        adata, genes, missing_genes, obs, categories, unknown_label, layer, make_unique, var_key,
-        layers, obsm,
+    if gene_aliases is not None and genes is None:
+        raise InvalidArgumentError("gene_aliases is for genes: name them, or leave it out")
+    options = OpenOptions(
+        join=join, genes=None if genes is None else gene_list(genes), missing_genes=missing_genes,
+        var_keys=as_chosen_names("var_key", var_key) or [], categories=categories,
+        unknown_label=unknown_label, layer=layer, layers=as_chosen_names("layers", layers),
+        obsm=as_chosen_names("obsm", obsm), make_unique=make_unique,
+        cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
+        allow_external=as_folder("allow_external", allow_external),
+        cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
+        feature_type=feature_type,
     )  # fmt: skip
+    data = _data_of(paths, options)
+    if storage_options is not None and isinstance(data, list):
+        set_for_paths([item for item in data if isinstance(item, str)], storage_options)
+    if options.genes is not None and gene_aliases is not None:
+        names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
+        options = replace(options, genes=names)
+    cells = _opened(data, options, obs)
+    report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
+    report_left_out(cells._core.left_out_text, stacklevel=2)
+    return cells
 
 
-def _open_anndata(
-    adata: anndata.AnnData,
-    genes: Any,
-    missing_genes: MissingGenes,
-    obs: Sequence[str] | str | None,
-    categories: Mapping[str, Any] | None,
-    unknown_label: Any,
-    layer: str | None,
-    make_unique: bool,
-    var_key: Sequence[str] | str | None,
-    layers: Sequence[str] | str | None,
-    obsm: Sequence[str] | str | None,
+def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:
+    """What to open: an AnnData that is in memory, or paths and such AnnData."""
+    if not is_anndata(paths) or paths.isbacked:
+        return items_of(paths, options.matrices.paths)
+    if options.join is not None:
+        raise InvalidArgumentError("join is for several files; an AnnData is one")
+    for option in ("genome", "feature_type"):
+        if getattr(options, option) is not None:
+            raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
+    if options.cache_mode is not None:
+        raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
+    return paths
+
+
+def _names_of(
+    genes: list[str], data: anndata.AnnData | list[Item], options: OpenOptions, columns: list[str]
+) -> list[str]:
+    """Genes by the names that files have, where they were given by those in columns of var."""
+    how = replace(
+        options, join="outer", genes=None, missing_genes="zero", categories=None,
+        unknown_label=None, layers=None, obsm=None, cache_mode=None,
+    )  # fmt: skip
+    with _opened(data, how, None) as whole:
+        return known_names(genes, whole, columns)
+
+
+def _opened(
+    data: anndata.AnnData | list[Item], options: OpenOptions, obs: Sequence[str] | str | None
+) -> CellCollection:
+    if is_anndata(data):
+        return _open_in_memory(data, options, obs)
+    if any(map(is_anndata, data)):
+        return open_several(data, options, obs)
+    paths = [str(path) for path in data]
+    return with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
+
+
+def _open_in_memory(
+    adata: anndata.AnnData, options: OpenOptions, obs: Sequence[str] | str | None
 ) -> CellCollection:
     from ._cells.anndata_arrays import arrow_table
 
-    _refuse_genes_of_none(layer, genes, var_key)
-    keys = _var_keys(var_key)
-    axis = _gene_axis(genes, missing_genes)
-    options = {
-        "genes": axis, "missing_genes": _said(missing_genes), "categories": categories,
-        "unknown_label": unknown_label, "layer": layer, "make_unique": make_unique, "var_key": keys,
-        "layers": layers, "obsm": obsm,
-    }  # fmt: skip
     obs_table = arrow_table(adata.obs)
     core = anndata_core(adata, options, obs_table)
-    report_missing_genes(core.missing_genes_text, missing_genes, stacklevel=3)
     return with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
-
-
-def _gene_axis(genes: Any, missing_genes: MissingGenes) -> list[str] | None:
-    as_choice("missing_genes", missing_genes, MISSING_GENES)
-    return None if genes is None else gene_list(genes)
-
-
-def _var_keys(var_key: Sequence[str] | str | None) -> list[str]:
-    return [] if var_key is None else as_names("var_key", var_key)
-
-
-def _said(missing_genes: MissingGenes) -> MissingGenes:
-    # A copy by pickle, in each worker, does not say it again.
-    return "zero" if missing_genes == "warn" else missing_genes
 
 
 @dataclass(frozen=True)
@@ -335,7 +246,7 @@ class InMemory:
     """The :class:`anndata.AnnData` of a collection, which a copy by pickle carries along."""
 
     adata: anndata.AnnData
-    options: dict[str, Any]
+    options: OpenOptions
     obs: pa.Table
 
     @property
@@ -353,22 +264,16 @@ class InMemory:
 
         return content_of(self.obs)
 
-    def reduce(self, cells: CellCollection) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         from ._cells.anndata_arrays import arrow_table
 
         # A copy is made of the AnnData as it is now, and has to be that of then.
-        now = from_anndata(self.adata, **self.options)
+        now = _open_in_memory(self.adata, self.options, None)
         is_same = self.obs.equals(arrow_table(self.adata.obs))
         if now.fingerprint != cells.fingerprint or not is_same:
             raise CorruptDataError(
                 "the AnnData was changed since it was opened, so that a copy in another process "
                 "would hold other values or labels: open it again, or open a copy (adata.copy())"
             )
-        return _copy_anndata, (self.adata, self.options, cells.default_obs)
-
-
-def _copy_anndata(
-    adata: anndata.AnnData, options: Mapping[str, Any], obs: list[str]
-) -> CellCollection:
-    return from_anndata(adata, obs=obs, **options)
+        return _open_in_memory, (self.adata, self.options, cells.default_obs)

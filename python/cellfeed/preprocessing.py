@@ -33,6 +33,8 @@ from ._options import (
     COMPRESSIONS,
     HVG_FLAVORS,
     Compression,
+    Data,
+    Genes,
     HvgFlavor,
     Join,
     MissingGenes,
@@ -88,7 +90,7 @@ class PreprocessResult:
 
 
 def preprocess(
-    input: Any,
+    input: Data,
     output: str | os.PathLike[str],
     *,
     normalize: bool = True,
@@ -103,7 +105,7 @@ def preprocess(
     mito_prefix: str = "MT-",
     keep_counts: bool = False,
     force: bool = False,
-    gene_vocab: Any = None,
+    gene_vocab: Genes | None = None,
     missing_genes: MissingGenes = "warn",
     layer: str = "X",
     genome: str | None = None,
@@ -208,7 +210,7 @@ def preprocess(
             **options,
         )  # fmt: skip
         return write_on_cluster(plan, client, threads, memory_budget, progress)
-    steps, given = _steps(**options), _core_options(output, **options)
+    steps, given = _steps(options), _core_options(output, options)
     with input_paths(input, "input") as inputs:
         made = _core.preprocess(
             inputs,
@@ -222,7 +224,7 @@ def preprocess(
 
 
 def plan_preprocess(
-    input: Any,
+    input: Data,
     output: str | os.PathLike[str],
     *,
     threads: int | None = None,
@@ -262,9 +264,9 @@ def plan_preprocess(
     if source is not None:
         raise InvalidTypeError("input must be files: a collection cannot be preprocessed")
     missing = options.get("missing_genes", "warn")
-    given = _core_options(output, **options)
+    given = _core_options(output, options)
     given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
-    given |= {"processing": _steps(**options), "layers": [], "obsm": [], "layout": "packed"}
+    given |= {"processing": _steps(options), "layers": [], "obsm": [], "layout": "packed"}
     given |= {"gene_order": "source", "shuffle": False, "seed": 0}
     return begin(
         given, None, resources(threads, memory_budget, progress),
@@ -272,63 +274,35 @@ def plan_preprocess(
     )  # fmt: skip
 
 
-def _steps(
-    normalize: Any = True,
-    target_sum: Any = 1e4,
-    log_transform: Any = True,
-    n_top_genes: Any = None,
-    hvg_flavor: Any = "seurat",
-    batch_key: Any = None,
-    min_genes: Any = 0,
-    min_cells: Any = 0,
-    max_mito_share: Any = 1.0,
-    mito_prefix: Any = "MT-",
-    keep_counts: Any = False,
-    force: Any = False,
-    **_: Any,
-) -> dict[str, Any]:
+def _steps(options: ProcessingOptions) -> dict[str, Any]:
     """What is done to cells and genes, as the core takes it."""
+    n_top, batch_key = options.get("n_top_genes"), options.get("batch_key")
     return {
-        "normalize": as_bool("normalize", normalize),
-        "target_sum": as_float("target_sum", target_sum),
-        "log_transform": as_bool("log_transform", log_transform),
-        "n_top_genes": 0 if n_top_genes is None else as_int("n_top_genes", n_top_genes, 1),
-        "hvg_flavor": as_choice("hvg_flavor", hvg_flavor, HVG_FLAVORS),
+        "normalize": as_bool("normalize", options.get("normalize", True)),
+        "target_sum": as_float("target_sum", options.get("target_sum", 1e4)),
+        "log_transform": as_bool("log_transform", options.get("log_transform", True)),
+        "n_top_genes": 0 if n_top is None else as_int("n_top_genes", n_top, 1),
+        "hvg_flavor": as_choice("hvg_flavor", options.get("hvg_flavor", "seurat"), HVG_FLAVORS),
         "batch_key": "" if batch_key is None else as_text("batch_key", batch_key),
-        "min_genes": as_int("min_genes", min_genes, 0),
-        "min_cells": as_int("min_cells", min_cells, 0),
-        "max_mito_share": as_float("max_mito_share", max_mito_share),
-        "mito_prefix": as_text("mito_prefix", mito_prefix),
-        "keep_counts": as_bool("keep_counts", keep_counts),
-        "force": as_bool("force", force),
+        "min_genes": as_int("min_genes", options.get("min_genes", 0), 0),
+        "min_cells": as_int("min_cells", options.get("min_cells", 0), 0),
+        "max_mito_share": as_float("max_mito_share", options.get("max_mito_share", 1.0)),
+        "mito_prefix": as_text("mito_prefix", options.get("mito_prefix", "MT-")),
+        "keep_counts": as_bool("keep_counts", options.get("keep_counts", False)),
+        "force": as_bool("force", options.get("force", False)),
     }
 
 
-def _core_options(
-    output: Any,
-    gene_vocab: Any = None,
-    missing_genes: Any = "warn",
-    layer: Any = "X",
-    genome: Any = None,
-    feature_type: Any = None,
-    join: Any = None,
-    var_key: Any = None,
-    make_unique: Any = False,
-    allow_external: Any = None,
-    shard_size: Any = 100_000,
-    resume: Any = False,
-    overwrite: Any = False,
-    **_: Any,
-) -> dict[str, Any]:
+def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
     """What is read and where it goes, as the core takes it."""
     return {
         "output_dir": as_path("output", output),
-        "shard_size": as_int("shard_size", shard_size, 1),
-        "layer": as_text("layer", layer),
-        **axis_options(gene_vocab, missing_genes, join, var_key, make_unique),
-        "allow_external": as_folder("allow_external", allow_external),
-        "existing": existing(resume, overwrite),
-        **tenx_choice(genome, feature_type),
+        "shard_size": as_int("shard_size", options.get("shard_size", 100_000), 1),
+        "layer": as_text("layer", options.get("layer", "X")),
+        **axis_options(options.get("gene_vocab"), options),
+        "allow_external": as_folder("allow_external", options.get("allow_external")),
+        "existing": existing(options),
+        **tenx_choice(options.get("genome"), options.get("feature_type")),
     }
 
 

@@ -6,7 +6,7 @@ not deal its share once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ._iteration.epochs import EpochCounter
 from ._iteration.rank import Ranks
 from ._iteration.states import as_epoch
 from ._iteration.worker import this_worker
+from ._options import CellLabels, Indices, Label
 from .errors import InvalidArgumentError, InvalidTypeError
 from .strategies import LabelStrategy, as_size
 
@@ -86,13 +87,13 @@ class WeightedCells(RankSampler, LabelStrategy):
 
     def __init__(
         self,
-        labels: Any = None,
+        labels: CellLabels | str | None = None,
         replacement: bool = True,
         seed: int = 0,
         curriculum_warmup_epochs: int = 0,
         *,
         label_key: str | None = None,
-        indices: Any = None,
+        indices: Indices | None = None,
         total_size: int | None = None,
         num_replicas: int | None = None,
         rank: int | None = None,
@@ -108,20 +109,20 @@ class WeightedCells(RankSampler, LabelStrategy):
         self._epochs = EpochCounter()
         self._own: _core.Strategy | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_own": None}
 
     def __repr__(self) -> str:
         return f"WeightedCellSampler(curriculum_warmup_epochs={self.curriculum_warmup_epochs})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
         return _core.make_weighted_cells(
             self._labels(cells), self.replacement, self.curriculum_warmup_epochs, self.total_size
         )
 
     @property
-    def class_weights(self) -> dict[Any, float]:
+    def class_weights(self) -> dict[Label, float]:
         """N / count of each class."""
         codes, names = self._own_labels()
         counts = np.bincount(codes[codes >= 0], minlength=len(names))
@@ -144,7 +145,7 @@ class WeightedCells(RankSampler, LabelStrategy):
             first = rank - n % world_size  # pads from the start of the order
             yield order.order(self.seed, epoch, first % n, first % n + 1).tolist()[0]
 
-    def _own_labels(self) -> tuple[np.ndarray, list[Any]]:
+    def _own_labels(self) -> tuple[np.ndarray, list[Label]]:
         if self._encoded is None:
             raise InvalidArgumentError(
                 f"WeightedCellSampler(label_key={self.label_key!r}) samples nothing by itself: "
@@ -186,14 +187,14 @@ class ShardSampler(RankSampler):
 
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: object = None,
         num_replicas: int | None = None,
         rank: int | None = None,
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
         *,
-        store: Any = None,
+        store: object = None,
     ) -> None:
         self.dataset = store if dataset is None else dataset
         self._offsets = _offsets_of(self.dataset)
@@ -271,7 +272,7 @@ class ShardSampler(RankSampler):
         return [share + (rank < odd and not self.drop_last) for rank in range(self.num_replicas)]
 
 
-def _offsets_of(dataset: Any) -> np.ndarray:
+def _offsets_of(dataset: object) -> np.ndarray:
     offsets = getattr(dataset, "shard_offsets", None)
     if offsets is None:
         offsets = getattr(getattr(dataset, "store", None), "shard_offsets", None)

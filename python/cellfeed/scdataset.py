@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, Unpack
+from collections.abc import Callable, Generator, Iterator, Sized
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import numpy as np
 
 from . import _core
 from ._arguments import as_bool, as_function, check_options
 from ._iteration.dataset import BatchDataset
-from ._iteration.iterable import refuse_batching_again
-from ._iteration.rank import Ranks
+from ._iteration.iterable import Yielded, refuse_batching_again
+from ._iteration.options import IterationOptions
 from ._iteration.run import Run
 from ._iteration.schedule import Schedule
-from ._iteration.settings import Settings
 from ._iteration.shared_iterator import SharedIterator
-from ._iteration.states import as_epoch
 from ._marks import marked
-from ._options import CellOptions, Partition, Remainder
+from ._options import CellKeywords, Output, Partition, Remainder, SampleKeywords
 from .adapters import length_of, take
 from .collection import CellCollection, CellView
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 from .loader import Loader
 from .strategies import SamplingStrategy, as_indices, as_strategy
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from .batch import Batch
+
 Hook = Callable[..., Any]
 
 
-class scDataset(BatchDataset[Any]):  # noqa: N801
+class scDataset(BatchDataset[Yielded]):  # noqa: N801
     """Batches of any collection in the order of a strategy.
 
     A torch ``IterableDataset`` wherever torch is in use. Iterate it, or hand it to
@@ -96,9 +99,75 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
         False hands indices to ``fetch_callback`` in the order of the batches, with repeats.
     """
 
+    @overload
+    def __init__(
+        self: scDataset[Batch[csr_matrix]],
+        data_collection: CellCollection,
+        strategy: SamplingStrategy,
+        batch_size: int,
+        fetch_factor: int = ...,
+        drop_last: bool = ...,
+        *,
+        output: Literal["csr"] = ...,
+        **options: Unpack[SampleKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: scDataset[Batch[np.ndarray]],
+        data_collection: CellCollection,
+        strategy: SamplingStrategy,
+        batch_size: int,
+        fetch_factor: int = ...,
+        drop_last: bool = ...,
+        *,
+        output: Literal["dense"],
+        **options: Unpack[SampleKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: scDataset[Yielded],
+        data_collection: object,
+        strategy: SamplingStrategy,
+        batch_size: int,
+        fetch_factor: int = ...,
+        drop_last: bool = ...,
+        fetch_callback: Hook | None = ...,
+        fetch_transform: Hook | None = ...,
+        batch_callback: Hook | None = ...,
+        *,
+        batch_transform: Callable[[Any], Yielded],
+        output: Output = ...,
+        **options: Unpack[SampleKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: scDataset[Any],
+        data_collection: object,
+        strategy: SamplingStrategy,
+        batch_size: int,
+        fetch_factor: int = ...,
+        drop_last: bool = ...,
+        fetch_callback: Hook | None = ...,
+        fetch_transform: Hook | None = ...,
+        batch_callback: Hook | None = ...,
+        batch_transform: Hook | None = ...,
+        rank: int | None = ...,
+        world_size: int | None = ...,
+        seed: int | None = ...,
+        *,
+        partition: Partition = ...,
+        remainder: Remainder = ...,
+        epoch: int = ...,
+        with_padding: bool = ...,
+        **options: Unpack[CellKeywords],
+    ) -> None: ...
+
     def __init__(
         self,
-        data_collection: Any,
+        data_collection: object,
         strategy: SamplingStrategy,
         batch_size: int,
         fetch_factor: int = 16,
@@ -115,7 +184,7 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
         remainder: Remainder = "pad",
         epoch: int = 0,
         with_padding: bool = False,
-        **options: Unpack[CellOptions],
+        **options: Unpack[CellKeywords],
     ) -> None:
         strategy = as_strategy(strategy)
         self.collection = data_collection
@@ -126,15 +195,14 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
         self.batch_transform = as_function("batch_transform", batch_transform)
         self.with_padding = as_bool("with_padding", with_padding)
         self.sort_before_fetch = True
-        settings = Settings(batch_size, fetch_factor, partition, remainder, drop_last)
         self._loader: Loader[Any] | None = None
         if isinstance(data_collection, CellCollection):
-            more: dict[str, Any] = {**options}
-            check_options("scDataset", more, list(CellOptions.__annotations__))
+            check_options("scDataset", options, list(CellKeywords.__annotations__))
+            more: dict[str, Any] = {**options}  # output as one of two words
             self._loader = Loader(
-                data_collection, strategy, batch_size, seed=seed, epoch=epoch, rank=rank,
-                world_size=world_size, partition=partition, remainder=remainder,
-                fetch_factor=fetch_factor, drop_last=drop_last, **more,
+                data_collection, strategy, batch_size, fetch_factor=fetch_factor,
+                drop_last=drop_last, rank=rank, world_size=world_size, seed=seed,
+                partition=partition, remainder=remainder, epoch=epoch, **more,
             )  # fmt: skip
             self._schedule = self._loader._schedule
             return
@@ -143,10 +211,11 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
                 f"{', '.join(options)}: only for a collection of cellfeed.open(...), not for "
                 f"{type(data_collection).__name__}"
             )
-        self._schedule = Schedule(
-            self._bind(), self._fingerprint(), settings, Ranks(rank, world_size), seed,
-            as_epoch(epoch),
+        dealing = IterationOptions(
+            batch_size=batch_size, fetch_factor=fetch_factor, drop_last=drop_last, rank=rank,
+            world_size=world_size, seed=seed, partition=partition, remainder=remainder, epoch=epoch,
         )  # fmt: skip
+        self._schedule = Schedule(self._bind(), self._fingerprint(), dealing)
 
     def _bind(self) -> _core.Strategy:
         counted = _counted(self.collection, self.strategy, self.fetch_callback is not None)
@@ -159,7 +228,7 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
             shape = (length_of(counted),)
         return f"{kind.__module__}.{kind.__qualname__}{[int(n) for n in shape]}"
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         if self._loader is None:
             self._schedule.bind(self._bind())
@@ -182,15 +251,14 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
     def _epoch(self) -> int:
         return self.epoch
 
-    def __iter__(self) -> SharedIterator[Any]:
+    def __iter__(self) -> SharedIterator[Yielded]:
         """An iteration; threads may share it, and each batch goes to one of them."""
         refuse_batching_again()
         loader = self._loader
         if loader is None or self.fetch_callback or self.fetch_transform or self.batch_callback:
             return SharedIterator(self._finished(self._grouped(self._schedule.begin())))
         if self.batch_transform is None and not self.with_padding:
-            shared: SharedIterator[Any] = iter(loader)
-            return shared
+            return cast(Loader[Yielded], loader).__iter__()
         return SharedIterator(self._finished((batch, None) for batch in loader))
 
     def _finished(
@@ -268,7 +336,7 @@ class scDataset(BatchDataset[Any]):  # noqa: N801
         return data
 
     @staticmethod
-    def _check_length(data: Any, rows: np.ndarray, what: str) -> None:
+    def _check_length(data: object, rows: np.ndarray, what: str) -> None:
         if data is None:
             raise CollectionError(f"{what} returned None instead of {len(rows)} samples")
         try:
@@ -295,11 +363,11 @@ class _Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._collection[key]
 
 
-def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool) -> Any:
+def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool) -> Sized:
     """What the strategy is bound to: it needs a length."""
     try:
         n = length_of(collection)
@@ -316,7 +384,8 @@ def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool)
         ) from error
     if n == 0:
         raise InvalidArgumentError(f"the collection ({type(collection).__name__}) has no samples")
-    return collection
+    counted: Sized = collection
+    return counted
 
 
 def _in_memory(data: Any) -> Any:

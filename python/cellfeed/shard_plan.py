@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from . import _core
 from ._arguments import as_int, parse_memory_budget, parse_threads, shown
 from ._conversion_arguments import chosen_cells
-from ._progress import Progress, as_progress_callback
+from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import ClusterError, InvalidArgumentError, InvalidTypeError
 
@@ -127,7 +127,7 @@ class ShardPlan(Generic[Result]):
     def __repr__(self) -> str:
         return f"ShardPlan({self.path!r}: {self.n_shards} shards of {self.n_cells:,} cells)"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_conversion": None, "_result_of": None}
 
     def _count(self) -> None:
@@ -234,7 +234,7 @@ def write_part(
     threads: int,
     memory_budget: int,
     n_callers: int,
-    progress: Any,
+    progress: ProgressCallback | None,
 ) -> list[WrittenShard]:
     """Write them; ``n_callers`` of a process share its threads and its budget (0: the default)."""
     numbers = [as_int("each of shards", shard, 0, plan.n_shards - 1) for shard in shards]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, cast
 
 from . import _core
 from ._arguments import as_bool, as_choice, as_int, as_path, as_text
@@ -10,6 +10,20 @@ from ._cells.genes import report_left_out
 from ._conversion_arguments import resources, tenx_choice
 from ._options import COMPRESSIONS, Compression, Path
 from ._progress import Progress
+
+
+class SimulationResult(TypedDict):
+    """What :func:`simulate` wrote."""
+
+    n_cells: int
+    n_genes: int
+    nnz: int
+    n_real_cells: int
+    has_counts: bool
+    files: list[str]
+    bytes: int
+    seconds: float
+    cells_per_second: float
 
 
 def simulate(
@@ -29,7 +43,7 @@ def simulate(
     memory_budget: int | str | None = None,
     overwrite: bool = False,
     progress: Progress = None,
-) -> dict[str, Any]:
+) -> SimulationResult:
     """Make a large ``.h5ad`` of real cells, drawn with replacement and thinned.
 
     obs column ``source_cell`` says which row of ``like`` a cell comes from.
@@ -73,7 +87,7 @@ def simulate(
         ``n_cells``, ``n_genes``, ``nnz``, ``n_real_cells``, ``has_counts``, ``files``, ``bytes``,
         ``seconds``, ``cells_per_second``.
     """
-    result: dict[str, Any] = _core.simulate(
+    made = _core.simulate(
         as_path("like", like),
         layer=as_text("layer", layer),
         n_cells=as_int("n_cells", n_cells, 1),
@@ -87,5 +101,5 @@ def simulate(
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),
     )
-    report_left_out(result.pop("left_out_text"), stacklevel=2)
-    return result
+    report_left_out(made.pop("left_out_text"), stacklevel=2)
+    return cast(SimulationResult, made)

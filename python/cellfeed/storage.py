@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from . import _core
 from ._arguments import as_folder, as_path, is_url
@@ -20,7 +19,7 @@ def _bucket_of(path: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
+def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
     """Say how a bucket is reached, for all paths in it and until other options are set.
 
     They count in this process and those it forks; with none, ``{}``, the environment counts again.
@@ -71,7 +70,7 @@ def set_storage_options(path: Path, options: Mapping[str, Any]) -> None:
     _shown[_bucket_of(name)] = {option: texts[option] for option in _PUBLIC if option in texts}
 
 
-def set_for_paths(paths: Iterable[str], options: Mapping[str, Any]) -> None:
+def set_for_paths(paths: Iterable[str], options: Mapping[str, object]) -> None:
     """The same for each of the paths that is no local one; there must be one."""
     remote = [path for path in paths if is_url(path)]
     for path in remote or ["."]:

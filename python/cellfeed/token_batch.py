@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ._batch_source import BatchSource, BlockArrays
 from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
+    import scipy.sparse
     import torch
 
+    from ._options import Rows
     from .torch import TokenTensors
 
 # Arrays of a batch; the last two where something is predicted.
@@ -94,9 +96,11 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
 
     def __init__(self, core: CoreTokens, source: BatchSource) -> None:
         super().__init__(core, source)
-        arrays: Any = core.tokens
-        if not isinstance(core, TokenArrays):
-            arrays = {name: getattr(arrays, name) for name in TOKEN_ARRAYS}
+        arrays = (
+            core.tokens
+            if isinstance(core, TokenArrays)
+            else {name: getattr(core.tokens, name) for name in TOKEN_ARRAYS}
+        )
         self.input_ids: np.ndarray = arrays["input_ids"]
         self.values: np.ndarray = arrays["values"]
         self.attention_mask: np.ndarray = arrays["attention_mask"]
@@ -110,7 +114,7 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
         arrays = {name: getattr(self, name) for name in TOKEN_ARRAYS}
         return {name: array for name, array in arrays.items() if array is not None}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         arrays = self._arrays()
         if not self._source.is_found_again:
             arrays = replace(arrays, files=self._files)
@@ -129,7 +133,7 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
             others=[BlockArrays.of(core.matrix(number)) for number in numbers],
         )
 
-    def _matrix(self, number: int) -> Any:
+    def _matrix(self, number: int) -> scipy.sparse.csr_matrix | np.ndarray:
         if number == 0:
             raise InvalidArgumentError(
                 "this batch has tokens instead of that matrix: ask for it by another loader"
@@ -140,10 +144,13 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
         """Names that ``batch[name]`` takes: of token arrays, then of obs columns."""
         return [*self.tokens, *(name for name in self.obs if name not in self.tokens)]
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self.tokens or name in self.obs)
+    @overload
+    def __getitem__(self, rows: str) -> np.ndarray: ...
 
-    def __getitem__(self, rows: Any) -> Any:
+    @overload
+    def __getitem__(self, rows: Rows) -> TokenBatch: ...
+
+    def __getitem__(self, rows: str | Rows) -> np.ndarray | TokenBatch:
         """``batch["input_ids"]``, ``batch["cell_type"]``, or some of the cells, copied.
 
         Parameters

@@ -299,7 +299,7 @@ class ContinuousTokens(CellTokens):
 Binned = BinnedTokens
 
 
-def as_token_output(output: str, tokens: Any, masking: Any) -> _core.TokenOutput | None:
+def as_token_output(output: str, tokens: object, masking: object) -> _core.TokenOutput | None:
     """What the core makes tokens by; None of a loader of matrices.
 
     Parameters
@@ -323,12 +323,11 @@ def as_token_output(output: str, tokens: Any, masking: Any) -> _core.TokenOutput
     return tokens._for_core(masking)
 
 
-def _is_random(truncation: Any) -> bool:
-    chosen: str = as_choice("truncation", truncation, get_args(Truncation))
-    return chosen == "random"
+def _is_random(truncation: Truncation) -> bool:
+    return as_choice("truncation", truncation, get_args(Truncation)) == "random"
 
 
-def _as_n_genes(n_genes: Any, selection: str) -> int | None:
+def _as_n_genes(n_genes: object, selection: str) -> int | None:
     if selection == "all":
         if n_genes is not None:
             raise InvalidArgumentError('n_genes goes with a gene_selection other than "all"')
@@ -338,7 +337,7 @@ def _as_n_genes(n_genes: Any, selection: str) -> int | None:
     return as_int("n_genes", n_genes, 1)
 
 
-def _genes_and_ids(vocab: Any) -> tuple[list[str], list[int]]:
+def _genes_and_ids(vocab: object) -> tuple[list[str], list[int]]:
     genes, ids = getattr(vocab, "genes", None), getattr(vocab, "gene_ids", None)
     if genes is None or ids is None:
         raise InvalidTypeError(
@@ -354,7 +353,9 @@ def _genes_and_ids(vocab: Any) -> tuple[list[str], list[int]]:
     return list(genes), ids.tolist()
 
 
-def _as_medians(medians: Any, vocab: Any) -> list[float]:
+def _as_medians(
+    medians: Mapping[str, float] | Sequence[float] | np.ndarray | None, vocab: object
+) -> list[float]:
     if medians is None:
         return []
     genes, _ = _genes_and_ids(vocab)
@@ -378,7 +379,7 @@ def _as_medians(medians: Any, vocab: Any) -> list[float]:
     return [_as_median(gene, median) for gene, median in zip(genes, medians, strict=True)]
 
 
-def _as_median(gene: str, median: Any) -> float:
+def _as_median(gene: str, median: object) -> float:
     number = as_float(f"the median of gene {gene!r}", median)
     if not number > 0:
         raise InvalidArgumentError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Real
-from typing import Any
 
 from . import _core
 from ._arguments import as_bool, as_float, shown
@@ -125,7 +124,7 @@ def _forced(force: bool) -> dict[str, bool]:
     return {"force": True} if as_bool("force", force) else {}
 
 
-def core_transforms(transforms: Any) -> list[_core.Transform]:
+def core_transforms(transforms: object) -> list[_core.Transform]:
     """Core objects of a list of transforms that a user gave."""
     if isinstance(transforms, Transform):
         raise InvalidTypeError(
@@ -136,11 +135,12 @@ def core_transforms(transforms: Any) -> list[_core.Transform]:
     return [_core_transform(transform) for transform in transforms]
 
 
-def _core_transform(transform: Any) -> _core.Transform:
+def _core_transform(transform: object) -> _core.Transform:
     if isinstance(transform, Transform):
         return transform._core
-    name = transform.__name__ if isinstance(transform, type) else ""
-    remedy = f": write {name}(...)" if name and issubclass(transform, Transform) else ""
+    kind = transform if isinstance(transform, type) else None
+    name = "" if kind is None else kind.__name__
+    remedy = f": write {name}(...)" if kind and issubclass(kind, Transform) else ""
     raise InvalidTypeError(
         f"each of transforms must be NormalizeTotal(...), Log1p(...) or SelectGenes(...), not "
         f"{f'the class {name}' if name else shown(transform)}{remedy}; functions of Python go to "

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from . import _core
 from ._arguments import as_path, parse_threads
 from ._progress import Progress, as_progress_callback
 from .errors import CorruptDataError
+
+
+class Damage(TypedDict):
+    """A place of a shard directory that is not as it was written; -1 where it is in no shard."""
+
+    file: str
+    shard: int
+    segment: int
+    begin: int
+    end: int
+    what: str
 
 
 def validate_shard_dir(
@@ -57,7 +68,7 @@ def validate_shard_dir(
 _DAMAGES_SHOWN = 10
 
 
-def _damage_text(path: str, damages: Sequence[dict[str, Any]]) -> str:
+def _damage_text(path: str, damages: Sequence[Damage]) -> str:
     lines = []
     for damage in damages[:_DAMAGES_SHOWN]:
         place = damage["file"]

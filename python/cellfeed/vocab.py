@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .strategies import Streaming
 
 if TYPE_CHECKING:
     import anndata
+    from scipy.sparse import csr_matrix
+
+    from .batch import Batch
 
 __all__ = ["CLS_ID", "FIRST_GENE_ID", "MASK_ID", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "GeneVocab"]
 
@@ -259,7 +262,7 @@ class GeneVocab:
         return gene in self._ids
 
     @staticmethod
-    def check(gene_vocab: Any) -> None:
+    def check(gene_vocab: object) -> None:
         """Refuse what is neither a vocabulary nor None.
 
         Parameters
@@ -303,7 +306,7 @@ def _names_in(adata: anndata.AnnData, key: str | None) -> Iterable[str]:
     return list(adata.var[key])
 
 
-def _var_column(cells: Any, key: str) -> np.ndarray:
+def _var_column(cells: CellCollection, key: str) -> np.ndarray:
     table = cells.var_table()
     if as_text("var_key", key) not in table.column_names:
         there = [name for name in table.column_names if name != "_index"]
@@ -315,27 +318,27 @@ def _var_column(cells: Any, key: str) -> np.ndarray:
     return np.array(table[key].to_pylist(), dtype=object)
 
 
-def _top_columns(cells: Any, n_genes: Any, by: str) -> np.ndarray:
+def _top_columns(cells: CellCollection, n_genes: int, by: str) -> np.ndarray:
     n_genes = as_int("n_genes", n_genes, 1)
     if n_genes >= cells.n_vars:
         return np.arange(cells.n_vars)
     return np.sort(np.argsort(-_RANKINGS[by](cells), kind="stable")[:n_genes])
 
 
-def _batches(cells: Any) -> Iterator[Any]:
+def _batches(cells: CellCollection) -> Iterator[Batch[csr_matrix]]:
     return iter(
         Loader(cells, Streaming(), batch_size=1024, dtype="float64", rank=0, world_size=1, obs=())
     )
 
 
-def _detection(cells: Any) -> np.ndarray:
+def _detection(cells: CellCollection) -> np.ndarray:
     counts = np.zeros(cells.n_vars, dtype=np.int64)
     for batch in _batches(cells):
         counts += np.bincount(batch.indices[batch.data != 0], minlength=cells.n_vars)
     return counts
 
 
-def _dispersion(cells: Any) -> np.ndarray:
+def _dispersion(cells: CellCollection) -> np.ndarray:
     total, squares = np.zeros(cells.n_vars), np.zeros(cells.n_vars)
     for batch in _batches(cells):
         total += np.bincount(batch.indices, weights=batch.data, minlength=cells.n_vars)

@@ -10,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import check_layers  # noqa: E402
+import python_layers  # noqa: E402
 
 SOUND = {
     "src/cellfeed/base/error.h": "#pragma once\n",
@@ -69,6 +70,13 @@ def test_an_arrow_that_nothing_follows_is_found(tmp_path):
     sources = check_layers.read_sources(plant(tmp_path, SOUND), rules)
     found = list(check_layers.find_unused_arrows(sources, rules))
     assert found == ["layers.toml: format -> base: nothing of format includes base"]
+
+
+def test_an_arrow_that_no_import_follows_is_found(tmp_path):
+    modules = python_layers.read_modules(plant(tmp_path, SOUND) / "python" / "cellfeed")
+    layers = {"batch": ["_core", "errors"], "loader": ["batch", "errors", "data"], "errors": []}
+    found = list(python_layers.find_unused(modules, "python/cellfeed", {"layers": layers}))
+    assert found == ["layers.toml: loader -> data: nothing of loader imports data"]
 
 
 def test_this_repository_passes():

@@ -133,7 +133,7 @@ def test_a_pickled_collection_notices_an_overwrite(tmp_path):
     cells = cf.open(path, verify="never")
     pickled = pickle.dumps(cells)
     assert pickle.loads(pickled).fingerprint == cells.fingerprint
-    assert pickle.loads(pickled)._origin.options["verify"] == "never"
+    assert pickle.loads(pickled)._origin.options.verify == "never"
     _convert(tmp_path, "shards", 2)
     with pytest.raises(CorruptDataError, match="changed since"):
         pickle.loads(pickled)

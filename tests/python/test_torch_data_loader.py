@@ -30,13 +30,13 @@ def test_the_types_of_arguments_are_all_there():
     """What the overloads of Loader and read take by **options is what the functions take."""
     import inspect
 
-    from cellfeed._options import LoaderOptions, ReadOptions
+    from cellfeed._options import LoaderKeywords, ReadKeywords
 
-    for function, options in (
-        (cf.Loader.__init__, LoaderOptions), (cf.CellCollection.read, ReadOptions),
+    for function, keywords in (
+        (cf.Loader.__init__, LoaderKeywords), (cf.CellCollection.read, ReadKeywords),
     ):  # fmt: skip
         given = {"self", "cells", "strategy", "batch_size", "rows", "output", "collate_fn"}
-        assert set(inspect.signature(function).parameters) - given == set(options.__annotations__)
+        assert set(inspect.signature(function).parameters) - given == set(keywords.__annotations__)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 import cellfeed as cf
 from cellfeed import Batch, Loader
 from cellfeed.data import CellDataset, DistributedShardSampler, GeneVocab, collate_cells
+from cellfeed.series import SeriesBatch, SeriesDataset
 from cellfeed.torch import TensorBatch
 
 cells = cf.open("atlas/*.h5ad", join="outer", obs="cell_type", access="map")
@@ -43,7 +44,37 @@ for _x, y in pairs:
 # A loader is a data set of torch.
 assert_type(DataLoader(dense, batch_size=None), DataLoader[Batch[np.ndarray]])
 DataLoader(cf.scDataset(cells, strategy, 64), batch_size=None, num_workers=2)
+assert_type(cf.scDataset(cells, strategy, 64, output="dense"), cf.scDataset[Batch[np.ndarray]])
+assert_type(cf.scDataset([1, 2], strategy, 2, batch_transform=len), cf.scDataset[int])
+assert_type(cf.scDataset(np.zeros((9, 3)), strategy, 2, with_padding=True), cf.scDataset[Any])
 assert_type(cells.read([1, 2], output="dense", obs="donor"), Batch[np.ndarray])
+
+# What is asked of a collection and of batches, by name and by number.
+assert_type(cells[:100, ["TP53"]], cf.CellView)
+assert_type(cells.filter({"donor": ["D1", "D2"]})[np.arange(3)].batch["donor"], np.ndarray)
+assert_type(cells.files[0]["n_cells"], int)
+assert_type(dense.stats()["wait_seconds"], float)
+for batch in dense:
+    assert_type(batch.layers["spliced"], np.ndarray)
+    assert_type(batch.obs["donor"], np.ndarray)
+    assert_type(batch.to().obs["donor"], torch.Tensor)
+tokens = Loader(cells, strategy, output="tokens", tokens=cf.RankTokens(GeneVocab.from_genes(["A"])))
+assert_type(tokens, Loader[cf.TokenBatch])
+mapped = cf.MappedCollection("atlas.h5ad", obs_keys="donor", join="auto", obs_filter={"age": 3})
+assert_type(mapped.get_merged_labels("donor"), np.ndarray)
+DataLoader(mapped, batch_size=8)
+
+# Windows of series: what X is, and what a transform makes of it.
+windows = SeriesDataset("series", window=60, dtype="float64")
+assert_type(windows[0], tuple[torch.Tensor, torch.Tensor])
+assert_type(SeriesDataset("series", future="hour")[0][0], dict[str, torch.Tensor])
+assert_type(SeriesDataset("series", transform=lambda x, y: y), SeriesDataset[torch.Tensor])
+assert_type(Loader(windows, strategy), Loader[SeriesBatch])
+
+# Training.
+report = cf.training.train("train.yaml", progress=False)
+assert_type(report["n_genes"], int)
+assert_type(cf.training.load("best.ckpt").classes, list[str | bool | int | float])
 
 # The names of the specification, as samplers and data sets of torch.
 vocab = GeneVocab.from_genes(["A1BG"])
@@ -64,4 +95,6 @@ Loader(cells, cf.BlockShuffling)  # type: ignore
 cf.scDataset(cells, strategy, 64, remainder="padd")  # type: ignore
 cf.open("a.h5ad", missing_genes="wrn")  # type: ignore
 cf.open("a.h5ad", join="iner")  # type: ignore
+cf.open("a.h5ad", categories=["T"])  # type: ignore
+cf.training.load(3)  # type: ignore
 cf.open("a.h5ad", access="mapp")  # type: ignore

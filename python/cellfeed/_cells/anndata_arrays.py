@@ -154,7 +154,9 @@ def _are_equal(one: Any, other: Any) -> bool:
     return np.array_equal(one, other, equal_nan=True)
 
 
-def _matrix(adata: anndata.AnnData, layer: str | None) -> tuple[Any, pd.DataFrame]:
+def _matrix(
+    adata: anndata.AnnData, layer: str | None
+) -> tuple[np.ndarray | scipy.sparse.spmatrix, pd.DataFrame]:
     if layer is None:
         import pandas as pd
 
@@ -174,7 +176,9 @@ def _matrix(adata: anndata.AnnData, layer: str | None) -> tuple[Any, pd.DataFram
     return adata.layers[name], adata.var
 
 
-def _obsm(adata: anndata.AnnData, path: str) -> tuple[Any, pd.DataFrame]:
+def _obsm(
+    adata: anndata.AnnData, path: str
+) -> tuple[np.ndarray | scipy.sparse.spmatrix, pd.DataFrame]:
     import pandas as pd
 
     name = path.removeprefix("obsm/")

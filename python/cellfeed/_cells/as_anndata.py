@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._arguments import as_bool, as_int
+from .._options import DTypeName
 from .stored_dtypes import common_dtype
 
 if TYPE_CHECKING:
     import anndata
 
+    from .._table import CellTable
+    from ..collection import CellCollection, CellView
 
-def stored_dtypes(cells: Any) -> list[tuple[str, str]]:
+
+def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
     """Of each matrix of a collection, x first: the dtype of its files, and the one to read it as.
 
     Parameters
@@ -29,7 +33,7 @@ def stored_dtypes(cells: Any) -> list[tuple[str, str]]:
     ]
 
 
-def make_anndata(view: Any, *, with_x: bool) -> anndata.AnnData:
+def make_anndata(view: CellView, *, with_x: bool) -> anndata.AnnData:
     """An AnnData of a view, with every obs and var column, and all matrices as stored."""
     import anndata
 
@@ -48,8 +52,8 @@ def make_anndata(view: Any, *, with_x: bool) -> anndata.AnnData:
 
 
 def pieces(
-    cells: Any, batch_size: Any, axis: Any, shuffle: Any, drop_last: Any
-) -> Iterator[tuple[Any, list[int]]]:
+    cells: CellCollection, batch_size: int, axis: int, shuffle: bool, drop_last: bool
+) -> Iterator[tuple[CellView, list[int]]]:
     """Views of some cells or genes one after another, and their numbers."""
     size = as_int("batch_size", batch_size, 1)
     along = as_int("axis", axis, 0, 1)
@@ -57,7 +61,7 @@ def pieces(
     order = np.random.permutation(n) if as_bool("shuffle", shuffle) else np.arange(n)
     last = n - n % size if as_bool("drop_last", drop_last) else n
 
-    def cut() -> Iterator[tuple[Any, list[int]]]:
+    def cut() -> Iterator[tuple[CellView, list[int]]]:
         for begin in range(0, last, size):
             numbers = order[begin : begin + size]
             yield cells[:, numbers] if along else cells[numbers], numbers.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ..errors import InvalidArgumentError
 
@@ -24,5 +24,5 @@ class Closed:
             raise AttributeError(name)
         raise InvalidArgumentError(self._message)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         raise InvalidArgumentError(self._message)

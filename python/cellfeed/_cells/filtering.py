@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _core
 from .._arguments import as_row_numbers, as_text, shown
+from .._options import Label, Where
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .._table import CellTable
+
 _INT64 = range(-(2**63), 2**63)
 
 
-def rows_where(cells: Any, where: Any) -> np.ndarray:
+def rows_where(cells: CellTable, where: Where) -> np.ndarray:
     """Row numbers, int64; of an expression or a dict in ascending order, else as asked for.
 
     Parameters
@@ -56,7 +59,7 @@ def genes_where(var: pd.DataFrame, where: str) -> np.ndarray:
     return _said(_core.rows_where(rows_table(var), where, "var"))
 
 
-def step_of(where: Any, n_chosen: int, n_cells: int) -> str:
+def step_of(where: Where, n_chosen: int, n_cells: int) -> str:
     """A filter in words, for the record of what was made of the cells."""
     if isinstance(where, str):
         return f"filter: {where}"
@@ -73,13 +76,14 @@ def _said(found: tuple[np.ndarray, list[str]]) -> np.ndarray:
     return rows
 
 
-def as_list(values: Any) -> list[Any]:
+def as_list(values: object) -> list[object]:
     """A value, or the values of a list of them."""
-    is_list = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
-    return list(values) if is_list else [values]
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes)):
+        return list(values)
+    return [values]
 
 
-def _label(value: Any) -> Any:
+def _label(value: object) -> Label | None:
     """As the core takes it; None for what is missing."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._arguments import as_text, shown
 from ..errors import (
@@ -16,8 +16,11 @@ from ..errors import (
     NoSuchKeyError,
 )
 
+if TYPE_CHECKING:
+    from .._table import CellTable
 
-def gene_list(genes: Any, name: str = "genes") -> list[str]:
+
+def gene_list(genes: object, name: str = "genes") -> list[str]:
     """Names in the wanted order: of a str (one gene), a list, an array, a GeneVocab, a generator.
 
     Parameters
@@ -55,7 +58,7 @@ def gene_list(genes: Any, name: str = "genes") -> list[str]:
     return [as_text(f"each of {name}", gene) for gene in names]
 
 
-def known_names(genes: list[str], cells: Any, columns: list[str]) -> list[str]:
+def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[str]:
     """Genes by the names that files have, where other names were given; unknown ones as they are.
 
     Parameters
@@ -95,7 +98,7 @@ def known_names(genes: list[str], cells: Any, columns: list[str]) -> list[str]:
     return list(asked)
 
 
-def refuse_unordered(genes: Any, name: str) -> None:
+def refuse_unordered(genes: object, name: str) -> None:
     """Refuse a set, a dict or a view of one: its order means nothing, and may differ each run.
 
     Parameters

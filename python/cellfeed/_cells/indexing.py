@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ _SHOWN = 5
 _ALL = slice(None)
 
 
-def split_index(index: Any) -> tuple[Any, Any]:
+def split_index(index: object) -> tuple[object, object]:
     """Rows and genes of what stands in ``cells[...]``."""
     if not isinstance(index, tuple):
         return index, _ALL
@@ -26,12 +26,12 @@ def split_index(index: Any) -> tuple[Any, Any]:
     return rows, genes
 
 
-def are_all(part: Any) -> bool:
+def are_all(part: object) -> bool:
     """``:`` or ``...`` stands there."""
     return part is Ellipsis or (isinstance(part, slice) and part == _ALL)
 
 
-def row_numbers(rows: Any, n: int, names: Callable[[], Any]) -> np.ndarray:
+def row_numbers(rows: object, n: int, names: Callable[[], Iterable[str]]) -> np.ndarray:
     """Rows that are asked for, int64.
 
     Parameters
@@ -48,7 +48,7 @@ def row_numbers(rows: Any, n: int, names: Callable[[], Any]) -> np.ndarray:
     return as_row_numbers(rows, n)
 
 
-def gene_numbers(genes: Any, names: Sequence[str]) -> np.ndarray:
+def gene_numbers(genes: object, names: Sequence[str]) -> np.ndarray:
     """Genes that are asked for, int64: as rows are, or one name."""
     if isinstance(genes, str):
         genes = [genes]
@@ -59,7 +59,7 @@ def gene_numbers(genes: Any, names: Sequence[str]) -> np.ndarray:
     return as_row_numbers(genes, len(names), ("gene", "gene"))
 
 
-def are_names(part: Any) -> bool:
+def are_names(part: Any) -> TypeGuard[Sequence[str]]:
     """A list, an array or an index of texts."""
     if isinstance(part, (list, tuple)):
         return len(part) > 0 and isinstance(part[0], str)
@@ -70,7 +70,7 @@ def are_names(part: Any) -> bool:
     return is_text and len(part) > 0 and all(isinstance(name, str) for name in part)
 
 
-def _places(wanted: list[Any], names: Any, kind: str) -> np.ndarray:
+def _places(wanted: list[str], names: Iterable[str], kind: str) -> np.ndarray:
     place_of: dict[str, int] = {}
     is_wanted = set(wanted)
     for place, name in enumerate(names):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from .._arguments import shown, suggestion
+from .._options import Label
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+
+if TYPE_CHECKING:
+    from .._table import CellTable
 
 _ROWS_AT_ONCE = 1 << 22
 
 
-def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
+def encode_labels(labels: object) -> tuple[np.ndarray, list[Label]]:
     """Codes (int32, -1 = missing) and the labels they stand for, sorted where they can be.
 
     Parameters
@@ -22,7 +26,7 @@ def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
         A list, an array, a pandas Series or Categorical, a torch tensor: texts, numbers or
         booleans. None, NaN and codes below 0 of a Categorical are missing.
     """
-    values = getattr(labels, "array", labels) if hasattr(labels, "dtype") else labels
+    values: Any = getattr(labels, "array", labels) if hasattr(labels, "dtype") else labels
     if isinstance(labels, np.ma.MaskedArray):
         known = labels.data.astype(object)
         known[np.ma.getmaskarray(labels)] = None
@@ -56,18 +60,18 @@ def encode_labels(labels: Any) -> tuple[np.ndarray, list[Any]]:
     return _encode_objects(array)
 
 
-def _scatter(known: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+def _scatter(known: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, list[Label]]:
     names, found = np.unique(values, return_inverse=True)
     codes = np.full(len(known), -1, dtype=np.int32)
     codes[known] = found
     return codes, names.tolist()
 
 
-def _has_text(values: Any) -> bool:
+def _has_text(values: Iterable[object]) -> bool:
     return any(isinstance(value, str) for value in values)
 
 
-def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Label]]:
     places: dict[Hashable, int] = {}
     codes = np.empty(len(array), dtype=np.int32)
     for i, label in enumerate(array.tolist()):
@@ -87,7 +91,7 @@ def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     return rank[codes], [names[i] for i in order]
 
 
-def _is_na(label: Any) -> bool:
+def _is_na(label: object) -> bool:
     try:
         return bool(label != label)
     except TypeError:
@@ -98,7 +102,7 @@ def _fit(codes: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(codes, dtype=np.int32)
 
 
-def look_up_labels(collection: Any, key: str) -> tuple[np.ndarray, list[Any]]:
+def look_up_labels(collection: object, key: str) -> tuple[np.ndarray, list[Label]]:
     """Codes and names of the label column ``key`` of a collection.
 
     Looked for in, by the kind of the collection: obs columns of :func:`cellfeed.open`; ``.obs`` of
@@ -111,7 +115,7 @@ def look_up_labels(collection: Any, key: str) -> tuple[np.ndarray, list[Any]]:
         Naming the columns there are.
     """
     if hasattr(collection, "obs_values") and hasattr(collection, "obs_column"):
-        return _codes_of_cells(collection, key)
+        return _codes_of_cells(cast("CellTable", collection), key)
     get, known = _column_getter(collection)
     if key not in known:
         raise NoSuchKeyError(
@@ -145,7 +149,7 @@ def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:
     return lambda key: collection[key], [str(name) for name in names]
 
 
-def _codes_of_cells(cells: Any, key: str) -> tuple[np.ndarray, list[Any]]:
+def _codes_of_cells(cells: CellTable, key: str) -> tuple[np.ndarray, list[Label]]:
     column = cells.obs_column(key)
     n = len(cells)
     if not column.is_categorical:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
@@ -12,11 +12,16 @@ from ..errors import InvalidTypeError, NoSuchKeyError
 from .indexing import are_names
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     import pyarrow as pa
 
+    from .._batch_source import Column
+    from .._options import Label
+    from .._table import CellTable
 
-def as_pandas(values: np.ndarray, column: Any) -> pd.Categorical | np.ndarray:
+
+def as_pandas(values: np.ndarray, column: Column) -> pd.Categorical | np.ndarray:
     """Values of an obs column as pandas has them: a ``Categorical`` of codes, or the numbers.
 
     Parameters
@@ -45,12 +50,12 @@ class LazyObs:
     __slots__ = ("_cells", "_columns", "_index")
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
-    def __init__(self, cells: Any) -> None:
+    def __init__(self, cells: CellTable) -> None:
         self._cells = cells
-        self._columns: dict[str, pd.Series[Any]] = {}
+        self._columns: dict[str, pd.Series] = {}
         self._index: pd.Index[str] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return LazyObs, (self._cells,)
 
     def keys(self) -> list[str]:
@@ -88,7 +93,15 @@ class LazyObs:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.keys()
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> pd.Series: ...
+
+    @overload
+    def __getitem__(self, key: Sequence[str] | slice | np.ndarray) -> pd.DataFrame: ...
+
+    def __getitem__(
+        self, key: str | Sequence[str] | slice | np.ndarray
+    ) -> pd.Series | pd.DataFrame:
         if isinstance(key, str):
             return self._column(key).copy()
         if isinstance(key, slice) or str(getattr(key, "dtype", "")) == "bool":
@@ -99,7 +112,7 @@ class LazyObs:
             f"obs takes the name of a column, a list of names, a mask or a slice, not {shown(key)}"
         )
 
-    def _column(self, name: str) -> pd.Series[Any]:
+    def _column(self, name: str) -> pd.Series:
         import pandas as pd
 
         if name not in self._columns:
@@ -125,7 +138,7 @@ class LazyObs:
 
     def to_dict(
         self, keys: Iterable[str] | None = None, *, use_convert: bool = True
-    ) -> dict[str, pd.Series[Any]]:
+    ) -> dict[str, pd.Series]:
         """Column -> Series, as of an AnnCollection.
 
         Parameters
@@ -139,7 +152,7 @@ class LazyObs:
         names = self.keys() if keys is None else as_names("keys", keys)
         return {name: self[name] for name in names}
 
-    def categories(self, name: str) -> list[Any]:
+    def categories(self, name: str) -> list[Label]:
         """Labels of the codes 0, 1, ... of a label column."""
         return list(self._cells.categories(name))
 
@@ -155,17 +168,17 @@ class LazyObs:
 
         return pa.Table.from_pandas(self.df, preserve_index=False)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         # pandas.DataFrame(obs) would ask for this too, and have no names.
         raise InvalidTypeError("obs reads a column at a time: write obs.df for a DataFrame")
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> pd.DataFrame:
         return self.df == other
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> pd.DataFrame:
         return self.df != other
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         raise InvalidTypeError("obs is read only here: change a copy, obs.df")
 
     def __getattr__(self, name: str) -> Any:

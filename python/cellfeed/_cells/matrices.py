@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .._arguments import as_names
 from ..errors import InvalidArgumentError
 
 _RAW = ("raw", "raw/X", "raw.X")
@@ -61,10 +59,9 @@ class Matrices:
     paths: tuple[str, ...]
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> Matrices:
-        """Of the arguments ``layer``, ``layers`` and ``obsm`` of :func:`cellfeed.open`."""
-        layer = options["layer"]
-        if layer is None and options.get("layers"):
+    def of(layer: str | None, layers: list[str] | None, obsm: list[str] | None) -> Matrices:
+        """Of arguments of :func:`cellfeed.open`."""
+        if layer is None and layers:
             raise InvalidArgumentError(
                 "layer=None reads obs alone, and layers= names matrices: name one of them as layer"
             )
@@ -72,9 +69,9 @@ class Matrices:
             name = obsm_key(layer)
             raise InvalidArgumentError(f"layer names {layer!r}: pass obsm=[{name!r}]")
         paths = ["" if layer is None else layer_path(layer)]
-        layers = _numbered("layers", options.get("layers"), layer_path, layer_key, paths)
-        obsm = _numbered("obsm", options.get("obsm"), _obsm_path, obsm_key, paths)
-        return Matrices(layers, obsm, tuple(paths[1:]))
+        numbers = _numbered("layers", layers, layer_path, layer_key, paths)
+        of_obsm = _numbered("obsm", obsm, _obsm_path, obsm_key, paths)
+        return Matrices(numbers, of_obsm, tuple(paths[1:]))
 
 
 def _obsm_path(name: str) -> str:
@@ -82,10 +79,14 @@ def _obsm_path(name: str) -> str:
 
 
 def _numbered(
-    argument: str, given: Sequence[str] | str | None, path_of: Any, key_of: Any, paths: list[str]
+    argument: str,
+    given: list[str] | None,
+    path_of: Callable[[str], str],
+    key_of: Callable[[str], str],
+    paths: list[str],
 ) -> dict[str, int]:
     numbers: dict[str, int] = {}
-    for name in [] if given is None else as_names(argument, given):
+    for name in given or []:
         if argument == "layers" and name.startswith("obsm/"):
             raise InvalidArgumentError(f"layers names {name!r}: pass obsm=[{obsm_key(name)!r}]")
         key, path = key_of(name), path_of(name)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from .open_options import OpenOptions
 from .runs import Runs
+
+if TYPE_CHECKING:
+    from .._table import CellTable
+    from ..collection import CellCollection, CellView
 
 
 class Origin(Protocol):
     """Where a collection comes from."""
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Arguments that it was opened with."""
+    def options(self) -> OpenOptions:
+        """What it was opened with."""
 
     @property
     def steps(self) -> list[str]:
@@ -24,7 +29,7 @@ class Origin(Protocol):
     def fingerprint(self, of_core: int) -> int:
         """What the collection's fingerprint is, where that of its core does not tell all."""
 
-    def reduce(self, cells: Any) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
 
 
@@ -32,27 +37,24 @@ class Origin(Protocol):
 class Chosen:
     """Some cells or genes of another collection."""
 
-    cells: Any
+    cells: CellCollection
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Arguments that the other one was opened with."""
-        options: dict[str, Any] = self.cells._origin.options
-        return options
+    def options(self) -> OpenOptions:
+        """What the other one was opened with."""
+        return self.cells._origin.options
 
     @property
     def steps(self) -> list[str]:
         """Those of the other one, and this."""
-        before: list[str] = self.cells._origin.steps
-        return [*before, *self._own_steps()]
+        return [*self.cells._origin.steps, *self._own_steps()]
 
     def _own_steps(self) -> list[str]:
         raise NotImplementedError
 
     def fingerprint(self, of_core: int) -> int:
         """As of the other one: the core knows the rows and the genes."""
-        fingerprint: int = self.cells._origin.fingerprint(of_core)
-        return fingerprint
+        return self.cells._origin.fingerprint(of_core)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Selected(Chosen):
     def _own_steps(self) -> list[str]:
         return [self.step]
 
-    def reduce(self, cells: Any) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         return _select_again, (self.cells, self.runs, cells.default_obs, self.step)
 
@@ -79,7 +81,7 @@ class GenesChosen(Chosen):
     def _own_steps(self) -> list[str]:
         return [f"{len(self.genes):,} of {self.cells.n_vars:,} genes"]
 
-    def reduce(self, cells: Any) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         return _choose_genes_again, (self.cells, self.genes, cells.default_obs)
 
@@ -95,24 +97,24 @@ class Viewed(Chosen):
             return []
         return [f"{int(self.runs.lengths.sum()):,} of {len(self.cells):,} cells by number"]
 
-    def reduce(self, cells: Any) -> tuple[Any, ...]:
+    def reduce(self, cells: CellTable) -> tuple[object, ...]:
         """What pickle makes a copy of the view by: what it has read stays behind."""
         return _view_again, (self.cells, self.runs, cells.default_obs)
 
 
-def _select_again(cells: Any, runs: Runs, obs: list[str], step: str) -> Any:
+def _select_again(cells: CellCollection, runs: Runs, obs: list[str], step: str) -> CellCollection:
     selected = cells._select(runs.rows(), step)
     selected.default_obs = obs
     return selected
 
 
-def _choose_genes_again(cells: Any, genes: np.ndarray, obs: list[str]) -> Any:
+def _choose_genes_again(cells: CellCollection, genes: np.ndarray, obs: list[str]) -> CellCollection:
     chosen = cells._with_genes(genes)
     chosen.default_obs = obs
     return chosen
 
 
-def _view_again(cells: Any, runs: Runs | None, obs: list[str]) -> Any:
+def _view_again(cells: CellCollection, runs: Runs | None, obs: list[str]) -> CellView:
     view = cells._view(None if runs is None else runs.rows())
     view.default_obs = obs
     return view

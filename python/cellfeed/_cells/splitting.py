@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +11,12 @@ from .. import _core
 from .._arguments import as_float, as_text, shown
 from ..errors import InvalidArgumentError, InvalidTypeError
 
+if TYPE_CHECKING:
+    from .._table import CellTable
+
 
 def deal(
-    cells: Any, shares: Mapping[str, float], by: str | None, stratify: str | None, seed: int
+    cells: CellTable, shares: Mapping[str, float], by: str | None, stratify: str | None, seed: int
 ) -> np.ndarray:
     """The part of each cell: its place among the shares.
 
@@ -45,7 +48,7 @@ def deal(
     return parts
 
 
-def _sizes(shares: Any) -> np.ndarray:
+def _sizes(shares: Mapping[str, float]) -> np.ndarray:
     if not isinstance(shares, Mapping) or not shares:
         raise InvalidTypeError(
             f"shares must be a dict such as {{'train': 0.8, 'val': 0.2}}, not {shown(shares)}"
@@ -58,7 +61,7 @@ def _sizes(shares: Any) -> np.ndarray:
     return np.asarray(sizes / sizes.sum())
 
 
-def _codes(cells: Any, argument: str, name: Any) -> np.ndarray:
+def _codes(cells: CellTable, argument: str, name: str) -> np.ndarray:
     column = cells.obs_column(as_text(argument, name))
     if not column.is_categorical:
         raise InvalidTypeError(

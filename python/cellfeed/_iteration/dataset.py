@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._options import Remainder
 from .iterable import TorchIterable, Yielded
 from .schedule import Schedule
 from .states import as_epoch
@@ -39,22 +40,22 @@ class BatchDataset(TorchIterable[Yielded]):
     @property
     def batch_size(self) -> int:
         """Samples of a batch on one rank."""
-        return self._schedule.settings.batch_size
+        return self._schedule.options.batch_size
 
     @property
     def fetch_factor(self) -> int:
         """Batches of a fetch group."""
-        return self._schedule.settings.fetch_factor
+        return self._schedule.options.fetch_factor
 
     @property
     def drop_last(self) -> bool:
         """True where a last batch that is shorter is left out."""
-        return self._schedule.settings.drop_last
+        return self._schedule.options.drop_last
 
     @property
-    def remainder(self) -> str:
+    def remainder(self) -> Remainder:
         """What happens to samples that do not divide by the world size."""
-        return self._schedule.settings.remainder
+        return self._schedule.options.remainder
 
     @property
     def partition(self) -> str:

@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from multiprocessing import context, reduction
@@ -68,7 +68,7 @@ class EpochCounter:
 
     def _attach(self, fd: int, owner: int, snapshot: bytes = b"") -> None:
         self._fd = fd
-        self._close: Callable[[], Any] = weakref.finalize(self, os.close, fd)
+        self._close: weakref.finalize[[int], EpochCounter] = weakref.finalize(self, os.close, fd)
         self._close.atexit = False
         self._owner = owner
         self._snapshot = snapshot
@@ -76,7 +76,7 @@ class EpochCounter:
         self._words = np.frombuffer(mmap.mmap(fd, _N_WORDS * 8), dtype=np.int64)
         self._alive.add(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         self._part()
         if context.get_spawning_popen() is not None:
             return _attached, (reduction.DupFd(self._fd), self._owner, self._words.tobytes())

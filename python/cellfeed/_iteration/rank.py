@@ -38,13 +38,13 @@ class Ranks:
         self._of_parent: tuple[tuple[int, int], bool] | None = None
         self._pid = 0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # A started worker has no group, nor does it inherit one as a forked worker does.
         is_started = context.get_spawning_popen() is not None
         of_parent = (self.now(), self.are_grouped()) if is_started else None
         return {"_given": self._given, "_of_parent": of_parent}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._pid = os.getpid()
 
@@ -108,7 +108,7 @@ def agree_on_seed(seed: int | None, ranks: Ranks) -> int:
     return broadcast_seed(seed)
 
 
-def _checked(rank: Any, world_size: Any) -> tuple[int, int]:
+def _checked(rank: object, world_size: object) -> tuple[int, int]:
     rank = as_int("rank", rank, 0)
     world_size = as_int("world_size", world_size, 1)
     if rank >= world_size:

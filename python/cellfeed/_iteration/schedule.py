@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._arguments import as_int
 from ..errors import InvalidArgumentError
 from .epochs import OF_A_STATE, EpochCounter, Position
-from .rank import Ranks, agree_on_seed
+from .options import IterationOptions
+from .rank import agree_on_seed
 from .run import Run
-from .settings import Settings
 from .states import (
+    PlanOptions,
     as_epoch,
     make_position,
     next_batch_of_worker,
@@ -36,41 +36,37 @@ class Schedule:
         The bound strategy.
     collection
         Fingerprint of the collection.
-    settings
-        Sizes, and how samples are dealt.
-    ranks
-        Asked anew for each iteration.
-    seed
-        Seed of every order; None is drawn at random, and that of a loaded state replaces it.
-    epoch
-        Of the first iteration.
+    options
+        Sizes, how samples are dealt and to which ranks, seed and first epoch.
+    is_chunked
+        The files keep rows in chunks, which partition ``"auto"`` goes by.
     """
 
     def __init__(
         self,
         order: _core.Strategy,
         collection: str,
-        settings: Settings,
-        ranks: Ranks,
-        seed: int | None,
-        epoch: int = 0,
+        options: IterationOptions,
+        *,
+        is_chunked: bool = False,
     ) -> None:
         self.order = order
         self.collection = collection
-        self.settings = settings
-        self.ranks = ranks
-        self.epochs = EpochCounter(epoch)
-        self._seed = None if seed is None else as_int("seed", seed, 0, 2**63 - 1)
+        self.options = options
+        self.ranks = options.make_ranks()
+        self.epochs = EpochCounter(options.epoch)
+        self._is_chunked = is_chunked
+        self._seed = options.seed
         self._n_begun = 0
         self._run: Run | None = None
         self._bound = ""  # of an unpickled schedule: the order it had
         # Loaded by this worker process for itself: torch's workers load their states before any of
         # them starts, each its own.
         self._of_worker: tuple[Position, int | None, dict[str, Any]] | None = None
-        self._measure(epoch)  # refuses bad settings before any reading
+        self._measure(options.epoch)  # refuses what does not fit the order, before any reading
         self._agree_early()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # The order is bound anew; its fingerprint tells whether it is the same.
         state = {**self.__dict__, "_run": None, "_n_begun": 0, "_of_worker": None}
         state["_bound"] = self._strategy
@@ -113,8 +109,8 @@ class Schedule:
     @property
     def partition(self) -> str:
         """How samples are dealt to the ranks of now."""
-        s = self.settings
-        return _core.partition_of(s.partition, s.is_chunked, self.ranks.now()[1])
+        world_size = self.ranks.now()[1]
+        return _core.partition_of(self.options.partition, self._is_chunked, world_size)
 
     # Plans ---------------------------------------------------------------------------------------
 
@@ -122,13 +118,13 @@ class Schedule:
         self, epoch: int, position: Position | None = None, *, seed: int | None = None
     ) -> _core.Plan:
         """Plan of an epoch, or of what a position leaves of it."""
-        s, (rank, world_size) = self.settings, self.ranks.now()
+        s, (rank, world_size) = self.options, self.ranks.now()
         if s.is_tuned and world_size > 1:
             raise InvalidArgumentError(
                 "tune was asked for, and ranks that measure apart would disagree on the order: run "
                 "`cellfeed bench` once and pass its settings to every rank"
             )
-        options: dict[str, Any] = {"partition": s.partition}
+        options: PlanOptions = {"partition": s.partition}
         if position is not None and position.consumed:
             length = self._length(position)
             if position.consumed > length:
@@ -140,7 +136,7 @@ class Schedule:
         return _core.Plan.make(
             self.order, self.seed if seed is None else seed, epoch, s.batch_size, s.fetch_factor,
             rank, world_size, remainder=s.remainder, drop_last=s.drop_last,
-            is_chunked=s.is_chunked, **options,
+            is_chunked=self._is_chunked, **options,
         )  # fmt: skip
 
     def _measure(self, epoch: int, position: Position | None = None) -> _core.Plan:
@@ -282,7 +278,7 @@ class Schedule:
         return f"{self.order.fingerprint:016x}"
 
     def _step_samples(self) -> int:
-        return self.settings.batch_size * self.ranks.now()[1]
+        return self.options.batch_size * self.ranks.now()[1]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where ``state`` stands."""
@@ -300,14 +296,13 @@ class Schedule:
             self.epochs.set(position.epoch, position)
 
     def _check(self, position: Position) -> None:
-        s = self.settings
+        wanted = self.options.partition
         if self._seed is not None and position.seed != self._seed:
             raise InvalidArgumentError(
                 f"the state was saved with seed {position.seed}, not {self._seed}"
             )
-        if position.consumed and s.partition not in ("auto", partition_of(position)):
+        if position.consumed and wanted not in ("auto", partition_of(position)):
             raise InvalidArgumentError(
-                f"the state was saved with partition {partition_of(position)!r}, not "
-                f"{s.partition!r}"
+                f"the state was saved with partition {partition_of(position)!r}, not {wanted!r}"
             )
         self._measure(position.epoch, position)

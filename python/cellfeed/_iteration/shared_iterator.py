@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..errors import CancelledError, InvalidArgumentError
 
@@ -25,7 +25,7 @@ class SharedIterator(Iterator[Yielded]):
         Makes them.
     """
 
-    def __init__(self, batches: Generator[Yielded, Any, Any]) -> None:
+    def __init__(self, batches: Generator[Yielded, None, None]) -> None:
         self._batches = batches
         # Of one thread more than once, so that a hook that asks for itself does not wait for ever.
         self._lock = threading.RLock()

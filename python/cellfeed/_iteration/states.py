@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from .. import _core
 from .._arguments import as_int, shown
@@ -26,10 +26,25 @@ def make_position(plan: _core.Plan, seed: int, epoch: int, consumed: int) -> Pos
     )  # fmt: skip
 
 
-def plan_options(position: Position) -> dict[str, Any]:
+class PlanOptions(TypedDict, total=False):
+    """What of a plan depends on where an epoch is continued."""
+
+    partition: Required[str]
+    consumed: int
+    order_step_samples: int
+    order_fetch_samples: int
+    order_batch_size: int
+
+
+def plan_options(position: Position) -> PlanOptions:
     """What makes a plan continue at the position."""
-    options = {key: getattr(position, key) for key in ("consumed", *_ORDER_KEYS)}
-    return {**options, "partition": partition_of(position)}
+    return {
+        "consumed": position.consumed,
+        "order_step_samples": position.order_step_samples,
+        "order_fetch_samples": position.order_fetch_samples,
+        "order_batch_size": position.order_batch_size,
+        "partition": partition_of(position),
+    }
 
 
 def partition_of(position: Position) -> str:
@@ -105,6 +120,6 @@ def next_batch_of_worker(state: dict[str, Any], worker: Worker, step_samples: in
     return next_batch
 
 
-def as_epoch(epoch: Any) -> int:
+def as_epoch(epoch: object) -> int:
     """A number of an epoch."""
     return as_int("epoch", epoch, 0, MAX_EPOCH)

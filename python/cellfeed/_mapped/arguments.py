@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from .._arguments import as_float, as_names, as_paths, is_anndata, one_of, shown
 from .._cells.filtering import rows_where
-from .._options import JOINS, Join
+from .._cores import Item
+from .._options import JOINS, Data, DTypeName, Join, Label, Output, UnknownLabel
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 
-def each_once(name: str, value: Any) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class MappedOptions:
+    """What a mapped collection reads, and how: its arguments, checked.
+
+    Attributes
+    ----------
+    paths
+        Files, and AnnData.
+    layers_keys, obs_keys, obsm_keys, join, output, make_unique
+        As of :class:`~cellfeed.MappedCollection`.
+    encoded
+        The obs columns that come as codes.
+    unknown
+        The label that has code -1, of each of them.
+    dtype
+        Of the rows; None as stored.
+    threads
+        One a processor where it is 0.
+    """
+
+    paths: list[Item]
+    layers_keys: list[str]
+    obs_keys: list[str]
+    obsm_keys: list[str]
+    join: Join | None
+    encoded: list[str]
+    unknown: dict[str, Label | None]
+    dtype: DTypeName | None
+    output: Output
+    make_unique: bool
+    threads: int
+
+
+def each_once(name: str, value: object) -> list[str]:
     """Names, of which none is there twice."""
     names = as_names(name, value)
     if len(set(names)) < len(names):
@@ -23,7 +58,7 @@ def each_once(name: str, value: Any) -> list[str]:
     return names
 
 
-def as_layers_keys(layers_keys: Any) -> list[str]:
+def as_layers_keys(layers_keys: object) -> list[str]:
     """Names of matrices, one at least; X by default."""
     keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
     if not keys:
@@ -31,17 +66,16 @@ def as_layers_keys(layers_keys: Any) -> list[str]:
     return keys
 
 
-def as_join(join: Any) -> Join | None:
+def as_join(join: Join | Literal["auto"] | None) -> Join | None:
     """How genes are joined; ``"auto"`` joins those that differ, and ``"inner"`` no others."""
-    if join is None or join in JOINS:
-        given: Join | None = join
-        return given
     if join == "auto":
         return "inner"
+    if join is None or join in JOINS:
+        return join
     raise InvalidArgumentError(f"join must be None, {one_of((*JOINS, 'auto'))}, not {shown(join)}")
 
 
-def as_path_list(path_list: Any) -> Any:
+def as_path_list(path_list: Data) -> list[Item]:
     """Files and AnnData, as a list or as ``cellfeed.open`` takes them."""
     if isinstance(path_list, CellCollection):
         raise InvalidTypeError(
@@ -52,7 +86,7 @@ def as_path_list(path_list: Any) -> Any:
         return [path_list]
     if isinstance(path_list, (list, tuple)) and any(map(is_anndata, path_list)):
         return list(path_list)
-    return as_paths("path_list", path_list)
+    return [*as_paths("path_list", path_list)]
 
 
 def encoded_columns(encode_labels: bool | Sequence[str], obs_keys: list[str] | None) -> list[str]:
@@ -69,7 +103,7 @@ def encoded_columns(encode_labels: bool | Sequence[str], obs_keys: list[str] | N
     return names
 
 
-def unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:
+def unknown_labels(unknown_label: UnknownLabel, encoded: list[str]) -> dict[str, Label | None]:
     """The unknown label of each encoded column that has one."""
     if not isinstance(unknown_label, Mapping):
         return dict.fromkeys(encoded, unknown_label)
@@ -81,7 +115,7 @@ def unknown_labels(unknown_label: Any, encoded: list[str]) -> dict[str, Any]:
     return dict(unknown_label)
 
 
-def filtered_rows(cells: CellCollection, obs_filter: Any) -> np.ndarray:
+def filtered_rows(cells: CellCollection, obs_filter: object) -> np.ndarray:
     """Rows that have one of the values asked for in each column."""
     if not isinstance(obs_filter, Mapping):
         raise InvalidTypeError(

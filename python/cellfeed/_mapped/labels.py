@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._cells.labels import encode_labels
+from .._options import Label
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 
@@ -28,11 +29,11 @@ class LabelColumn:
 
     name: str
     is_categorical: bool
-    labels: list[Any]
-    categories: list[Any]
-    encoder: dict[Any, int] | None
+    labels: list[Label]
+    categories: list[Label]
+    encoder: dict[Label, int] | None
 
-    def of_rows(self, values: np.ndarray) -> list[Any] | np.ndarray:
+    def of_rows(self, values: np.ndarray) -> list[Label] | np.ndarray:
         """Codes (int64, -1 = missing or unknown), labels (NaN = missing) or numbers of rows.
 
         Parameters
@@ -41,7 +42,7 @@ class LabelColumn:
             As ``cells.obs_values`` gives them.
         """
         if self.encoder is None:
-            labels: list[Any] = self.merged(values).tolist()
+            labels: list[Label] = self.merged(values).tolist()
             return labels if self.is_categorical else values
         if self.is_categorical:
             return _pick(self._codes, values)
@@ -74,7 +75,7 @@ def _pick(table: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def make_column(
-    cells: CellCollection, name: str, *, is_encoded: bool, unknown_label: Any
+    cells: CellCollection, name: str, *, is_encoded: bool, unknown_label: Label | None
 ) -> LabelColumn:
     """The column ``name``; raises ``NoSuchKeyError`` where no file has it."""
     column = cells.obs_column(name)
@@ -86,17 +87,18 @@ def make_column(
     return LabelColumn(name, column.is_categorical, labels, categories, encoder)
 
 
-def merged_categories(cells: CellCollection, name: str) -> list[Any]:
+def merged_categories(cells: CellCollection, name: str) -> list[Label]:
     """Every label or number of a column, sorted."""
     column = cells.obs_column(name)
     if column.is_categorical:
         return sorted(column.categories)
-    names: list[Any] = sorted(encode_labels(cells.obs_values(name))[1])
-    return names
+    # Of one type, which can be sorted.
+    names: list[Any] = encode_labels(cells.obs_values(name))[1]
+    return sorted(names)
 
 
-def _encoder(categories: Sequence[Any], unknown_label: Any) -> dict[Any, int]:
-    encoder: dict[Any, int] = {}
+def _encoder(categories: Sequence[Label], unknown_label: Label | None) -> dict[Label, int]:
+    encoder: dict[Label, int] = {}
     if unknown_label is not None and unknown_label in categories:
         encoder[unknown_label] = -1
     known = [label for label in categories if label not in encoder]

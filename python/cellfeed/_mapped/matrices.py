@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .._arguments import is_anndata
 from .._cells.matrices import layer_key, obsm_key
-from .._options import DTYPES, Output
+from .._cores import Item
+from .._options import DTYPES, Data, DTypeName, Join
 from .._reader import Reader, ReaderOptions
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..opening import open as open_cells
+from .arguments import MappedOptions
 from .genes import have_same_genes
 from .rows import Column, column_of, entries_of
 
@@ -38,9 +40,7 @@ class Matrices:
         parts: list[CellCollection],
         keys: list[str],
         obsm: list[str],
-        output: Output,
-        dtype: str | None,
-        threads: int | None,
+        options: MappedOptions,
     ) -> None:
         self.parts = parts
         matrices = parts[0]._matrices
@@ -48,11 +48,12 @@ class Matrices:
         self._numbers = {keys[0]: 0}
         self._numbers.update({key: matrices.layers[layer_key(layer_name(key))] for key in keys[1:]})
         self._numbers.update({f"obsm_{key}": matrices.obsm[obsm_key(key)] for key in obsm})
-        kinds: list[Any] = [dtype or _stored_dtype(parts, number) for number in numbers]
-        options = ReaderOptions(
-            output=output, dtype=kinds[0], obs=[], threads=threads, matrix_dtypes=kinds[1:]
-        )
-        self._readers = [Reader(part, options) for part in parts if len(part) > 0]
+        kinds = [options.dtype or _stored_dtype(parts, number) for number in numbers]
+        reading = ReaderOptions(
+            output=options.output, dtype=kinds[0], obs=[], threads=options.threads,
+            matrix_dtypes=kinds[1:],
+        )  # fmt: skip
+        self._readers = [Reader(part, reading) for part in parts if len(part) > 0]
         ends = np.cumsum([len(part) for part in parts if len(part) > 0])
         self._begins = np.concatenate([[0], ends]).astype(np.int64)
 
@@ -73,7 +74,7 @@ class Matrices:
         """
         if len(self._readers) == 1:
             return self._read_part(0, rows)
-        found: dict[str, Any] = {}
+        found: dict[str, list[Any]] = {}
         part_of = self._part_of(rows)
         for part in np.unique(part_of).tolist():
             places = np.flatnonzero(part_of == part)
@@ -83,7 +84,7 @@ class Matrices:
                 entries = entries_of(matrix, 0, len(places))
                 for place, row in zip(places.tolist(), entries, strict=True):
                     column[place] = row
-        return found
+        return {**found}
 
     def _read_part(self, part: int, rows: np.ndarray) -> dict[str, Column]:
         core = self._readers[part].core.read_rows(rows)
@@ -107,27 +108,55 @@ def _spread(rows: np.ndarray) -> Callable[[int], np.ndarray]:
     return lambda n: rows[:: max(1, len(rows) // n)]
 
 
-def open_joined(
-    paths: Any, keys: list[str], obsm: list[str], join: str | None, options: dict[str, Any]
+def open_matrices(options: MappedOptions) -> list[Matrices]:
+    """What is joined is read together, and raw by itself."""
+    joined = [key for key in options.layers_keys if key != "raw.X"]
+    groups = [(joined, options.join)] if joined else []
+    if "raw.X" in options.layers_keys:
+        groups.append((["raw.X"], None))
+    found = []
+    obsm = options.obsm_keys
+    for keys, join in groups:
+        found.append(Matrices(_open_joined(options, keys, obsm, join), keys, obsm, options))
+        obsm = []
+    return found
+
+
+def open_table(options: MappedOptions, parts: list[CellCollection]) -> CellCollection:
+    """All files as one collection, for obs and genes; ``parts`` are open."""
+    if options.layers_keys != ["raw.X"] and len(parts) == 1:
+        return parts[0]
+    # The genes of a file are those of its var, and raw has its own.
+    keys = [*(key for key in options.layers_keys if key != "raw.X"), "raw.X"][:1]
+    return _open_joined(options, keys, [], options.join or "outer")[0]
+
+
+def _open_joined(
+    options: MappedOptions, keys: list[str], obsm: list[str], join: Join | None
 ) -> list[CellCollection]:
     """All files as one collection; or, where genes differ and are not joined, one for each file."""
-    options = {**options, "layer": layer_name(keys[0]), "layers": keys[1:], "obsm": obsm}
-    how: Any = join or "outer"
-    cells = open_cells(paths, join=how, missing_genes="zero", **options)
+
+    def opened(data: Data, join: Join | None) -> CellCollection:
+        return open_cells(
+            data, join=join, missing_genes="zero" if join else "warn", layer=layer_name(keys[0]),
+            layers=keys[1:], obsm=obsm, make_unique=options.make_unique,
+        )  # fmt: skip
+
+    cells = opened(options.paths, join or "outer")
     if join is not None or have_same_genes(cells):
         return [cells]
     cells.close()
-    return [open_cells(item, **options) for item in _each(paths, options)]
+    return [opened(item, None) for item in _each(options.paths, lambda path: opened(path, "outer"))]
 
 
-def _each(paths: list[Any], options: dict[str, Any]) -> list[Any]:
+def _each(paths: list[Item], opened: Callable[[str], CellCollection]) -> list[Item]:
     """Files, shard directories and AnnData, each by itself."""
-    items: list[Any] = []
+    items: list[Item] = []
     for given in paths:
         if is_anndata(given):
             items.append(given)
             continue
-        with open_cells(given, join="outer", missing_genes="zero", **options) as cells:
+        with opened(str(given)) as cells:
             # A shard directory has a store for each of its shards.
             items += dict.fromkeys(
                 os.path.dirname(file["path"]) if file["format"] == "shard" else file["path"]
@@ -136,7 +165,7 @@ def _each(paths: list[Any], options: dict[str, Any]) -> list[Any]:
     return items
 
 
-def _stored_dtype(parts: list[CellCollection], number: int) -> str:
+def _stored_dtype(parts: list[CellCollection], number: int) -> DTypeName:
     stored = {}
     for part in parts:
         matrix = part._core.matrix(number)
@@ -149,7 +178,7 @@ def _stored_dtype(parts: list[CellCollection], number: int) -> str:
             f"the files hold {', '.join(sorted(stored))}, which have no dtype in common that holds "
             f"all values: pass dtype, such as dtype='float32'"
         )
-    return common
+    return cast(DTypeName, common)
 
 
 def _wide_enough(dtype: str, path: str) -> str:

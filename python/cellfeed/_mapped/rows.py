@@ -66,13 +66,13 @@ class Row(dict[str, Any]):
 
     __slots__ = ("_given", "batch", "place")
 
-    def __init__(self, batch: RowBatch, place: int, values: tuple[Any, ...]) -> None:
+    def __init__(self, batch: RowBatch, place: int, values: tuple[object, ...]) -> None:
         super().__init__(zip(batch.columns, values, strict=True))
         self.batch = batch
         self.place = place
         self._given = values
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return dict, (dict(self),)
 
     def is_as_read(self) -> bool:
@@ -136,7 +136,7 @@ class Rows(Sequence[dict[str, Any]]):
     def __iter__(self) -> Iterator[Row]:
         return iter(self._all())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return list, ([dict(row) for row in self],)
 
     def _all(self) -> list[Row]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from .._arguments import as_int, as_row_numbers, shown
 from .._cells.genes import report_missing_genes
+from .._options import Data, Label, Rows
 from .._reader import Reader, ReaderOptions
 from ..batch import Batch
 from ..collection import CellCollection
@@ -18,6 +20,8 @@ from ..transforms import Transform
 from ..vocab import GeneVocab
 
 MISSING_LABEL = "unknown"
+# What is done to the values of cells: by the core, or by a function of one cell's.
+Preprocessing: TypeAlias = "Transform | Sequence[Transform] | Callable[[np.ndarray], npt.ArrayLike]"
 
 
 class Cell(dict[str, Any]):
@@ -36,6 +40,9 @@ class Cell(dict[str, Any]):
     metadata
         obs values by name; a missing label is ``"unknown"``, a missing number NaN.
     """
+
+    n_genes: int
+    metadata: dict[str, Label]
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -67,7 +74,7 @@ class CellReader:
         cells: CellCollection,
         gene_vocab: GeneVocab | None,
         obs_keys: Sequence[str],
-        preprocessing: Any,
+        preprocessing: Preprocessing | None,
     ) -> None:
         self.transforms, self._function = _split_preprocessing(preprocessing)
         self.cells = cells
@@ -80,7 +87,7 @@ class CellReader:
         is_whole = not self.transforms or names == self.gene_vocab.genes
         self._gene_ids = self.gene_vocab.gene_ids if is_whole else self.gene_vocab.encode(names)
 
-    def read(self, rows: Any) -> list[Cell]:
+    def read(self, rows: Rows) -> list[Cell]:
         """Cells of some rows, in the order asked for, from one read.
 
         Parameters
@@ -125,7 +132,7 @@ class CellReader:
             )
         return cells
 
-    def read_one(self, row: Any) -> Cell:
+    def read_one(self, row: int) -> Cell:
         """One cell.
 
         Parameters
@@ -152,7 +159,7 @@ class CellReader:
             [MISSING_LABEL if v != v else str(v) for v in values.tolist()], dtype=object
         )
 
-    def _metadata(self, batch: Any) -> list[dict[str, Any]]:
+    def _metadata(self, batch: Batch[Any]) -> list[dict[str, Label]]:
         columns = {}
         for key in self.obs_keys:
             values = batch.obs[key]
@@ -163,7 +170,7 @@ class CellReader:
         return [{key: values[i] for key, values in columns.items()} for i in range(len(batch))]
 
     def _preprocess(
-        self, function: Callable[..., Any], expression: np.ndarray, row: int
+        self, function: Callable[[np.ndarray], npt.ArrayLike], expression: np.ndarray, row: int
     ) -> np.ndarray:
         result = np.asarray(function(expression.copy()), dtype=np.float32)
         if result.shape != expression.shape:
@@ -195,7 +202,9 @@ class ReadsCells:
         return list(self._reader.obs_keys)
 
 
-def _split_preprocessing(preprocessing: Any) -> tuple[tuple[Any, ...], Callable[..., Any] | None]:
+def _split_preprocessing(
+    preprocessing: Preprocessing | None,
+) -> tuple[tuple[Transform, ...], Callable[[np.ndarray], npt.ArrayLike] | None]:
     if preprocessing is None:
         return (), None
     if isinstance(preprocessing, Transform):
@@ -210,7 +219,7 @@ def _split_preprocessing(preprocessing: Any) -> tuple[tuple[Any, ...], Callable[
     return tuple(preprocessing), None
 
 
-def open_with_vocab(paths: Any, gene_vocab: GeneVocab | None, **options: Any) -> CellCollection:
+def open_with_vocab(paths: Data, gene_vocab: GeneVocab | None, **options: Any) -> CellCollection:
     """Open files with the genes of a vocabulary as the axis, where there is one.
 
     A cell lists the genes that it has, so genes of the vocabulary that no file has never occur, and

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._arguments import as_names
 from .._options import Join
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
+from ._cell_reader import Cell, CellReader, Preprocessing, ReadsCells, open_with_vocab
 from .memmap_store import MemoryMappedStore
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class CellDataset(_MapDataset):
         self,
         adata: anndata.AnnData | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         gene_vocab: GeneVocab | None = None,
-        preprocessing: Any = None,
+        preprocessing: Preprocessing | None = None,
         obs_keys: Sequence[str] | None = None,
         *,
         layer: str = "X",
@@ -130,7 +130,7 @@ class ShardedCellDataset(_MapDataset):
         self,
         store: MemoryMappedStore | str | os.PathLike[str],
         gene_vocab: GeneVocab | None = None,
-        preprocessing: Any = None,
+        preprocessing: Preprocessing | None = None,
         obs_keys: Sequence[str] | None = None,
     ) -> None:
         GeneVocab.check(gene_vocab)

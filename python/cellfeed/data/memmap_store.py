@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from .._arguments import as_int, as_names, as_path
+from .._options import Label, Rows
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
+from ._cell_reader import Cell, CellReader, Preprocessing, ReadsCells, open_with_vocab
 
 __all__ = ["MemoryMappedStore"]
 
@@ -53,7 +53,7 @@ class MemoryMappedStore(ReadsCells):
         gene_vocab: GeneVocab | None = None,
         *,
         obs_keys: Sequence[str] | None = None,
-        preprocessing: Any = None,
+        preprocessing: Preprocessing | None = None,
     ) -> None:
         self.shard_dir = as_path("shard_dir", shard_dir)
         GeneVocab.check(gene_vocab)
@@ -109,7 +109,7 @@ class MemoryMappedStore(ReadsCells):
         cells = f"{len(self):,} cells in {self.n_shards:,} shards"
         return f"MemoryMappedStore({self.shard_dir!r}: {cells})"
 
-    def get_cell(self, row: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    def get_cell(self, row: int) -> tuple[np.ndarray, np.ndarray, dict[str, Label]]:
         """Values (float32), gene numbers (int64) and obs values of one cell.
 
         Parameters
@@ -124,7 +124,7 @@ class MemoryMappedStore(ReadsCells):
         cell = self._reader.read_one(row)
         return cell.expression, cell.gene_indices, cell.metadata
 
-    def get_cells(self, rows: Any) -> list[Cell]:
+    def get_cells(self, rows: Rows) -> list[Cell]:
         """Several cells from one read: a list of numbers, a slice or a mask.
 
         Parameters

@@ -15,7 +15,7 @@ from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..strategies import Streaming
 from ..vocab import GeneVocab
-from ._cell_reader import Cell, CellReader, ReadsCells, open_with_vocab
+from ._cell_reader import Cell, CellReader, Preprocessing, ReadsCells, open_with_vocab
 
 __all__ = ["StreamingCellDataset"]
 
@@ -73,7 +73,7 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
         gene_vocab: GeneVocab | None = None,
         chunk_size: int = 10_000,
         shuffle_buffer_size: int = 10_000,
-        preprocessing: Any = None,
+        preprocessing: Preprocessing | None = None,
         obs_keys: Sequence[str] | None = None,
         *,
         paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
@@ -113,7 +113,7 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
         self._n_to_skip = 0
         self._n_begun = 0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_place": None}
 
     def __iter__(self) -> Iterator[Cell]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings as _warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from .. import _core
 from .._arguments import as_path, as_paths, parse_memory_budget, parse_threads
+from .._options import Path
 from .._progress import Progress, as_progress_callback
 
 
@@ -63,7 +63,7 @@ class AppendResult:
 
 
 def append_series(
-    paths: Any,
+    paths: Path | Iterable[Path],
     out: str | os.PathLike[str],
     *,
     memory_budget: int | str = "1GB",

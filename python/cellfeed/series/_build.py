@@ -6,9 +6,11 @@ import datetime
 import os
 import re
 import warnings as _warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
+
+import numpy as np
 
 from .. import _core
 from .._arguments import (
@@ -24,8 +26,13 @@ from .._arguments import (
     parse_threads,
     shown,
 )
+from .._options import DType, Path
 from .._progress import Progress, as_progress_callback
 from ..errors import InvalidArgumentError, InvalidTypeError
+from ._scaler import Scaler
+
+# A point in time; a whole number where a series has those.
+Time: TypeAlias = str | int | datetime.date | np.datetime64
 
 SCALERS = ("standard", "minmax", "robust")
 SCALES = ("global", "entity")
@@ -79,7 +86,7 @@ class SeriesResult:
         return self.path
 
 
-def time_as_text(name: str, value: Any) -> str:
+def time_as_text(name: str, value: Time) -> str:
     """A point in time, as the core parses it.
 
     Parameters
@@ -94,7 +101,7 @@ def time_as_text(name: str, value: Any) -> str:
         return as_text(name, value)
     if isinstance(value, datetime.date):  # datetime and pandas.Timestamp are dates
         return value.isoformat()
-    if type(value).__module__ == "numpy" and type(value).__name__ == "datetime64":
+    if isinstance(value, np.datetime64):
         return str(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidTypeError(
@@ -104,7 +111,7 @@ def time_as_text(name: str, value: Any) -> str:
     return str(value.__index__())
 
 
-def _given_scaler(scaler: Any) -> str:
+def _given_scaler(scaler: object) -> str:
     """The text of scaler.json, of what is a scaler already."""
     if hasattr(scaler, "to_json") and callable(scaler.to_json):
         return str(scaler.to_json())
@@ -113,7 +120,7 @@ def _given_scaler(scaler: Any) -> str:
     )
 
 
-def _entity(entity: Any) -> tuple[str, str]:
+def _entity(entity: object) -> tuple[str, str]:
     """A column, and a pattern for paths; one of them is empty."""
     if entity is None:
         return "", ""
@@ -124,7 +131,7 @@ def _entity(entity: Any) -> tuple[str, str]:
     return _column("entity", entity), ""
 
 
-def _column(argument: str, value: Any) -> str:
+def _column(argument: str, value: object) -> str:
     name = as_text(argument, value)
     if not name:
         raise InvalidArgumentError(f"{argument} must be the name of a column, not ''")
@@ -132,7 +139,7 @@ def _column(argument: str, value: Any) -> str:
 
 
 def build_series(
-    paths: Any,
+    paths: Path | Iterable[Path],
     out: str | os.PathLike[str],
     *,
     entity: str | re.Pattern[str] | None = None,
@@ -141,14 +148,14 @@ def build_series(
     features: str | list[str] | None = None,
     target: str | list[str] | None = None,
     static: str | list[str] | None = None,
-    scaler: Any = "standard",
+    scaler: Literal["standard", "minmax", "robust"] | Scaler | None = "standard",
     scale: Literal["global", "entity"] = "global",
-    fit_until: Any = None,
+    fit_until: Time | None = None,
     fit_mask: str | None = None,
     missing: Missing = "error",
     duplicates: Duplicates = "error",
     sort: bool = True,
-    dtype: Any = "float32",
+    dtype: DType = "float32",
     window: int | None = None,
     horizon: int = 1,
     stride: int = 1,
@@ -247,7 +254,7 @@ def build_series(
     is_given = not (scaler is None or isinstance(scaler, str))
     windows = [0 if window is None else as_int("window", window, 1)]
     windows += [as_int("horizon", horizon, 1), as_int("stride", stride, 1)]
-    kind = "none" if scaler is None or is_given else as_choice("scaler", scaler, SCALERS)
+    kind = as_choice("scaler", scaler, SCALERS) if isinstance(scaler, str) else "none"
     value_type = as_choice("dtype", as_dtype("dtype", dtype), FLOATS)
     path = as_path("out", out)
     result = _core.build_series(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
@@ -15,28 +14,34 @@ from .._arguments import (
     as_int,
     as_row_numbers,
 )
+from .._options import DType, Names, Path, Rows
 from ..errors import InvalidArgumentError, InvalidTypeError
+from ._build import Time
 from ._scaler import Scaler
 from ._split import split_by_entity, split_by_time
 from ._transforms import WindowTransform
-from ._windows import SeriesWindows, window_number
+from ._windows import Arrays, Between, Inputs, SeriesWindows, WindowKeywords, window_number
+
+Pair = TypeVar("Pair")
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+    import torch
     from torch.utils.data import Dataset
 
-    MapStyle = Dataset[tuple[Any, Any]]
+    MapStyle = Dataset[Pair]
 else:
-    MapStyle = object  # a map-style data set is what has a length and items
+    MapStyle = Generic  # a map-style data set is what has a length and items
 
 
-class WindowPair(tuple[Any, Any]):
+class WindowPair(tuple["Inputs", "torch.Tensor"]):
     """One ``(X, y)`` of a batch that was copied out together."""
 
-    batch: tuple[Any, Any] | None = None
+    batch: tuple[Inputs, torch.Tensor] | None = None
     place: int = 0
 
 
-class SeriesDataset(SeriesWindows, MapStyle):
+class SeriesDataset(SeriesWindows, MapStyle[Pair]):
     """Windows of a series directory: ``ds[i]`` is ``(X, y)``.
 
     ``X`` holds ``window`` rows of features, ``y`` the targets of the ``horizon`` rows after them,
@@ -104,21 +109,58 @@ class SeriesDataset(SeriesWindows, MapStyle):
         The directory holds no finished series, or was damaged or cut off.
     """
 
+    @overload
+    def __init__(
+        self: SeriesDataset[tuple[torch.Tensor, torch.Tensor]],
+        path: Path,
+        window: int | None = ...,
+        horizon: int | None = ...,
+        *,
+        future: None = ...,
+        static: None = ...,
+        **options: Unpack[WindowKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: SeriesDataset[tuple[dict[str, torch.Tensor], torch.Tensor]],
+        path: Path,
+        window: int | None = ...,
+        horizon: int | None = ...,
+        *,
+        future: Names | None = ...,
+        static: Names | None = ...,
+        **options: Unpack[WindowKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: SeriesDataset[Pair],
+        path: Path,
+        window: int | None = ...,
+        horizon: int | None = ...,
+        *,
+        transform: Callable[[Any, torch.Tensor], Pair],
+        future: Names | None = ...,
+        static: Names | None = ...,
+        **options: Unpack[WindowKeywords],
+    ) -> None: ...
+
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Path,
         window: int | None = None,
         horizon: int | None = None,
         stride: int | None = None,
-        target: str | Sequence[str] | None = None,
-        features: str | Sequence[str] | None = None,
-        entities: str | Sequence[str] | None = None,
-        between: tuple[Any, Any] | None = None,
-        dtype: Any = "float32",
-        transform: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        target: Names | None = None,
+        features: Names | None = None,
+        entities: Names | None = None,
+        between: Between | None = None,
+        dtype: DType = "float32",
+        transform: Callable[[Any, torch.Tensor], Pair] | None = None,
         transforms: Sequence[WindowTransform] = (),
-        future: str | Sequence[str] | None = None,
-        static: str | Sequence[str] | None = None,
+        future: Names | None = None,
+        static: Names | None = None,
     ) -> None:
         super().__init__(
             path, window, horizon, stride, target, features, entities, between, dtype, transforms,
@@ -126,14 +168,14 @@ class SeriesDataset(SeriesWindows, MapStyle):
         )  # fmt: skip
         self.transform = as_function("transform", transform)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         if isinstance(index, (slice, list, np.ndarray)):
             raise InvalidTypeError("one window at a time: take ds.batch(indices) for several")
         number = window_number(index, len(self))
         x, y = self.batch([number])
         return self._transformed(one_of(x, 0), y[0])
 
-    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Pair]:
         """Some windows, copied out together: what torch's ``DataLoader`` asks for.
 
         Its default collation takes them as that one copy.
@@ -151,14 +193,14 @@ class SeriesDataset(SeriesWindows, MapStyle):
         ones = [one_of(x, place) for place in range(len(y))]
         if self.transform is not None:
             return [self._transformed(*pair) for pair in zip(ones, y, strict=True)]
-        pairs: list[tuple[Any, Any]] = []
+        pairs: list[WindowPair] = []
         for place, both in enumerate(zip(ones, y.unbind(), strict=True)):
             pair = WindowPair(both)
             pair.batch, pair.place = whole, place
             pairs.append(pair)
-        return pairs
+        return cast(list[Pair], pairs)
 
-    def batch(self, indices: Any) -> tuple[Any, Any]:
+    def batch(self, indices: Rows) -> tuple[Any, torch.Tensor]:
         """Some windows as two tensors, before ``transform``.
 
         Parameters
@@ -178,7 +220,7 @@ class SeriesDataset(SeriesWindows, MapStyle):
 
         return as_tensors(*self.arrays(indices))
 
-    def arrays(self, indices: Any, *, threads: int = 1) -> tuple[Any, np.ndarray]:
+    def arrays(self, indices: Rows, *, threads: int = 1) -> tuple[Arrays, np.ndarray]:
         """As :meth:`batch`, as numpy arrays.
 
         Parameters
@@ -191,7 +233,7 @@ class SeriesDataset(SeriesWindows, MapStyle):
         numbers = as_row_numbers(indices, len(self), ("window", "window"))
         return self._arrays(numbers, as_int("threads", threads, 1, _core.MAX_THREADS))
 
-    def will_read(self, indices: Any) -> None:
+    def will_read(self, indices: Rows) -> None:
         """Have the rows of windows that are soon asked for read into memory; waits for none.
 
         What loaders do by themselves. Where the rows are in memory it costs little.
@@ -203,7 +245,7 @@ class SeriesDataset(SeriesWindows, MapStyle):
         """
         self._windows.will_read(as_row_numbers(indices, len(self), ("window", "window")))
 
-    def _arrays(self, numbers: np.ndarray, threads: int) -> tuple[Any, np.ndarray]:
+    def _arrays(self, numbers: np.ndarray, threads: int) -> tuple[Arrays, np.ndarray]:
         x, y, future = self._windows.copy(numbers, threads)
         if self._is_one_target:
             y = y[..., 0]
@@ -216,15 +258,21 @@ class SeriesDataset(SeriesWindows, MapStyle):
             parts["static"] = self._statics.values[self._windows.locate(numbers)[0]]
         return parts, y
 
-    def _transformed(self, x: Any, y: Any) -> tuple[Any, Any]:
-        return (x, y) if self.transform is None else self.transform(x, y)
+    def _transformed(self, x: Inputs, y: torch.Tensor) -> Pair:
+        return cast(Pair, (x, y)) if self.transform is None else self.transform(x, y)
 
     @property
     def scaler(self) -> Scaler:
         """The scaler of the directory."""
         return Scaler.load(self.path)
 
-    def inverse(self, y: Any, entity: Any = None, *, index: Any = None) -> np.ndarray:
+    def inverse(
+        self,
+        y: npt.ArrayLike,
+        entity: str | Sequence[str] | None = None,
+        *,
+        index: int | Sequence[int] | np.ndarray | None = None,
+    ) -> np.ndarray:
         """Targets (or predictions of them) as the values that were read.
 
         Parameters
@@ -254,7 +302,9 @@ class SeriesDataset(SeriesWindows, MapStyle):
         read = self.scaler.inverse_transform(values, self.target, entity)
         return read[..., 0] if self._is_one_target else read
 
-    def _undone(self, values: np.ndarray, index: Any) -> np.ndarray:
+    def _undone(
+        self, values: np.ndarray, index: int | Sequence[int] | np.ndarray | None
+    ) -> np.ndarray:
         if index is None:
             raise InvalidArgumentError(
                 "transforms are undone by the numbers of each window: pass index=batch.index"
@@ -274,10 +324,10 @@ class SeriesDataset(SeriesWindows, MapStyle):
         by: str = "time",
         fractions: Mapping[str, float] | None = None,
         *,
-        dates: Mapping[str, Any] | None = None,
+        dates: Mapping[str, Time | None] | None = None,
         purge: int = 0,
         seed: int = 0,
-    ) -> dict[str, SeriesDataset]:
+    ) -> dict[str, SeriesDataset[Pair]]:
         """Parts that share no row: no window touches two of them.
 
         Parameters
@@ -319,8 +369,8 @@ class SeriesDataset(SeriesWindows, MapStyle):
             raise InvalidArgumentError("this series has no times to split by; build it with time")
         return split_by_time(self, fractions, dates, purge)
 
-    def _part(self, name: str, **changes: Any) -> SeriesDataset:
-        part = object.__new__(SeriesDataset)
+    def _part(self, name: str, **changes: object) -> SeriesDataset[Pair]:
+        part: SeriesDataset[Pair] = object.__new__(SeriesDataset)
         part.__dict__.update(self.__dict__)
         part.__dict__.update(changes)
         part._open()
@@ -332,6 +382,6 @@ class SeriesDataset(SeriesWindows, MapStyle):
         return part
 
 
-def one_of(x: Any, place: int) -> Any:
+def one_of(x: Inputs, place: int) -> Inputs:
     """The inputs of one window of a batch's."""
     return {name: part[place] for name, part in x.items()} if isinstance(x, dict) else x[place]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,15 +22,19 @@ from .._arguments import (
 )
 from .._iteration.dataset import BatchDataset
 from .._iteration.iterable import Yielded, refuse_batching_again
-from .._iteration.rank import Ranks
+from .._iteration.options import FETCH_FACTOR, IterationOptions
 from .._iteration.run import Run
 from .._iteration.schedule import Schedule
-from .._iteration.settings import Settings
 from .._iteration.shared_iterator import SharedIterator
-from .._iteration.states import as_epoch
+from .._iteration.stats import SeriesStats
+from .._options import Partition, Remainder
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._dataset import SeriesDataset
+from ._windows import Arrays
+
+if TYPE_CHECKING:
+    import torch
 
 # Groups of batches that are copied while the consumer has another.
 _AHEAD = 1
@@ -62,7 +66,12 @@ class SeriesBatch:
     """
 
     def __init__(
-        self, ds: SeriesDataset, inputs: Any, y: np.ndarray, index: np.ndarray, padding: Any
+        self,
+        ds: SeriesDataset[Any],
+        inputs: Arrays,
+        y: np.ndarray,
+        index: np.ndarray,
+        padding: np.ndarray | None,
     ) -> None:
         self._ds = ds
         self._obs: dict[str, np.ndarray] | None = None
@@ -101,7 +110,7 @@ class SeriesBatch:
         """The name of each window's entity."""
         return [self._ds.entity_of(int(i)) for i in self.index]
 
-    def to_torch(self) -> tuple[Any, Any]:
+    def to_torch(self) -> tuple[Any, torch.Tensor]:
         """``(X, y)`` as tensors that share the memory of the arrays.
 
         ``X`` is a tensor; of a data set with ``future`` or ``static`` a dict of ``"x"`` and these.
@@ -138,7 +147,7 @@ class SeriesLoader(BatchDataset[Yielded]):
 
     def __init__(
         self,
-        ds: SeriesDataset,
+        ds: SeriesDataset[Any],
         strategy: SamplingStrategy,
         batch_size: int = 1024,
         *,
@@ -146,14 +155,14 @@ class SeriesLoader(BatchDataset[Yielded]):
         epoch: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        partition: str = "auto",
-        remainder: str = "pad",
+        partition: Partition = "auto",
+        remainder: Remainder = "pad",
         fetch_factor: int | None = None,
         memory_budget: int | str = "2GB",
         threads: int | None = None,
         drop_last: bool = False,
         collate_fn: Callable[[SeriesBatch], Any] | None = None,
-        **others: Any,
+        **others: object,
     ) -> None:
         check_options("a Loader of windows", others, _OPTIONS)
         if not isinstance(ds, SeriesDataset):
@@ -168,19 +177,19 @@ class SeriesLoader(BatchDataset[Yielded]):
         self.collate_fn = as_function("collate_fn", collate_fn)
         self._threads = parse_threads(threads) or _core.default_threads()
         self._budget = parse_memory_budget(memory_budget)
-        self._stats = {"windows": 0, "batches": 0, "bytes": 0}
-        self._seconds = {"copy_seconds": 0.0, "wait_seconds": 0.0, "collate_seconds": 0.0}
+        self._stats: SeriesStats = {
+            "windows": 0, "batches": 0, "bytes": 0,
+            "copy_seconds": 0.0, "wait_seconds": 0.0, "collate_seconds": 0.0,
+        }  # fmt: skip
         self._is_closed = False
-        settings = Settings(
-            batch_size, 16 if fetch_factor is None else fetch_factor, partition, remainder,
-            drop_last,
+        options = IterationOptions(
+            batch_size=batch_size, partition=partition, remainder=remainder, drop_last=drop_last,
+            fetch_factor=FETCH_FACTOR if fetch_factor is None else fetch_factor, seed=seed,
+            epoch=0 if epoch is None else epoch, rank=rank, world_size=world_size,
         )  # fmt: skip
-        self._schedule = Schedule(
-            self.strategy.bind(ds), _fingerprint(ds), settings, Ranks(rank, world_size), seed,
-            0 if epoch is None else as_epoch(epoch),
-        )  # fmt: skip
+        self._schedule = Schedule(self.strategy.bind(ds), _fingerprint(ds), options)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._schedule.bind(self.strategy.bind(self.ds))
 
@@ -197,11 +206,11 @@ class SeriesLoader(BatchDataset[Yielded]):
         batches: Any = self._collated(self._batches(self._schedule.begin()))
         return SharedIterator(batches)
 
-    def _copy(self, rows: np.ndarray, is_padding: Any) -> SeriesBatch:
+    def _copy(self, rows: np.ndarray, is_padding: np.ndarray | None) -> SeriesBatch:
         inputs, y = self.ds.arrays(rows, threads=self._threads)
         return SeriesBatch(self.ds, inputs, y, rows, is_padding)
 
-    def _copy_group(self, plan: Any, numbers: list[int]) -> _Group:
+    def _copy_group(self, plan: _core.Plan, numbers: list[int]) -> _Group:
         """Batches up to the first that fails, and its error."""
         begin = time.perf_counter()
         batches: deque[SeriesBatch] = deque()
@@ -214,7 +223,7 @@ class SeriesLoader(BatchDataset[Yielded]):
         except BaseException as error:
             return batches, error
         finally:
-            self._seconds["copy_seconds"] += time.perf_counter() - begin
+            self._stats["copy_seconds"] += time.perf_counter() - begin
         return batches, None
 
     def _groups(self, numbers: Iterator[int]) -> Iterator[list[int]]:
@@ -243,7 +252,7 @@ class SeriesLoader(BatchDataset[Yielded]):
                     break
                 begin = time.perf_counter()
                 batches, error = under_way.popleft().result()
-                self._seconds["wait_seconds"] += time.perf_counter() - begin
+                self._stats["wait_seconds"] += time.perf_counter() - begin
                 while batches:
                     self._require_open()
                     batch = batches.popleft()
@@ -272,7 +281,7 @@ class SeriesLoader(BatchDataset[Yielded]):
                     continue
                 begin = time.perf_counter()
                 made = self.collate_fn(batch)
-                self._seconds["collate_seconds"] += time.perf_counter() - begin
+                self._stats["collate_seconds"] += time.perf_counter() - begin
                 yield made
         finally:
             batches.close()
@@ -287,18 +296,18 @@ class SeriesLoader(BatchDataset[Yielded]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SeriesStats:
         """Counters since the loader was made: windows, batches, bytes, seconds.
 
         ``wait_seconds`` is what the consumer waited for batches, ``copy_seconds`` what copying
         took, ``collate_seconds`` what ``collate_fn`` did.
         """
-        return {**self._stats, **self._seconds}
+        return self._stats.copy()
 
 
 _Group = tuple[deque[SeriesBatch], BaseException | None]
 
 
-def _fingerprint(ds: SeriesDataset) -> str:
+def _fingerprint(ds: SeriesDataset[Any]) -> str:
     """What the numbers of windows depend on."""
     return "series " + hashlib.sha256(repr(ds.identity()).encode()).hexdigest()[:16]

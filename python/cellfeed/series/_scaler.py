@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from .._arguments import as_names, as_path, shown, suggestion
@@ -154,7 +155,7 @@ class Scaler:
         of = f" of {len(self.entities)} entities" if self.scale == "entity" else ""
         return f"Scaler({self.kind!r}, {len(self.features)} features{of})"
 
-    def _set(self, name: str, entity: Any) -> np.ndarray:
+    def _set(self, name: str, entity: str | Sequence[str] | None) -> np.ndarray:
         array = self._arrays[name]
         if self.scale != "entity":
             return array
@@ -170,7 +171,11 @@ class Scaler:
         rows = array[[numbers[wanted] for wanted in names.tolist()]]
         return rows[0] if np.ndim(entity) == 0 else rows
 
-    def parameters(self, features: Any = None, entity: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def parameters(
+        self,
+        features: str | Sequence[str] | None = None,
+        entity: str | Sequence[str] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """``center`` and ``scale_by`` of some features.
 
         Parameters
@@ -197,7 +202,12 @@ class Scaler:
             self._set("scale_by", entity)[..., columns],
         )
 
-    def transform(self, values: Any, features: Any = None, entity: Any = None) -> np.ndarray:
+    def transform(
+        self,
+        values: npt.ArrayLike,
+        features: str | Sequence[str] | None = None,
+        entity: str | Sequence[str] | None = None,
+    ) -> np.ndarray:
         """Values as they are stored.
 
         Parameters
@@ -216,7 +226,10 @@ class Scaler:
         return np.asarray((np.asarray(values, np.float64) - center) / scale_by)
 
     def inverse_transform(
-        self, values: Any, features: Any = None, entity: Any = None
+        self,
+        values: npt.ArrayLike,
+        features: str | Sequence[str] | None = None,
+        entity: str | Sequence[str] | None = None,
     ) -> np.ndarray:
         """Stored values as they were read.
 
@@ -235,7 +248,12 @@ class Scaler:
         center, scale_by = self._fitting(values, features, entity)
         return np.asarray(np.asarray(values, np.float64) * scale_by + center)
 
-    def _fitting(self, values: Any, features: Any, entity: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _fitting(
+        self,
+        values: npt.ArrayLike,
+        features: str | Sequence[str] | None,
+        entity: str | Sequence[str] | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         center, scale_by = self.parameters(features, entity)
         shape = np.shape(values)
         if not shape or shape[-1] != center.shape[-1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from .._arguments import as_float, shown
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
-    from ._dataset import SeriesDataset
+    from ._dataset import Pair, SeriesDataset
 
 _MIN_TIME, _MAX_TIME = -(2**63) + 1, 2**63 - 1
 
 
-def split_by_entity(ds: SeriesDataset, fractions: Any, seed: int) -> dict[str, SeriesDataset]:
+def split_by_entity(
+    ds: SeriesDataset[Pair], fractions: object, seed: int
+) -> dict[str, SeriesDataset[Pair]]:
     """Whole entities, dealt out in random order."""
     shares = _shares(fractions)
     n = len(ds._entities)
@@ -32,8 +34,8 @@ def split_by_entity(ds: SeriesDataset, fractions: Any, seed: int) -> dict[str, S
 
 
 def split_by_time(
-    ds: SeriesDataset, fractions: Any, dates: Any, purge: int
-) -> dict[str, SeriesDataset]:
+    ds: SeriesDataset[Pair], fractions: object, dates: object, purge: int
+) -> dict[str, SeriesDataset[Pair]]:
     """Earlier rows, later rows, cut at the same times for all entities."""
     ends = _cuts(ds, _shares(fractions)) if dates is None else _dates(ds, dates)
     first, last = ds._between
@@ -47,7 +49,7 @@ def split_by_time(
     return parts
 
 
-def _warn_of_leaks(ds: SeriesDataset, cut: int | None) -> None:
+def _warn_of_leaks(ds: SeriesDataset[Pair], cut: int | None) -> None:
     """The scaler must not have looked at rows of a later part."""
     about = ds._about
     if about["scaler"] == "none" or cut is None:
@@ -70,7 +72,7 @@ def _warn_of_leaks(ds: SeriesDataset, cut: int | None) -> None:
     )
 
 
-def _dates(ds: SeriesDataset, dates: Any) -> dict[str, int | None]:
+def _dates(ds: SeriesDataset[Pair], dates: object) -> dict[str, int | None]:
     if not isinstance(dates, Mapping) or len(dates) < 2:
         raise InvalidTypeError(
             "dates must be a dict such as {'train': '2020-01-01', 'test': None}, not "
@@ -88,7 +90,7 @@ def _dates(ds: SeriesDataset, dates: Any) -> dict[str, int | None]:
     return ends | {str(last_name): None}
 
 
-def _first_time_with(ds: SeriesDataset, n_rows: int, low: int, high: int) -> int:
+def _first_time_with(ds: SeriesDataset[Pair], n_rows: int, low: int, high: int) -> int:
     """The first time before which there are that many rows."""
     while low < high:
         middle = (low + high) // 2
@@ -99,7 +101,7 @@ def _first_time_with(ds: SeriesDataset, n_rows: int, low: int, high: int) -> int
     return low
 
 
-def _cuts(ds: SeriesDataset, shares: dict[str, float]) -> dict[str, int | None]:
+def _cuts(ds: SeriesDataset[Pair], shares: dict[str, float]) -> dict[str, int | None]:
     """The times at which so many of the rows, of all entities together, are over."""
     first, last = ds._between
     low = _MIN_TIME if first is None else first
@@ -115,7 +117,7 @@ def _cuts(ds: SeriesDataset, shares: dict[str, float]) -> dict[str, int | None]:
     return ends | {list(shares)[-1]: None}
 
 
-def _shares(fractions: Any) -> dict[str, float]:
+def _shares(fractions: object) -> dict[str, float]:
     if not isinstance(fractions, Mapping) or len(fractions) < 2:
         raise InvalidTypeError(
             f"fractions must be a dict such as {{'train': 0.8, 'val': 0.2}}, not {shown(fractions)}"

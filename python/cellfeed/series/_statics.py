@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -32,14 +31,16 @@ class StaticColumns:
         them, so that entities that are appended change no code.
     """
 
-    def __init__(self, names: list[str], columns: list[list[Any]], dtype: str) -> None:
+    def __init__(
+        self, names: list[str], columns: list[list[float | str | None]], dtype: str
+    ) -> None:
         self.categories: dict[str, list[str]] = {}
         self.values = np.empty((len(columns[0]) if columns else 0, len(names)), dtype)
         self._raw: dict[str, np.ndarray] = {}
         for place, (name, column) in enumerate(zip(names, columns, strict=True)):
             if any(isinstance(value, str) for value in column):
-                texts = list(dict.fromkeys(text for text in column if text is not None))
-                codes: dict[Any, float] = {text: code for code, text in enumerate(texts)}
+                texts = list(dict.fromkeys(str(text) for text in column if text is not None))
+                codes: dict[object, float] = {text: code for code, text in enumerate(texts)}
                 codes[None] = np.nan
                 self.categories[name] = texts
                 self._raw[name] = np.array(column, dtype=object)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from .._arguments import as_choice, as_names, shown, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
@@ -97,7 +97,9 @@ class LogReturns(WindowTransform):
         super().__init__("log_returns", features)
 
 
-def steps_and_norms(transforms: Any, features: list[str]) -> tuple[list[str], list[str]]:
+def steps_and_norms(
+    transforms: Sequence[WindowTransform], features: list[str]
+) -> tuple[list[str], list[str]]:
     """What the core does to each feature of a directory.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .._arguments import (
     shown,
     suggestion,
 )
+from .._options import DType, Names, Rows
 from ..errors import (
     CorruptDataError,
     InvalidArgumentError,
@@ -28,9 +29,29 @@ from ..errors import (
     NoSuchKeyError,
     OutOfRangeError,
 )
-from ._build import FLOATS, time_as_text
+from ._build import FLOATS, Time, time_as_text
 from ._statics import StaticColumns, WindowLabels
 from ._transforms import WindowTransform, steps_and_norms
+
+if TYPE_CHECKING:
+    import torch
+
+# What a model is given of windows: their rows, or by name these and what else there is.
+Arrays: TypeAlias = np.ndarray | dict[str, np.ndarray]
+Inputs: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
+Between: TypeAlias = tuple[Time | None, Time | None]
+
+
+class WindowKeywords(TypedDict, total=False):
+    """Arguments of a data set of windows that do not change what these are."""
+
+    stride: int | None
+    target: Names | None
+    features: Names | None
+    entities: Names | None
+    between: Between | None
+    dtype: DType
+    transforms: Sequence[WindowTransform]
 
 
 class SeriesWindows:
@@ -45,14 +66,14 @@ class SeriesWindows:
         window: int | None,
         horizon: int | None,
         stride: int | None,
-        target: str | Sequence[str] | None,
-        features: str | Sequence[str] | None,
-        entities: str | Sequence[str] | None,
-        between: tuple[Any, Any] | None,
-        dtype: Any,
+        target: Names | None,
+        features: Names | None,
+        entities: Names | None,
+        between: Between | None,
+        dtype: DType,
         transforms: Sequence[WindowTransform],
-        future: str | Sequence[str] | None,
-        static: str | Sequence[str] | None,
+        future: Names | None,
+        static: Names | None,
     ) -> None:
         name = as_path("path", path)
         self.path = absolute(name)
@@ -82,7 +103,7 @@ class SeriesWindows:
         self._open()
         self._say_what_is_short()
 
-    def _known(self, argument: str, names: Any) -> list[str]:
+    def _known(self, argument: str, names: Names) -> list[str]:
         found = as_names(argument, names)
         for name in found:
             if name not in self._about["features"]:
@@ -93,7 +114,7 @@ class SeriesWindows:
             raise InvalidArgumentError(f"{argument} must name at least one feature")
         return found
 
-    def _targets(self, target: Any) -> list[str]:
+    def _targets(self, target: Names | None) -> list[str]:
         if target is None:
             names = [n for n in list(self._about["target"]) or self.features]
             if not self._about["target"]:
@@ -110,7 +131,7 @@ class SeriesWindows:
                 )
         return names
 
-    def _known_static(self, names: Any) -> list[str]:
+    def _known_static(self, names: Names) -> list[str]:
         known = list(self._about["static"])
         found = as_names("static", names)
         for name in found:
@@ -123,7 +144,7 @@ class SeriesWindows:
             raise InvalidArgumentError("static must name columns, each once")
         return found
 
-    def _entity_numbers(self, entities: Any) -> np.ndarray:
+    def _entity_numbers(self, entities: Names | None) -> np.ndarray:
         if entities is None:
             return np.arange(self._about["n_entities"], dtype=np.int64)
         names = self._rows.entity_names()
@@ -138,7 +159,7 @@ class SeriesWindows:
             )
         return np.array([numbers[name] for name in wanted], dtype=np.int64)
 
-    def _bounds(self, between: Any) -> tuple[int | None, int | None]:
+    def _bounds(self, between: Between | None) -> tuple[int | None, int | None]:
         if between is None:
             return None, None
         if not isinstance(between, Sequence) or isinstance(between, str) or len(between) != 2:
@@ -148,7 +169,7 @@ class SeriesWindows:
             raise InvalidArgumentError(f"between must rise: {shown(between)}")
         return first, end
 
-    def _time(self, argument: str, value: Any) -> int:
+    def _time(self, argument: str, value: Time) -> int:
         return int(self._rows.parse_time(time_as_text(argument, value), argument))
 
     def _open(self) -> None:
@@ -215,24 +236,24 @@ class SeriesWindows:
         self._rows = rows
         self._open()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {
             k: v for k, v in self.__dict__.items() if k not in ("_rows", "_windows", "_statics")
         }
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self.open_memmap()
 
     def __len__(self) -> int:
         return int(self._windows.size)
 
-    def _located(self, indices: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _located(self, indices: Rows) -> tuple[np.ndarray, np.ndarray]:
         numbers = as_row_numbers(indices, len(self), ("window", "window"))
         entities, rows = self._windows.locate(numbers)
         return entities, rows
 
-    def _times(self, indices: Any) -> np.ndarray:
+    def _times(self, indices: Rows) -> np.ndarray:
         numbers = as_row_numbers(indices, len(self), ("window", "window"))
         return self._as_times(self._windows.times(numbers))
 
@@ -254,7 +275,7 @@ class SeriesWindows:
         number = window_number(index, len(self))
         return str(self._rows.entity_name(int(self._located([number])[0][0])))
 
-    def time_of(self, index: int) -> Any:
+    def time_of(self, index: int) -> np.datetime64 | np.int64:
         """The time of the last row of a window's ``X``: when it is known.
 
         Parameters
@@ -268,9 +289,9 @@ class SeriesWindows:
             In UTC where the series names zones.
         """
         number = window_number(index, len(self))
-        return self._times([number])[0]
+        return cast("np.datetime64 | np.int64", self._times([number])[0])
 
-    def obs_of(self, indices: Any) -> dict[str, np.ndarray]:
+    def obs_of(self, indices: Rows) -> dict[str, np.ndarray]:
         """Entity and time of windows.
 
         Parameters
@@ -315,7 +336,7 @@ class SeriesWindows:
         n += self.horizon * (len(self.target) + len(self.future)) + len(self.static)
         return n * np.dtype(self.dtype).itemsize
 
-    def identity(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What the numbers of windows, and what is in them, depend on."""
         return (
             self._about["fingerprint"], self._about["n_rows"], self.window, self.horizon,
@@ -324,9 +345,9 @@ class SeriesWindows:
         )  # fmt: skip
 
 
-def window_number(index: Any, n: int) -> int:
+def window_number(index: object, n: int) -> int:
     """The number of one of n windows; negative ones count from the end."""
-    is_number = isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_))
-    if is_number and not -n <= index < n:
+    is_truth = isinstance(index, (bool, np.bool_))
+    if isinstance(index, (int, np.integer)) and not is_truth and not -n <= index < n:
         raise OutOfRangeError(f"window {index} is outside the {n} of this data set")
     return as_int("index", index, -n, n - 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence, Sized
 
 import numpy as np
 
 from .. import _core
 from .._arguments import as_bool, as_int
+from .._options import Indices
 from ..adapters import length_of
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
@@ -29,7 +30,9 @@ class Streaming(SamplingStrategy):
         ``shuffle``.
     """
 
-    def __init__(self, indices: Any = None, shuffle: bool = False, shuffle_buffer: int = 0) -> None:
+    def __init__(
+        self, indices: Indices | None = None, shuffle: bool = False, shuffle_buffer: int = 0
+    ) -> None:
         self.indices = indices
         self.shuffle_buffer = as_int("shuffle_buffer", shuffle_buffer, 0, 2**62)
         self.shuffle = as_bool("shuffle", shuffle) or self.shuffle_buffer > 0
@@ -38,7 +41,7 @@ class Streaming(SamplingStrategy):
     def __repr__(self) -> str:
         return f"Streaming(shuffle={self.shuffle})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
         check_mask(self.indices, length_of(cells))
         return _core.make_streaming(
@@ -61,7 +64,9 @@ class BlockShuffling(SamplingStrategy):
 
     _shuffle_before_yield = True
 
-    def __init__(self, block_size: int = 8, indices: Any = None, drop_last: bool = False) -> None:
+    def __init__(
+        self, block_size: int = 8, indices: Indices | None = None, drop_last: bool = False
+    ) -> None:
         self.block_size = as_int("block_size", block_size, 1, 2**62)
         self.indices = indices
         self.drop_last = as_bool("drop_last", drop_last)
@@ -69,7 +74,7 @@ class BlockShuffling(SamplingStrategy):
     def __repr__(self) -> str:
         return f"BlockShuffling(block_size={self.block_size})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
         check_mask(self.indices, length_of(cells))
         return _core.make_block_shuffling(
@@ -93,14 +98,16 @@ class WholeShards(SamplingStrategy):
         First cell of each shard, and the number of cells; those of the files by default.
     """
 
-    def __init__(self, num_ranks: int, shard_offsets: Any = None) -> None:
+    def __init__(
+        self, num_ranks: int, shard_offsets: Sequence[int] | np.ndarray | None = None
+    ) -> None:
         self.num_ranks = as_int("num_ranks", num_ranks, 1, 2**20)
         self.shard_offsets = as_indices(shard_offsets)
 
     def __repr__(self) -> str:
         return f"WholeShards(num_ranks={self.num_ranks})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
         offsets = self.shard_offsets
         if offsets is None:
@@ -112,7 +119,7 @@ class WholeShards(SamplingStrategy):
         return _core.make_whole_shards(offsets, self.num_ranks)
 
 
-def _offsets_of(cells: Any) -> np.ndarray:
+def _offsets_of(cells: object) -> np.ndarray:
     if not isinstance(cells, CellCollection):
         raise InvalidTypeError(
             "WholeShards knows where shards begin of a collection of cellfeed.open only: give "

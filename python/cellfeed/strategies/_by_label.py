@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Sized
 
 from .. import _core
 from .._arguments import as_bool, as_float, as_int, shown
 from .._cells.labels import encode_labels, look_up_labels
+from .._options import CellLabels, Indices
 from ..adapters import length_of
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
@@ -19,7 +20,9 @@ class LabelStrategy(SamplingStrategy):
 
     _shuffle_before_yield = True
 
-    def __init__(self, labels: Any, label_key: str | None, indices: Any) -> None:
+    def __init__(
+        self, labels: CellLabels | str | None, label_key: str | None, indices: Indices | None
+    ) -> None:
         if isinstance(labels, str):
             labels, label_key = None, labels
         name = type(self).__name__
@@ -32,7 +35,7 @@ class LabelStrategy(SamplingStrategy):
         self.label_key = label_key
         self.indices = indices
         self._encoded = None if labels is None else encode_labels(labels)
-        self._found: tuple[weakref.ref[Any], _core.LabelIndex] | None = None
+        self._found: tuple[weakref.ref[CellCollection], _core.LabelIndex] | None = None
         if self._encoded is not None and len(self._encoded[0]) == 0:
             raise InvalidArgumentError(f"{name}: labels must be non-empty")
         if self._encoded is not None and -1 in self._encoded[1]:
@@ -41,20 +44,19 @@ class LabelStrategy(SamplingStrategy):
                 "None or NaN for these, or the names of labels where -1 is a class"
             )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_found": None}
 
-    def _labels(self, cells: Any) -> _core.LabelIndex:
+    def _labels(self, cells: Sized) -> _core.LabelIndex:
         check_mask(self.indices, length_of(cells))
         if self._encoded is not None:
             return _core.make_labels(length_of(cells), self._encoded[0], as_indices(self.indices))
         # A collection of cellfeed.open does not change; obs of others may.
-        is_fixed = isinstance(cells, CellCollection)
         if self._found is not None and self._found[0]() is cells:
             return self._found[1]
         codes, _ = look_up_labels(cells, str(self.label_key))
         index = _core.make_labels(length_of(cells), codes, as_indices(self.indices))
-        if is_fixed:
+        if isinstance(cells, CellCollection):
             self._found = weakref.ref(cells), index
         return index
 
@@ -87,9 +89,9 @@ class ClassBalancedSampling(LabelStrategy):
 
     def __init__(
         self,
-        labels: Any = None,
+        labels: CellLabels | str | None = None,
         block_size: int = 8,
-        indices: Any = None,
+        indices: Indices | None = None,
         total_size: int | None = None,
         replace: bool = True,
         sampling_size: int | None = None,
@@ -109,7 +111,7 @@ class ClassBalancedSampling(LabelStrategy):
         sizes = f"block_size={self.block_size}, smoothing={self.smoothing:g}"
         return f"ClassBalancedSampling({key}{sizes})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples; a label key is looked up in ``cells``."""
         return _core.make_class_balanced(
             self._labels(cells), self.block_size, self.total_size, self.smoothing, self.replace,
@@ -138,8 +140,8 @@ class GroupSampling(LabelStrategy):
     def __init__(
         self,
         label_key: str | None = None,
-        labels: Any = None,
-        indices: Any = None,
+        labels: CellLabels | str | None = None,
+        indices: Indices | None = None,
         drop_last: bool = False,
     ) -> None:
         super().__init__(labels, label_key, indices)
@@ -148,6 +150,6 @@ class GroupSampling(LabelStrategy):
     def __repr__(self) -> str:
         return f"GroupSampling({self.label_key!r})" if self.label_key else "GroupSampling(labels)"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples; a key is looked up in ``cells``."""
         return _core.make_groups(self._labels(cells), self.drop_last)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sized
 
 import numpy as np
 
 from .. import _core
 from .._arguments import as_int, as_rows, did_you_mean, shown
+from .._options import Indices
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 # What a loader takes: those of this folder, and one that is a sampler too.
@@ -22,7 +23,7 @@ _NAMES = [
 ]
 
 
-def as_indices(indices: Any) -> np.ndarray | None:
+def as_indices(indices: Indices | None) -> np.ndarray | None:
     """int64 row numbers of a list, an array or a boolean mask; None stays None."""
     if indices is None:
         return None
@@ -36,7 +37,7 @@ def as_indices(indices: Any) -> np.ndarray | None:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def as_strategy(strategy: Any) -> SamplingStrategy:
+def as_strategy(strategy: object) -> SamplingStrategy:
     """A strategy, or an error that says how to make one."""
     if isinstance(strategy, SamplingStrategy):
         return strategy
@@ -50,7 +51,7 @@ def as_strategy(strategy: Any) -> SamplingStrategy:
     raise InvalidTypeError(f"strategy must be one of {known}, not {shown(strategy)}{near}")
 
 
-def as_size(name: str, size: Any) -> int | None:
+def as_size(name: str, size: object) -> int | None:
     return None if size is None else as_int(name, size, 1, 2**62)
 
 
@@ -60,7 +61,7 @@ class SamplingStrategy:
     # True where rows inside a fetch group come in random order.
     _shuffle_before_yield: bool = False
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over a collection of ``len(cells)`` samples.
 
         Parameters
@@ -70,12 +71,15 @@ class SamplingStrategy:
         """
         raise NotImplementedError
 
-    def get_len(self, data_collection: Any) -> int:
+    def get_len(self, data_collection: Sized) -> int:
         """Samples of one epoch."""
         return self.bind(data_collection).length()
 
     def get_indices(
-        self, data_collection: Any, seed: int | None = None, rng: Any = None
+        self,
+        data_collection: Sized,
+        seed: int | None = None,
+        rng: np.random.Generator | None = None,
     ) -> np.ndarray:
         """The whole order of one epoch as int64 row numbers; O(samples) memory, for inspection.
 
@@ -95,7 +99,7 @@ class SamplingStrategy:
         return np.where(rows < 0, ~rows, rows)  # ~row stands for a repeat that fills up a batch
 
 
-def check_mask(indices: Any, n_rows: int) -> None:
+def check_mask(indices: Indices | None, n_rows: int) -> None:
     array = None if indices is None else as_rows("indices", indices)
     if array is not None and array.dtype == bool and array.shape != (n_rows,):
         raise InvalidArgumentError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sized
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from .._arguments import as_bool, as_int, shown
+from .._options import Indices
 from ..adapters import length_of
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._strategy import SamplingStrategy, as_indices, as_size, check_mask
@@ -41,8 +43,8 @@ class BlockWeightedSampling(SamplingStrategy):
     def __init__(
         self,
         block_size: int = 8,
-        indices: Any = None,
-        weights: Any = None,
+        indices: Indices | None = None,
+        weights: npt.ArrayLike | None = None,
         total_size: int | None = None,
         replace: bool = True,
         sampling_size: int | None = None,
@@ -57,7 +59,7 @@ class BlockWeightedSampling(SamplingStrategy):
     def __repr__(self) -> str:
         return f"BlockWeightedSampling(block_size={self.block_size}, total_size={self.total_size})"
 
-    def bind(self, cells: Any) -> _core.Strategy:
+    def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
         check_mask(self.indices, length_of(cells))
         return _core.make_block_weighted(
@@ -67,7 +69,7 @@ class BlockWeightedSampling(SamplingStrategy):
         )  # fmt: skip
 
 
-def _as_weights(weights: Any) -> np.ndarray | None:
+def _as_weights(weights: npt.ArrayLike | None) -> np.ndarray | None:
     if weights is None:
         return None
     if isinstance(weights, np.ma.MaskedArray):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,7 +23,10 @@ class _Columns:
         return self.tensors[place]
 
 
-class BatchTensors:
+Source = TypeVar("Source", bound=BatchOfCells[Any])
+
+
+class BatchTensors(Generic[Source]):
     """The parts of a batch as tensors on one device; base of what ``batch.to()`` returns.
 
     Attributes
@@ -35,10 +38,10 @@ class BatchTensors:
     """
 
     def __init__(
-        self, batch: BatchOfCells[Any], parts: dict[str, torch.Tensor], columns: list[torch.Tensor],
+        self, batch: Source, parts: dict[str, torch.Tensor], columns: list[torch.Tensor],
         index: torch.Tensor, is_padding: torch.Tensor, others: list[torch.Tensor],
     ) -> None:  # fmt: skip
-        self._batch: Any = batch
+        self._batch = batch
         self._parts = parts  # what the batch is named by, first
         self._columns = columns
         self.index = index
@@ -46,7 +49,7 @@ class BatchTensors:
         self._others = others
 
     @classmethod
-    def _with_parts(cls, batch: BatchOfCells[Any], parts: dict[str, torch.Tensor]) -> Self:
+    def _with_parts(cls, batch: Source, parts: dict[str, torch.Tensor]) -> Self:
         columns = [as_tensor(values) for values in batch.obs.values()]
         index = torch.from_numpy(np.ascontiguousarray(batch.index))
         padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
@@ -97,18 +100,17 @@ class BatchTensors:
         return next(iter(self._parts.values())).device
 
     @property
-    def obs(self) -> BatchObs:
+    def obs(self) -> BatchObs[torch.Tensor]:
         """Obs columns by name, as tensors."""
-        columns: Any = _Columns(self._columns)
-        return BatchObs(columns, self._batch._source.columns)
+        return BatchObs(_Columns(self._columns), self._batch._source.columns)
 
     @property
-    def layers(self) -> BatchMatrices:
+    def layers(self) -> BatchMatrices[torch.Tensor]:
         """Further matrices by gene, as tensors."""
         return BatchMatrices(self._batch._source, self._matrix, of_obsm=False)
 
     @property
-    def obsm(self) -> BatchMatrices:
+    def obsm(self) -> BatchMatrices[torch.Tensor]:
         """Arrays of ``obsm``, as tensors."""
         return BatchMatrices(self._batch._source, self._matrix, of_obsm=True)
 
@@ -117,13 +119,10 @@ class BatchTensors:
 
     def keys(self) -> list[str]:
         """Names that ``batch[name]`` takes."""
-        keys: list[str] = self._batch.keys()
-        return keys
+        return self._batch.keys()
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        column: Any = self._parts[name] if name in self._parts else self.obs[name]
-        tensor: torch.Tensor = column
-        return tensor
+        return self._parts[name] if name in self._parts else self.obs[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._batch
@@ -137,17 +136,15 @@ class BatchTensors:
     @property
     def shape(self) -> tuple[int, int]:
         """As of the batch."""
-        shape: tuple[int, int] = self._batch.shape
-        return shape
+        return self._batch.shape
 
     @property
     def obs_names(self) -> np.ndarray:
         """Names of the cells; see :attr:`cellfeed.Batch.obs_names`."""
-        names: np.ndarray = self._batch.obs_names
-        return names
+        return self._batch.obs_names
 
 
-def pinned(values: Any) -> torch.Tensor:
+def pinned(values: object) -> torch.Tensor:
     """A page-locked tensor of a tensor, an array or a (densified) sparse matrix.
 
     Parameters

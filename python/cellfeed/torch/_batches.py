@@ -12,7 +12,7 @@ from ._batch_tensors import BatchTensors
 from ._tensors import batch_to_tensor
 
 
-class TensorBatch(BatchTensors):
+class TensorBatch(BatchTensors[Batch[Any]]):
     """What :meth:`cellfeed.Batch.to` returns: the parts of a batch as tensors on one device.
 
     Attributes
@@ -50,8 +50,7 @@ class TensorBatch(BatchTensors):
     @property
     def var_names(self) -> np.ndarray:
         """Names of the columns of ``x``."""
-        names: np.ndarray = self._batch.var_names
-        return names
+        return self._batch.var_names
 
     @property
     def gene_mask(self) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,18 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from .._special_tokens import PAD_ID
 from ..errors import InvalidArgumentError
+
+
+class CellBatch(TypedDict):
+    """What :func:`collate_cells` makes of cells."""
+
+    expression: torch.Tensor
+    gene_indices: torch.Tensor
+    attention_mask: torch.Tensor
+    n_genes: torch.Tensor
+    metadata: list[dict[str, Any]]
+    is_padding: NotRequired[torch.Tensor]
+
 
 Cell = TypeVar("Cell", bound=MutableMapping[str, Any])
 
@@ -24,7 +36,7 @@ def cells_to_tensors(cells: list[Cell]) -> list[Cell]:
     return cells
 
 
-def collate_cells(batch: Sequence[Any], pad_value: int = PAD_ID) -> dict[str, Any]:
+def collate_cells(batch: Sequence[Mapping[str, Any]], pad_value: int = PAD_ID) -> CellBatch:
     """Pad cells to the longest of them: a ``collate_fn`` for torch's ``DataLoader``.
 
     Parameters
@@ -51,7 +63,7 @@ def collate_cells(batch: Sequence[Any], pad_value: int = PAD_ID) -> dict[str, An
     expression[is_gene] = np.concatenate([np.asarray(cell["expression"]) for cell in batch])
     gene_indices = np.full(is_gene.shape, pad_value, dtype=np.int64)
     gene_indices[is_gene] = np.concatenate([np.asarray(cell["gene_indices"]) for cell in batch])
-    collated: dict[str, Any] = {
+    collated: CellBatch = {
         "expression": torch.from_numpy(expression),
         "gene_indices": torch.from_numpy(gene_indices),
         "attention_mask": torch.from_numpy(is_gene.astype(np.int64)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from torch.utils.data import IterableDataset
 from torch.utils.data._utils.collate import default_collate_fn_map
@@ -17,7 +17,7 @@ def register_iterable_dataset(kind: type) -> None:
     IterableDataset.register(kind)
 
 
-def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
+def _refuse_to_collate(batch: object, *, collate_fn_map: object = None) -> NoReturn:
     raise InvalidArgumentError(BATCHED_AGAIN)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from .._arguments import as_choice, as_int
 from .._options import GENE_SELECTIONS, GeneSelection
 from ..errors import InvalidArgumentError
-from ._cells import collate_cells
+from ._cells import Cell, collate_cells
 
 
 class GeneSelectionCollator:
@@ -36,7 +36,7 @@ class GeneSelectionCollator:
 
     def __init__(
         self,
-        tokenizer: Callable[[list[Any]], Any] | None = None,
+        tokenizer: Callable[[list[MutableMapping[str, Any]]], Any] | None = None,
         masking: Callable[[Any], Any] | None = None,
         strategy: GeneSelection = "all",
         n_genes: int | None = None,
@@ -51,7 +51,7 @@ class GeneSelectionCollator:
         self.strategy = strategy
         self.n_genes = n_genes
 
-    def __call__(self, batch: Sequence[Any]) -> Any:
+    def __call__(self, batch: Sequence[MutableMapping[str, Any]]) -> Any:
         """Make a batch of cells."""
         cells = list(batch)
         if self.strategy != "all" and cells:
@@ -61,7 +61,7 @@ class GeneSelectionCollator:
         return collated if self.masking is None else self.masking(collated)
 
     # By numpy, as collate_cells.
-    def _choose(self, cells: list[Any]) -> np.ndarray:
+    def _choose(self, cells: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """Numbers of the genes that stay."""
         numbers = np.concatenate([np.asarray(cell["gene_indices"]) for cell in cells])
         genes, places = np.unique(numbers, return_inverse=True)
@@ -75,10 +75,11 @@ class GeneSelectionCollator:
         return kept
 
 
-def _filter(cell: Any, kept: np.ndarray) -> Any:
+def _filter(cell: Cell, kept: np.ndarray) -> Cell:
     numbers = np.asarray(cell["gene_indices"])
     is_kept = np.isin(numbers, kept)
-    filtered = type(cell)(cell)
+    kind: Callable[[Cell], Cell] = type(cell)
+    filtered = kind(cell)
     filtered["gene_indices"] = torch.from_numpy(numbers[is_kept])
     filtered["expression"] = torch.from_numpy(np.asarray(cell["expression"])[is_kept])
     filtered["n_genes"] = int(np.count_nonzero(is_kept))

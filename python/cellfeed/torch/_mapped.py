@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.sparse
 import torch
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from ._tensors import block_to_tensor, csr_to_tensor
+
+if TYPE_CHECKING:
+    from .._mapped.rows import Column, Row, SparseRows
 
 
 def register_rows(kind: type) -> None:
@@ -20,7 +24,7 @@ def register_rows(kind: type) -> None:
     default_collate_fn_map.setdefault(scipy.sparse.csr_matrix, _collate_sparse)
 
 
-def _collate_rows(rows: list[Any], *, collate_fn_map: Any = None) -> dict[str, Any]:
+def _collate_rows(rows: list[Row], *, collate_fn_map: Any = None) -> dict[str, Any]:
     batch = rows[0].batch
     if not batch.is_whole(rows) or any(map(_holds_arrays, batch.columns.values())):
         plain: dict[str, Any] = collate([dict(row) for row in rows], collate_fn_map=collate_fn_map)
@@ -31,13 +35,19 @@ def _collate_rows(rows: list[Any], *, collate_fn_map: Any = None) -> dict[str, A
     }
 
 
-def _collate_sparse(rows: list[Any], *, collate_fn_map: Any = None) -> torch.Tensor:
+def _collate_sparse(
+    rows: list[scipy.sparse.csr_matrix], *, collate_fn_map: object = None
+) -> torch.Tensor:
     return csr_to_tensor(scipy.sparse.vstack(rows, format="csr"))
 
 
-def _as_tensor(column: Any) -> torch.Tensor:
-    return torch.from_numpy(column) if hasattr(column, "shape") else block_to_tensor(column.block)
+def _as_tensor(column: np.ndarray | SparseRows) -> torch.Tensor:
+    return (
+        torch.from_numpy(column)
+        if isinstance(column, np.ndarray)
+        else block_to_tensor(column.block)
+    )
 
 
-def _holds_arrays(column: Any) -> bool:
+def _holds_arrays(column: Column) -> bool:
     return isinstance(column, list) and hasattr(column[0], "shape")

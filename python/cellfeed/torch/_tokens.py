@@ -33,7 +33,7 @@ def tokens_to_tensors(batch: TokenBatch) -> dict[str, torch.Tensor]:
     return tensors
 
 
-class TokenTensors(BatchTensors):
+class TokenTensors(BatchTensors[TokenBatch]):
     """What :meth:`cellfeed.TokenBatch.to` returns: the parts of a batch as tensors on one device.
 
     Attributes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from .._options import Label
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..transforms import Transform
@@ -36,7 +36,7 @@ def require_enough_cells(train: CellCollection, world_size: int) -> None:
         )
 
 
-def classes_of(train: CellCollection, label_key: str) -> list[Any]:
+def classes_of(train: CellCollection, label_key: str) -> list[Label]:
     """Labels of a column in the order of their codes.
 
     Raises

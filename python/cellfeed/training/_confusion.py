@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -23,7 +23,10 @@ def confusion_of(labels: torch.Tensor, predicted: torch.Tensor, n_classes: int) 
     return torch.bincount(pairs, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
 
 
-def scores_of(confusion: np.ndarray) -> dict[str, Any]:
+Scores: TypeAlias = dict[str, float | np.ndarray]
+
+
+def scores_of(confusion: np.ndarray) -> Scores:
     """Accuracy, and precision, recall and F1 of each class; macro F1 is over classes with cells.
 
     A class that is neither there nor predicted has no score (NaN); one that is there and never

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
-from .._arguments import as_bool, as_choice, as_int, as_names, as_text, check_options, one_of, shown
-from .._cells.filtering import rows_where
+from .._arguments import as_bool, as_int, as_names, check_options
 from .._iteration.rank import Ranks
-from .._options import CacheMode, LoaderOptions, LoaderOutput, Output, Path
+from .._options import CacheMode, Data, Genes, LoaderKeywords, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
-from ..errors import InvalidArgumentError, InvalidTypeError
+from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShards, as_strategy
 from ..tokens import Masking
+from ._division import Division, Split
 from ._from_config import arguments_of
 from ._specification import Specification
 
@@ -28,10 +25,8 @@ else:
     from pytorch_lightning import LightningDataModule
 
 if TYPE_CHECKING:
-    import anndata
+    pass
 
-_PARTS = ("train", "val", "test")
-_OTHER_NAMES = {"valid": "val", "validation": "val"}
 # Where rows lie in compressed chunks, each of which is inflated for all of its rows.
 _CHUNKED_BLOCK = 64
 
@@ -85,28 +80,26 @@ class CellDataModule(LightningDataModule):
 
     def __init__(
         self,
-        data: Path | Sequence[Path] | anndata.AnnData | CellCollection,
+        data: Data | CellCollection,
         batch_size: int = 128,
         *,
-        split: Mapping[str, float] | Mapping[str, str] | str | None = None,
+        split: Split | None = None,
         by: str | None = None,
         stratify: str | None = None,
         split_seed: int = 0,
         strategy: SamplingStrategy | None = None,
         whole_shards: bool = False,
-        genes: Any = None,
+        genes: Genes | None = None,
         output: Output = "csr",
         cache_mode: CacheMode | None = None,
         cache_dir: Path | None = "auto",
-        **options: Unpack[LoaderOptions],
+        **options: Unpack[LoaderKeywords],
     ) -> None:
         super().__init__()
         self._data = data
         self.batch_size = as_int("batch_size", batch_size, 1)
-        self._split = _as_split({"train": 0.9, "val": 0.1} if split is None else split)
-        if not _is_by_shares(self._split) and (by is not None or stratify is not None):
-            raise InvalidArgumentError("by and stratify are for shares of the cells")
-        self._dealing: dict[str, Any] = {"by": by, "stratify": stratify, "seed": split_seed}
+        split = {"train": 0.9, "val": 0.1} if split is None else split
+        self._division = Division.of(split, by, stratify, split_seed)
         self._strategy = None if strategy is None else as_strategy(strategy)
         self._whole_shards = as_bool("whole_shards", whole_shards)
         if genes is not None and isinstance(data, CellCollection):
@@ -116,10 +109,10 @@ class CellDataModule(LightningDataModule):
             raise InvalidArgumentError(
                 "cache_mode and cache_dir are for files; this collection is open"
             )
-        self._cache: dict[str, Any] = {"cache_mode": cache_mode, "cache_dir": cache_dir}
+        self._cache_mode, self._cache_dir = cache_mode, cache_dir
         self._output: LoaderOutput = output
-        self._options: dict[str, Any] = {**options}
-        check_options("CellDataModule", self._options, list(LoaderOptions.__annotations__))
+        check_options("CellDataModule", options, list(LoaderKeywords.__annotations__))
+        self._options = options
         self._cells: CellCollection | None = None
         self._parts: dict[str, CellCollection] = {}
 
@@ -166,23 +159,17 @@ class CellDataModule(LightningDataModule):
         if isinstance(data, CellCollection):
             cells = data
         else:
-            cells = open(data, genes=self._genes, **self._cache)
+            cells = open(
+                data, genes=self._genes, cache_mode=self._cache_mode, cache_dir=self._cache_dir
+            )
         obs = self._options.get("obs")
         for name in [] if obs is None else as_names("obs", obs):
             cells.obs_column(name)
-        self._parts = self._divided(cells)
+        self._parts = self._division.parts_of(cells)
         self._cells = cells
 
-    def _divided(self, cells: CellCollection) -> dict[str, CellCollection]:
-        split = self._split
-        if isinstance(split, str):
-            return _divided_by_column(cells, split)
-        if _is_by_shares(split):
-            return cells.split(split, **self._dealing)
-        return _divided_by_filters(cells, split)
-
     @property
-    def genes(self) -> Any:
+    def genes(self) -> Genes | None:
         """The gene axis that was asked for."""
         return self._genes
 
@@ -227,9 +214,11 @@ class CellDataModule(LightningDataModule):
             )
         return self._parts[name]
 
-    def _loader(self, cells: CellCollection, strategy: Any, options: Any) -> Loader[Any]:
-        made: Any = Loader(cells, strategy, self.batch_size, output=self._output, **options)
-        loader: Loader[Any] = made
+    def _loader(
+        self, cells: CellCollection, strategy: SamplingStrategy, options: LoaderKeywords
+    ) -> Loader[Any]:
+        more: dict[str, Any] = {"output": self._output, **options}  # output as one of three words
+        loader: Loader[Any] = Loader(cells, strategy, self.batch_size, **more)
         return loader
 
     def train_dataloader(self) -> Loader[Any]:
@@ -260,62 +249,3 @@ class CellDataModule(LightningDataModule):
         return self._loader(
             cells, Streaming(), {**self._options, "drop_last": False, "tune": False}
         )
-
-
-def _is_by_shares(split: Any) -> bool:
-    return isinstance(split, Mapping) and not any(isinstance(v, str) for v in split.values())
-
-
-def _as_split(split: Any) -> Any:
-    if isinstance(split, str):
-        return split
-    if not isinstance(split, Mapping) or not split:
-        raise InvalidTypeError(
-            'split must be shares such as {"train": 0.9, "val": 0.1}, expressions, or the name of '
-            f"an obs column, not {shown(split)}"
-        )
-    for name in split:
-        as_choice("split", name, _PARTS)
-    if "train" not in split:
-        raise InvalidArgumentError("split has no part 'train'")
-    kinds = {isinstance(value, str) for value in split.values()}
-    if len(kinds) > 1:
-        raise InvalidTypeError("split mixes shares and expressions: give one or the other")
-    return dict(split)
-
-
-def _divided_by_filters(
-    cells: CellCollection, split: Mapping[str, str]
-) -> dict[str, CellCollection]:
-    part_of = np.full(len(cells), -1, dtype=np.int8)
-    for number, (name, where) in enumerate(split.items()):
-        rows = rows_where(cells, as_text(f"split[{name!r}]", where))
-        taken = part_of[rows]
-        if (taken >= 0).any():
-            row, other = rows[taken >= 0][0], [*split][int(taken[taken >= 0][0])]
-            raise InvalidArgumentError(
-                f"cell {row} is of {other!r} and of {name!r}, {int((taken >= 0).sum())} cells in "
-                "all: a model would be judged by what it has learned"
-            )
-        part_of[rows] = number
-    return {name: cells.filter(part_of == number) for number, name in enumerate(split)}
-
-
-def _divided_by_column(cells: CellCollection, column: str) -> dict[str, CellCollection]:
-    labels = [str(label).lower() for label in cells.categories(column)]
-    names = [_OTHER_NAMES.get(label, label) for label in labels]
-    for name in names:
-        if name not in _PARTS:
-            raise InvalidArgumentError(
-                f"obs column {column!r} says {name!r}: its labels must be {one_of(_PARTS)}, and "
-                "missing where a cell is left out"
-            )
-    codes = cells.obs_values(column)
-    parts = {}
-    for name in dict.fromkeys(names):
-        is_mine = np.isin(codes, [code for code, other in enumerate(names) if other == name])
-        if is_mine.any():
-            parts[name] = cells.filter(is_mine)
-    if "train" not in parts:
-        raise InvalidArgumentError(f"no cell has 'train' in obs column {column!r}")
-    return parts

@@ -10,7 +10,7 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from ..samplers import WeightedCellSampler
 from ..storage import keep_copies
 from ..strategies import Streaming
-from ..transforms import Log1p, NormalizeTotal
+from ..transforms import Log1p, NormalizeTotal, Transform
 from ..vocab import GeneVocab
 
 
@@ -55,7 +55,7 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _cache(config: Config, paths: Any) -> dict[str, Any]:
+def _cache(config: Config, paths: str | list[str]) -> dict[str, Any]:
     cloud = config.data.cloud
     if cloud.cache_mode == "packed":
         return {"cache_mode": "packed", "cache_dir": cloud.cache_dir}
@@ -92,14 +92,14 @@ def _refuse_what_is_not_done(config: Config, selects_genes: bool) -> None:
         )
 
 
-def _genes(config: Config, paths: Any) -> GeneVocab | None:
+def _genes(config: Config, paths: str | list[str]) -> GeneVocab | None:
     vocab = config.data.vocab
     if vocab.path is not None:
         return GeneVocab.from_file(vocab.path)
     return None if vocab.n_genes is None else GeneVocab.from_adata(paths, n_genes=vocab.n_genes)
 
 
-def _transforms(config: Config) -> list[Any]:
+def _transforms(config: Config) -> list[Transform]:
     # Without the section values stay as they are.
     if not any(name.startswith("data.preprocessing.") for name in config.given):
         return []

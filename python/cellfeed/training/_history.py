@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,12 @@ class History(Callback):
         self._pace.take(trainer.train_dataloader)
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: object,
+        batch: Sized,
+        batch_idx: int,
     ) -> None:
         """Lightning's hook."""
         self._pace.add(len(batch))
@@ -129,7 +135,12 @@ class ProgressBar(Callback):
         self._pace.take(trainer.train_dataloader)
 
     def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: object,
+        batch: Sized,
+        batch_idx: int,
     ) -> None:
         """Lightning's hook."""
         self._pace.add(len(batch))

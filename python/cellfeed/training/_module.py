@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import functional
 
-from ._confusion import confusion_of, scores_of
-from ._networks import CellNetwork, hidden_of
+from ..torch import TokenTensors
+from ._confusion import Scores, confusion_of, scores_of
+from ._networks import CellNetwork, CellTensors, hidden_of
 from ._specification import Specification
+from ._transformer import GeneTransformer
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Optimization:
 
 
 # Shares out the parameters of a list of blocks and of the whole network, in place.
-ShareOut = Callable[[list[nn.Module], nn.Module, Any], None]
+ShareOut = Callable[[list[nn.Module], nn.Module, DeviceMesh | None], None]
 
 
 class CellModule(LightningModule):
@@ -63,7 +66,7 @@ class CellModule(LightningModule):
         self._share_out = share_out
         self._is_shared = False
         self.network = CellNetwork(specification)
-        self.scores: dict[str, dict[str, Any]] = {}
+        self.scores: dict[str, Scores] = {}
         self._sums: dict[str, torch.Tensor] = {}
 
     def configure_model(self) -> None:
@@ -72,17 +75,17 @@ class CellModule(LightningModule):
             self._is_shared = True
             self._share_out(list(self.network.encoder.blocks), self.network, self.device_mesh)
 
-    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+    def forward(self, batch: CellTensors) -> dict[str, torch.Tensor]:
         """What :class:`~cellfeed.training._networks.CellNetwork` makes of a batch."""
         out: dict[str, torch.Tensor] = self.network(batch)
         return out
 
-    def _labels(self, batch: Any) -> torch.Tensor:
+    def _labels(self, batch: CellTensors) -> torch.Tensor:
         assert self.specification.label_key is not None
-        codes: torch.Tensor = batch[self.specification.label_key]
+        codes = batch[self.specification.label_key]
         return codes.masked_fill(batch.is_padding, -1).long()
 
-    def _losses(self, batch: Any) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+    def _losses(self, batch: CellTensors) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
         """Of each objective the summed loss and what it is of; and the confusion matrix."""
         out = self(batch)
         losses, confusion = {}, None
@@ -93,19 +96,22 @@ class CellModule(LightningModule):
             n_classes = len(self.specification.classes)
             confusion = confusion_of(labels, logits.argmax(dim=1), n_classes)
         if "hidden" in out:
-            losses["hidden"] = self._hidden_loss(out["hidden"].float(), batch)
+            losses["hidden"] = self._hidden_loss(out["hidden"].float(), cast(TokenTensors, batch))
         return losses, confusion
 
-    def _hidden_loss(self, predicted: torch.Tensor, batch: Any) -> torch.Tensor:
+    def _hidden_loss(self, predicted: torch.Tensor, batch: TokenTensors) -> torch.Tensor:
         is_hidden = hidden_of(batch)
         if self.specification.predicts == "genes":
+            assert batch.labels is not None
             loss = functional.cross_entropy(predicted, batch.labels[is_hidden], reduction="sum")
         else:
-            wanted = batch.value_labels[is_hidden] * self.network.encoder.value_scale
+            assert batch.value_labels is not None
+            encoder = cast(GeneTransformer, self.network.encoder)
+            wanted = batch.value_labels[is_hidden] * encoder.value_scale
             loss = functional.mse_loss(predicted.squeeze(1), wanted, reduction="sum")
         return torch.stack([loss, torch.full_like(loss, len(predicted))])
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: CellTensors, batch_idx: int) -> None:
         """Lightning's hook: dropout and rate are functions of the step, so a checkpoint keeps none.
 
         The rate rises for the warm-up and then falls as a cosine, to 0 at the end.
@@ -126,7 +132,7 @@ class CellModule(LightningModule):
         per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
         return per_epoch * max(1, trainer.max_epochs or 1)
 
-    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+    def training_step(self, batch: CellTensors, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, such that the mean over ranks is that of all their cells."""
         losses, _ = self._losses(batch)
         names = list(losses)
@@ -149,7 +155,7 @@ class CellModule(LightningModule):
         """Lightning's hook."""
         self._sums = {}
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
+    def validation_step(self, batch: CellTensors, batch_idx: int) -> None:
         """Add a batch to the sums."""
         losses, confusion = self._losses(batch)
         for name, loss in losses.items():
@@ -157,7 +163,7 @@ class CellModule(LightningModule):
         if confusion is not None:
             self._add("confusion", confusion)
 
-    def test_step(self, batch: Any, batch_idx: int) -> None:
+    def test_step(self, batch: CellTensors, batch_idx: int) -> None:
         """As in validation."""
         self.validation_step(batch, batch_idx)
 
@@ -173,12 +179,12 @@ class CellModule(LightningModule):
         self._score("test")
 
     def _score(self, part: str) -> None:
-        scores: dict[str, Any] = {}
+        losses: dict[str, float] = {}
         for name, sums in self._sums.items():
             if name != "confusion":
                 loss, count = self._summed(sums).tolist()
-                scores[name] = loss / max(1.0, count)
-        scores["loss"] = sum(scores.values())
+                losses[name] = loss / max(1.0, count)
+        scores: Scores = {**losses, "loss": sum(losses.values())}
         if "confusion" in self._sums:
             confusion = self._summed(self._sums["confusion"]).cpu().numpy()
             scores |= {**scores_of(confusion), "confusion": confusion}
@@ -186,9 +192,9 @@ class CellModule(LightningModule):
         to_loggers = part == "test" and bool(self.trainer.loggers)  # of others History has rows
         for name in ("loss", "label_loss", "hidden_loss", "accuracy", "macro_f1"):
             if name in scores:
-                self.log(f"{part}_{name}", scores[name], logger=to_loggers)
+                self.log(f"{part}_{name}", float(scores[name]), logger=to_loggers)
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         """AdamW; vectors, such as biases, do not decay."""
         chosen = self.optimization
         matrices = [p for p in self.parameters() if p.ndim > 1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias, cast
 
 import torch
 from torch import nn
 
+from ..torch import TensorBatch, TokenTensors
 from ._specification import Specification
 from ._transformer import GeneTransformer
+
+# What a network is given: values, or tokens.
+CellTensors: TypeAlias = TensorBatch | TokenTensors
 
 
 class MLP(nn.Module):
@@ -72,7 +76,7 @@ class CellNetwork(nn.Module):
             nn.Linear(chosen.d_model, n_hidden),
         ) if n_hidden else None  # fmt: skip
 
-    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+    def forward(self, batch: CellTensors) -> dict[str, torch.Tensor]:
         """What is made of a batch, by name.
 
         ``encoded``, (cells, d_model); of a classifier ``logits``, (cells, classes); where tokens
@@ -89,7 +93,7 @@ class CellNetwork(nn.Module):
         else:
             tokens = self.encoder(batch)
             out = {"encoded": tokens[:, 0]}
-            is_hidden = hidden_of(batch)
+            is_hidden = hidden_of(cast(TokenTensors, batch))
             if self.hidden_head is not None and is_hidden is not None:
                 out["hidden"] = self.hidden_head(tokens[is_hidden])
         if self.label_head is not None:
@@ -97,7 +101,7 @@ class CellNetwork(nn.Module):
         return out
 
 
-def hidden_of(batch: Any) -> torch.Tensor | None:
+def hidden_of(batch: TokenTensors) -> torch.Tensor | None:
     """Which tokens are to be predicted, bool (cells, tokens); None without masking.
 
     Parameters

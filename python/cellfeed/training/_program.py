@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def _parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _train(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _train(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
     report = train(
         arguments.config,
         num_devices=arguments.num_devices,
@@ -79,7 +80,7 @@ def _train(arguments: argparse.Namespace) -> dict[str, Any] | None:
     return report if report["rank"] == 0 else None
 
 
-def _apply(arguments: argparse.Namespace) -> dict[str, Any]:
+def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
     model = load(arguments.checkpoint, arguments.device)
@@ -93,7 +94,7 @@ def _apply(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"verb": arguments.verb, "output": arguments.output, "cells": adata.n_obs}
 
 
-def _text(result: dict[str, Any]) -> str:
+def _text(result: Mapping[str, Any]) -> str:
     if "output" in result:
         return f"{result['cells']:,} cells: {result['output']}"
     scores = [

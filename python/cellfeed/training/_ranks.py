@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from ..config import Config
 from ..errors import InvalidArgumentError
@@ -121,17 +122,18 @@ class _ShareOut:
     sharding_strategy: str
     cpu_offload: bool
 
-    def __call__(self, blocks: list[nn.Module], whole: nn.Module, mesh: Any) -> None:
+    def __call__(self, blocks: list[nn.Module], whole: nn.Module, mesh: DeviceMesh | None) -> None:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
+        assert mesh is not None  # the strategy has made it
         ranks = mesh["data_parallel"]
         if self.sharding_strategy == "NO_SHARD":
             # Every rank has all; gradients alone are averaged.
             ranks = init_device_mesh(
                 mesh.device_type, (ranks.size(), 1), mesh_dim_names=("replicate", "shard")
             )
-        options = {
+        options: dict[str, Any] = {
             "mesh": ranks,
             "reshard_after_forward": self.sharding_strategy == "FULL_SHARD",
             "offload_policy": CPUOffloadPolicy(pin_memory=torch.cuda.is_available())

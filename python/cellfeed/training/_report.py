@@ -5,18 +5,38 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from lightning.pytorch import Trainer
 
 from ..config import Config
+from ..loader import Loader
 from ._data_module import CellDataModule
 from ._history import History
 from ._module import CellModule
 from ._ranks import Devices
 from ._report_page import page_of
 from ._whole_file import whole_file
+
+
+class Report(TypedDict):
+    """What report.json has: plain numbers, texts and lists, and None instead of NaN."""
+
+    name: str
+    folder: str
+    rank: int
+    n_cells: dict[str, int]
+    n_genes: int
+    n_parameters: int
+    world_size: int
+    epochs: int
+    steps: int
+    classes: list[str]
+    scores: dict[str, dict[str, Any]]
+    loader: dict[str, float]
+    history: list[dict[str, float]]
+    settings: dict[str, Any]
 
 
 def make_report(
@@ -26,9 +46,9 @@ def make_report(
     data: CellDataModule,
     module: CellModule,
     trainer: Trainer,
-    loader: Any,
+    loader: Loader[Any] | None,
     history: History,
-) -> dict[str, Any]:
+) -> Report:
     """What is there to say of a run that ended.
 
     Parameters
@@ -37,7 +57,7 @@ def make_report(
         Of the run.
     """
     settings = {name: config[name] for name in config}
-    report = {
+    report: Report = {
         "name": folder.name,
         "folder": str(folder),
         "rank": trainer.global_rank,
@@ -67,12 +87,17 @@ def _plain(values: Any) -> Any:
     return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
-def _loader(loader: Any, data: CellDataModule, label_key: str | None) -> dict[str, Any]:
+def _loader(
+    loader: Loader[Any] | None, data: CellDataModule, label_key: str | None
+) -> dict[str, float]:
     if loader is None:  # a run that was over when it was resumed
         return {}
     stats = loader.stats()
-    out = {
-        name: stats[name] for name in ("cells", "cells_per_second", "bytes_read", "wait_seconds")
+    out: dict[str, float] = {
+        "cells": stats["cells"],
+        "cells_per_second": stats["cells_per_second"],
+        "bytes_read": stats["bytes_read"],
+        "wait_seconds": stats["wait_seconds"],
     }
     if label_key is not None:
         codes = data.parts["train"].obs_values(label_key)
@@ -101,7 +126,7 @@ def entropy_at_random(counts: np.ndarray, batch_size: int, n_batches: int = 200)
     return float(-(drawn * logarithms).sum(axis=1).mean())
 
 
-def write_report(folder: Path, report: dict[str, Any]) -> None:
+def write_report(folder: Path, report: Report) -> None:
     """Write report.json and report.html, each in place of the one before.
 
     Parameters

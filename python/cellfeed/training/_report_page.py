@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._report import Report
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -29,7 +33,7 @@ _COLOURS = ("#2364aa", "#d1495b")
 _LARGEST_MATRIX = 60
 
 
-def page_of(report: dict[str, Any]) -> str:
+def page_of(report: Report) -> str:
     """One HTML page.
 
     Parameters
@@ -48,7 +52,7 @@ def page_of(report: dict[str, Any]) -> str:
     )
 
 
-def _summary(report: dict[str, Any]) -> str:
+def _summary(report: Report) -> str:
     cells = ", ".join(f"{n:,} {escape(part)}" for part, n in report["n_cells"].items())
     return (
         f"<p>{cells} cells; {report['n_genes']:,} genes; {report['n_parameters']:,} parameters; "
@@ -138,7 +142,7 @@ def _matrix(confusion: list[list[int]], classes: list[str]) -> str:
     )
 
 
-def _table(title: str, values: dict[str, Any]) -> str:
+def _table(title: str, values: Mapping[str, object]) -> str:
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>"
         for name, value in values.items()
@@ -147,7 +151,7 @@ def _table(title: str, values: dict[str, Any]) -> str:
     return f"<h2>{escape(title)}</h2>\n<table>{rows}</table>"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if value is None:
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

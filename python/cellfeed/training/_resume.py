@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import InvalidArgumentError, InvalidTypeError
 
@@ -11,6 +11,11 @@ if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch import Callback, LightningModule, Trainer
 else:
     from pytorch_lightning import Callback, LightningModule, Trainer
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from .._iteration.dataset import BatchDataset
 
 
 class ResumeLoader(Callback):
@@ -36,8 +41,8 @@ class ResumeLoader(Callback):
         The ``DataLoader``, or the data set in it.
     """
 
-    def __init__(self, loader: Any) -> None:
-        self._data_set = getattr(loader, "dataset", loader)
+    def __init__(self, loader: BatchDataset[Any] | DataLoader[Any]) -> None:
+        self._data_set = cast("BatchDataset[Any]", getattr(loader, "dataset", loader))
         if not hasattr(self._data_set, "n_batches_left"):
             raise InvalidTypeError(
                 "ResumeLoader takes a DataLoader over a cellfeed Loader or scDataset: "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .._options import Label
 from ..errors import CorruptDataError
 from ..tokens import BinnedTokens, CellTokens, ContinuousTokens, Predicted, RankTokens
 from ..transforms import Log1p, NormalizeTotal, Transform
@@ -52,7 +54,7 @@ class Specification:
     gene_ids: list[int]
     values: str
     label_key: str | None = None
-    classes: list[Any] = field(default_factory=list)
+    classes: list[Label] = field(default_factory=list)
     tokens: str | None = None
     max_length: int = 0
     gene_selection: str = "all"
@@ -84,12 +86,11 @@ class Specification:
         if self.tokens is None:
             return None
         vocab = GeneVocab(dict(zip(self.genes, self.gene_ids, strict=True)))
-        kind: Any = _TOKENS[self.tokens]
-        made: CellTokens = kind(
+        kind: Callable[..., CellTokens] = _TOKENS[self.tokens]
+        return kind(
             vocab, max_length=self.max_length, gene_selection=self.gene_selection,
             n_genes=self.n_selected, **({"n_bins": N_BINS} if self.tokens == "binned" else {}),
         )  # fmt: skip
-        return made
 
     def transforms(self) -> list[Transform]:
         """Of a loader that feeds the model."""
@@ -101,7 +102,7 @@ class Specification:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, kept: Any, path: str) -> Specification:
+    def from_dict(cls, kept: dict[str, Any], path: str) -> Specification:
         """What :meth:`to_dict` gave.
 
         Parameters

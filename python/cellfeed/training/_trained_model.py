@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from .._arguments import as_int, as_text
-from .._options import Path
+from .._options import Data, Label
 from .._progress import Progress, as_progress_callback
 from ..collection import CellCollection
 from ..errors import CorruptDataError, InvalidArgumentError
@@ -95,13 +95,13 @@ class TrainedModel:
         return self.specification.label_key
 
     @property
-    def classes(self) -> list[Any]:
+    def classes(self) -> list[Label]:
         """Labels by code."""
         return list(self.specification.classes)
 
     def embed(
         self,
-        cells: Path | Sequence[Path] | anndata.AnnData | CellCollection,
+        cells: Data | CellCollection,
         *,
         batch_size: int = 1024,
         key: str = "X_cellfeed",
@@ -147,7 +147,7 @@ class TrainedModel:
 
     def predict(
         self,
-        cells: Path | Sequence[Path] | anndata.AnnData | CellCollection,
+        cells: Data | CellCollection,
         *,
         batch_size: int = 1024,
         force: bool = False,
@@ -188,7 +188,7 @@ class TrainedModel:
         adata.obs[f"{name}_probability"] = shares
         return adata
 
-    def _opened(self, cells: Any) -> CellCollection:
+    def _opened(self, cells: Data | CellCollection) -> CellCollection:
         if not isinstance(cells, CellCollection):
             opened = open(cells, genes=self.vocab)
             require_same_species(opened, self.vocab)

@@ -10,11 +10,12 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch import Callback, Trainer, seed_everything
 from lightning.pytorch.callbacks import EarlyStopping
+from lightning.pytorch.loggers import Logger
 
 from .._arguments import as_int
 from ..config import Config
@@ -27,7 +28,7 @@ from ._from_config import arguments_of
 from ._history import History, ProgressBar
 from ._module import CellModule, Optimization
 from ._ranks import Devices, devices_of, is_first_rank, share_out_of, strategy_of
-from ._report import make_report, write_report
+from ._report import Report, make_report, write_report
 from ._run_folder import RunFolder
 from ._specification import Specification
 from ._specified import specification_of
@@ -42,7 +43,7 @@ def train(
     name: str | None = None,
     runs_dir: str | os.PathLike[str] = "runs",
     progress: bool = True,
-) -> dict[str, Any]:
+) -> Report:
     """Train what a configuration describes; what ``cellfeed train`` does.
 
     On several devices Lightning starts this program again for each, with the same arguments, unless
@@ -103,7 +104,7 @@ def train(
     )
     history = History(folder.path / "metrics.csv", training.log_every_n_steps)
     description = describe(specification, fingerprint)
-    callbacks: list[Any] = [history, *([ProgressBar()] if progress else [])]
+    callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
     if training.early_stopping_patience:
         callbacks.append(EarlyStopping("val_loss", patience=training.early_stopping_patience))
     callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
@@ -148,7 +149,7 @@ def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specif
     return specification
 
 
-def _loggers(config: Config, folder: RunFolder) -> Any:
+def _loggers(config: Config, folder: RunFolder) -> Logger | Literal[False]:
     if not config.training.tensorboard:
         return False
     from lightning.pytorch.loggers import TensorBoardLogger
@@ -163,7 +164,9 @@ def _loggers(config: Config, folder: RunFolder) -> Any:
     return TensorBoardLogger(folder.path, name="tensorboard", version="")
 
 
-def _trainer(config: Config, devices: Devices, callbacks: list[Any], loggers: Any) -> Trainer:
+def _trainer(
+    config: Config, devices: Devices, callbacks: list[Callback], loggers: Logger | Literal[False]
+) -> Trainer:
     training = config.training
     return Trainer(
         devices=devices.num_devices,

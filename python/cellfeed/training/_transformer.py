@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.nn import functional
 
+from ..torch import TokenTensors
 from ._specification import Specification
 
 # What Masking puts in the place of a value.
@@ -92,7 +91,7 @@ class GeneTransformer(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, batch: Any) -> torch.Tensor:
+    def forward(self, batch: TokenTensors) -> torch.Tensor:
         """Encode tokens.
 
         Parameters

@@ -1,0 +1,97 @@
+"""How cells are opened: the arguments of ``cellfeed.open``, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .._arguments import as_bool, as_choice, as_text, settle
+from .._options import (
+    ACCESS,
+    CACHE_MODES,
+    JOINS,
+    MISSING_GENES,
+    VERIFY,
+    Access,
+    CacheMode,
+    Categories,
+    Join,
+    MissingGenes,
+    UnknownLabel,
+    Verify,
+)
+from ..errors import InvalidArgumentError
+from .matrices import Matrices
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """How cells are opened, checked when this is made.
+
+    Attributes
+    ----------
+    genes, layers, obsm
+        Names, or None where none were chosen.
+    var_keys
+        Columns of var that name the genes, the first that a file has.
+    cache_bytes
+        Of inflated chunks.
+    allow_external
+        The folder that files may lead to; "" for none.
+    cache_dir
+        Where rows are kept; "" for beside the files, None for nowhere.
+
+    All others are as of :func:`cellfeed.open`.
+    """
+
+    join: Join | None = None
+    genes: list[str] | None = None
+    missing_genes: MissingGenes = "warn"
+    var_keys: list[str] = field(default_factory=list)
+    categories: Categories | None = None
+    unknown_label: UnknownLabel = None
+    layer: str | None = "X"
+    layers: list[str] | None = None
+    obsm: list[str] | None = None
+    make_unique: bool = False
+    cache_bytes: int = 0
+    access: Access = "auto"
+    verify: Verify = "always"
+    allow_external: str = ""
+    cache_dir: str | None = ""
+    cache_mode: CacheMode | None = None
+    genome: str | None = None
+    feature_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.layer is not None:
+            as_text("layer", self.layer)
+        self.matrices  # noqa: B018  # says what is wrong with the names
+        for option, is_given in {"genes": self.genes is not None, "var_key": self.var_keys}.items():
+            if self.layer is None and is_given:
+                raise InvalidArgumentError(
+                    f"layer=None reads obs alone, without genes: leave {option} out"
+                )
+        settle(self, make_unique=as_bool("make_unique", self.make_unique))
+        as_choice("access", self.access, ACCESS)
+        as_choice("verify", self.verify, VERIFY)
+        as_choice("missing_genes", self.missing_genes, MISSING_GENES)
+        if self.join is not None:
+            as_choice("join", self.join, JOINS)
+            if self.genes is not None:
+                raise InvalidArgumentError(
+                    f"genes fixes the gene axis, and join={self.join!r} makes one of the files' "
+                    "genes: give one"
+                )
+        if self.cache_mode is not None:
+            as_choice("cache_mode", self.cache_mode, CACHE_MODES)
+            if self.cache_dir is None:
+                raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
+        for name, text in {"genome": self.genome, "feature_type": self.feature_type}.items():
+            if text is not None:
+                as_text(name, text)
+
+    @cached_property
+    def matrices(self) -> Matrices:
+        """Those that come with every batch beside ``x``."""
+        return Matrices.of(self.layer, self.layers, self.obsm)

@@ -1,0 +1,87 @@
+"""Arguments are checked once, into one object that is passed on, shown and pickled."""
+
+import dataclasses
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from small_atlas import write_atlas
+
+import cellfeed as cf
+from cellfeed._cells.open_options import OpenOptions
+from cellfeed._loader_options import LoaderOptions
+
+# Of a loader, and no arguments: found out while it is made.
+FOUND_OUT = {"is_tuned", "matrix_dtypes"}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_atlas(tmp_path_factory.mktemp("options"))[0]
+
+
+def test_every_argument_of_a_loader_is_among_its_options(path):
+    arguments = set(inspect.signature(cf.Loader.__init__).parameters)
+    arguments -= {"self", "cells", "strategy", "collate_fn"}
+    assert arguments == {f.name for f in dataclasses.fields(LoaderOptions)} - FOUND_OUT
+    assert cf.Loader(cf.open(path), cf.Streaming())._options == LoaderOptions()
+
+
+def test_a_loader_shows_what_it_was_given(path):
+    cells = cf.open(path)
+    loader = cf.Loader(cells, cf.Streaming(), 16, output="dense", seed=np.int64(3), threads=2)
+    shown = "batch_size=16, seed=3, output='dense', threads=2) over"
+    assert repr(loader).startswith(f"Loader(Streaming(shuffle=False), {shown}")
+    alone = cf.Loader(cells, cf.Streaming(), 16, rank=1, world_size=2)
+    assert "batch_size=16, rank 1 of 2) over" in repr(alone)
+
+
+def test_options_do_not_change_and_go_along_with_a_copy(path):
+    loader = cf.Loader(
+        cf.open(path), cf.BlockShuffling(4), 16, transforms=[cf.Log1p()], dtype=np.float64,
+        memory_budget="64MB", fetch_factor=2, seed=None,
+    )  # fmt: skip
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        loader._options.batch_size = 8
+    copy = pickle.loads(pickle.dumps(loader))
+    assert repr(copy._options) == repr(loader._options)
+    assert copy._options is copy._reader.options is copy._schedule.options
+    assert (copy._options.dtype, copy._options.memory_budget) == ("float64", 64 * 10**6)
+    for one, other in zip(loader, copy, strict=True):
+        assert (one.x != other.x).nnz == 0 and (one.index == other.index).all()
+
+
+def test_a_collection_is_opened_again_as_it_was(path):
+    cells = cf.open(
+        path, obs="cell_type", genes=["gene1", "gene4"], unknown_label="T", verify="never",
+        cache="1MiB", make_unique=True,
+    )  # fmt: skip
+    options = cells._origin.options
+    assert options == OpenOptions(
+        genes=["gene1", "gene4"], unknown_label="T", verify="never", cache_bytes=2**20,
+        make_unique=True,
+    )  # fmt: skip
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.layer = "other"
+    some = cells.filter([3, 1])
+    assert pickle.loads(pickle.dumps(some))._origin.options == options
+
+
+def test_genes_of_a_server_may_be_asked_for_by_their_other_names(tmp_path):
+    import anndata
+    from file_server import FileServer
+
+    names = ["A", "B", "C"]
+    adata = anndata.AnnData(np.eye(3, dtype=np.float32))
+    adata.var_names = names
+    adata.var["ids"] = [f"id {name}" for name in names]
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    with FileServer(tmp_path) as server:
+        url = f"{server.url}/a.h5ad"
+        given = {"genes": ["id C", "A"], "gene_aliases": "ids"}
+        cells = cf.open(url, storage_options={"headers": {"X-Name": "me"}}, **given)
+        assert cells.var_names.tolist() == ["C", "A"]
+        mapped = cf.MappedCollection(url)
+        assert [mapped[i]["X"].tolist() for i in range(3)] == np.eye(3).tolist()
+    assert cf.open(adata, **given).var_names.tolist() == ["C", "A"]
