@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._options import DTYPES, DTypeName
@@ -264,7 +265,9 @@ def as_rows(name: str, value: object) -> np.ndarray:
     return array
 
 
-def as_row_numbers(rows: object, n: int, of: tuple[str, str] = ("row", "cell")) -> np.ndarray:
+def as_row_numbers(
+    rows: object, n: int, of: tuple[str, str] = ("row", "cell")
+) -> npt.NDArray[np.int64]:
     """Row numbers of an int, a slice, a mask or a list; negative ones count from the end.
 
     Or the numbers of genes: ``of`` has the words of messages, for a number and what it counts.

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ._arguments import as_text, suggestion
 from ._batch_matrices import BatchMatrices
@@ -105,7 +106,7 @@ class BatchObs(Mapping[str, Values]):
             )
         return list(column.categories)
 
-    def labels(self, name: str) -> np.ndarray:
+    def labels(self, name: str) -> npt.NDArray[np.object_]:
         """Labels of a categorical column as an object array; ``None`` where missing.
 
         Raises
@@ -178,12 +179,12 @@ class BatchOfCells(Generic[Tensors]):
         raise NotImplementedError
 
     @cached_property
-    def index(self) -> np.ndarray:
+    def index(self) -> npt.NDArray[np.int64]:
         """Global row numbers, int64."""
         return self._core.rows
 
     @cached_property
-    def is_padding(self) -> np.ndarray:
+    def is_padding(self) -> npt.NDArray[np.bool_]:
         """True where a cell only fills up the batch, so that all ranks have batches of one size."""
         padding = self._core.is_padding
         return np.zeros(len(self), dtype=bool) if padding is None else padding
@@ -215,7 +216,7 @@ class BatchOfCells(Generic[Tensors]):
         return {}
 
     @cached_property
-    def obs_names(self) -> np.ndarray:
+    def obs_names(self) -> npt.NDArray[np.object_]:
         """Names of the cells, an object array of ``str``.
 
         Read from the files when first asked for. The names of each file that the batch has cells

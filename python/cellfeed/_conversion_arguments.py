@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from . import _core
 from ._arguments import (
@@ -20,7 +20,7 @@ from ._arguments import (
 )
 from ._cells.genes import gene_list
 from ._options import JOINS, MISSING_GENES, Genes, Join, ProcessingOptions, ShardingOptions
-from ._progress import Progress, as_progress_callback
+from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import InvalidArgumentError
 
@@ -80,9 +80,17 @@ def absolute(path: str) -> str:
     return path if "://" in path else os.path.join(os.getcwd(), path)
 
 
+class Resources(TypedDict):
+    """What every long operation of the core works with."""
+
+    threads: int
+    memory_budget: int
+    progress: ProgressCallback | None
+
+
 def resources(
     threads: int | None, memory_budget: int | str | None, progress: Progress
-) -> dict[str, Any]:
+) -> Resources:
     """What every long operation of the core takes."""
     return {
         "threads": parse_threads(threads),
@@ -91,7 +99,7 @@ def resources(
     }
 
 
-def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, Any]:
+def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, str]:
     return {
         "genome": "" if genome is None else as_text("genome", genome),
         "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),

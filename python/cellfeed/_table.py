@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypedDict, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._arguments import as_int, as_row_numbers, as_text
@@ -101,7 +102,7 @@ class CellTable:
         return self._core.n_genes
 
     @property
-    def var_names(self) -> np.ndarray:
+    def var_names(self) -> npt.NDArray[np.object_]:
         """The gene axis, an object array of ``str``."""
         return np.array(self._core.gene_names, dtype=object)
 
@@ -111,7 +112,7 @@ class CellTable:
         return self._core.missing_genes
 
     @property
-    def gene_mask(self) -> np.ndarray:
+    def gene_mask(self) -> npt.NDArray[np.bool_]:
         """Which genes the files have, bool (files, genes); ``batch.gene_mask`` is of its cells.
 
         Shards have every gene that they were written with.
@@ -119,7 +120,7 @@ class CellTable:
         return self._names.gene_masks().of_files(np.arange(self._core.n_stores), self.var_names)
 
     @property
-    def obs_names(self) -> np.ndarray:
+    def obs_names(self) -> npt.NDArray[np.object_]:
         """Names of the cells, an object array of ``str``: some 100 bytes a cell."""
         return self._names.obs_names(self._all_rows())
 
@@ -211,7 +212,9 @@ class CellTable:
         rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
         return self._core.gather_obs(self.obs_column(name), rows)
 
-    def locate(self, rows: Rows | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def locate(
+        self, rows: Rows | None = None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Where cells come from, also of a collection that ``filter`` or ``split`` gave.
 
         Parameters

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._arguments import as_row_numbers
@@ -113,7 +114,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         return self.x if number == 0 else super()._matrix(number)
 
     @property
-    def var_names(self) -> np.ndarray:
+    def var_names(self) -> npt.NDArray[np.object_]:
         """Names of the columns of ``x``, an object array of ``str``."""
         return self._source.var_names
 
@@ -123,7 +124,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         return cast("BatchMatrices[X]", super().layers)
 
     @property
-    def gene_mask(self) -> np.ndarray:
+    def gene_mask(self) -> npt.NDArray[np.bool_]:
         """Which values are known, bool (cells, genes): False where the cell's file lacks the gene.
 
         So the zeros of ``x`` that mean "not measured" are told from those that were counted, after

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
 from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
@@ -313,7 +314,7 @@ class CellView(BatchOnDemand, CellCollection):
         return self._table.read(self.index, obs=self.default_obs)
 
     @property
-    def index(self) -> np.ndarray:
+    def index(self) -> npt.NDArray[np.int64]:
         """Row numbers, int64, in the collection that the first view was made of."""
         return self._all_rows() if self._runs is None else self._runs.rows()
 

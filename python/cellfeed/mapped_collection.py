@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers, parse_threads
 from ._mapped.arguments import (
@@ -206,13 +207,13 @@ class MappedCollection(MapStyle):
         return np.searchsorted(self._file_begins, rows, side="right") - 1
 
     @property
-    def indices(self) -> np.ndarray:
+    def indices(self) -> npt.NDArray[np.int64]:
         """Each cell's row in its file, (cells,) int64."""
         rows = self._all_rows()
         return np.asarray(rows - self._file_begins[self._file_of(rows)])
 
     @property
-    def storage_idx(self) -> np.ndarray:
+    def storage_idx(self) -> npt.NDArray[np.int64]:
         """Number of the file of each cell, (cells,) int64."""
         return self._file_of(self._all_rows())
 

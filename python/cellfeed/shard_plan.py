@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from . import _core
 from ._arguments import as_int, parse_memory_budget, parse_threads, shown
-from ._conversion_arguments import chosen_cells
+from ._conversion_arguments import Resources, chosen_cells
 from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import ClusterError, InvalidArgumentError, InvalidTypeError
@@ -161,7 +161,7 @@ class ShardPlan(Generic[Result]):
 def begin(
     options: dict[str, Any],
     source: CellCollection | None,
-    shared: dict[str, Any],
+    shared: Resources,
     result_of: Callable[[_core.SharedConversion], Result],
 ) -> ShardPlan[Result]:
     """Plan what the core's options say; ``shared``: as of ``resources``."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from .._arguments import as_row_numbers, as_text, shown
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _INT64 = range(-(2**63), 2**63)
 
 
-def rows_where(cells: CellTable, where: Where) -> np.ndarray:
+def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
     """Row numbers, int64; of an expression or a dict in ascending order, else as asked for.
 
     Parameters
@@ -52,7 +53,7 @@ def rows_where(cells: CellTable, where: Where) -> np.ndarray:
     return rows
 
 
-def genes_where(var: pd.DataFrame, where: str) -> np.ndarray:
+def genes_where(var: pd.DataFrame, where: str) -> npt.NDArray[np.int64]:
     """Rows of a table of genes that an expression is true of, int64, ascending."""
     from .anndata_arrays import rows_table
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from .._arguments import as_row_numbers, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
@@ -31,7 +32,7 @@ def are_all(part: object) -> bool:
     return part is Ellipsis or (isinstance(part, slice) and part == _ALL)
 
 
-def row_numbers(rows: object, n: int, names: Callable[[], Iterable[str]]) -> np.ndarray:
+def row_numbers(rows: object, n: int, names: Callable[[], Iterable[str]]) -> npt.NDArray[np.int64]:
     """Rows that are asked for, int64.
 
     Parameters
@@ -48,7 +49,7 @@ def row_numbers(rows: object, n: int, names: Callable[[], Iterable[str]]) -> np.
     return as_row_numbers(rows, n)
 
 
-def gene_numbers(genes: object, names: Sequence[str]) -> np.ndarray:
+def gene_numbers(genes: object, names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Genes that are asked for, int64: as rows are, or one name."""
     if isinstance(genes, str):
         genes = [genes]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .._options import Remainder
 from .iterable import TorchIterable, Yielded
@@ -121,7 +122,7 @@ class BatchDataset(TorchIterable[Yielded]):
         """
         return self._schedule.n_batches_left
 
-    def plan(self, epoch: int | None = None) -> Iterator[np.ndarray]:
+    def plan(self, epoch: int | None = None) -> Iterator[npt.NDArray[np.int64]]:
         """Row numbers of this rank's batches, without reading any data.
 
         Parameters

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from ..errors import InvalidArgumentError
@@ -164,7 +165,7 @@ class Schedule:
         run = self._current_run()
         return self.n_batches if run is None else run.n_batches_left
 
-    def next_rows(self, epoch: int | None = None) -> Iterator[np.ndarray]:
+    def next_rows(self, epoch: int | None = None) -> Iterator[npt.NDArray[np.int64]]:
         """Rows of the batches of an epoch; those of the next iteration by default."""
         position = self.epochs.pending() if epoch is None else None
         if position is not None:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from .._arguments import (
@@ -70,7 +71,7 @@ class SeriesBatch:
         ds: SeriesDataset[Any],
         inputs: Arrays,
         y: np.ndarray,
-        index: np.ndarray,
+        index: npt.NDArray[np.int64],
         padding: np.ndarray | None,
     ) -> None:
         self._ds = ds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _core
 from .._arguments import as_int, as_rows, did_you_mean, shown
@@ -23,7 +24,7 @@ _NAMES = [
 ]
 
 
-def as_indices(indices: Indices | None) -> np.ndarray | None:
+def as_indices(indices: Indices | None) -> npt.NDArray[np.int64] | None:
     """int64 row numbers of a list, an array or a boolean mask; None stays None."""
     if indices is None:
         return None
@@ -80,7 +81,7 @@ class SamplingStrategy:
         data_collection: Sized,
         seed: int | None = None,
         rng: np.random.Generator | None = None,
-    ) -> np.ndarray:
+    ) -> npt.NDArray[np.int64]:
         """The whole order of one epoch as int64 row numbers; O(samples) memory, for inspection.
 
         Parameters
