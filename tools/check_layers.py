@@ -160,6 +160,8 @@ def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) ->
     if rule is None or source.name.split("/", 2)[2] in rule["except"]:
         return
     own = {None, source.sub_folder}
+    if source.sub_folder:
+        own.update(rule["shared"])
     if source.is_test:
         own.add(rule["reference"])
     for name in source.includes:

@@ -17,7 +17,8 @@ SOUND = {
     "src/cellfeed/io/bytes.h": '#include "cellfeed/base/error.h"\n',
     "src/cellfeed/format/store.h": '#include "cellfeed/io/bytes.h"\n',
     "src/cellfeed/format/npy/npy.h": '#include "cellfeed/format/store.h"\n',
-    "src/cellfeed/format/zarr/zarr.h": '#include "cellfeed/format/store.h"\n',
+    "src/cellfeed/format/anndata/frame.h": '#include "cellfeed/format/store.h"\n',
+    "src/cellfeed/format/zarr/zarr.h": '#include "cellfeed/format/anndata/frame.h"\n',
     "src/cellfeed/format/registry.cc": (
         '#include "cellfeed/format/npy/npy.h"\n#include "cellfeed/format/zarr/zarr.h"\n'
     ),
@@ -102,6 +103,16 @@ def test_this_repository_passes():
         ),
         (
             "src/cellfeed/format/store.cc",
+            '#include "cellfeed/format/zarr/zarr.h"',
+            "folders of format may not include one another",
+        ),
+        (
+            "src/cellfeed/format/store.cc",
+            '#include "cellfeed/format/anndata/frame.h"',
+            "folders of format may not include one another",
+        ),
+        (
+            "src/cellfeed/format/anndata/frame.cc",
             '#include "cellfeed/format/zarr/zarr.h"',
             "folders of format may not include one another",
         ),

@@ -94,10 +94,12 @@ class ChunkedArray {
   // fewer than 2^63 chunks.
   explicit ChunkedArray(ArrayDescription description);
   void set_contiguous(const std::byte* elements) { contiguous_ = elements; }
-  // As inflate. REQUIRES: the chunk was written.
+  // As inflate. stored: without data where mapped() has none, and so the format reads it by itself.
+  // REQUIRES: the chunk was written.
   virtual void inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
                                std::span<std::byte> out) const = 0;
-  // The stored range of a chunk in memory; null where it was never written. REQUIRES: no reads().
+  // The stored range of a chunk in memory; null where it was never written, or is not in memory
+  // (of what is not mapped). REQUIRES: no reads().
   virtual const std::byte* mapped(std::int64_t chunk) const = 0;
 
  private:

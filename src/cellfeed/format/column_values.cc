@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/column_source.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/hdf5/number_order.h"
 #include "cellfeed/hdf5/variable_length.h"
@@ -17,11 +18,6 @@ namespace cellfeed::format {
 namespace {
 
 using hdf5::TypeClass;
-
-// Chunks that were never written, and deflated ones, hold more than a file has bytes; this much is
-// read whatever the file's size, and beyond it so many times its size.
-constexpr std::uint64_t kAlwaysReadBytes = std::uint64_t{256} << 20;
-constexpr std::uint64_t kMostExpansion = 2048;
 
 struct Column {
   const StoredColumn& stored;

@@ -8,23 +8,36 @@
 #include "cellfeed/format/csr_rows.h"
 
 namespace cellfeed::format {
-CsrMatrix::CsrMatrix(const H5File& file, std::string group, std::int64_t n_rows,
+namespace {
+
+// Of one column all indices are 0, and may have been left out for that.
+MissingChunks missing_indices(std::int64_t n_cols) {
+  return n_cols == 1 ? MissingChunks::kFilled : MissingChunks::kDamage;
+}
+
+}  // namespace
+
+CsrMatrix::CsrMatrix(const StoredTree& file, std::string group, std::int64_t n_rows,
                      std::int64_t n_cols)
     : file_(file),
       layer_(std::move(group)),
       n_rows_(n_rows),
       n_cols_(n_cols),
-      data_(file, layer_ + "/data", 1, 0, file.row_bytes(), hdf5::Unwritten::kDamage),
-      indices_(file, layer_ + "/indices", 1, 1, file.row_bytes(), hdf5::Unwritten::kDamage),
+      data_(file.open_array(
+          layer_ + "/data",
+          {.rank = 1, .key = 0, .is_of_rows = true, .missing = MissingChunks::kDamage})),
+      indices_(file.open_array(
+          layer_ + "/indices",
+          {.rank = 1, .key = 1, .is_of_rows = true, .missing = missing_indices(n_cols)})),
       offsets_(file, layer_, n_rows_, checked_entries()),
-      decoder_(file.path(), layer_, n_cols_, indices_.number(), data_.number()) {}
+      decoder_(file.path(), layer_, n_cols_, indices_->number(), data_->number()) {}
 
 std::int64_t CsrMatrix::checked_entries() const {
-  if (indices_.length() != data_.length())
+  if (indices_->length() != data_->length())
     throw_error(ErrorKind::kCorruptData, file_.path(),
-                "data and indices of '{}' differ in length: {}, {}", layer_, data_.length(),
-                indices_.length());
-  return data_.length();
+                "data and indices of '{}' differ in length: {}, {}", layer_, data_->length(),
+                indices_->length());
+  return data_->length();
 }
 
 void CsrMatrix::describe(StoreInfo& info) const {
@@ -33,9 +46,9 @@ void CsrMatrix::describe(StoreInfo& info) const {
     info.inflated_bytes += indptr.n_chunks() * indptr.chunk_bytes();
     info.scratch_bytes = std::max(info.scratch_bytes, indptr.inflating_bytes());
   }
-  if (data_.is_mapped() || n_rows_ == 0) return;
+  if (data_->is_mapped() || n_rows_ == 0) return;
   const std::int64_t row_entries = std::max<std::int64_t>(1, nnz() / n_rows_);
-  info.rows_per_chunk = std::max<std::int64_t>(1, data_.chunk_elements() / row_entries);
+  info.rows_per_chunk = std::max<std::int64_t>(1, data_->chunk_elements() / row_entries);
 }
 
 std::unique_ptr<FetchedRows> CsrMatrix::begin(const chunked::ChunkCache& cache,

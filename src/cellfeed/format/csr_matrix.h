@@ -1,5 +1,5 @@
-// CsrMatrix: a group of an HDF5 file with the three arrays of a CSR matrix: data, indices, indptr.
-// Thread-safe. Lifetime: the H5File outlives it.
+// CsrMatrix: a group of a file with the three arrays of a CSR matrix: data, indices, indptr.
+// Thread-safe. Lifetime: the tree outlives it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cellfeed/format/csr_row.h"
-#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/row_matrix.h"
 #include "cellfeed/format/row_offsets.h"
 #include "cellfeed/format/stored_array.h"
+#include "cellfeed/format/stored_tree.h"
 
 namespace cellfeed::format {
 
@@ -20,16 +20,16 @@ class CsrMatrix final : public RowMatrix {
  public:
   // Throws kCorruptData for parts that do not fit together, kUnsupported for types that are no
   // numbers of a matrix.
-  CsrMatrix(const H5File& file, std::string group, std::int64_t n_rows, std::int64_t n_cols);
+  CsrMatrix(const StoredTree& file, std::string group, std::int64_t n_rows, std::int64_t n_cols);
 
-  const H5File& file() const { return file_; }
+  const StoredTree& file() const { return file_; }
   std::int64_t n_rows() const override { return n_rows_; }
   std::int64_t n_cols() const override { return n_cols_; }
-  std::int64_t nnz() const { return data_.length(); }
-  const StoredArray& data() const { return data_; }
-  const StoredArray& indices() const { return indices_; }
+  std::int64_t nnz() const { return data_->length(); }
+  const StoredArray& data() const { return *data_; }
+  const StoredArray& indices() const { return *indices_; }
   const RowDecoder& decoder() const { return decoder_; }
-  std::vector<const StoredArray*> arrays() const override { return {&data_, &indices_}; }
+  std::vector<const StoredArray*> arrays() const override { return {data_.get(), indices_.get()}; }
   void describe(StoreInfo& info) const override;
   std::unique_ptr<FetchedRows> begin(const chunked::ChunkCache& cache,
                                      std::span<const std::int64_t> rows,
@@ -45,12 +45,12 @@ class CsrMatrix final : public RowMatrix {
  private:
   std::int64_t checked_entries() const;
 
-  const H5File& file_;
+  const StoredTree& file_;
   std::string layer_;
   std::int64_t n_rows_ = 0;
   std::int64_t n_cols_ = 0;
-  StoredArray data_;
-  StoredArray indices_;
+  const std::unique_ptr<const StoredArray> data_;
+  const std::unique_ptr<const StoredArray> indices_;
   RowOffsets offsets_;
   RowDecoder decoder_;
 };

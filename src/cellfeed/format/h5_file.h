@@ -1,5 +1,5 @@
-// An open HDF5 file: what it holds through hdf5::File, its bytes through a memory map where its
-// source has one.
+// An open HDF5 file: what it holds through hdf5::File, or as any StoredTree; its bytes through a
+// memory map where its source has one.
 // Thread-safe.
 #pragma once
 
@@ -8,15 +8,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cellfeed/format/stored_tree.h"
 #include "cellfeed/hdf5/file.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::format {
 
-class H5File {
+class H5File final : public StoredTree {
  public:
   // Throws kNotFound, kIo (too many open files too) or kCorruptData; says so when the file is
   // empty, truncated, a Git LFS pointer or not HDF5. reads_ahead: rows that are not in memory are
@@ -24,29 +26,35 @@ class H5File {
   explicit H5File(std::string path, bool reads_ahead = true,
                   const std::string& allow_external = "");
 
-  const std::string& path() const { return path_; }
-  // As it was given.
-  const std::string& allow_external() const { return allow_external_; }
-  // Its own path, and those of the files that it has led to so far.
-  std::vector<std::string> all_paths() const;
-  // Throws kCorruptData where the file, or one that it leads to, was written to since it was
-  // opened: what was read of it then and what is read now do not belong together. Throws kIo where
-  // bytes of it could not be read, and were zeros instead. So it is asked before something is read
-  // and again before that is used.
-  void require_unchanged() const;
+  const std::string& path() const override { return path_; }
+  std::string_view kind_name() const override { return "HDF5 file"; }
+  std::int64_t size() const override { return source_->size(); }
+  std::string allow_external() const override { return allow_external_; }
+  // Of files that it leads to as well.
+  void require_unchanged() const override;
   const hdf5::File& hdf5() const { return *hdf5_; }
   std::span<const std::byte> bytes() const { return source_->map(); }
-  std::int64_t size() const { return source_->size(); }
   // The same bytes, for rows read here and there: page faults bring in a page and nothing around
   // it.
-  std::span<const std::byte> row_bytes() const { return row_source().map(); }
+  std::span<const std::byte> row_bytes() const override { return row_source().map(); }
   const io::ByteSource& row_source() const { return row_source_ ? *row_source_ : *source_; }
-  // For what will be read of row_bytes(). Null unless it reads ahead.
-  const io::ReadAhead* ahead() const { return ahead_ ? &*ahead_ : nullptr; }
-  void release_pages() const {
+  // Null unless it reads ahead.
+  const io::ReadAhead* ahead() const override { return ahead_ ? &*ahead_ : nullptr; }
+  void release_pages() const override {
     source_->release_pages();
     if (row_source_) row_source_->release_pages();
   }
+
+  std::unique_ptr<StoredNode> find(const std::string& path) const override;
+  std::unique_ptr<StoredArray> open_array(const std::string& path,
+                                          const ArrayUse& use) const override;
+  std::optional<StoredField> find_field(const std::string& path) const override;
+  std::unique_ptr<StoredArray> open_field(const std::string& path) const override;
+  // Its own path, and those of the files that it has led to so far.
+  std::vector<std::string> files_of(std::span<const std::string> arrays) const override;
+  // As content_fingerprint.
+  std::uint64_t fingerprint(std::span<const std::string> groups,
+                            const std::string& choice) const override;
 
  private:
   std::string path_;
@@ -57,5 +65,8 @@ class H5File {
   std::optional<io::ReadAhead> ahead_;
   std::optional<hdf5::File> hdf5_;
 };
+
+// Whether it is a file with an HDF5 signature. Throws what reading throws.
+bool is_hdf5(const std::string& path);
 
 }  // namespace cellfeed::format

@@ -1,4 +1,4 @@
-// list_matrices: which matrices an AnnData in HDF5 has and how they are stored, readable here or
+// list_matrices: which matrices an AnnData file has and how they are stored, readable here or
 // not. Pure but for reading the file's metadata.
 #pragma once
 

@@ -9,11 +9,12 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/anndata/matrix_list.h"
 #include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/h5ad_store.h"
-#include "cellfeed/format/h5ad/obs_store.h"
+#include "cellfeed/format/matrix_list.h"
 #include "cellfeed/format/open_side_by_side.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
@@ -110,11 +111,12 @@ Stores open_matrix_market(GivenPath& given) {
 
 bool is_any_directory(GivenPath& given) { return given.is_directory(); }
 [[noreturn]] Stores refuse_directory(GivenPath& given) {
-  throw Error(ErrorKind::kUnsupported,
-              "a directory without shard_metadata.json is not a shard directory, and without "
-              "matrix.mtx none of 10x; pass one made by `cellfeed shard`, or the .h5ad files "
-              "themselves",
-              given.path());
+  throw Error(
+      ErrorKind::kUnsupported,
+      "a directory without shard_metadata.json is not a shard directory, without matrix.mtx "
+      "none of 10x, and without zarr.json or .zgroup no zarr store; pass one made by "
+      "`cellfeed shard`, or the .h5ad files themselves",
+      given.path());
 }
 
 bool is_parquet(GivenPath& given) { return given.begins_with("PAR1"); }
@@ -132,7 +134,6 @@ Stores open_tenx(GivenPath& given) {
 
 bool is_any_file(GivenPath&) { return true; }
 Stores open_h5ad(GivenPath& given) {
-  if (given.wants_cells_alone()) return one_store(h5ad::open_obs(given.take_hdf5()));
   return one_store(h5ad::open_h5ad(given.take_hdf5(), given.options()));
 }
 
@@ -224,6 +225,12 @@ Stores rows_of(Stores matrices, const OpenOptions& options) {
 }
 
 }  // namespace
+
+std::vector<MatrixDescription> list_matrices(const std::string& path,
+                                             const std::string& allow_external) {
+  if (!is_hdf5(path)) return {};
+  return anndata::list_matrices(H5File(path, false, allow_external));
+}
 
 Stores open_stores(const std::string& path, const OpenOptions& options) {
   check_options(options);

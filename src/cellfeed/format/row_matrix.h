@@ -1,5 +1,5 @@
-// RowMatrix: a matrix of an HDF5 file that is read by rows, whatever its encoding. Thread-safe.
-// Lifetime: the H5File outlives it, and it, with the cache, what it begins to read.
+// RowMatrix: a matrix of a file that is read by rows, whatever its encoding. Thread-safe.
+// Lifetime: the tree outlives it, and it, with the cache, what it begins to read.
 #pragma once
 
 #include <cstdint>

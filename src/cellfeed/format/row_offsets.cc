@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/chunked/fetched_runs.h"
 
 namespace cellfeed::format {
 namespace {
 
 using chunked::EntryRange;
-using chunked::RowPiece;
 
 // Of the memory for inflated chunks: enough for the offsets of rows of 8 entries, whose values and
 // indices take the rest.
@@ -26,29 +24,27 @@ std::vector<chunked::CachedArray> cached(const StoredArray& array) {
 
 }  // namespace
 
-RowOffsets::RowOffsets(const H5File& file, std::string group, std::int64_t n_rows,
+RowOffsets::RowOffsets(const StoredTree& file, std::string group, std::int64_t n_rows,
                        std::int64_t n_entries)
     : file_(file),
       group_(std::move(group)),
       n_rows_(n_rows),
       n_entries_(n_entries),
-      indptr_(file, group_ + "/indptr", 1, 0, file.bytes()),
-      cache_(0, cached(indptr_)) {
-  if (!is_integer(indptr_.dtype()))
-    throw_error(ErrorKind::kCorruptData, file_.path(), "must hold integers: '{}' holds {}",
-                indptr_.name(), dtype_name(indptr_.dtype()));
-  if (indptr_.length() != n_rows_ + 1)
+      indptr_(file.open_array(group_ + "/indptr", {.rank = 1, .key = 0})),
+      cache_(0, cached(*indptr_)) {
+  indptr_->require_integers();
+  if (indptr_->length() != n_rows_ + 1)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "indptr of '{}' must have one entry more than rows: {} entries, {} rows", group_,
-                indptr_.length(), n_rows_);
-  if (indptr_.contiguous() != nullptr) check_ends();
+                indptr_->length(), n_rows_);
+  if (indptr_->contiguous() != nullptr) check_ends();
 }
 
 std::int64_t RowOffsets::take_cache_bytes(std::int64_t bytes) const {
-  if (indptr_.is_mapped()) return bytes;
+  if (indptr_->is_mapped()) return bytes;
   const std::int64_t part = bytes / kCachePart;
-  const bool fits = indptr_.n_chunks() <= part / indptr_.chunk_bytes();
-  const std::int64_t taken = fits ? indptr_.n_chunks() * indptr_.chunk_bytes() : part;
+  const bool fits = indptr_->n_chunks() <= part / indptr_->chunk_bytes();
+  const std::int64_t taken = fits ? indptr_->n_chunks() * indptr_->chunk_bytes() : part;
   cache_.set_capacity(taken);
   return bytes - taken;
 }
@@ -58,9 +54,9 @@ std::vector<EntryRange> RowOffsets::entries_of(std::span<const std::int64_t> row
     if (row < 0 || row >= n_rows_)
       throw_error(ErrorKind::kOutOfRange, file_.path(), "row out of range: {}, rows {}", row,
                   n_rows_);
-  if (indptr_.contiguous() != nullptr && indptr_.number().is_native()) {
-    if (indptr_.dtype() == DType::kI32) return mapped_entries<std::int32_t>(rows);
-    if (indptr_.dtype() == DType::kI64) return mapped_entries<std::int64_t>(rows);
+  if (indptr_->contiguous() != nullptr && indptr_->number().is_native()) {
+    if (indptr_->dtype() == DType::kI32) return mapped_entries<std::int32_t>(rows);
+    if (indptr_->dtype() == DType::kI64) return mapped_entries<std::int64_t>(rows);
   }
   if (!has_checked_ends_.load(std::memory_order_relaxed)) check_ends();
   std::vector<EntryRange> ranges;
@@ -78,7 +74,7 @@ std::vector<EntryRange> RowOffsets::mapped_entries(std::span<const std::int64_t>
   ranges.reserve(rows.size());
   for (const std::int64_t row : rows) {
     std::array<T, 2> ends;
-    std::memcpy(ends.data(), indptr_.contiguous() + row * static_cast<std::int64_t>(sizeof(T)),
+    std::memcpy(ends.data(), indptr_->contiguous() + row * static_cast<std::int64_t>(sizeof(T)),
                 sizeof ends);
     ranges.push_back(checked(row, ends[0], ends[1]));
   }
@@ -86,22 +82,7 @@ std::vector<EntryRange> RowOffsets::mapped_entries(std::span<const std::int64_t>
 }
 
 std::vector<std::int64_t> RowOffsets::read(std::span<const EntryRange> ranges) const {
-  chunked::FetchedRuns runs(indptr_, cache_, ranges);
-  const std::array<chunked::FetchedRuns*, 1> all{&runs};
-  chunked::InflatingTasks tasks(all, file_.ahead());
-  tasks.wait();
-  for (std::int64_t task = 0; task < tasks.size(); ++task) tasks.run(task);
-  std::vector<std::byte> stored;
-  std::vector<RowPiece> pieces;
-  const auto width = static_cast<std::size_t>(indptr_.element_bytes());
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    pieces.clear();
-    runs.append_pieces(i, pieces);
-    for (const RowPiece& piece : pieces)
-      stored.insert(stored.end(), piece.data,
-                    piece.data + static_cast<std::size_t>(piece.length) * width);
-  }
-  return indptr_.number().to_integers(stored);
+  return read_integers(*indptr_, cache_, ranges, file_.ahead());
 }
 
 EntryRange RowOffsets::checked(std::int64_t row, std::int64_t begin, std::int64_t end) const {

@@ -1,18 +1,19 @@
 // RowOffsets: where the rows of a CSR matrix begin among its entries, its indptr. Read where it
 // lies in the memory map; of one that is compressed, the chunks that rows need are inflated and
-// kept within a budget. Thread-safe. Lifetime: the H5File outlives it.
+// kept within a budget. Thread-safe. Lifetime: the tree outlives it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cellfeed/chunked/chunk_cache.h"
-#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/stored_array.h"
+#include "cellfeed/format/stored_tree.h"
 
 namespace cellfeed::format {
 
@@ -20,9 +21,10 @@ class RowOffsets {
  public:
   // group: of the matrix, in the file. Reads no more of indptr than its ends, and nothing where it
   // is in chunks, so that opening takes no longer for more rows. Throws kCorruptData.
-  RowOffsets(const H5File& file, std::string group, std::int64_t n_rows, std::int64_t n_entries);
+  RowOffsets(const StoredTree& file, std::string group, std::int64_t n_rows,
+             std::int64_t n_entries);
 
-  const StoredArray& array() const { return indptr_; }
+  const StoredArray& array() const { return *indptr_; }
   // The entries of each row, in the order given. Throws kOutOfRange, or kCorruptData naming the row
   // and its two offsets.
   std::vector<chunked::EntryRange> entries_of(std::span<const std::int64_t> rows) const;
@@ -37,11 +39,11 @@ class RowOffsets {
   chunked::EntryRange checked(std::int64_t row, std::int64_t begin, std::int64_t end) const;
   void check_ends() const;
 
-  const H5File& file_;
+  const StoredTree& file_;
   const std::string group_;
   const std::int64_t n_rows_;
   const std::int64_t n_entries_;
-  const StoredArray indptr_;
+  const std::unique_ptr<const StoredArray> indptr_;
   const chunked::ChunkCache cache_;
   mutable std::atomic<bool> has_checked_ends_{false};
 };

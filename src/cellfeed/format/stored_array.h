@@ -1,84 +1,43 @@
-// StoredArray: an HDF5 dataset of numbers whose elements are decoded from the file's bytes. Chunks
-// are located when first needed and remembered in a table without locks; what a source without
-// map() holds in one piece is read in chunks all the same. Thread-safe. Lifetime: the H5File
-// outlives it.
+// StoredArray: an array of numbers as a file stores it, whatever its format. Thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cellfeed/chunked/chunk_cache.h"
 #include "cellfeed/chunked/chunked_array.h"
-#include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/stored_number.h"
-#include "cellfeed/hdf5/dataset_bytes.h"
+#include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::format {
 
-class StoredArray final : public chunked::ChunkedArray {
+class StoredArray : public chunked::ChunkedArray {
  public:
-  // key tells arrays of one file apart in the cache. bytes: the file's, as they are to be read.
-  // Throws kCorruptData, also where the dataset has another number of dimensions, or kUnsupported.
-  StoredArray(const H5File& file, const std::string& name, std::size_t rank, std::int32_t key,
-              std::span<const std::byte> bytes,
-              hdf5::Unwritten unwritten = hdf5::Unwritten::kFilled);
+  virtual const StoredNumber& number() const = 0;
+  DType dtype() const { return number().dtype; }
+  // "none", "gzip", "shuffle+gzip".
+  virtual std::string compression() const = 0;
+  // What it takes on disk, as far as that is told by a few chunks; 0 where nothing is known.
+  virtual std::int64_t stored_bytes() const { return 0; }
+  // Throws kCorruptData where it holds others.
+  void require_integers() const;
 
-  // The records of a compound dataset of one dimension as rows of numbers of one type, of whose
-  // bytes a whole number make a record. Throws as above.
-  StoredArray(const H5File& file, const std::string& name, const hdf5::Dataset& records,
-              const hdf5::Datatype& number, std::int32_t key, std::span<const std::byte> bytes);
-
-  const StoredNumber& number() const { return number_; }
-  DType dtype() const { return number_.dtype; }
-  std::string compression() const { return stored_.filters().name(); }
-  std::int64_t inflating_bytes() const override;
-  void locate_chunks(std::span<const std::int64_t> chunks) const override;
-  bool is_located(std::int64_t chunk) const override { return !places_ || offset_of(chunk) != 0; }
-  const io::ByteSource* reads() const override { return reads_; }
-  io::ByteRange stored_range(std::int64_t chunk) const override;
-  // All elements of one dimension as 64-bit integers (those above 2^63 turn negative). Throws
-  // kCorruptData for other dtypes.
-  std::vector<std::int64_t> read_integers() const;
-
- private:
-  // A chunk's place, as two words that are read and written whole.
-  struct Place {
-    std::uint64_t offset = 0;         // 0: not looked up yet; kNeverWritten; else in the file
-    std::uint64_t size_and_mask = 0;  // stored bytes, and the skipped filters in the upper half
-  };
-  static constexpr std::uint64_t kNeverWritten = ~std::uint64_t{0};
-  struct Free {
-    void operator()(Place* places) const { std::free(places); }
-  };
-
-  StoredArray(const H5File& file, const std::string& name, std::int32_t key,
-              std::span<const std::byte> bytes, hdf5::DatasetBytes stored,
-              const hdf5::Datatype* number);
-  void inflate_written(std::int64_t chunk, std::span<const std::byte> stored,
-                       std::span<std::byte> out) const override;
-  const std::byte* mapped(std::int64_t chunk) const override;
-  void read_in_one_piece();
-  void make_places();
-  std::uint64_t offset_of(std::int64_t chunk) const;
-  std::uint64_t size_and_mask_of(std::int64_t chunk) const;
-  void set_place(std::int64_t chunk, const hdf5::ChunkPlace& place) const;
-  void check_inside(std::uint64_t offset, std::uint64_t size) const;
-  std::uint64_t n_file_bytes() const;
-
-  const H5File& file_;
-  const std::span<const std::byte> bytes_;
-  const io::ByteSource* const reads_;  // null where bytes_ are the file's
-  const hdf5::DatasetBytes stored_;
-  const StoredNumber number_;
-  std::vector<std::byte>
-      owned_;  // of datasets without pages of their own: compact, or in other files
-  std::int64_t piece_offset_ = 0;  // of the first, of those in one piece that are read in chunks
-  // Of zeros that the system gives out when they are written to: memory grows with what is touched.
-  std::unique_ptr<Place[], Free> places_;
+ protected:
+  using ChunkedArray::ChunkedArray;
 };
+
+// The elements of some ranges as they are stored, one range after another. Their chunks are read
+// together and inflated each once, or found in the cache. ahead: may be null. REQUIRES: as
+// ChunkedArray::for_each_part; out is as long as all of them.
+void read_elements(const chunked::ChunkedArray& array, const chunked::ChunkCache& cache,
+                   std::span<const chunked::EntryRange> ranges, const io::ReadAhead* ahead,
+                   std::span<std::byte> out);
+// The same as 64-bit integers (those above 2^63 turn negative). REQUIRES: require_integers().
+std::vector<std::int64_t> read_integers(const StoredArray& array, const chunked::ChunkCache& cache,
+                                        std::span<const chunked::EntryRange> ranges,
+                                        const io::ReadAhead* ahead);
 
 }  // namespace cellfeed::format

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/anndata/column_reader.h"
 #include "cellfeed/format/column_values.h"
-#include "cellfeed/format/h5ad/column_reader.h"
 #include "cellfeed/format/h5ad/column_writer.h"
 #include "cellfeed/format/h5ad/hdf5_output.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
@@ -104,7 +104,7 @@ class H5adWriter::FrameWriter {
   }
 
   static bool is_nullable(const arrow::Field& field) {
-    return field.HasMetadata() && field.metadata()->Contains(kNullableKey);
+    return field.HasMetadata() && field.metadata()->Contains(anndata::kNullableKey);
   }
 
   void check_columns(const arrow::Schema& schema) const {

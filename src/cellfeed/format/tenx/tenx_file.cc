@@ -2,10 +2,11 @@
 #include "cellfeed/format/tenx/tenx_file.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/stored_array.h"
+#include "cellfeed/format/h5_array.h"
 
 namespace cellfeed::format::tenx {
 namespace {
@@ -56,8 +57,10 @@ TenxMatrix find_matrix(const H5File& file, const std::string& genome) {
   matrix.group = matrix.has_features ? kMatrixGroup : find_genome(file.hdf5(), genome);
   const std::string name = matrix.group + "/shape";
   find_list(file.hdf5(), name, 2);
-  const std::vector<std::int64_t> shape =
-      StoredArray(file, name, 1, 0, file.bytes()).read_integers();
+  const H5Array stored(file, name, 1, 0, file.bytes());
+  stored.require_integers();
+  const std::array<chunked::EntryRange, 1> whole{{{0, 2}}};
+  const auto shape = read_integers(stored, chunked::ChunkCache(0), whole, nullptr);
   if (shape[0] < 0 || shape[1] < 0)
     throw_error(ErrorKind::kCorruptData, file.path(),
                 "the shape must be two non-negative numbers: '{}': {}", name,

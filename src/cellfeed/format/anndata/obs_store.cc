@@ -1,19 +1,20 @@
-#include "cellfeed/format/h5ad/obs_store.h"
+#include "cellfeed/format/anndata/obs_store.h"
 
 #include <utility>
 
+#include "cellfeed/format/anndata/annotations.h"
 #include "cellfeed/format/cells_alone.h"
-#include "cellfeed/format/h5ad/annotations.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
 
 class ObsStore final : public CellsAlone {
  public:
-  explicit ObsStore(std::unique_ptr<H5File> file) : file_(std::move(file)), annotations_(*file_) {
+  ObsStore(std::unique_ptr<StoredTree> file, const std::string& format)
+      : file_(std::move(file)), annotations_(*file_) {
     StoreInfo whole;
     whole.path = file_->path();
-    whole.format = "h5ad";
+    whole.format = format;
     whole.n_rows = annotations_.n_rows();
     whole.bytes_on_disk = file_->size();
     describe(whole);
@@ -29,14 +30,14 @@ class ObsStore final : public CellsAlone {
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 
  private:
-  const std::unique_ptr<H5File> file_;
+  const std::unique_ptr<StoredTree> file_;
   const Annotations annotations_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowStore> open_obs(std::unique_ptr<H5File> file) {
-  return std::make_unique<ObsStore>(std::move(file));
+std::unique_ptr<RowStore> open_obs(std::unique_ptr<StoredTree> file, const std::string& format) {
+  return std::make_unique<ObsStore>(std::move(file), format);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

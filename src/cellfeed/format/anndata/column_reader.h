@@ -1,18 +1,16 @@
 // Reads columns of an AnnData dataframe to Arrow: today's encodings and those of every version
-// since 0.5. Thread-safe.
+// since 0.5. Thread-safe. Lifetime: the tree outlives it.
 #pragma once
 
 #include <arrow/type_fwd.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "cellfeed/format/column_values.h"
-#include "cellfeed/hdf5/file.h"
+#include "cellfeed/format/stored_tree.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 
 // Key of the field metadata that marks a column stored with a mask, so that it can be written back
 // as one.
@@ -21,12 +19,12 @@ inline constexpr char kNullableKey[] = "nullable";
 // One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
 class ColumnReader {
  public:
-  // categories_group: where anndata 0.7 keeps the categories of plain datasets
+  // categories_group: where anndata 0.7 keeps the categories of plain arrays
   // ("obs/__categories").
-  ColumnReader(const hdf5::File& file, std::string name, const std::string& categories_group);
-  // A column of a compound table, and its categories where it has some.
-  ColumnReader(const hdf5::File& file, StoredColumn column,
-               const std::optional<hdf5::Dataset>& categories);
+  ColumnReader(const StoredTree& file, std::string name, const std::string& categories_group);
+  // A column of a table of records, and its categories where it has some.
+  ColumnReader(const StoredTree& file, std::shared_ptr<const ColumnSource> column,
+               const StoredNode* categories);
 
   std::int64_t length() const { return length_; }
   bool is_nullable() const { return kind_ == Kind::kNullable; }
@@ -35,20 +33,21 @@ class ColumnReader {
 
  private:
   enum class Kind { kPlain, kCategorical, kNullable };
-  void open_dataset(const hdf5::Dataset& dataset, const std::string& categories_group);
-  void open_group(const hdf5::Group& group);
-  StoredColumn member(const hdf5::Group& group, const std::string& name) const;
+  void open_array(const StoredNode& array, const std::string& categories_group);
+  void open_group(const StoredNode& group);
+  std::shared_ptr<const ColumnSource> member(const std::string& name) const;
   std::shared_ptr<arrow::Array> read_categorical(std::int64_t begin, std::int64_t end) const;
   std::shared_ptr<arrow::Array> read_nullable(std::int64_t begin, std::int64_t end) const;
 
-  hdf5::File file_;
+  const StoredTree& file_;
   std::string name_;
   Kind kind_ = Kind::kPlain;
   std::int64_t length_ = 0;
-  std::optional<StoredColumn> values_;  // the plain values, the codes, or the values under a mask
-  std::optional<StoredColumn> mask_;    // kNullable
+  // The plain values, the codes, or the values under a mask.
+  std::shared_ptr<const ColumnSource> values_;
+  std::shared_ptr<const ColumnSource> mask_;  // kNullable
   bool ordered_ = false;
   std::shared_ptr<arrow::Array> categories_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

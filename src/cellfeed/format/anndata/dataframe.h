@@ -1,5 +1,5 @@
 // Dataframe: obs or var of an AnnData file, column by column and by ranges of rows.
-// Thread-safe.
+// Thread-safe. Lifetime: the tree outlives it.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "cellfeed/base/fork_safe_mutex.h"
-#include "cellfeed/format/h5ad/column_reader.h"
-#include "cellfeed/hdf5/file.h"
+#include "cellfeed/format/anndata/column_reader.h"
+#include "cellfeed/format/stored_tree.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 
 class Dataframe {
  public:
   // name: "obs", "var", "raw/var" or "raw.var". n_rows: what the matrix says; none: what the table
   // says. Throws kCorruptData when the index has another length, or nothing says how many there
   // are.
-  Dataframe(hdf5::File file, std::string name, std::optional<std::int64_t> n_rows);
+  Dataframe(const StoredTree& file, std::string name, std::optional<std::int64_t> n_rows);
 
   std::int64_t n_rows() const { return n_rows_; }
   const std::string& name() const { return name_; }
@@ -39,9 +39,9 @@ class Dataframe {
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
 
  private:
-  void open_group(const hdf5::Group& group);
+  void open_group(const StoredNode& group);
   // The compound tables of anndata 0.5 and 0.6.
-  void open_table(const hdf5::Dataset& table);
+  void open_table(std::unique_ptr<StoredNode> table);
   void check_length() const;
   void require_name(const std::string& column) const;
   std::int64_t own_length() const;
@@ -49,10 +49,10 @@ class Dataframe {
   std::unique_ptr<ColumnReader> make_member_reader(const std::string& column) const;
   const ColumnReader& reader(const std::string& column) const;
 
-  const hdf5::File file_;
+  const StoredTree& file_;
   std::string name_;
   std::int64_t n_rows_ = 0;
-  std::optional<hdf5::Dataset> table_;  // none where the columns are members of a group
+  std::unique_ptr<const StoredNode> table_;  // null where the columns are members of a group
   std::string index_name_;
   bool has_index_ = false;
   std::vector<std::string> columns_;
@@ -60,4 +60,4 @@ class Dataframe {
   mutable std::map<std::string, std::unique_ptr<ColumnReader>> readers_;
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

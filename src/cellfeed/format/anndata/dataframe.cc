@@ -1,5 +1,5 @@
 // Dataframe: obs or var of an AnnData file.
-#include "cellfeed/format/h5ad/dataframe.h"
+#include "cellfeed/format/anndata/dataframe.h"
 
 #include <arrow/api.h>
 
@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/legacy_categories.h"
+#include "cellfeed/format/anndata/uns_categories.h"
+#include "cellfeed/format/column_values.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
 
 constexpr char kLegacyCategories[] = "__categories";
@@ -46,30 +47,26 @@ std::shared_ptr<arrow::Array> as_strings(const std::shared_ptr<arrow::Array>& ar
 
 }  // namespace
 
-Dataframe::Dataframe(hdf5::File file, std::string name, std::optional<std::int64_t> n_rows)
-    : file_(std::move(file)), name_(std::move(name)) {
-  const auto object = file_.find(name_);
-  if (!object || object->kind() == hdf5::ObjectKind::kDatatype)
+Dataframe::Dataframe(const StoredTree& file, std::string name, std::optional<std::int64_t> n_rows)
+    : file_(file), name_(std::move(name)) {
+  auto node = file_.find(name_);
+  if (!node || node->kind() == NodeKind::kOther)
     throw_error(ErrorKind::kCorruptData, file_.path(), "not an AnnData file: there is no '{}'",
                 name_);
-  if (object->kind() == hdf5::ObjectKind::kGroup)
-    open_group(object->group());
+  if (node->kind() == NodeKind::kGroup)
+    open_group(*node);
   else
-    open_table(object->dataset());
+    open_table(std::move(node));
   for (const std::string& column : columns_) require_name(column);
   require_name(index_name_);
   n_rows_ = n_rows ? *n_rows : own_length();
   if (has_index_) check_length();
 }
 
-void Dataframe::open_group(const hdf5::Group& group) {
-  const std::vector<std::string> members = group.member_names();
-  const auto is_member = [&](const std::string& member) {
-    return std::find(members.begin(), members.end(), member) != members.end();
-  };
+void Dataframe::open_group(const StoredNode& group) {
   const auto named = group.text_attribute("_index");
   index_name_ = named.value_or("_index");
-  has_index_ = is_member(index_name_);
+  has_index_ = group.has_member(index_name_);
   if (named && !has_index_ && name_ == "obs")
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "'{}' names '{}' as its index, which is not there: the file is damaged, or was "
@@ -78,7 +75,7 @@ void Dataframe::open_group(const hdf5::Group& group) {
   if (auto order = group.texts_attribute("column-order")) {
     columns_ = std::move(*order);
   } else {
-    for (const std::string& member : members)
+    for (const std::string& member : group.member_names())
       if (member != index_name_ && member != kLegacyCategories) columns_.push_back(member);
   }
   // Cells may go by their number; genes without names could not be joined with those of any other
@@ -90,17 +87,16 @@ void Dataframe::open_group(const hdf5::Group& group) {
                 name_, index_name_);
 }
 
-void Dataframe::open_table(const hdf5::Dataset& table) {
-  const hdf5::Datatype& type = table.datatype();
-  if (type.type_class != hdf5::TypeClass::kCompound || type.members.empty() ||
-      table.shape().size() != 1)
+void Dataframe::open_table(std::unique_ptr<StoredNode> table) {
+  if (table->kind() != NodeKind::kTable)
     throw_error(ErrorKind::kCorruptData, file_.path(),
                 "not an AnnData file: '{}' is neither a group nor a table, but of type {}", name_,
-                type.description());
-  table_ = table;
+                table->type_text());
+  columns_ = table->member_names();
+  table_ = std::move(table);
   has_index_ = true;
-  index_name_ = type.members.front().name;
-  for (std::size_t i = 1; i < type.members.size(); ++i) columns_.push_back(type.members[i].name);
+  index_name_ = columns_.front();
+  columns_.erase(columns_.begin());
 }
 
 void Dataframe::require_name(const std::string& column) const {
@@ -138,17 +134,13 @@ std::unique_ptr<ColumnReader> Dataframe::make_reader(const std::string& column) 
 }
 
 std::unique_ptr<ColumnReader> Dataframe::make_member_reader(const std::string& column) const {
-  const auto& members = table_->datatype().members;
-  const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const auto& member) { return member.name == column; });
-  StoredColumn stored = column_of(*table_, static_cast<std::size_t>(found - members.begin()));
+  auto stored = table_->field(column);
   // anndata leaves the codes of raw as they are.
-  const bool may_be_coded = found != members.begin() && (name_ == "obs" || name_ == "var");
-  const auto obs = may_be_coded ? file_.find("obs") : std::nullopt;
-  const auto categories = obs && obs->kind() == hdf5::ObjectKind::kDataset
-                              ? categories_in_uns(file_, column, stored)
-                              : std::nullopt;
-  return std::make_unique<ColumnReader>(file_, std::move(stored), categories);
+  const bool may_be_coded = column != index_name_ && (name_ == "obs" || name_ == "var");
+  const auto obs = may_be_coded ? file_.find("obs") : nullptr;
+  const auto categories =
+      obs && obs->kind() == NodeKind::kTable ? categories_in_uns(file_, column, *stored) : nullptr;
+  return std::make_unique<ColumnReader>(file_, std::move(stored), categories.get());
 }
 
 const ColumnReader& Dataframe::reader(const std::string& column) const {
@@ -186,4 +178,4 @@ std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t e
   return arrow::Table::Make(arrow::schema(std::move(fields), metadata), arrays, end - begin);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

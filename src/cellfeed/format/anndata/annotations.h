@@ -1,5 +1,6 @@
-// Annotations: all that a matrix of an .h5ad file is not: obs, var and the gene axis of its cells,
-// and what the stores of one file say of themselves. Thread-safe. Lifetime: the H5File outlives it.
+// Annotations: all that a matrix of an AnnData file is not: obs, var and the gene axis of its
+// cells, and what the stores of one file say of themselves. Thread-safe. Lifetime: the tree
+// outlives it.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -11,20 +12,20 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/format/h5_file.h"
-#include "cellfeed/format/h5ad/dataframe.h"
+#include "cellfeed/format/anndata/dataframe.h"
 #include "cellfeed/format/processing.h"
+#include "cellfeed/format/stored_tree.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 
 class Annotations {
  public:
   // layer: the path of the matrix in the file. Throws what Dataframe throws.
-  Annotations(const H5File& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols);
+  Annotations(const StoredTree& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols);
   // Of cells without a matrix, as many as obs has.
-  explicit Annotations(const H5File& file);
+  explicit Annotations(const StoredTree& file);
 
   std::int64_t n_rows() const { return n_rows_; }
 
@@ -38,7 +39,7 @@ class Annotations {
   std::uint64_t fingerprint() const;
 
  private:
-  const H5File& file_;
+  const StoredTree& file_;
   const std::string layer_;
   Dataframe obs_;
   const std::int64_t n_rows_;
@@ -48,4 +49,4 @@ class Annotations {
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

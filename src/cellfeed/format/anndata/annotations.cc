@@ -1,4 +1,4 @@
-#include "cellfeed/format/h5ad/annotations.h"
+#include "cellfeed/format/anndata/annotations.h"
 
 #include <arrow/api.h>
 
@@ -8,30 +8,28 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/format/content_fingerprint.h"
-#include "cellfeed/format/h5ad/column_reader.h"
-#include "cellfeed/format/h5ad/layers.h"
+#include "cellfeed/format/anndata/column_reader.h"
+#include "cellfeed/format/anndata/layers.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shared_axis.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 
-Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_rows,
+Annotations::Annotations(const StoredTree& file, std::string layer, std::int64_t n_rows,
                          std::int64_t n_cols)
     : file_(file),
       layer_(std::move(layer)),
-      obs_(file.hdf5(), "obs", n_rows),
+      obs_(file, "obs", n_rows),
       n_rows_(n_rows),
       n_cols_(n_cols) {
   matrix::GeneAxis genes;
-  genes.names.reserve(static_cast<std::size_t>(n_cols));
   const auto var = var_path(layer_);
   if (!var) {
     for (std::int64_t i = 0; i < n_cols; ++i) genes.names.push_back(std::to_string(i));
     genes_ = share_axis(std::move(genes));
     return;
   }
-  var_.emplace(file.hdf5(), *var, n_cols);
+  var_.emplace(file, *var, n_cols);
   const auto index = var_->read_index(0, n_cols);
   const auto& names = static_cast<const arrow::StringArray&>(*index);
   for (std::int64_t i = 0; names.null_count() > 0 && i < names.length(); ++i)
@@ -43,10 +41,10 @@ Annotations::Annotations(const H5File& file, std::string layer, std::int64_t n_r
   file_.require_unchanged();
 }
 
-Annotations::Annotations(const H5File& file)
+Annotations::Annotations(const StoredTree& file)
     : file_(file),
       layer_(kNoLayer),
-      obs_(file.hdf5(), "obs", std::nullopt),
+      obs_(file, "obs", std::nullopt),
       n_rows_(obs_.n_rows()),
       n_cols_(0),
       genes_(share_axis({})) {
@@ -93,11 +91,10 @@ std::shared_ptr<arrow::Table> Annotations::read_obs(std::int64_t begin, std::int
 std::uint64_t Annotations::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   std::vector<std::string> groups{"obs"};
-  if (layer_ != kNoLayer)
-    groups.insert(groups.begin(), find_obsm_field(file_, layer_) ? "obsm" : layer_);
+  if (layer_ != kNoLayer) groups.insert(groups.begin(), file_.find_field(layer_) ? "obsm" : layer_);
   if (var_) groups.push_back(var_->name());
   std::ranges::copy(obs_.groups_beside(), std::back_inserter(groups));
-  const std::uint64_t found = content_fingerprint(file_, groups, layer_name(layer_));
+  const std::uint64_t found = file_.fingerprint(groups, layer_name(layer_));
   file_.require_unchanged();
   return fingerprint_ = found;
 }
@@ -106,8 +103,8 @@ std::uint64_t Annotations::fingerprint() const {
 Processing Annotations::processing() const {
   if (layer_ != "X") return {};
   Processing processing;
-  if (file_.hdf5().find(kProcessingPath)) {
-    const ColumnReader reader(file_.hdf5(), kProcessingPath, "");
+  if (file_.find(kProcessingPath)) {
+    const ColumnReader reader(file_, kProcessingPath, "");
     const auto texts = reader.length() == 1 ? reader.read(0, 1) : nullptr;
     if (!texts || texts->type_id() != arrow::Type::STRING || texts->IsNull(0))
       throw_error(ErrorKind::kCorruptData, file_.path(),
@@ -116,9 +113,9 @@ Processing Annotations::processing() const {
     processing =
         read_processing(static_cast<const arrow::StringArray&>(*texts).GetString(0), file_.path());
   }
-  processing.has_log1p_mark = file_.hdf5().find("uns/log1p").has_value();
+  processing.has_log1p_mark = file_.find("uns/log1p") != nullptr;
   file_.require_unchanged();
   return processing;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

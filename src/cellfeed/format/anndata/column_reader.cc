@@ -1,5 +1,5 @@
 // Columns of an AnnData dataframe to Arrow.
-#include "cellfeed/format/h5ad/column_reader.h"
+#include "cellfeed/format/anndata/column_reader.h"
 
 #include <arrow/api.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/h5ad/legacy_categories.h"
+#include "cellfeed/format/column_values.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
 
 // Codes as Arrow indices: -1 becomes null; anything else outside the categories is an error.
@@ -64,59 +64,64 @@ std::shared_ptr<arrow::Array> make_indices(const arrow::Array& codes, std::int64
   }
 }
 
-bool is_ordered(const hdf5::Object& object) {
-  const auto ordered = object.integers_attribute("ordered");
+bool is_ordered(const StoredNode& node) {
+  const auto ordered = node.integers_attribute("ordered");
   return ordered && ordered->size() == 1 && ordered->front() != 0;
+}
+
+bool is_categorical(const StoredNode& node) {
+  return node.kind() == NodeKind::kGroup &&
+         node.text_attribute("encoding-type").value_or("") == "categorical";
 }
 
 }  // namespace
 
-ColumnReader::ColumnReader(const hdf5::File& file, std::string name,
+ColumnReader::ColumnReader(const StoredTree& file, std::string name,
                            const std::string& categories_group)
     : file_(file), name_(std::move(name)) {
-  const auto object = file_.find(name_);
-  if (!object)
+  const auto node = file_.find(name_);
+  if (!node)
     throw_error(ErrorKind::kCorruptData, file_.path(), "a listed column is not there: '{}'", name_);
-  switch (object->kind()) {
-    case hdf5::ObjectKind::kDataset:
-      open_dataset(object->dataset(), categories_group);
+  switch (node->kind()) {
+    case NodeKind::kArray:
+    case NodeKind::kTable:
+      open_array(*node, categories_group);
       return;
-    case hdf5::ObjectKind::kGroup:
-      open_group(object->group());
+    case NodeKind::kGroup:
+      open_group(*node);
       return;
-    default:
+    case NodeKind::kOther:
       throw_error(ErrorKind::kUnsupported, file_.path(),
                   "a column of this kind is not readable: '{}'", name_);
   }
 }
 
-ColumnReader::ColumnReader(const hdf5::File& file, StoredColumn column,
-                           const std::optional<hdf5::Dataset>& categories)
-    : file_(file), name_(column.name), length_(column.length()), values_(std::move(column)) {
-  if (!categories) return;
+ColumnReader::ColumnReader(const StoredTree& file, std::shared_ptr<const ColumnSource> column,
+                           const StoredNode* categories)
+    : file_(file), name_(column->name()), length_(column->length()), values_(std::move(column)) {
+  if (categories == nullptr) return;
   kind_ = Kind::kCategorical;
-  categories_ = read_all_values(column_of(*categories));
+  categories_ = categories->values()->read_all();
 }
 
-void ColumnReader::open_dataset(const hdf5::Dataset& dataset, const std::string& categories_group) {
-  values_ = column_of(dataset);
+void ColumnReader::open_array(const StoredNode& array, const std::string& categories_group) {
+  values_ = array.values();
   length_ = values_->length();
-  const auto categories = referred_categories(file_, dataset, categories_group);
+  const auto categories = array.categories(categories_group);
   if (!categories) return;
   kind_ = Kind::kCategorical;
-  categories_ = read_all_values(column_of(*categories));
+  categories_ = categories->values()->read_all();
   ordered_ = is_ordered(*categories);
 }
 
-void ColumnReader::open_group(const hdf5::Group& group) {
+void ColumnReader::open_group(const StoredNode& group) {
   const std::string encoding = group.text_attribute("encoding-type").value_or("");
   if (encoding == "categorical") {
     kind_ = Kind::kCategorical;
-    values_ = member(group, "codes");
+    values_ = member("codes");
     // Asked before going down: a group may hold itself.
-    const auto inner = group.find("categories");
-    if (inner && inner->kind() == hdf5::ObjectKind::kGroup &&
-        inner->text_attribute("encoding-type").value_or("") == "categorical")
+    const auto inner = file_.find(name_ + "/categories");
+    if (inner && is_categorical(*inner))
       throw_error(ErrorKind::kCorruptData, file_.path(), "categories of categories: '{}'", name_);
     const ColumnReader categories(file_, name_ + "/categories", "");
     categories_ = categories.read(0, categories.length());
@@ -124,8 +129,8 @@ void ColumnReader::open_group(const hdf5::Group& group) {
   } else if (encoding == "nullable-integer" || encoding == "nullable-boolean" ||
              encoding == "nullable-string-array") {
     kind_ = Kind::kNullable;
-    values_ = member(group, "values");
-    mask_ = member(group, "mask");
+    values_ = member("values");
+    mask_ = member("mask");
   } else {
     throw_error(
         ErrorKind::kUnsupported, file_.path(),
@@ -135,11 +140,11 @@ void ColumnReader::open_group(const hdf5::Group& group) {
   length_ = values_->length();
 }
 
-StoredColumn ColumnReader::member(const hdf5::Group& group, const std::string& name) const {
-  const auto object = group.find(name);
-  if (!object || object->kind() != hdf5::ObjectKind::kDataset)
+std::shared_ptr<const ColumnSource> ColumnReader::member(const std::string& name) const {
+  const auto node = file_.find(name_ + "/" + name);
+  if (!node || (node->kind() != NodeKind::kArray && node->kind() != NodeKind::kTable))
     throw_error(ErrorKind::kCorruptData, file_.path(), "no such dataset: '{}/{}'", name_, name);
-  return column_of(object->dataset());
+  return node->values();
 }
 
 std::shared_ptr<arrow::Array> ColumnReader::read(std::int64_t begin, std::int64_t end) const {
@@ -149,13 +154,13 @@ std::shared_ptr<arrow::Array> ColumnReader::read(std::int64_t begin, std::int64_
     case Kind::kNullable:
       return read_nullable(begin, end);
     default:
-      return read_values(*values_, begin, end);
+      return values_->read(begin, end);
   }
 }
 
 std::shared_ptr<arrow::Array> ColumnReader::read_categorical(std::int64_t begin,
                                                              std::int64_t end) const {
-  const auto codes = read_values(*values_, begin, end);
+  const auto codes = values_->read(begin, end);
   const auto indices = make_indices(*codes, categories_->length(), begin, file_.path(), name_);
   return std::make_shared<arrow::DictionaryArray>(
       arrow::dictionary(indices->type(), categories_->type(), ordered_), indices, categories_);
@@ -163,8 +168,8 @@ std::shared_ptr<arrow::Array> ColumnReader::read_categorical(std::int64_t begin,
 
 std::shared_ptr<arrow::Array> ColumnReader::read_nullable(std::int64_t begin,
                                                           std::int64_t end) const {
-  const auto values = read_values(*values_, begin, end);
-  const auto mask = read_values(*mask_, begin, end);
+  const auto values = values_->read(begin, end);
+  const auto mask = mask_->read(begin, end);
   if (mask->type_id() != arrow::Type::BOOL)
     throw_error(ErrorKind::kCorruptData, file_.path(), "the mask of a column must be boolean: '{}'",
                 name_);
@@ -184,4 +189,4 @@ std::shared_ptr<arrow::Array> ColumnReader::read_nullable(std::int64_t begin,
   return arrow::MakeArray(data);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

@@ -1,5 +1,5 @@
-// The matrices of an .h5ad file.
-#include "cellfeed/format/h5ad/layers.h"
+// The matrices of an AnnData file.
+#include "cellfeed/format/anndata/layers.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,13 +9,13 @@
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/row_store.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
 
 constexpr char kRawPath[] = "raw/X";
 constexpr char kLegacyRawPath[] = "raw.X";
 
-void check_encoding(const H5File& file, const hdf5::Object& group, const std::string& layer) {
+void check_encoding(const StoredTree& file, const StoredNode& group, const std::string& layer) {
   const std::string encoding = sparse_encoding(group);
   if (encoding == "csr_matrix") return;
   throw_error(ErrorKind::kUnsupported, file.path(), "'{}' is not a CSR matrix: encoding-type '{}'",
@@ -23,31 +23,25 @@ void check_encoding(const H5File& file, const hdf5::Object& group, const std::st
 }
 
 // anndata writes "null" where there is none.
-bool is_matrix(const H5File& file, const std::string& name) {
-  const auto object = file.hdf5().find(name);
+bool is_matrix(const StoredTree& file, const std::string& name) {
+  const auto object = file.find(name);
   return object && object->text_attribute("encoding-type") != "null";
 }
 
 // anndata 0.5 and 0.6 name it "raw.X".
-std::string path_of_raw(const H5File& file) {
+std::string path_of_raw(const StoredTree& file) {
   return !is_matrix(file, kRawPath) && is_matrix(file, kLegacyRawPath) ? kLegacyRawPath : kRawPath;
 }
 
-std::vector<std::string> list_members(const H5File& file, const std::string& folder) {
+std::vector<std::string> list_members(const StoredTree& file, const std::string& folder) {
   std::vector<std::string> names;
-  const auto group = file.hdf5().find(folder);
-  if (!group) return names;
-  if (group->kind() == hdf5::ObjectKind::kGroup) {
-    for (const std::string& name : group->group().member_names())
-      names.push_back(folder + "/" + name);
-  } else if (group->kind() == hdf5::ObjectKind::kDataset) {
-    const hdf5::Dataset table = group->dataset();
-    for (const auto& member : table.datatype().members) names.push_back(folder + "/" + member.name);
-  }
+  const auto node = file.find(folder);
+  if (!node || (node->kind() != NodeKind::kGroup && node->kind() != NodeKind::kTable)) return names;
+  for (const std::string& name : node->member_names()) names.push_back(folder + "/" + name);
   return names;
 }
 
-std::vector<std::string> list_layers(const H5File& file) {
+std::vector<std::string> list_layers(const StoredTree& file) {
   std::vector<std::string> names;
   if (is_matrix(file, "X")) names.push_back("X");
   if (is_matrix(file, path_of_raw(file))) names.push_back(kRawPath);
@@ -56,16 +50,16 @@ std::vector<std::string> list_layers(const H5File& file) {
 }
 
 // Arrays and sparse matrices are read, and nothing else that obsm may hold.
-std::string find_obsm(const H5File& file, const std::string& path) {
-  if (find_obsm_field(file, path)) return path;
-  const auto object = file.hdf5().find(path);
+std::string find_obsm(const StoredTree& file, const std::string& path) {
+  if (file.find_field(path)) return path;
+  const auto object = file.find(path);
   if (!object) {
     const std::vector<std::string> known = list_members(file, "obsm");
     throw_error(ErrorKind::kNoSuchKey, file.path(), "no '{}'{}", path,
                 known.empty() ? "; the file has no obsm" : suggestion(path, known));
   }
-  if (object->kind() == hdf5::ObjectKind::kDataset) {
-    const auto rank = object->dataset().shape().size();
+  if (object->kind() == NodeKind::kArray || object->kind() == NodeKind::kTable) {
+    const auto rank = object->shape().size();
     if (rank == 2) return path;
     throw_error(ErrorKind::kUnsupported, file.path(),
                 "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path, rank);
@@ -81,45 +75,17 @@ std::string find_obsm(const H5File& file, const std::string& path) {
 
 }  // namespace
 
-std::optional<ObsmField> find_obsm_field(const H5File& file, const std::string& path) {
-  if (!is_obsm(path)) return std::nullopt;
-  const auto object = file.hdf5().find("obsm");
-  if (!object || object->kind() != hdf5::ObjectKind::kDataset) return std::nullopt;
-  const hdf5::Dataset table = object->dataset();
-  const auto& members = table.datatype().members;
-  const auto member = std::find_if(members.begin(), members.end(),
-                                   [&](const auto& m) { return "obsm/" + m.name == path; });
-  if (member == members.end()) return std::nullopt;
-  ObsmField field{.table = table, .offset = member->offset, .number = *member->type};
-  if (member->type->type_class == hdf5::TypeClass::kArray) {
-    if (member->type->array_shape.size() != 1)
-      throw_error(ErrorKind::kUnsupported, file.path(),
-                  "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path,
-                  1 + member->type->array_shape.size());
-    field.n_cols = member->type->array_shape[0];
-    field.number = *member->type->base;
-  }
-  const std::uint64_t record_bytes = table.datatype().size;
-  if (field.number.size == 0 || field.offset % field.number.size != 0 ||
-      record_bytes % field.number.size != 0)
-    throw_error(ErrorKind::kUnsupported, file.path(),
-                "'{}' lies at byte {} of records of {} bytes, numbers of {} bytes cannot be read "
-                "there: write the file again with a newer anndata",
-                path, field.offset, record_bytes, field.number.size);
-  return field;
-}
-
-std::string sparse_encoding(const hdf5::Object& group) {
+std::string sparse_encoding(const StoredNode& group) {
   if (auto encoding = group.text_attribute("encoding-type")) return std::move(*encoding);
   const auto format = group.text_attribute("h5sparse_format");
   return format ? *format + "_matrix" : "(none)";
 }
 
-std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
+std::pair<std::int64_t, std::int64_t> read_matrix_shape(const StoredTree& file,
                                                         const std::string& layer) {
-  const auto group = file.hdf5().find(layer);
+  const auto group = file.find(layer);
   if (!group) throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'", layer);
-  const char* name = group->attribute("shape") == nullptr ? "h5sparse_shape" : "shape";
+  const char* name = group->has_attribute("shape") ? "shape" : "h5sparse_shape";
   const auto shape = group->integers_attribute(name);
   if (!shape)
     throw_error(ErrorKind::kCorruptData, file.path(),
@@ -131,7 +97,7 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const H5File& file,
   return {(*shape)[0], (*shape)[1]};
 }
 
-std::string find_layer(const H5File& file, const std::string& layer) {
+std::string find_layer(const StoredTree& file, const std::string& layer) {
   if (is_obsm(layer)) return find_obsm(file, layer);
   if (layer.empty()) throw_invalid("the name of a layer is empty; X is 'X'");
   std::string name = layer;
@@ -144,8 +110,8 @@ std::string find_layer(const H5File& file, const std::string& layer) {
   constexpr const char* kObsAlone = "for obs alone: layer=None, --layer none";
   if (layers.empty())
     throw_error(ErrorKind::kNoSuchKey, file.path(),
-                "the HDF5 file holds no matrix (no 'X', 'raw/X' or 'layers'){}{}",
-                file.hdf5().find("obs") ? "; " : "", file.hdf5().find("obs") ? kObsAlone : "");
+                "the {} holds no matrix (no 'X', 'raw/X' or 'layers'){}{}", file.kind_name(),
+                file.find("obs") ? "; " : "", file.find("obs") ? kObsAlone : "");
   if (layer == "X")
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the file has no X; name one of its matrices with layer: {}; {}",
@@ -159,7 +125,7 @@ std::string find_layer(const H5File& file, const std::string& layer) {
               suggestion(layer, known));
 }
 
-std::vector<std::string> list_matrix_paths(const H5File& file) {
+std::vector<std::string> list_matrix_paths(const StoredTree& file) {
   std::vector<std::string> paths;
   for (const std::string& path : {std::string("X"), path_of_raw(file)})
     if (is_matrix(file, path)) paths.push_back(path);
@@ -176,10 +142,11 @@ std::optional<std::string> var_path(const std::string& path) {
   return path == kLegacyRawPath ? "raw.var" : "var";
 }
 
-std::pair<std::int64_t, std::int64_t> read_csr_shape(const H5File& file, const std::string& layer) {
-  const auto group = file.hdf5().find(layer);
+std::pair<std::int64_t, std::int64_t> read_csr_shape(const StoredTree& file,
+                                                     const std::string& layer) {
+  const auto group = file.find(layer);
   if (group) check_encoding(file, *group, layer);
   return read_matrix_shape(file, layer);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

@@ -1,4 +1,4 @@
-#include "cellfeed/format/h5ad/dense_rows.h"
+#include "cellfeed/format/anndata/dense_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "cellfeed/chunked/fetched_runs.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
 
 using chunked::EntryRange;
@@ -175,4 +175,4 @@ ReadPlan plan_dense_rows(const DenseMatrix& matrix, const chunked::ChunkCache& c
   return plan;
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata

@@ -1,24 +1,30 @@
 // CscStore: a CSC matrix, obs and var of one file.
-#include "cellfeed/format/h5ad/csc_store.h"
+#include "cellfeed/format/anndata/csc_store.h"
 
+#include <array>
 #include <utility>
 
-#include "cellfeed/format/h5ad/annotations.h"
-#include "cellfeed/format/h5ad/csc_matrix.h"
-#include "cellfeed/format/h5ad/layers.h"
+#include "cellfeed/format/anndata/annotations.h"
+#include "cellfeed/format/anndata/csc_matrix.h"
+#include "cellfeed/format/anndata/layers.h"
 
-namespace cellfeed::format::h5ad {
+namespace cellfeed::format::anndata {
 namespace {
+
+std::vector<std::string> files_of(const StoredTree& file, const std::string& layer) {
+  const std::array<std::string, 3> arrays{layer + "/data", layer + "/indices", layer + "/indptr"};
+  return file.files_of(arrays);
+}
 
 class CscStore final : public EntryStore {
  public:
-  CscStore(std::unique_ptr<H5File> file, const std::string& layer)
+  CscStore(std::unique_ptr<StoredTree> file, const std::string& format, const std::string& layer)
       : file_(std::move(file)),
         matrix_(*file_, layer),
-        files_(file_->all_paths()),
+        files_(files_of(*file_, layer)),
         annotations_(*file_, layer, matrix_.n_rows(), matrix_.n_cols()),
         info_{.path = file_->path(),
-              .format = "h5ad",
+              .format = format,
               .layer = layer_name(layer),
               .n_rows = matrix_.n_rows(),
               .n_cols = matrix_.n_cols(),
@@ -55,7 +61,7 @@ class CscStore final : public EntryStore {
   }
 
  private:
-  std::unique_ptr<H5File> file_;
+  std::unique_ptr<StoredTree> file_;
   CscMatrix matrix_;
   const std::vector<std::string> files_;  // that the matrix is read from
   Annotations annotations_;
@@ -64,14 +70,14 @@ class CscStore final : public EntryStore {
 
 }  // namespace
 
-bool is_csc(const H5File& file, const std::string& layer) {
-  const auto object = file.hdf5().find(layer);
-  return object && object->kind() == hdf5::ObjectKind::kGroup &&
-         sparse_encoding(*object) == "csc_matrix";
+bool is_csc(const StoredTree& file, const std::string& layer) {
+  const auto node = file.find(layer);
+  return node && node->kind() == NodeKind::kGroup && sparse_encoding(*node) == "csc_matrix";
 }
 
-std::unique_ptr<EntryStore> open_csc(std::unique_ptr<H5File> file, const std::string& layer) {
-  return std::make_unique<CscStore>(std::move(file), layer);
+std::unique_ptr<EntryStore> open_csc(std::unique_ptr<StoredTree> file, const std::string& format,
+                                     const std::string& layer) {
+  return std::make_unique<CscStore>(std::move(file), format, layer);
 }
 
-}  // namespace cellfeed::format::h5ad
+}  // namespace cellfeed::format::anndata
