@@ -1,5 +1,6 @@
-// What it costs that cells lie in many files: processor time a cell of a true random epoch over the
-// same cells in few files and in many, warm, and the ratio of the two in this run.
+// What it costs that cells lie in many files, and that batches have fewer genes: processor time a
+// cell of a true random epoch over the same cells in few files and in many, with all genes and with
+// every second one, warm, and the ratio of the two in this run.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -16,6 +17,7 @@
 #include "cellfeed/sampling/block_shuffling.h"
 #include "cellfeed/testing/shard_fixture.h"
 #include "cellfeed/testing/temp_dir.h"
+#include "cellfeed/transform/select_genes.h"
 
 namespace {
 
@@ -88,39 +90,78 @@ const collection::Collection& open_files(Format format, std::int64_t n,
   return *cells;
 }
 
+struct Epochs {
+  std::shared_ptr<const loader::LoaderCore> core;
+  std::int64_t batch_size = 0;
+  std::int64_t fetch_factor = 0;
+  std::uint64_t epoch = 0;
+
+  double read_next() {
+    const std::int64_t n = core->collection->n_rows();
+    const auto order = std::make_shared<sampling::BlockShuffling>(n, 1);
+    const double start = process_seconds();
+    loader::BatchIterator iterator(
+        core, {order, {.batch_size = batch_size, .fetch_factor = fetch_factor}, 1, epoch++});
+    std::shared_ptr<loader::LoadedBatch> batch;
+    while (iterator.next(1000, &batch) != loader::BatchIterator::Status::kEnd) batch.reset();
+    return process_seconds() - start;
+  }
+};
+
+// The best epoch, in seconds.
+double time_epochs(benchmark::State& state, Epochs epochs) {
+  double best = 0;
+  epochs.read_next();
+  for (auto _ : state) {
+    const double seconds = epochs.read_next();
+    state.SetIterationTime(seconds);
+    best = best == 0 ? seconds : std::min(best, seconds);
+  }
+  state.counters["us_per_cell"] = best * 1e6 / static_cast<double>(kCells);
+  return best;
+}
+
 // Arguments: format, files, cells a batch, batches a window.
 void BM_Epoch(benchmark::State& state) {
   std::shared_ptr<const collection::Collection> cells;
   open_files(static_cast<Format>(state.range(0)), state.range(1), cells);
-  const auto core = loader::make_loader_core(cells, {.threads = 2});
-  const auto order = std::make_shared<sampling::BlockShuffling>(cells->n_rows(), 1);
-  std::uint64_t epoch = 0;
-  double best = 0;
-  const auto read_epoch = [&] {
-    const double start = process_seconds();
-    loader::BatchIterator iterator(
-        core, {order, {.batch_size = state.range(2), .fetch_factor = state.range(3)}, 1, epoch++});
-    std::shared_ptr<loader::LoadedBatch> batch;
-    while (iterator.next(1000, &batch) != loader::BatchIterator::Status::kEnd) batch.reset();
-    return process_seconds() - start;
-  };
-  read_epoch();
-  for (auto _ : state) {
-    const double seconds = read_epoch();
-    state.SetIterationTime(seconds);
-    best = best == 0 ? seconds : std::min(best, seconds);
-  }
+  const double best = time_epochs(
+      state, {loader::make_loader_core(cells, {.threads = 2}), state.range(2), state.range(3)});
   // Of the same windows over few files, which ran before.
   static std::map<std::vector<std::int64_t>, double> of_few_files;
   double& few = of_few_files[{state.range(0), state.range(2), state.range(3)}];
   if (state.range(1) == kFewFiles) few = few == 0 ? best : std::min(few, best);
-  state.counters["us_per_cell"] = best * 1e6 / static_cast<double>(kCells);
   state.counters["times_few_files"] = best / few;
 }
 BENCHMARK(BM_Epoch)
     ->ArgNames({"format", "files", "batch", "fetch"})
     ->ArgsProduct({{kPacked, kPlain}, {kFewFiles, 1000}, {1024}, {16}})
     ->ArgsProduct({{kPacked, kPlain, kGzip}, {kFewFiles, 200}, {256}, {1}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+// Arguments: format, files, of how many genes a batch has one, cells a batch.
+void BM_Selected(benchmark::State& state) {
+  std::shared_ptr<const collection::Collection> cells;
+  open_files(static_cast<Format>(state.range(0)), state.range(1), cells);
+  loader::LoaderOptions options{.threads = 2};
+  if (state.range(2) > 1) {
+    std::vector<std::string> kept;
+    for (std::int64_t gene = 0; gene < kGenes; gene += state.range(2))
+      kept.push_back(cells->genes().names[static_cast<std::size_t>(gene)]);
+    options.transforms.push_back(std::make_shared<transform::SelectGenes>(std::move(kept)));
+  }
+  const double best =
+      time_epochs(state, {loader::make_loader_core(cells, std::move(options)), state.range(3), 16});
+  // Of all genes, which ran before.
+  static std::map<std::vector<std::int64_t>, double> of_all_genes;
+  double& all = of_all_genes[{state.range(0), state.range(1), state.range(3)}];
+  if (state.range(2) == 1) all = all == 0 ? best : std::min(all, best);
+  state.counters["times_all_genes"] = best / all;
+}
+BENCHMARK(BM_Selected)
+    ->ArgNames({"format", "files", "one_of", "batch"})
+    ->ArgsProduct({{kPacked, kPlain}, {1, kFewFiles}, {1, 2, 10}, {256, 1024, 4096}})
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 

@@ -44,9 +44,11 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
   return batch;
 }
 
-void finish_batch(const LoaderCore& core, Window& window, std::size_t b, matrix::Batch& batch) {
+std::int64_t finish_batch(const LoaderCore& core, Window& window, std::size_t b,
+                          matrix::Batch& batch) {
+  std::int64_t more = 0;
   for (std::size_t m = 0; m < window.matrices().size(); ++m)
-    core.matrices[m].sink->finish(*core.recycler, rows_of(window, b, m), batch.block(m));
+    more += core.matrices[m].sink->finish(*core.recycler, rows_of(window, b, m), batch.block(m));
   ++core.counters->assembled;
   const auto& places = window.batch(b).places;
   for (std::size_t c = 0; c < core.obs.size(); ++c) {
@@ -59,6 +61,7 @@ void finish_batch(const LoaderCore& core, Window& window, std::size_t b, matrix:
           {reinterpret_cast<const std::int64_t*>(values.bytes.data()), places.size()});
     batch.obs.push_back(std::move(values));
   }
+  return more;
 }
 
 std::shared_ptr<LoadedBatch> read_rows(const LoaderCore& core, std::span<const std::int64_t> rows) {

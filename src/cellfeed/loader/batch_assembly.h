@@ -15,10 +15,12 @@ namespace cellfeed::loader {
 // Throws kInvalidArgument for a batch of 2^31 or more non-zeros.
 matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b);
 
-// Once all slices are decoded: gaps closed, obs values gathered.
-void finish_batch(const LoaderCore& core, Window& window, std::size_t b, matrix::Batch& batch);
+// Once all slices are decoded: rows complete, obs values gathered. Returns the bytes that it took
+// beside those of plan_batch_bytes.
+std::int64_t finish_batch(const LoaderCore& core, Window& window, std::size_t b,
+                          matrix::Batch& batch);
 
-// Upper bound of what make_batch allocates. REQUIRES: the window is fetched.
+// What make_batch allocates at most. REQUIRES: the window is fetched.
 std::int64_t plan_batch_bytes(const LoaderCore& core, Window& window, std::size_t b);
 
 // The rows given, in that order, on the calling thread and the pool's. REQUIRES: rows in range;

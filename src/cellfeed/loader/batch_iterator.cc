@@ -119,7 +119,8 @@ void BatchIterator::State::run_slice(Window& window, std::size_t b, const Slice&
     if (!stop.stop_requested())
       window.decode_slice(b, slice, core->options.casting, pending.batch, *core->counters);
     if (pending.tasks_left.fetch_sub(1) != 1 || stop.stop_requested()) return;
-    finish_batch(*core, window, b, pending.batch);
+    const std::int64_t more = finish_batch(*core, window, b, pending.batch);
+    if (more > 0) pending.lease.set(pending.lease.bytes() + more);
     queue.set_ready(pending);
   } catch (...) {
     queue.fail(pending, std::current_exception());

@@ -10,16 +10,16 @@
 namespace cellfeed::loader {
 
 std::shared_ptr<const BatchSink> make_sink(const LoaderOptions& options,
-                                           std::shared_ptr<const RowPipeline> pipeline) {
-  const std::int64_t n_cols = pipeline->genes().size();
-  if (options.output == Output::kDense) return std::make_shared<DenseSink>(n_cols, options.dtype);
+                                           const RowPipeline& pipeline) {
+  if (options.output == Output::kDense)
+    return std::make_shared<DenseSink>(pipeline.genes().size(), options.dtype);
   if (options.output == Output::kTokens) {
     if (options.tokens == nullptr) throw_invalid("output \"tokens\" needs a tokenizer");
     if (options.dtype != DType::kF32)
       throw_invalid("tokens are made of float32 values, not of '{}'", dtype_name(options.dtype));
-    return std::make_shared<TokenSink>(*options.tokens, pipeline->genes());
+    return std::make_shared<TokenSink>(*options.tokens, pipeline, options.threads);
   }
-  return std::make_shared<CsrSink>(n_cols, options.dtype);
+  return std::make_shared<CsrSink>(pipeline, options.dtype, options.threads);
 }
 
 }  // namespace cellfeed::loader

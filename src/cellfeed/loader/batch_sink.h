@@ -34,18 +34,20 @@ class BatchSink {
   virtual ~BatchSink() = default;
   // True when rows that are stored dense must be counted before they have a place.
   virtual bool counts_entries() const = 0;
-  // Upper bound of what begin takes.
+  // Whether slices are cut by position, or by store.
+  virtual bool takes_by_position() const { return false; }
+  // What begin takes at most.
   virtual std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const = 0;
   // Its buffers, every row given its place. Throws kInvalidArgument for a batch that is too large.
   virtual matrix::Block begin(Recycler& recycler, const Rows& rows) const = 0;
-  // Whether rows go to the block by one call, as they are decoded; others come in small steps.
-  virtual bool takes_whole(const SliceDecoder& decoder, const Piece& piece) const = 0;
-  virtual void take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const = 0;
-  virtual void finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const = 0;
+  // The rows of one slice.
+  virtual void take(SliceDecoder& decoder, matrix::Block& block) const = 0;
+  // Returns the bytes that the block took beside those of plan_bytes.
+  virtual std::int64_t finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const = 0;
 };
 
 // Throws kInvalidArgument for options that do not go together.
 std::shared_ptr<const BatchSink> make_sink(const LoaderOptions& options,
-                                           std::shared_ptr<const RowPipeline> pipeline);
+                                           const RowPipeline& pipeline);
 
 }  // namespace cellfeed::loader

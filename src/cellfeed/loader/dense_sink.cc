@@ -15,16 +15,16 @@ matrix::Block DenseSink::begin(Recycler& recycler, const Rows& rows) const {
   return matrix::DenseBlock{rows.size(), n_cols_, recycler.take_values(dtype_, size, rows.matrix)};
 }
 
-bool DenseSink::takes_whole(const SliceDecoder& decoder, const Piece& piece) const {
-  return decoder.stays_dense(piece);
-}
-
-void DenseSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const {
+void DenseSink::take(SliceDecoder& decoder, matrix::Block& block) const {
   auto& dense = std::get<matrix::DenseBlock>(block);
-  if (decoder.stays_dense(step))
-    decoder.move_dense(step, matrix::value_buffer_data(dense.values), dtype_, n_cols_);
-  else
-    scatter(decoder, step, dense);
+  decoder.for_each_step([&](const Piece& piece) { return decoder.stays_dense(piece); },
+                        [&](const Piece& step) {
+                          if (decoder.stays_dense(step))
+                            decoder.move_dense(step, matrix::value_buffer_data(dense.values),
+                                               dtype_, n_cols_);
+                          else
+                            scatter(decoder, step, dense);
+                        });
 }
 
 // What is not stored dense, or transformed.

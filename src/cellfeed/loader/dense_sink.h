@@ -11,9 +11,8 @@ class DenseSink final : public BatchSink {
   bool counts_entries() const override { return false; }
   std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const override;
   matrix::Block begin(Recycler& recycler, const Rows& rows) const override;
-  bool takes_whole(const SliceDecoder& decoder, const Piece& piece) const override;
-  void take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const override;
-  void finish(Recycler&, const Rows&, matrix::Block&) const override {}
+  void take(SliceDecoder& decoder, matrix::Block& block) const override;
+  std::int64_t finish(Recycler&, const Rows&, matrix::Block&) const override { return 0; }
 
  private:
   void scatter(SliceDecoder& decoder, const Piece& step, matrix::DenseBlock& block) const;

@@ -53,7 +53,7 @@ std::vector<MatrixOutput> make_outputs(const collection::Collection& cells,
     }
     matrix::make_value_buffer(own.dtype, 0);  // throws for a dtype that batches cannot hold
     auto pipeline = std::make_shared<const RowPipeline>(cells.matrix(m), own);
-    auto sink = make_sink(own, pipeline);
+    auto sink = make_sink(own, *pipeline);
     outputs.push_back({.cells = &cells.matrix(m),
                        .pipeline = std::move(pipeline),
                        .sink = std::move(sink),

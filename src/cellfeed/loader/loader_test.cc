@@ -199,6 +199,38 @@ TEST(Loader, BatchesPastTheCachesAreTheOthers) {
     }
 }
 
+// The first batches have room for what genes hold on average, and later ones for what these held.
+TEST(Loader, BatchesOfTheGenesThatHoldMostEntriesAreWhole) {
+  constexpr std::int64_t kRows = 2000;
+  auto source = testing::random_csr({.n_rows = kRows, .n_cols = 10, .density = 0.8});
+  source.n_cols = 400;  // of which 390 are never expressed
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  stores.push_back(format::memory::make_memory_store(format::memory::make_stored_csr(source)));
+  const auto cells = std::make_shared<const collection::Collection>(
+      std::move(stores), collection::CollectionOptions{});
+  std::vector<std::string> genes;
+  for (int g = 9; g >= 0; --g) genes.push_back("gene_" + std::to_string(g));
+  for (const int threads : {1, 4}) {
+    const auto core = make_loader_core(
+        cells,
+        {.transforms = {std::make_shared<transform::SelectGenes>(genes)}, .threads = threads});
+    const sampling::Plan plan(std::make_shared<sampling::BlockShuffling>(kRows, 1),
+                              {.batch_size = 300}, 1, 0);
+    BatchIterator iterator(core, plan);
+    std::int64_t n_rows = 0;
+    for (const auto& loaded : drain(iterator)) {
+      const auto& block = std::get<matrix::CsrBlock>(loaded->batch().x);
+      for (std::int64_t i = 0; i < block.n_rows; ++i, ++n_rows) {
+        testing::RowEntries expected;
+        for (const auto& [gene, value] : row_of(source, loaded->batch().rows[i]))
+          expected[9 - gene] = value;
+        ASSERT_EQ(row_of(block, i), expected);
+      }
+    }
+    EXPECT_EQ(n_rows, kRows);
+  }
+}
+
 TEST(Loader, AnErrorComesAfterTheGoodBatches) {
   const auto core = make_loader_core(
       two_stores(std::make_unique<TroubledStore>(memory_store(), 400, 0, 1)), {.threads = 2});

@@ -12,7 +12,11 @@ std::int64_t MatrixWindow::list_bytes() const {
 }
 
 void MatrixWindow::cut(std::size_t number, std::size_t batch, std::vector<Slice>& slices) {
-  cut_into_slices(number, rows_->pieces_of(batch), pieces_, slices);
+  if (matrix_.sink->takes_by_position())
+    cut_by_position(number, rows_->pieces_of(batch), rows_->positions, pieces_, slices);
+  else
+    cut_by_store(number, rows_->pieces_of(batch), pieces_, slices);
+  orders_.push_back(std::make_unique<SliceOrder>());
 }
 
 void MatrixWindow::begin(const std::stop_token& stop) {
@@ -49,6 +53,11 @@ void MatrixWindow::size_rows() {
     fetched_[p]->sizes(std::span(sizes_).subspan(static_cast<std::size_t>(part.begin),
                                                  static_cast<std::size_t>(part.end - part.begin)));
   }
+  for (std::size_t batch = 0; batch < orders_.size(); ++batch) {
+    std::int64_t& nnz = max_nnz_.emplace_back(0);
+    for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))
+      for (std::int64_t i = piece.begin; i < piece.end; ++i) nnz += sizes_[i];
+  }
 }
 
 std::int64_t MatrixWindow::bytes_read() const {
@@ -69,13 +78,6 @@ std::int64_t MatrixWindow::bytes_held() const {
   return bytes;
 }
 
-std::int64_t MatrixWindow::max_nnz(std::size_t batch) const {
-  std::int64_t nnz = 0;
-  for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))
-    for (std::int64_t i = piece.begin; i < piece.end; ++i) nnz += sizes_[i];
-  return nnz;
-}
-
 std::int64_t MatrixWindow::max_row_size(std::size_t batch) const {
   std::int64_t largest = 0;
   for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))
@@ -93,10 +95,11 @@ void MatrixWindow::place_rows(std::size_t batch, std::span<std::int64_t> indptr)
     for (std::int64_t i = piece.begin; i < piece.end; ++i) place_[i] = indptr[rows_->positions[i]];
 }
 
-void MatrixWindow::decode_slice(const sampling::BatchPlan& plan, const Slice& slice,
-                                Casting casting, bool past_caches, matrix::Block& out,
-                                Counters& counters) {
-  const SliceRows rows{.pieces = std::span(pieces_).subspan(slice.begin, slice.end - slice.begin),
+void MatrixWindow::decode_slice(std::size_t batch, const sampling::BatchPlan& plan,
+                                const Slice& slice, Casting casting, bool past_caches,
+                                matrix::Block& out, Counters& counters) {
+  const SliceRows rows{.number = slice.number,
+                       .pieces = std::span(pieces_).subspan(slice.begin, slice.end - slice.begin),
                        .parts = rows_->parts,
                        .fetched = fetched_,
                        .plan = plan,
@@ -104,6 +107,7 @@ void MatrixWindow::decode_slice(const sampling::BatchPlan& plan, const Slice& sl
                        .sizes = sizes_.data(),
                        .place = place_.data(),
                        .counts = counts_.data(),
+                       .order = *orders_[batch],
                        .past_caches = past_caches};
   SliceDecoder(rows, *matrix_.pipeline, casting).run(*matrix_.sink, out, counters);
 }
@@ -120,9 +124,7 @@ void MatrixWindow::compact(std::size_t batch, matrix::CsrBlock& block) const {
   matrix::close_gaps(block.indptr.span(), counts, block.indices.data(),
                      matrix::value_buffer_data(block.values),
                      dtype_bytes(matrix::value_buffer_dtype(block.values)));
-  const std::int64_t to = block.indptr[block.n_rows];
-  block.indices.shrink(static_cast<std::size_t>(to));
-  std::visit([to](auto& buffer) { buffer.shrink(static_cast<std::size_t>(to)); }, block.values);
+  matrix::cut_to_rows(block);
 }
 
 }  // namespace cellfeed::loader

@@ -42,16 +42,17 @@ class MatrixWindow {
   // ---- REQUIRES: rows are sized
 
   // The sum of the sizes of a batch.
-  std::int64_t max_nnz(std::size_t batch) const;
+  std::int64_t max_nnz(std::size_t batch) const { return max_nnz_[batch]; }
   // The largest size of a row of a batch.
   std::int64_t max_row_size(std::size_t batch) const;
   // Sets where each row of a batch goes; indptr gets the upper bounds.
   void place_rows(std::size_t batch, std::span<std::int64_t> indptr);
   // Decodes one slice of a batch, rows run through the pipeline.
-  void decode_slice(const sampling::BatchPlan& plan, const Slice& slice, Casting casting,
-                    bool past_caches, matrix::Block& out, Counters& counters);
+  void decode_slice(std::size_t batch, const sampling::BatchPlan& plan, const Slice& slice,
+                    Casting casting, bool past_caches, matrix::Block& out, Counters& counters);
   // Closes gaps that shortened rows left, and completes indptr.
   void compact(std::size_t batch, matrix::CsrBlock& block) const;
+  SliceOrder& order(std::size_t batch) { return *orders_[batch]; }
 
  private:
   const MatrixOutput& matrix_;
@@ -63,6 +64,9 @@ class MatrixWindow {
   std::vector<std::int64_t> sizes_;   // upper bounds, from FetchedRows
   std::vector<std::int64_t> place_;   // first entry in the batch's buffers
   std::vector<std::int32_t> counts_;  // entries really there
+  // Of each batch.
+  std::vector<std::unique_ptr<SliceOrder>> orders_;
+  std::vector<std::int64_t> max_nnz_;
 };
 
 }  // namespace cellfeed::loader

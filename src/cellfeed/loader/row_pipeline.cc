@@ -1,5 +1,6 @@
 #include "cellfeed/loader/row_pipeline.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -99,7 +100,8 @@ void RowPipeline::compose_maps(const collection::Collection& collection) {
       const Map join = collection.gene_map(s);
       const Map places = collection.has_joined_axis(s) ? selection : compose(join, selection);
       const transform::MapTraits traits = transform::find_traits(places);
-      it->second = {places, traits, narrow_.emplace_back(narrow_places(places, traits))};
+      it->second = {places, traits, narrow_.emplace_back(narrow_places(places, traits)),
+                    marks_.emplace_back(mark_kept(places, traits))};
     }
     maps_.push_back(it->second);
   }
@@ -128,15 +130,32 @@ void RowPipeline::invert_maps() {
   }
 }
 
-void RowPipeline::apply(std::int64_t store, transform::Row& row,
-                        transform::EntryOrder order) const {
+bool RowPipeline::drops_columns() const {
+  return std::ranges::any_of(
+      maps_, [](const transform::ColumnMap& map) { return !map.empty() && !map.traits.keeps_all; });
+}
+
+double RowPipeline::kept_columns() const {
+  double most = 0;
+  const std::int32_t* known = nullptr;  // stores of one axis share a map
+  for (const transform::ColumnMap& map : maps_) {
+    if (map.empty() || map.traits.keeps_all) return 1;
+    if (std::exchange(known, map.places.data()) == map.places.data()) continue;
+    const auto n = std::ranges::count_if(map.places, [](std::int32_t at) { return at >= 0; });
+    most = std::max(most, static_cast<double>(n) / static_cast<double>(map.places.size()));
+  }
+  return most;
+}
+
+void RowPipeline::apply(std::int64_t store, transform::Row& row, transform::EntryOrder order,
+                        const transform::RowRoom& room) const {
   for (const auto& transform : stages_.whole_row) {
     if (transform->needs_library_size()) row.library_size = transform::library_size(row);
     transform->apply(row);
   }
   if (needs_library_size_) set_library_size(store, &row);
   if (const auto& map = maps_[static_cast<std::size_t>(store)]; !map.empty())
-    transform::remap_row(row, map, order);
+    transform::remap_row(row, map, order, room);
   for (const auto& transform : stages_.kept_genes) transform->apply(row);
 }
 

@@ -43,9 +43,15 @@ class RowPipeline {
   const transform::ColumnMap& map(std::int64_t store) const {
     return maps_[static_cast<std::size_t>(store)];
   }
-  // order: that of the columns afterwards.
+  // Some rows lose entries.
+  bool drops_columns() const;
+  // Of the columns of the store that keeps most of them, 0 to 1.
+  double kept_columns() const;
+  // order: that of the columns afterwards. room: where the row may lie then, for all of its
+  // entries; it may stay where it is.
   void apply(std::int64_t store, transform::Row& row,
-             transform::EntryOrder order = transform::EntryOrder::kIncreasing) const;
+             transform::EntryOrder order = transform::EntryOrder::kIncreasing,
+             const transform::RowRoom& room = {}) const;
   // Throws where the totals of a store's cells, which apply read, may have been lost since.
   void require_intact(std::int64_t store) const {
     if (!needs_library_size_) return;
@@ -79,6 +85,7 @@ class RowPipeline {
   // Of each store: its columns -> the batch's; empty where they stay as they are.
   std::vector<transform::ColumnMap> maps_;
   std::list<std::vector<std::uint16_t>> narrow_;  // of those maps
+  std::list<std::vector<std::uint32_t>> marks_;   // likewise
   // The other way round; of loaders of dense batches.
   std::vector<Map> source_columns_;
   // What owns maps that are not a join's.

@@ -16,24 +16,30 @@ SliceDecoder::SliceDecoder(const SliceRows& rows, const RowPipeline& pipeline, C
     : rows_(rows), pipeline_(pipeline), casting_(casting) {}
 
 void SliceDecoder::run(const BatchSink& sink, matrix::Block& block, Counters& counters) {
-  cut_into_steps(sink);
-  for (std::size_t s = 0; s < n_steps_; ++s) {
-    prefetch(s);
-    sink.take(*this, steps_[s], block);
-  }
+  sink.take(*this, block);
   const std::int64_t all_ns = now_ns() - start_ns_;
   counters.decode_ns += all_ns - transform_ns_;
   counters.transform_ns += transform_ns_;
 }
 
-void SliceDecoder::cut_into_steps(const BatchSink& sink) {
-  for (const Piece& piece : rows_.pieces) {
-    const bool is_whole = sink.takes_whole(*this, piece);
-    for (std::int64_t begin = piece.begin; begin < piece.end;) {
-      const std::int64_t end = is_whole ? piece.end : end_of_step(piece, begin);
-      steps_[n_steps_++] = {piece.part, begin, end};
-      begin = end;
-    }
+std::int64_t SliceDecoder::n_rows() const {
+  std::int64_t n = 0;
+  for (const Piece& piece : rows_.pieces) n += piece.end - piece.begin;
+  return n;
+}
+
+std::int64_t SliceDecoder::max_entries() const {
+  std::int64_t n = 0;
+  for (const Piece& piece : rows_.pieces)
+    for (std::int64_t i = piece.begin; i < piece.end; ++i) n += rows_.sizes[i];
+  return n;
+}
+
+void SliceDecoder::cut_into_steps(const Piece& piece, bool is_whole) {
+  for (std::int64_t begin = piece.begin; begin < piece.end;) {
+    const std::int64_t end = is_whole ? piece.end : end_of_step(piece, begin);
+    steps_[n_steps_++] = {piece.part, begin, end};
+    begin = end;
   }
 }
 
@@ -88,10 +94,11 @@ collection::CsrSink SliceDecoder::sink_of(const Piece& step, std::int32_t* indic
 }
 
 transform::Row SliceDecoder::change_row(const Piece& step, std::int64_t i, std::int32_t* indices,
-                                        void* values, DType dtype, transform::EntryOrder order) {
+                                        void* values, DType dtype, transform::EntryOrder order,
+                                        const transform::RowRoom& room) {
   transform::Row row{indices,         values, dtype,
                      rows_.counts[i], 0,      rows_.plan.rows[rows_.positions[i]]};
-  pipeline_.apply(part(step).store, row, order);
+  pipeline_.apply(part(step).store, row, order, room);
   rows_.counts[i] = row.size;
   return row;
 }
@@ -119,23 +126,6 @@ void SliceDecoder::move_dense(const Piece& step, void* values, DType dtype, std:
                               .casting = casting_,
                               .columns = pipeline_.source_columns(part(step).store),
                               .past_caches = rows_.past_caches});
-}
-
-void cut_into_slices(std::size_t matrix, std::span<const RowsByStore::Piece> batch,
-                     std::vector<RowsByStore::Piece>& pieces, std::vector<Slice>& slices) {
-  std::int64_t rows = kSliceRows;
-  for (const RowsByStore::Piece& piece : batch)
-    for (std::int64_t begin = piece.begin; begin < piece.end;) {
-      if (rows >= kSliceRows) {
-        slices.push_back({matrix, pieces.size(), pieces.size()});
-        rows = 0;
-      }
-      const std::int64_t end = std::min(piece.end, begin + kSliceRows - rows);
-      pieces.push_back({piece.part, begin, end});
-      slices.back().end = pieces.size();
-      rows += end - begin;
-      begin = end;
-    }
 }
 
 }  // namespace cellfeed::loader

@@ -1,4 +1,4 @@
-// Slices of a batch: how its rows are cut for the threads, and decoded into it.
+// SliceDecoder: the rows of a slice on their way into a batch.
 // Thread-safe: slices of one batch may be decoded at once, and write disjoint parts.
 #pragma once
 
@@ -13,29 +13,17 @@
 #include "cellfeed/collection/moved_rows.h"
 #include "cellfeed/loader/batch_sink.h"
 #include "cellfeed/loader/counters.h"
+#include "cellfeed/loader/kept_rows.h"
 #include "cellfeed/loader/row_pipeline.h"
 #include "cellfeed/loader/rows_by_store.h"
+#include "cellfeed/loader/slices.h"
 #include "cellfeed/matrix/batch.h"
 
 namespace cellfeed::loader {
 
-// Rows a thread takes at a time: enough to hide the cost of handing them out, few enough to share a
-// batch evenly.
-inline constexpr std::int64_t kSliceRows = 64;
-
-// What one thread decodes at a time: pieces [begin, end) of one matrix of a window.
-struct Slice {
-  std::size_t matrix = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-// Appends the pieces of one batch, cut where slices end, and its slices of them.
-void cut_into_slices(std::size_t matrix, std::span<const RowsByStore::Piece> batch,
-                     std::vector<RowsByStore::Piece>& pieces, std::vector<Slice>& slices);
-
 // A slice's pieces, and the lists of its window that tell where their rows go. Lifetime: a view.
 struct SliceRows {
+  std::size_t number = 0;  // of the slice
   std::span<const RowsByStore::Piece> pieces;
   std::span<const RowsByStore::Part> parts;
   std::span<const std::unique_ptr<collection::FetchedRows>> fetched;  // of each part
@@ -45,10 +33,11 @@ struct SliceRows {
   const std::int64_t* sizes = nullptr;
   std::int64_t* place = nullptr;   // in what they are decoded to, where the sink did not set it
   std::int32_t* counts = nullptr;  // set here
+  SliceOrder& order;               // of the batch
   bool past_caches = false;
 };
 
-// Decodes the rows of one slice into the block of a sink, which asks for them step by step.
+// Decodes the rows of one slice for a sink, which takes them step by step.
 class SliceDecoder {
  public:
   using Piece = RowsByStore::Piece;
@@ -59,6 +48,22 @@ class SliceDecoder {
   // ---- for sinks
 
   const sampling::BatchPlan& plan() const { return rows_.plan; }
+  // Of its rows in the batch; they are the n_rows() from there on. REQUIRES: cut by position.
+  std::int64_t first_position() const {
+    return static_cast<std::int64_t>(rows_.number) * kSliceRows;
+  }
+  std::int64_t n_rows() const;
+  std::int64_t max_entries() const;
+  // Calls take(step) for all rows. A piece goes by one step where is_whole(piece), else by small
+  // ones.
+  template <typename IsWhole, typename Take>
+  void for_each_step(const IsWhole& is_whole, const Take& take) {
+    for (const Piece& piece : rows_.pieces) cut_into_steps(piece, is_whole(piece));
+    for (std::size_t s = 0; s < n_steps_; ++s) {
+      prefetch(s);
+      take(steps_[s]);
+    }
+  }
   // Rows reach the batch as they are decoded.
   bool is_identity(const Piece& step) const { return pipeline_.is_identity(part(step).store); }
   // Rows are as decode_moved leaves them.
@@ -78,25 +83,33 @@ class SliceDecoder {
   void decode(const Piece& step, std::int32_t* indices, void* values, DType dtype, bool is_final);
   // As decode, final; columns go to their places in the batch meanwhile. REQUIRES: moves_in_order.
   void decode_moved(const Piece& step, std::int32_t* indices, void* values, DType dtype);
-  // Runs decoded rows through the pipeline; then calls fn(position in the batch, row) for each.
-  template <typename Fn>
+  static transform::RowRoom no_room() { return {}; }
+  // Runs decoded rows through the pipeline; then calls fn(position in the batch, row) for each,
+  // which may lie in room() by then.
+  template <typename Fn, typename Room = decltype(no_room)>
   void change_rows(const Piece& step, std::int32_t* indices, void* values, DType dtype,
-                   transform::EntryOrder order, const Fn& fn) {
+                   transform::EntryOrder order, const Fn& fn, const Room& room = no_room) {
     const std::int64_t decoded = now_ns();
     const auto width = static_cast<std::int64_t>(dtype_bytes(dtype));
     for (std::int64_t i = step.begin; i < step.end; ++i)
-      fn(rows_.positions[i],
-         change_row(step, i, indices + rows_.place[i],
-                    static_cast<std::byte*>(values) + rows_.place[i] * width, dtype, order));
+      fn(rows_.positions[i], change_row(step, i, indices + rows_.place[i],
+                                        static_cast<std::byte*>(values) + rows_.place[i] * width,
+                                        dtype, order, room()));
     pipeline_.require_intact(part(step).store);
     transform_ns_ += now_ns() - decoded;
   }
   // Both, in memory of this thread's own.
-  template <typename Fn>
-  void decode_apart(const Piece& step, DType dtype, transform::EntryOrder order, const Fn& fn) {
+  template <typename Fn, typename Room = decltype(no_room)>
+  void decode_apart(const Piece& step, DType dtype, transform::EntryOrder order, const Fn& fn,
+                    const Room& room = no_room) {
     const Scratch scratch = make_scratch(step, dtype);
     decode(step, scratch.indices, scratch.values, dtype, false);
-    change_rows(step, scratch.indices, scratch.values, dtype, order, fn);
+    change_rows(step, scratch.indices, scratch.values, dtype, order, fn, room);
+  }
+  // What there is to be copied, of this slice and of later ones, now that this one is there.
+  // REQUIRES: as first_position.
+  std::vector<SliceOrder::Placed> give_in_order(std::unique_ptr<KeptRows> rows) {
+    return rows_.order.place(rows_.number, std::move(rows));
   }
   // Rows of the batch are not read again soon.
   bool goes_past_caches() const { return rows_.past_caches; }
@@ -119,12 +132,13 @@ class SliceDecoder {
   const RowsByStore::Part& part(const Piece& step) const {
     return rows_.parts[static_cast<std::size_t>(step.part)];
   }
-  void cut_into_steps(const BatchSink& sink);
+  void cut_into_steps(const Piece& piece, bool is_whole);
   std::int64_t end_of_step(const Piece& piece, std::int64_t begin) const;
   void prefetch(std::size_t step);
   Scratch make_scratch(const Piece& step, DType dtype);
   transform::Row change_row(const Piece& step, std::int64_t i, std::int32_t* indices, void* values,
-                            DType dtype, transform::EntryOrder order);
+                            DType dtype, transform::EntryOrder order,
+                            const transform::RowRoom& room);
 
   const SliceRows& rows_;
   const RowPipeline& pipeline_;

@@ -45,13 +45,13 @@ class TokenSink::Keys {
   sampling::RandomStream stream_;
 };
 
-TokenSink::TokenSink(const TokenOutput& output, const matrix::GeneAxis& genes)
-    : tokenizer_(output.tokenizer, genes),
+TokenSink::TokenSink(const TokenOutput& output, const RowPipeline& pipeline, int threads)
+    : tokenizer_(output.tokenizer, pipeline.genes()),
       masking_(make_masking(output)),
       selection_(output.selection),
       n_genes_(output.n_genes),
       pads_to_max_length_(output.pads_to_max_length),
-      csr_(genes.size(), DType::kF32) {
+      csr_(pipeline, DType::kF32, threads) {
   if (selects() && n_genes_ < 1)
     throw_invalid("a selection of genes keeps n_genes of them, at least 1, not {}", n_genes_);
 }
@@ -88,22 +88,18 @@ matrix::Block TokenSink::begin(Recycler& recycler, const Rows& rows) const {
   return block;
 }
 
-bool TokenSink::takes_whole(const SliceDecoder& decoder, const Piece& piece) const {
-  return selects() && csr_.takes_whole(decoder, piece);
-}
-
-void TokenSink::take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const {
+void TokenSink::take(SliceDecoder& decoder, matrix::Block& block) const {
   auto& tokens = std::get<TokenBlock>(block);
-  if (selects()) {
-    csr_.take_csr(decoder, step, *tokens.rows);
-    return;
-  }
+  if (selects()) return csr_.take_csr(decoder, *tokens.rows);
   const Keys keys(decoder.plan());
-  const auto order = transform::EntryOrder::kIncreasing;
-  decoder.decode_apart(step, DType::kF32, order,
-                       [&](std::int64_t position, const transform::Row& row) {
-                         write(decoder.plan(), keys, position, row, {}, tokens);
-                       });
+  decoder.for_each_step([](const Piece&) { return false; },
+                        [&](const Piece& step) {
+                          decoder.decode_apart(
+                              step, DType::kF32, transform::EntryOrder::kIncreasing,
+                              [&](std::int64_t position, const transform::Row& row) {
+                                write(decoder.plan(), keys, position, row, {}, tokens);
+                              });
+                        });
 }
 
 void TokenSink::write(const sampling::BatchPlan& plan, const Keys& keys, std::int64_t position,
@@ -132,18 +128,19 @@ void TokenSink::write(const sampling::BatchPlan& plan, const Keys& keys, std::in
     masking_->hide(out, tokenizer_.options().has_class_token ? 1 : 0, length, drawn.masking);
 }
 
-void TokenSink::finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const {
+std::int64_t TokenSink::finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const {
   auto& tokens = std::get<TokenBlock>(block);
   if (selects()) {
-    csr_.finish_csr(rows, *tokens.rows);
+    csr_.finish_csr(recycler, rows, *tokens.rows);
     write_selected(rows.plan, tokens);
     matrix::Block done = std::move(*tokens.rows);
     recycler.give_back(done, rows.matrix);
     tokens.rows.reset();
   }
-  if (pads_to_max_length_) return;
+  if (pads_to_max_length_) return 0;
   const auto* lengths = tokens.at<std::int32_t>(tokens.layout.lengths);
   tokens.narrow(std::max(1, *std::max_element(lengths, lengths + tokens.n_rows)));
+  return 0;
 }
 
 void TokenSink::write_selected(const sampling::BatchPlan& plan, TokenBlock& block) const {

@@ -16,15 +16,15 @@ namespace cellfeed::loader {
 
 class TokenSink final : public BatchSink {
  public:
-  // genes: columns of the rows. Throws what Tokenizer and TokenMasking throw.
-  TokenSink(const TokenOutput& output, const matrix::GeneAxis& genes);
+  // As CsrSink; throws what Tokenizer and TokenMasking throw.
+  TokenSink(const TokenOutput& output, const RowPipeline& pipeline, int threads);
   const transform::Tokenizer& tokenizer() const { return tokenizer_; }
   bool counts_entries() const override { return selects(); }
+  bool takes_by_position() const override { return selects() && csr_.takes_by_position(); }
   std::int64_t plan_bytes(const Recycler& recycler, const Rows& rows) const override;
   matrix::Block begin(Recycler& recycler, const Rows& rows) const override;
-  bool takes_whole(const SliceDecoder& decoder, const Piece& piece) const override;
-  void take(SliceDecoder& decoder, const Piece& step, matrix::Block& block) const override;
-  void finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const override;
+  void take(SliceDecoder& decoder, matrix::Block& block) const override;
+  std::int64_t finish(Recycler& recycler, const Rows& rows, matrix::Block& block) const override;
 
  private:
   class Keys;

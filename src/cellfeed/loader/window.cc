@@ -73,7 +73,7 @@ std::int64_t Window::bytes_held() const {
 void Window::decode_slice(std::size_t b, const Slice& slice, Casting casting, matrix::Batch& out,
                           Counters& counters) {
   const WindowBatch& batch = batches_[b];
-  matrices_[slice.matrix].decode_slice(batch.plan, slice, casting, batch.past_caches,
+  matrices_[slice.matrix].decode_slice(b, batch.plan, slice, casting, batch.past_caches,
                                        out.block(slice.matrix), counters);
 }
 

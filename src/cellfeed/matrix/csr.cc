@@ -53,4 +53,10 @@ void close_gaps(std::span<std::int64_t> indptr, std::span<const std::int32_t> co
   indptr[counts.size()] = static_cast<std::int64_t>(end);
 }
 
+void cut_to_rows(CsrBlock& block) {
+  const auto nnz = static_cast<std::size_t>(block.indptr[block.n_rows]);
+  block.indices.shrink(nnz);
+  std::visit([nnz](auto& buffer) { buffer.shrink(nnz); }, block.values);
+}
+
 }  // namespace cellfeed::matrix

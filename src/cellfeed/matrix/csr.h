@@ -48,6 +48,9 @@ struct CsrSlice {
 void close_gaps(std::span<std::int64_t> indptr, std::span<const std::int32_t> counts,
                 std::int32_t* indices, void* values, std::size_t value_bytes);
 
+// Leaves of the buffers what rows hold. REQUIRES: indptr is complete.
+void cut_to_rows(CsrBlock& block);
+
 // Names of the columns, in order. Unique once opened by a collection.
 struct GeneAxis {
   std::vector<std::string> names;

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "cellfeed/transform/simd/row_kernels.h"
+
 namespace cellfeed::transform {
 
 MapTraits find_traits(std::span<const std::int32_t> places) {
@@ -24,6 +26,15 @@ std::vector<std::uint16_t> narrow_places(std::span<const std::int32_t> places,
                                          const MapTraits& traits) {
   if (!traits.keeps_all || traits.n_cols > (1 << 16)) return {};
   return {places.begin(), places.end()};
+}
+
+std::vector<std::uint32_t> mark_kept(std::span<const std::int32_t> places,
+                                     const MapTraits& traits) {
+  if (traits.keeps_all) return {};
+  std::vector<std::uint32_t> marks(places.size() / 32 + 1 + kMarksPadding);
+  for (std::size_t column = 0; column < places.size(); ++column)
+    if (places[column] >= 0) marks[column / 32] |= std::uint32_t{1} << column % 32;
+  return marks;
 }
 
 }  // namespace cellfeed::transform

@@ -20,7 +20,7 @@ void move_columns(std::int32_t* indices, std::size_t n, const Place* places) {
 
 }  // namespace
 
-void remap_row(Row& row, const ColumnMap& map, EntryOrder order) {
+void remap_row(Row& row, const ColumnMap& map, EntryOrder order, RowRoom room) {
   const std::size_t value_bytes = dtype_bytes(row.dtype);
   const MapTraits& traits = map.traits;
   const std::int32_t* places = map.places.data();
@@ -36,7 +36,11 @@ void remap_row(Row& row, const ColumnMap& map, EntryOrder order) {
   }
   // What drops much does so first: vectors pass over it faster than the reordering does.
   if (is_ordered || !traits.keeps_most) {
-    size = keep_mapped(row.indices, row.values, value_bytes, size, places);
+    if (room.indices == nullptr) room = {row.indices, row.values};
+    size = keep_mapped(row.indices, row.values, value_bytes, size, {places, map.marks.data()},
+                       room.indices, room.values);
+    row.indices = room.indices;
+    row.values = room.values;
     places = nullptr;
   }
   const auto n_cols = static_cast<std::size_t>(traits.n_cols);

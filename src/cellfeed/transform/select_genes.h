@@ -13,9 +13,11 @@
 
 namespace cellfeed::transform {
 
-// Moves a row to the columns of a map; its indices are in the order asked for afterwards. REQUIRES:
-// every index < map.places.size().
-void remap_row(Row& row, const ColumnMap& map, EntryOrder order = EntryOrder::kIncreasing);
+// Moves a row to the columns of a map; its indices are in the order asked for afterwards. Where
+// entries are dropped and room is given, which is for all that it has, it lies there afterwards.
+// REQUIRES: every index < map.places.size().
+void remap_row(Row& row, const ColumnMap& map, EntryOrder order = EntryOrder::kIncreasing,
+               RowRoom room = {});
 
 // Keeps the genes named, in the order given: column j of the batch is genes[j].
 class SelectGenes final : public Transform {

@@ -30,6 +30,12 @@ struct Row {
   std::int64_t cell = 0;  // global row number, for messages
 };
 
+// Memory for the entries of a row; none where it is null.
+struct RowRoom {
+  std::int32_t* indices = nullptr;
+  void* values = nullptr;
+};
+
 // What must not have been done to values before.
 enum class Once { kNothing, kNormalization, kLogarithm };
 

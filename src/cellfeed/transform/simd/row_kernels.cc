@@ -39,6 +39,27 @@ HWY_INLINE std::uint32_t place_bits(const std::int32_t* HWY_RESTRICT indices,
   return ~dropped & ((1u << lanes) - 1);
 }
 
+// The same from marks, where all columns lie within two vectors of words; else false.
+HWY_INLINE bool find_marks(const std::int32_t* HWY_RESTRICT indices,
+                           const std::uint32_t* HWY_RESTRICT marks, std::size_t lanes,
+                           std::uint32_t* bits) {
+  const hn::Repartition<std::uint32_t, Indices> d;
+  const auto first = static_cast<std::uint32_t>(indices[0]) / 32;
+  const auto words = static_cast<std::uint32_t>(lanes);
+  if (static_cast<std::uint32_t>(indices[lanes - 1]) / 32 - first >= 2 * words) return false;
+  const auto columns = hn::BitCast(d, hn::LoadU(Indices(), indices));
+  const auto word = hn::Sub(hn::ShiftRight<5>(columns), hn::Set(d, first));
+  const auto lane = hn::IndicesFromVec(d, hn::And(word, hn::Set(d, words - 1)));
+  const auto low = hn::TableLookupLanes(hn::LoadU(d, marks + first), lane);
+  const auto high = hn::TableLookupLanes(hn::LoadU(d, marks + first + words), lane);
+  const auto marked = hn::IfThenElse(hn::Lt(word, hn::Set(d, words)), low, high);
+  const auto bit = hn::Shl(hn::Set(d, 1), hn::And(columns, hn::Set(d, 31)));
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(d, hn::TestBit(marked, bit), bytes);
+  *bits = static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8);
+  return true;
+}
+
 // Bit j becomes bits 2j and 2j + 1; of the low 8.
 HWY_INLINE std::uint32_t twice_each(std::uint32_t bits) {
   bits = (bits | bits << 4) & 0x0f0f;
@@ -66,7 +87,9 @@ HWY_INLINE void compress(D d, const hn::TFromD<D>* from, std::uint32_t bits, hn:
 // Whole vectors are stored at the front: they end where those just loaded end, so nothing unread is
 // lost.
 template <typename T>
-std::size_t compress_row(std::int32_t* indices, T* values, std::size_t n, const std::int32_t* map) {
+std::size_t compress_row(const std::int32_t* indices, const T* values, std::size_t n,
+                         const KeptColumns& columns, std::int32_t* to_indices, T* to_values) {
+  const std::int32_t* map = columns.places;
   const Indices d;
   const hn::CappedTag<T, 64 / sizeof(T)> dv;
   const std::size_t lanes = hn::Lanes(d);
@@ -74,31 +97,36 @@ std::size_t compress_row(std::int32_t* indices, T* values, std::size_t n, const 
   std::size_t kept = 0;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const std::uint32_t bits = place_bits(indices + i, map, lanes);
-    compress(d, indices + i, bits, indices + kept);
+    std::uint32_t bits;
+    if (lanes < 4 || columns.marks == nullptr ||
+        !find_marks(indices + i, columns.marks, lanes, &bits))
+      bits = place_bits(indices + i, map, lanes);
+    compress(d, indices + i, bits, to_indices + kept);
     for (std::size_t j = 0; j < lanes; j += value_lanes) {
       const std::uint32_t part = bits >> j & ((1u << value_lanes) - 1);
-      compress(dv, values + i + j, part, values + kept);
+      compress(dv, values + i + j, part, to_values + kept);
       kept += hwy::PopCount(part);
     }
   }
   for (; i < n; ++i) {
     const std::int32_t column = indices[i];
-    values[kept] = values[i];
-    indices[kept] = column;
+    to_values[kept] = values[i];
+    to_indices[kept] = column;
     kept += map[column] >= 0;
   }
-  for (std::size_t k = 0; k < kept; ++k) indices[k] = map[indices[k]];
+  for (std::size_t k = 0; k < kept; ++k) to_indices[k] = map[to_indices[k]];
   return kept;
 }
 
-std::size_t compress_row_4(std::int32_t* indices, void* values, std::size_t n,
-                           const std::int32_t* map) {
-  return compress_row(indices, static_cast<std::uint32_t*>(values), n, map);
+std::size_t compress_row_4(const std::int32_t* indices, const void* values, std::size_t n,
+                           const KeptColumns& columns, std::int32_t* to_indices, void* to_values) {
+  return compress_row(indices, static_cast<const std::uint32_t*>(values), n, columns, to_indices,
+                      static_cast<std::uint32_t*>(to_values));
 }
-std::size_t compress_row_8(std::int32_t* indices, void* values, std::size_t n,
-                           const std::int32_t* map) {
-  return compress_row(indices, static_cast<std::uint64_t*>(values), n, map);
+std::size_t compress_row_8(const std::int32_t* indices, const void* values, std::size_t n,
+                           const KeptColumns& columns, std::int32_t* to_indices, void* to_values) {
+  return compress_row(indices, static_cast<const std::uint64_t*>(values), n, columns, to_indices,
+                      static_cast<std::uint64_t*>(to_values));
 }
 
 void stream_words(const std::uint32_t* HWY_RESTRICT from, std::size_t n,
@@ -211,11 +239,13 @@ void zero_and_set(std::span<const std::int32_t> indices, const T* values, T* out
 
 }  // namespace
 
-std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
-                        const std::int32_t* map) {
+std::size_t keep_mapped(const std::int32_t* indices, const void* values, std::size_t value_bytes,
+                        std::size_t n, const KeptColumns& columns, std::int32_t* to_indices,
+                        void* to_values) {
   require_4_or_8(value_bytes);
-  if (value_bytes == 4) return HWY_DYNAMIC_DISPATCH(compress_row_4)(indices, values, n, map);
-  return HWY_DYNAMIC_DISPATCH(compress_row_8)(indices, values, n, map);
+  const auto compress_row = value_bytes == 4 ? HWY_DYNAMIC_DISPATCH(compress_row_4)
+                                             : HWY_DYNAMIC_DISPATCH(compress_row_8);
+  return compress_row(indices, values, n, columns, to_indices, to_values);
 }
 
 RowStores choose_row_stores(std::int64_t n_rows, std::int64_t row_bytes) {

@@ -9,12 +9,22 @@
 
 namespace cellfeed::transform {
 
-// Keeps, in place, the entries whose column has a place in map (>= 0): they move to the front in
-// order, with the column's place as index. Returns how many there are; what was behind them up to n
-// is overwritten, nothing past n is touched. REQUIRES: 0 <= indices[i] < the size of map; values
-// holds n elements of value_bytes (4 or 8).
-std::size_t keep_mapped(std::int32_t* indices, void* values, std::size_t value_bytes, std::size_t n,
-                        const std::int32_t* map);
+// Which columns are kept, and where they go.
+struct KeptColumns {
+  const std::int32_t* places = nullptr;  // of each column; -1: it is dropped
+  // The same by a bit for each column, and kMarksPadding words of any value behind them; null where
+  // nobody made them. Sixteen columns in a row that are near to one another are looked up at once.
+  const std::uint32_t* marks = nullptr;
+};
+inline constexpr std::size_t kMarksPadding = 32;
+
+// Copies the entries whose column is kept, in order, with the column's place as index. Returns how
+// many there are; what is behind them up to n is overwritten, nothing past n is touched. REQUIRES:
+// indices rise, and all are columns; values hold n elements of value_bytes (4 or 8); what is copied
+// to is what is copied from, or apart from it.
+std::size_t keep_mapped(const std::int32_t* indices, const void* values, std::size_t value_bytes,
+                        std::size_t n, const KeptColumns& columns, std::int32_t* to_indices,
+                        void* to_values);
 
 // Of the entries of a row, by column.
 enum class EntryOrder { kIncreasing, kAny };

@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/testing/each_target.h"
+#include "cellfeed/transform/column_map.h"
 
 namespace cellfeed::transform {
 namespace {
@@ -50,9 +51,11 @@ using ValueTypes = ::testing::Types<float, double, std::int32_t, std::int64_t>;
 TYPED_TEST_SUITE(RowKernels, ValueTypes);
 
 template <typename T>
-void expect_kept_as_a_loop_does(std::size_t n, double keep, std::mt19937& random) {
-  const std::size_t n_cols = n + 100;
+void expect_kept_as_a_loop_does(std::size_t n, double keep, std::size_t more_cols, bool is_apart,
+                                std::mt19937& random) {
+  const std::size_t n_cols = n + more_cols;
   const auto map = random_map(n_cols, keep, random);
+  const auto marks = mark_kept(map, find_traits(map));
   std::vector<std::int32_t> indices(kMargin, -7), columns = random_columns(n, n_cols, random);
   indices.insert(indices.end(), columns.begin(), columns.end());
   indices.insert(indices.end(), kMargin, -7);
@@ -65,8 +68,17 @@ void expect_kept_as_a_loop_does(std::size_t n, double keep, std::mt19937& random
       expected_indices.push_back(map[columns[i]]);
       expected_values.push_back(static_cast<T>(i + 1));
     }
+  const std::vector<std::int32_t> from_indices = indices;
+  const std::vector<T> from_values = values;
+  if (is_apart) {
+    indices.assign(indices.size(), -7);
+    values.assign(values.size(), T{-7});
+  }
   const std::size_t kept =
-      keep_mapped(indices.data() + kMargin, values.data() + kMargin, sizeof(T), n, map.data());
+      keep_mapped((is_apart ? from_indices : indices).data() + kMargin,
+                  (is_apart ? from_values : values).data() + kMargin, sizeof(T), n,
+                  {map.data(), marks.empty() ? nullptr : marks.data()}, indices.data() + kMargin,
+                  values.data() + kMargin);
   const auto slice = [&](const auto& all, std::size_t begin, std::size_t end) {
     return std::vector(all.begin() + static_cast<std::ptrdiff_t>(begin),
                        all.begin() + static_cast<std::ptrdiff_t>(end));
@@ -84,10 +96,16 @@ TYPED_TEST(RowKernels, KeepMappedIsTheLoop) {
   for_each_target([] {
     std::mt19937 random(5);
     for (const std::size_t n : lengths())
-      for (const double keep : {0.0, 0.1, 0.5, 0.97, 1.0}) {
-        SCOPED_TRACE(::testing::Message() << "length " << n << ", kept " << keep);
-        expect_kept_as_a_loop_does<TypeParam>(n, keep, random);
-      }
+      for (const double keep : {0.0, 0.1, 0.5, 0.97, 1.0})
+        // Columns that are near to one another, some of them, and none.
+        for (const std::size_t more_cols :
+             {std::size_t{100}, std::min<std::size_t>(100 * n, 20'000)})
+          for (const bool is_apart : {false, true}) {
+            SCOPED_TRACE(::testing::Message()
+                         << "length " << n << ", kept " << keep << ", columns " << more_cols
+                         << (is_apart ? ", apart" : ", in place"));
+            expect_kept_as_a_loop_does<TypeParam>(n, keep, more_cols, is_apart, random);
+          }
   });
 }
 
@@ -149,7 +167,7 @@ TEST(RowKernels, OnlyLargeBlocksOfWideRowsAreStreamed) {
 TEST(RowKernels, ValuesOfOtherWidthsAreRefused) {
   std::int32_t index = 0;
   double value = 1, out = 0;
-  EXPECT_THROW(keep_mapped(&index, &value, 2, 1, &index), Error);
+  EXPECT_THROW(keep_mapped(&index, &value, 2, 1, {&index}, &index, &value), Error);
   EXPECT_THROW(scatter_row({}, &value, 1, &out, 1, RowStores::kCached), Error);
 }
 
