@@ -61,6 +61,15 @@ void StagedFile::write(std::int64_t offset, std::span<const std::byte> bytes) {
   size_ = std::max(size_, end);
 }
 
+void StagedFile::take(int fd, std::int64_t bytes) {
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) throw_errno(errno, path_, "hold what is to be uploaded");
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = own;
+  bytes_ = {};
+  size_ = bytes;
+}
+
 void StagedFile::read(std::int64_t offset, std::span<std::byte> out) const {
   if (fd_ < 0) {
     std::copy_n(bytes_.begin() + offset, out.size(), out.begin());

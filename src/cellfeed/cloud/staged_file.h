@@ -31,6 +31,7 @@ class StagedFile final : public io::NewFile {
   const std::string& temp_path() const override { return path_; }
   bool is_open() const override;
   void write(std::int64_t offset, std::span<const std::byte> bytes) override;
+  void take(int fd, std::int64_t bytes) override;
   void publish() override;
 
  private:

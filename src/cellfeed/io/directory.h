@@ -28,6 +28,10 @@ class NewFile {
   virtual bool is_open() const = 0;
   // REQUIRES: at most the bytes written so far lie before offset. Throws kNoSpace or kIo.
   virtual void write(std::int64_t offset, std::span<const std::byte> bytes) = 0;
+  // Instead of writing: the first `bytes` bytes that a local file has when this is published, as
+  // its descriptor reads them. Copies nothing where it need not. Throws as write does, and kIo
+  // where the file is shorter.
+  virtual void take(int fd, std::int64_t bytes);
   // Whole and lasting, or not at all. Throws kNotFound where the path leads to another directory
   // now, kAlreadyExists where the name was given meanwhile and is not to be replaced.
   virtual void publish() = 0;

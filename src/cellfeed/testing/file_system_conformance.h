@@ -114,6 +114,27 @@ TYPED_TEST_P(FileSystemConformance, AFileAppearsWholeOrNotAtAll) {
   EXPECT_EQ(io::Directory(this->fixture_.root()).names(), std::vector<std::string>{"a"});
 }
 
+TYPED_TEST_P(FileSystemConformance, AFileTakesWhatALocalOneHolds) {
+  const io::Directory directory(this->fixture_.root());
+  const io::Directory local = io::scratch_directory(directory);
+  io::TempFile held(io::FileTarget(local, "cellfeed_held"), io::OnExisting::kReplace);
+  const std::string content = std::string(3 << 20, 'x') + "end, and what is past it";
+  held.write(0, bytes_of_text(content));
+  const auto bytes = std::int64_t{3 << 20} + 3;
+  const auto file = (*directory).create("taken", io::OnExisting::kRefuse);
+  file->take(held.fd(), bytes);
+  EXPECT_FALSE(io::exists(this->at("taken")));
+  file->publish();
+  EXPECT_EQ(io::read_small_file(this->at("taken"), bytes), content.substr(0, bytes));
+  const auto shorter = (*directory).create("shorter", io::OnExisting::kRefuse);
+  EXPECT_EQ(kind_thrown_by([&] {
+              shorter->take(held.fd(), std::ssize(content) + 1);
+              shorter->publish();
+            }),
+            ErrorKind::kIo);
+  EXPECT_FALSE(io::exists(this->at("shorter")));
+}
+
 TYPED_TEST_P(FileSystemConformance, WhatIsThereIsReplacedWhereThatWasAskedFor) {
   io::write_small_file(this->at("a"), "old");
   const io::FileTarget target(io::Directory(this->fixture_.root()), "a");
@@ -188,7 +209,8 @@ TYPED_TEST_P(FileSystemConformance, FilesBesideAreOnALocalDisk) {
 
 REGISTER_TYPED_TEST_SUITE_P(FileSystemConformance, WhatIsNotThereIsAnAnswer,
                             AFileIsReadAsItWasWritten, AnOpenFileIsNotTheOneThatTakesItsName,
-                            AFileAppearsWholeOrNotAtAll, WhatIsThereIsReplacedWhereThatWasAskedFor,
+                            AFileAppearsWholeOrNotAtAll, AFileTakesWhatALocalOneHolds,
+                            WhatIsThereIsReplacedWhereThatWasAskedFor,
                             DirectoriesAreMadeListedAndRemoved, AJournalGrows,
                             OneWriterHoldsTheLock, OnePathHasOneCanonicalName,
                             FilesBesideAreOnALocalDisk);
