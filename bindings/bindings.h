@@ -17,5 +17,6 @@ void bind_convert(nanobind::module_& module);
 void bind_shared_conversion(nanobind::module_& module);
 void bind_config(nanobind::module_& module);
 void bind_series(nanobind::module_& module);
+void bind_series_windows(nanobind::module_& module);
 
 }  // namespace cellfeed::bindings

@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
   cellfeed::bindings::bind_shared_conversion(module);
   cellfeed::bindings::bind_config(module);
   cellfeed::bindings::bind_series(module);
+  cellfeed::bindings::bind_series_windows(module);
 }

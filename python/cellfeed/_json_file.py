@@ -40,7 +40,19 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
         name = os.fspath(path)
     except TypeError as error:
         raise InvalidTypeError(f"a {what} file is named by a path: {path!r}") from error
-    content = _read(name, what)
+    return parse_json(_read(name, what), name, what)
+
+
+def parse_json(content: bytes, name: str, what: str) -> Any:
+    """What the bytes of a file hold, as :func:`read_json` says.
+
+    Parameters
+    ----------
+    content
+        The bytes.
+    name, what
+        The file, and what it should be, for messages.
+    """
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
     except RecursionError as error:

@@ -78,6 +78,9 @@ def append_series(
     their order are as the series was built. Nothing that is there is written again: data sets that
     are open go on with the rows that they know. A run that is killed leaves the series as it was.
 
+    In a bucket, where an object cannot be made longer, all rows are sent again, and data sets that
+    read the old object have to be opened again.
+
     Parameters
     ----------
     paths

@@ -175,9 +175,10 @@ def build_series(
     ----------
     paths
         Files (CSV, also gzipped; Parquet; Arrow IPC, which is Feather), globs, folders, or a list
-        of these.
+        of these; on a local disk or in a bucket (``s3://bucket/prices/*.parquet``).
     out
-        Directory to write: new or empty, unless ``resume`` says otherwise.
+        Directory to write, on a local disk or in a bucket: new or empty, unless ``resume`` says
+        otherwise. What is to be sent to a bucket waits in ``TMPDIR``.
     entity
         What each row is of: a column, the key of ``key=value`` folders, or a compiled regular
         expression (in the grammar of ECMAScript) whose first group is looked for in paths. By

@@ -47,7 +47,8 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
     ``X`` holds ``window`` rows of features, ``y`` the targets of the ``horizon`` rows after them,
     all of one entity. Windows are counted entity by entity, in the order of time; none crosses from
     one entity to another. The rows stay on disk, mapped: a process holds a few numbers an entity,
-    however many windows there are.
+    however many windows there are. Of a bucket they are read by ranges, a batch at once, or, with
+    the storage option ``cache_dir``, mapped from a copy.
 
     Can be pickled (it is opened again where it arrives), and used in forked and spawned workers.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .._arguments import as_names, as_path, shown, suggestion
-from .._json_file import read_json
+from .._json_file import parse_json
 from ..errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 _NUMBERS = ("center", "scale_by", "mean", "variance", "min", "max")
@@ -78,12 +78,10 @@ class Scaler:
         Parameters
         ----------
         path
-            Directory or file.
+            Directory or file, also of a bucket.
         """
-        name = as_path("path", path)
-        if os.path.isdir(name):
-            name = str(_core.series_scaler_path(name))
-        return cls(read_json(name, "scaler"))
+        name, text = _core.series_scaler_text(as_path("path", path))
+        return cls(parse_json(text, str(name), "scaler"))
 
     @classmethod
     def from_sklearn(cls, model: Any, features: Sequence[str] | None = None) -> Scaler:

@@ -18,6 +18,7 @@
 #include "cellfeed/series/drift.h"
 #include "cellfeed/series/fit.h"
 #include "cellfeed/series/inputs.h"
+#include "cellfeed/series/kept_folder.h"
 #include "cellfeed/series/longer_checksums.h"
 #include "cellfeed/series/row_writer.h"
 #include "cellfeed/series/windows.h"
@@ -48,7 +49,6 @@ class Append {
   SeriesFile write_checksums(const LongerFile& features, const LongerFile& times);
   SeriesFile write_scaler();
   void remove_unnamed_files() const;
-  void end_folder();
 
   bool is_known(std::int64_t entity) const { return entity < before_->metadata().n_entities; }
   // Each entity has numbers of its own, and these have none yet.
@@ -64,7 +64,9 @@ class Append {
   SeriesWork work_;
   io::Directory directory_;
   std::unique_ptr<io::DirectoryLock> lock_;
-  std::optional<io::Directory> folder_;
+  // Lies there while files may be longer than the metadata say.
+  std::optional<io::Directory> mark_;
+  std::optional<KeptFolder> kept_;
   std::shared_ptr<const SeriesRows> before_;
   std::optional<Inputs> inputs_;
   SeriesMetadata metadata_;
@@ -83,6 +85,8 @@ class Append {
   std::vector<Added> added_;
   std::optional<Drift> drift_;
   bool is_kept_ = false;
+  // Files were sent that are longer than the metadata say, and cannot be made shorter.
+  bool is_grown_ = false;
   AppendResult result_;
 };
 
@@ -109,8 +113,9 @@ void Append::open() {
   metadata_.columns.skips_mask = scaler_.of == ScaleOf::kGlobal;
   const std::string folder = directory_.path_of(kAppendingFolder);
   io::make_directories(folder);
-  folder_ = io::Directory(folder);
-  for (const std::string& name : folder_->names()) folder_->remove(name);
+  mark_ = io::Directory(folder);
+  kept_.emplace(directory_, kAppendingFolder, "append to " + io::canonical(options_.dir));
+  kept_->empty();
 }
 
 // What appends that were stopped left, and what the last one replaced.
@@ -126,8 +131,8 @@ void Append::remove_unnamed_files() const {
 
 void Append::read_inputs() {
   inputs_.emplace(input_files(options_.inputs));
-  Inputs::Rows read =
-      inputs_->read(metadata_.columns, metadata_.has_auto_features, *folder_, false, work_);
+  Inputs::Rows read = inputs_->read(metadata_.columns, metadata_.has_auto_features,
+                                    kept_->directory(), false, work_);
   if (read.kind != metadata_.time_kind)
     throw_error(ErrorKind::kCorruptData, inputs_->files()[0],
                 "the times of these files are {} where those of the series are {}",
@@ -161,7 +166,9 @@ RowsBefore Append::rows_before(std::int64_t spilled) const {
   RowsBefore before{before_->entities().n_rows(entity), {}};
   if (before.n_rows == 0 || policy_.missing != Missing::kFfill) return before;
   const std::int64_t row = before_->stretch(entity, before.n_rows - 1).row;
-  const std::byte* const bytes = before_->values() + row * row_bytes();
+  const Extent last{row, row + 1};
+  const RowBytes stored = before_->values({&last, 1});
+  const std::byte* const bytes = stored.row(row);
   for (std::size_t f = 0; f < metadata_.features.size(); ++f) {
     const std::size_t i = scaler_.first_of(entity) + f;
     double stored = 0;
@@ -335,6 +342,8 @@ void Append::write() {
                      write_checksums(features, times),
                      write_entities(directory_, entities_, metadata_.n_appends),
                      write_scaler()};
+  work_.check_stop();
+  is_grown_ = !directory_.is_local();
   features.sync();
   times.sync();
   work_.check_stop();
@@ -343,11 +352,6 @@ void Append::write() {
   features.keep();
   times.keep();
   write_metadata(directory_, metadata_, entities_);
-}
-
-void Append::end_folder() {
-  for (const std::string& name : folder_->names()) folder_->remove(name);
-  io::remove(folder_->path());
 }
 
 AppendResult Append::run() {
@@ -363,12 +367,14 @@ AppendResult Append::run() {
     if (!is_kept_) {
       metadata_ = before_->metadata();
       remove_unnamed_files();
-      end_folder();
+      kept_->remove();
+      if (!is_grown_) io::remove(mark_->path());
     }
     throw;
   }
   remove_unnamed_files();
-  end_folder();
+  kept_->remove();
+  io::remove(mark_->path());
   result_.n_rows = metadata_.n_rows;
   result_.n_entities = metadata_.n_entities;
   for (const SeriesFile& file : metadata_.files) result_.bytes += file.bytes;

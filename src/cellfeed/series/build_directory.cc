@@ -38,11 +38,6 @@ std::uint64_t plan_fingerprint(const std::string& plan) {
 
 BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, bool resume) {
   require_path(dir);
-  if (!io::is_local(dir))
-    throw Error(ErrorKind::kUnsupported,
-                "rows are written at known offsets by many threads, which takes a local disk: "
-                "build there, and copy the directory",
-                dir);
   if (io::exists(dir) && !io::is_directory(dir))
     throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write a series to", dir);
   io::make_directories(dir);
@@ -54,8 +49,8 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
                   "or a new directory: '{}'",
                   name);
   lock_ = std::make_unique<io::DirectoryLock>(directory_);
-  const std::string parts = directory_.path_of(kPartsFolder);
-  const bool is_begun = io::exists(parts + "/" + kPlanName);
+  const std::string folder = directory_.path_of(kPartsFolder);
+  const bool is_begun = io::exists(folder + "/" + kPlanName);
   is_finished_ = directory_.file_bytes(kMetadataName).has_value();
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
@@ -68,20 +63,22 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
     throw Error(ErrorKind::kAlreadyExists,
                 "holds an unfinished build; continue it (resume), or remove the directory", dir);
   if (is_finished_ && !is_begun) return;
-  io::make_directories(parts);
-  parts_ = io::Directory(parts);
+  io::make_directories(folder);
+  plan_folder_ = io::Directory(folder);
+  parts_.emplace(directory_, kPartsFolder,
+                 fmt::format("{}\n{:016x}", io::canonical(dir), plan_fingerprint(plan)));
   if (!is_begun) {
     begin(plan);
     return;
   }
-  const std::string before = io::read_small_file(parts_->path_of(kPlanName), kMaxPlanBytes);
+  const std::string before = io::read_small_file(plan_folder_->path_of(kPlanName), kMaxPlanBytes);
   if (before != plan)
     throw_error(ErrorKind::kInvalidArgument, dir,
                 "the build that began here had other inputs or options, so that it cannot be "
                 "continued; remove the directory, or build as then: {}",
                 difference(before, plan));
   io::remove_leftovers_in(directory_);
-  io::remove_leftovers_in(*parts_);
+  io::remove_leftovers_in(*plan_folder_);
 }
 
 void BuildDirectory::begin(const std::string& plan) {
@@ -89,16 +86,18 @@ void BuildDirectory::begin(const std::string& plan) {
   // Without a manifest these are of a build whose parts were removed: nothing knows them.
   for (const std::string& name : directory_.names())
     if (is_series_file(name)) directory_.remove(name);
-  io::write_small_file(parts_->path_of(kPlanName), plan);
+  parts_->empty(kPlanName);
+  io::write_small_file(plan_folder_->path_of(kPlanName), plan);
 }
 
 void BuildDirectory::remove_parts() {
   if (!parts_) return;
   // The plan last: without it, what is left is never taken for a build under way.
-  for (const std::string& name : parts_->names())
-    if (name != kPlanName) parts_->remove(name);
-  parts_->remove(kPlanName);
-  io::remove(parts_->path());
+  parts_->empty(kPlanName);
+  plan_folder_->remove(kPlanName);
+  parts_->remove();
+  io::remove(plan_folder_->path());
+  parts_.reset();
 }
 
 }  // namespace cellfeed::series

@@ -9,6 +9,7 @@
 
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
+#include "cellfeed/series/kept_folder.h"
 
 namespace cellfeed::series {
 
@@ -26,7 +27,7 @@ class BuildDirectory {
   // A finished series of this plan lies there, and resume was asked for.
   bool is_finished() const { return is_finished_; }
   // For what is kept until the build is finished. REQUIRES: !is_finished().
-  const io::Directory& parts() const { return *parts_; }
+  const io::Directory& parts() const { return parts_->directory(); }
   // Removes what was kept for a build that resumes.
   void remove_parts();
 
@@ -35,7 +36,9 @@ class BuildDirectory {
 
   io::Directory directory_;
   std::unique_ptr<io::DirectoryLock> lock_;
-  std::optional<io::Directory> parts_;  // none where nothing is left to do
+  // None where nothing is left to do.
+  std::optional<io::Directory> plan_folder_;
+  std::optional<KeptFolder> parts_;
   bool is_finished_ = false;
 };
 

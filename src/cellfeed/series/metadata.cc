@@ -10,6 +10,7 @@
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/look_anew.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/json_text.h"
 #include "cellfeed/series/placed_file.h"
@@ -299,6 +300,7 @@ std::string metadata_text(const std::string& dir) {
 // fn(metadata), again where an append replaced what it reads meanwhile.
 template <typename Fn>
 auto with_metadata(const std::string& dir, const Fn& fn) {
+  io::look_anew();
   const std::string path = metadata_path(dir);
   for (std::string text = metadata_text(dir);;) {
     try {
@@ -306,6 +308,7 @@ auto with_metadata(const std::string& dir, const Fn& fn) {
       check_files(dir, metadata, path);
       return fn(metadata);
     } catch (const Error&) {
+      io::look_anew();
       std::string now = metadata_text(dir);
       if (now == text) throw;
       text = std::move(now);

@@ -10,6 +10,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/checksum.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/system_call.h"
 
 namespace cellfeed::series {
@@ -18,8 +19,27 @@ namespace {
 constexpr std::int64_t kReadBytes = std::int64_t{256} << 10;
 // Written at a time before the disk is told to begin.
 constexpr std::int64_t kWriteBackBytes = std::int64_t{8} << 20;
+// Of a file of another file system, copied at a time.
+constexpr std::int64_t kCopiedBytes = std::int64_t{16} << 20;
+
+// The file itself, else one without a name beside what is temporary.
+io::FileTarget local_target(const io::FileTarget& target) {
+  if (target.directory().is_local()) return target;
+  return {io::scratch_directory(target.directory()), "cellfeed-series"};
+}
+
+void send(const io::FileTarget& target, int fd, std::int64_t bytes, io::OnExisting on_existing) {
+  const auto file = (*target.directory()).create(target.name(), on_existing);
+  file->take(fd, bytes);
+  file->publish();
+}
 
 }  // namespace
+
+void PlacedBytes::keep_elsewhere(io::TempFile& file) {
+  file.remove_name();
+  disk_path_ = file.path() + " (TMPDIR names another place)";
+}
 
 void PlacedBytes::take_room(int fd, std::int64_t from) {
   fd_ = fd;
@@ -30,37 +50,69 @@ void PlacedBytes::take_room(int fd, std::int64_t from) {
   // File systems without fallocate say that there is no room when they are written to.
   if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
     result = io::retry_interrupted(set_size);
-  if (result != 0) throw_errno(errno, path_, fmt::format("make room for {} bytes", bytes_ - from));
+  if (result != 0)
+    throw_errno(errno, disk_path_, fmt::format("make room for {} bytes", bytes_ - from));
 }
 
 PlacedFile::PlacedFile(io::FileTarget target, std::int64_t bytes)
-    : PlacedBytes(target.path(), bytes), file_(std::move(target), io::OnExisting::kRefuse) {
+    : PlacedBytes(target.path(), bytes),
+      target_(std::move(target)),
+      file_(local_target(target_),
+            target_.directory().is_local() ? io::OnExisting::kRefuse : io::OnExisting::kReplace) {
+  if (!target_.directory().is_local()) keep_elsewhere(file_);
   take_room(file_.fd(), 0);
+}
+
+void PlacedFile::commit() {
+  if (target_.directory().is_local()) return file_.publish();
+  send(target_, file_.fd(), bytes_, io::OnExisting::kRefuse);
 }
 
 LongerFile::LongerFile(const io::Directory& directory, const std::string& name, std::int64_t before,
                        std::int64_t bytes)
-    : PlacedBytes(directory.path_of(name), bytes), before_(before) {
-  descriptor_ = io::retry_interrupted(
-      [&] { return ::openat(directory.fd(), name.c_str(), O_RDWR | O_CLOEXEC); });
+    : PlacedBytes(directory.path_of(name), bytes), target_(directory, name), before_(before) {
+  directory.is_local() ? open_local() : copy_remote();
+}
+
+void LongerFile::open_local() {
+  descriptor_ = io::retry_interrupted([&] {
+    return ::openat(target_.directory().fd(), target_.name().c_str(), O_RDWR | O_CLOEXEC);
+  });
   if (descriptor_ < 0) throw_errno(errno, path_, "open this file to append to it");
   try {
     struct stat status;
     if (::fstat(descriptor_, &status) != 0) throw_errno(errno, path_, "get the size of the file");
-    if (status.st_size < before)
+    if (status.st_size < before_)
       throw_error(ErrorKind::kCorruptData, path_, "has {} bytes where the metadata say {}",
-                  status.st_size, before);
+                  status.st_size, before_);
     // What an append that was stopped left: what is made longer again reads as zeros.
-    if (status.st_size > before) cut_off();
-    take_room(descriptor_, before);
+    if (status.st_size > before_) cut_off();
+    take_room(descriptor_, before_);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kCorruptData) (void)!::ftruncate(descriptor_, before);
+    if (error.kind() != ErrorKind::kCorruptData) (void)!::ftruncate(descriptor_, before_);
     ::close(descriptor_);
     throw;
   }
 }
 
+void LongerFile::copy_remote() {
+  copy_.emplace(local_target(target_), io::OnExisting::kReplace);
+  keep_elsewhere(*copy_);
+  take_room(copy_->fd(), 0);
+  const auto source = io::open_file(path_);
+  if (source->size() < before_)
+    throw_error(ErrorKind::kCorruptData, path_, "has {} bytes where the metadata say {}",
+                source->size(), before_);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(before_, kCopiedBytes)));
+  for (std::int64_t at = 0; at < before_; at += kCopiedBytes) {
+    const auto n = static_cast<std::size_t>(std::min(before_ - at, kCopiedBytes));
+    source->read(at, std::span(buffer).first(n));
+    write_at(at, std::span(buffer).first(n));
+  }
+}
+
 LongerFile::~LongerFile() {
+  if (descriptor_ < 0) return;
   // Where this fails, the bytes past the end are of nobody: the metadata do not count them.
   if (!is_kept_) (void)!::ftruncate(descriptor_, before_);
   ::close(descriptor_);
@@ -72,6 +124,7 @@ void LongerFile::cut_off() {
 }
 
 void LongerFile::sync() {
+  if (copy_) return send(target_, copy_->fd(), bytes_, io::OnExisting::kReplace);
   if (io::retry_interrupted([&] { return ::fsync(descriptor_); }) != 0)
     throw_errno(errno, path_, "sync the file");
 }
@@ -80,7 +133,7 @@ void PlacedBytes::write_at(std::int64_t offset, std::span<const std::byte> bytes
   while (!bytes.empty()) {
     const ssize_t n =
         io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
-    if (n < 0) throw_errno(errno, path_, "write");
+    if (n < 0) throw_errno(errno, disk_path_, "write");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += n;
     begin_write_back(n);
@@ -101,7 +154,7 @@ std::uint64_t PlacedBytes::segment_checksum(std::int64_t segment, std::int64_t e
   for (std::int64_t at = segment * kSegmentBytes; at < end;) {
     const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(kReadBytes, end - at));
     const ssize_t n = io::retry_interrupted([&] { return ::pread(fd_, bytes.data(), wanted, at); });
-    if (n < 0) throw_errno(errno, path_, "read back");
+    if (n < 0) throw_errno(errno, disk_path_, "read back");
     if (n == 0) throw Error(ErrorKind::kIo, "became shorter while it was written", path_);
     checksum.add(std::span(bytes).first(static_cast<std::size_t>(n)));
     at += n;

@@ -1,10 +1,13 @@
 // Files of known size that many threads write to at known offsets: a new one, which appears whole
-// or not at all, and one that is made longer. Thread-safe: write_at.
+// or not at all, and one that is made longer. Those of a file system that has no offsets to write
+// at are kept in a local file without a name (TMPDIR), and sent when they are whole. Thread-safe:
+// write_at.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +38,10 @@ class PlacedBytes {
   const std::string& path() const { return path_; }
 
  protected:
-  PlacedBytes(std::string path, std::int64_t bytes) : path_(std::move(path)), bytes_(bytes) {}
+  PlacedBytes(std::string path, std::int64_t bytes)
+      : path_(std::move(path)), disk_path_(path_), bytes_(bytes) {}
+  // The bytes are in this local file, which loses its name.
+  void keep_elsewhere(io::TempFile& file);
   // Throws kNoSpace where the disk has too little for bytes [from, size()).
   void take_room(int fd, std::int64_t from);
 
@@ -44,6 +50,7 @@ class PlacedBytes {
   int fd_ = -1;
   std::atomic<std::int64_t> written_{0};
   std::string path_;
+  std::string disk_path_;  // of what is written to
   std::int64_t bytes_;
 };
 
@@ -51,9 +58,10 @@ class PlacedFile : public PlacedBytes {
  public:
   // Takes the space at once: throws kNoSpace where the disk has too little.
   PlacedFile(io::FileTarget target, std::int64_t bytes);
-  void commit() { file_.publish(); }
+  void commit();
 
  private:
+  const io::FileTarget target_;
   io::TempFile file_;
 };
 
@@ -64,13 +72,17 @@ class LongerFile : public PlacedBytes {
   LongerFile(const io::Directory& directory, const std::string& name, std::int64_t before,
              std::int64_t bytes);
   ~LongerFile() override;
-  // What was written is durable when it returns.
+  // What was written is durable when it returns, and for readers to see.
   void sync();
   void keep() { is_kept_ = true; }
 
  private:
+  void open_local();
+  void copy_remote();
   void cut_off();
+  const io::FileTarget target_;
   int descriptor_ = -1;
+  std::optional<io::TempFile> copy_;  // of a file that cannot be made longer where it is
   std::int64_t before_;
   bool is_kept_ = false;
 };

@@ -33,39 +33,37 @@ ColumnScale SeriesWindows::scale_of(std::int64_t entity, std::int32_t column) co
 void SeriesWindows::throw_not_positive(const Place& place, std::int32_t column) const {
   const SeriesMetadata& metadata = rows_->metadata();
   const auto e = static_cast<std::size_t>(place.entity);
+  const std::int64_t row = rows_->stretch(place.entity, place.row).row;
   throw_error(
       ErrorKind::kPrecision, rows_->dir(),
       "the window of entity '{}' that begins at {} has values of '{}' that are not above 0, "
       "and these have no log returns; take differences, or leave this feature out",
-      rows_->entities().names[e],
-      time_text(rows_->time(place.entity, place.row), metadata.time_kind),
+      rows_->entities().names[e], time_text(rows_->times({&row, 1})[0], metadata.time_kind),
       metadata.features[static_cast<std::size_t>(column)]);
 }
 
 // n values of a column, beginning `lead_` rows before the place.
-std::vector<double> SeriesWindows::column(const Place& place, std::int64_t n,
+std::vector<double> SeriesWindows::column(const Place& place, const RowBytes& rows, std::int64_t n,
                                           std::int32_t column) const {
   const SeriesMetadata& metadata = rows_->metadata();
   const std::size_t width = metadata.features.size();
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(n));
-  for (std::int64_t row = place.row - lead_; std::ssize(values) < n;) {
-    const SeriesRows::Stretch stretch = rows_->stretch(place.entity, row);
-    const std::int64_t some = std::min(stretch.n, n - std::ssize(values));
-    const auto add = [&]<typename T>(const T* from) {
-      from += static_cast<std::size_t>(stretch.row) * width + static_cast<std::size_t>(column);
-      for (std::int64_t i = 0; i < some; ++i, from += width) values.push_back(double{*from});
-    };
+  const auto add = [&]<typename T>(const T* from, std::int64_t some) {
+    from += column;
+    for (std::int64_t i = 0; i < some; ++i, from += width) values.push_back(double{*from});
+  };
+  rows_->each_stretch(place.entity, place.row - lead_, n, [&](std::int64_t row, std::int64_t some) {
     if (metadata.dtype == DType::kF32)
-      add(reinterpret_cast<const float*>(rows_->values()));
+      add(reinterpret_cast<const float*>(rows.row(row)), some);
     else
-      add(reinterpret_cast<const double*>(rows_->values()));
-    row += some;
-  }
+      add(reinterpret_cast<const double*>(rows.row(row)), some);
+  });
   return values;
 }
 
-void SeriesWindows::copy_transformed(const Place& place, const WindowParts& parts) const {
+void SeriesWindows::copy_transformed(const Place& place, const RowBytes& rows,
+                                     const WindowParts& parts) const {
   const auto write = [&]<typename T>(std::span<const double> from, T* out, std::size_t width) {
     for (const double value : from) {
       *out = static_cast<T>(value);
@@ -76,7 +74,7 @@ void SeriesWindows::copy_transformed(const Place& place, const WindowParts& part
     const auto cut = [&](std::span<const std::int32_t> columns, std::int64_t n, bool is_after_x,
                          T* out) {
       for (std::size_t c = 0; c < columns.size(); ++c) {
-        std::vector<double> values = column(place, lead_ + n, columns[c]);
+        std::vector<double> values = column(place, rows, lead_ + n, columns[c]);
         ColumnUndo undo;
         if (!transform_column(options_.transforms[static_cast<std::size_t>(columns[c])],
                               scale_of(place.entity, columns[c]), values, lead_, options_.window,
@@ -97,13 +95,16 @@ void SeriesWindows::copy_transformed(const Place& place, const WindowParts& part
 void SeriesWindows::undo(std::span<const std::int64_t> indices, double* predictions) const {
   const std::size_t n_targets = options_.targets.size();
   std::vector<double> line(static_cast<std::size_t>(options_.horizon));
+  std::vector<Extent> extents;
+  for (const std::int64_t index : indices) add_extents(place(index), extents);
+  const RowBytes rows = rows_->values(extents);
   for (const std::int64_t index : indices) {
     const Place at = place(index);
     for (std::size_t c = 0; c < n_targets; ++c) {
       const std::int32_t target = options_.targets[c];
       const ColumnTransform transform = options_.transforms[static_cast<std::size_t>(target)];
       const ColumnScale scale = scale_of(at.entity, target);
-      std::vector<double> values = column(at, lead_ + options_.window, target);
+      std::vector<double> values = column(at, rows, lead_ + options_.window, target);
       ColumnUndo undo;
       if (!transform_column(transform, scale, values, lead_, options_.window, undo))
         throw_not_positive(at, target);

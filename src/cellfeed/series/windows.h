@@ -3,8 +3,6 @@
 // entity.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,56 +11,10 @@
 #include <vector>
 
 #include "cellfeed/io/byte_source.h"
-#include "cellfeed/series/metadata.h"
+#include "cellfeed/series/series_rows.h"
 #include "cellfeed/series/window_transform.h"
 
 namespace cellfeed::series {
-
-// A directory, opened: its tables, and its rows as memory. Thread-safe, fork-safe: immutable.
-class SeriesRows {
- public:
-  // Throws what read_metadata and read_entities do.
-  static std::shared_ptr<const SeriesRows> open(const std::string& dir);
-
-  const std::string& dir() const { return dir_; }
-  const SeriesMetadata& metadata() const { return metadata_; }
-  const EntityTable& entities() const { return entities_; }
-  const std::byte* values() const { return values_->map().data(); }
-  const io::ByteSource& value_file() const { return *values_; }
-  const std::int64_t* times() const {
-    return reinterpret_cast<const std::int64_t*>(times_->map().data());
-  }
-  // Throws kIo where the files were written to or shortened, or the disk failed, after they were
-  // opened. Rows that are appended leave those that were opened as they are, and do not count.
-  void require_all_pages() const;
-  // ---- Rows of an entity are counted from 0, in the order of time.
-
-  // Where a row lies in the directory, and how many of the entity's rows lie there in one piece,
-  // this one counted. REQUIRES: row < the entity's rows.
-  struct Stretch {
-    std::int64_t row = 0, n = 0;
-  };
-  Stretch stretch(std::int64_t entity, std::int64_t row) const;
-  // Of a row. REQUIRES: as for stretch.
-  std::int64_t time(std::int64_t entity, std::int64_t row) const {
-    return times()[stretch(entity, row).row];
-  }
-  // The first row at `time` or later; the number of rows where there is none.
-  std::int64_t first_row_at(std::int64_t entity, std::int64_t time) const;
-  // Rows of the entities given that are before a time.
-  std::int64_t rows_before(std::span<const std::int64_t> entities, std::int64_t time) const;
-
- private:
-  SeriesRows() = default;
-  bool is_longer_only(const io::ByteSource& file, std::size_t which) const;
-  std::string dir_;
-  SeriesMetadata metadata_;
-  EntityTable entities_;
-  std::vector<std::int64_t> first_rows_;  // of each extent, counted in its entity
-  std::unique_ptr<io::ByteSource> values_, times_;
-  // When the files were seen to have changed by appending alone: the time of change of each.
-  mutable std::array<std::atomic<std::int64_t>, 2> known_changes_{};
-};
 
 struct WindowOptions {
   std::int64_t window = 0, horizon = 1, stride = 1;
@@ -125,16 +77,21 @@ class SeriesWindows {
  private:
   void begin_transforms();
   io::ByteRange range_of(const Place& place) const;
-  void prefetch(const Place& place) const;
+  // Of all rows that a window takes.
+  void add_extents(const Place& place, std::vector<Extent>& extents) const;
+  void prefetch(const Place& place, const RowBytes& rows) const;
+  void copy_places(std::span<const Place> places, const RowBytes& rows, const WindowParts& out,
+                   int threads) const;
   std::int64_t part_bytes(std::int64_t n_rows, std::span<const std::int32_t> columns) const;
-  void copy_one(const Place& place, const WindowParts& out) const;
-  void copy_transformed(const Place& place, const WindowParts& out) const;
-  std::vector<double> column(const Place& place, std::int64_t n, std::int32_t column) const;
+  void copy_one(const Place& place, const RowBytes& rows, const WindowParts& out) const;
+  void copy_transformed(const Place& place, const RowBytes& rows, const WindowParts& out) const;
+  std::vector<double> column(const Place& place, const RowBytes& rows, std::int64_t n,
+                             std::int32_t column) const;
   ColumnScale scale_of(std::int64_t entity, std::int32_t column) const;
   [[noreturn]] void throw_not_positive(const Place& place, std::int32_t column) const;
-  void copy_part(Place place, std::int64_t n, std::span<const std::int32_t> columns, bool is_whole,
-                 std::byte* out) const;
-  void copy_rows(std::int64_t row, std::int64_t n, std::span<const std::int32_t> columns,
+  void copy_part(const Place& place, const RowBytes& rows, std::int64_t n,
+                 std::span<const std::int32_t> columns, bool is_whole, std::byte* out) const;
+  void copy_rows(const std::byte* from, std::int64_t n, std::span<const std::int32_t> columns,
                  bool is_whole, std::byte* out) const;
 
   std::shared_ptr<const SeriesRows> rows_;

@@ -1,0 +1,78 @@
+// SeriesRows: a series directory, opened: its tables, and its rows, mapped where they are on a
+// local disk, else read by ranges.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cellfeed/io/byte_source.h"
+#include "cellfeed/series/metadata.h"
+#include "cellfeed/series/row_bytes.h"
+
+namespace cellfeed::series {
+
+// Thread-safe, fork-safe: immutable.
+class SeriesRows {
+ public:
+  // Throws what read_metadata and read_entities do.
+  static std::shared_ptr<const SeriesRows> open(const std::string& dir);
+
+  const std::string& dir() const { return dir_; }
+  const SeriesMetadata& metadata() const { return metadata_; }
+  const EntityTable& entities() const { return entities_; }
+  const io::ByteSource& value_file() const { return *values_; }
+  std::int64_t row_bytes() const;
+  // Values of rows of the directory.
+  RowBytes values(std::span<const Extent> rows) const { return {*values_, row_bytes(), rows}; }
+  // Throws kIo where the files were written to or shortened, or the disk failed, after they were
+  // opened. Rows that are appended leave those that were opened as they are, and do not count.
+  void require_all_pages() const;
+  // ---- Rows of an entity are counted from 0, in the order of time.
+
+  // Where a row lies in the directory, and how many of the entity's rows lie there in one piece,
+  // this one counted. REQUIRES: row < the entity's rows.
+  struct Stretch {
+    std::int64_t row = 0, n = 0;
+  };
+  Stretch stretch(std::int64_t entity, std::int64_t row) const;
+  // Calls fn(row, n) for where the entity's rows [first, first + n) lie in the directory.
+  template <typename Fn>
+  void each_stretch(std::int64_t entity, std::int64_t first, std::int64_t n, const Fn& fn) const {
+    while (n > 0) {
+      const Stretch at = stretch(entity, first);
+      const std::int64_t some = std::min(n, at.n);
+      fn(at.row, some);
+      first += some;
+      n -= some;
+    }
+  }
+  // Of rows of the directory.
+  std::vector<std::int64_t> times(std::span<const std::int64_t> rows) const;
+  // Of each entity the first row at `time` or later; the number of its rows where there is none.
+  std::vector<std::int64_t> first_rows_at(std::span<const std::int64_t> entities,
+                                          std::int64_t time) const;
+  // Rows of the entities given that are before a time.
+  std::int64_t rows_before(std::span<const std::int64_t> entities, std::int64_t time) const;
+
+ private:
+  SeriesRows() = default;
+  bool is_longer_only(const io::ByteSource& file, std::size_t which) const;
+  std::int64_t mapped_row_at(std::int64_t entity, std::int64_t time) const;
+  void search_rows(std::span<const std::int64_t> entities, std::int64_t time,
+                   std::span<std::int64_t> found) const;
+  std::string dir_;
+  SeriesMetadata metadata_;
+  EntityTable entities_;
+  std::vector<std::int64_t> first_rows_;  // of each extent, counted in its entity
+  std::unique_ptr<io::ByteSource> values_, times_;
+  // When the files were seen to have changed by appending alone: the time of change of each.
+  mutable std::array<std::atomic<std::int64_t>, 2> known_changes_{};
+};
+
+}  // namespace cellfeed::series
