@@ -65,6 +65,13 @@ std::uint64_t read_big_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
+std::uint64_t read_little_endian(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;)
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
+  return value;
+}
+
 void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what) {
   throw_error(ErrorKind::kCorruptData, std::string(origin.path),
               "damaged chunk at offset {}: {}; copy or download the file again", origin.offset,

@@ -18,8 +18,10 @@ struct ChunkOrigin {
 
 [[noreturn]] void throw_damaged_chunk(const ChunkOrigin& origin, std::string_view what);
 
-// The bytes as one number, of which the first is the highest. REQUIRES: at most 8 of them.
+// The bytes as one number, of which the first is the highest, or the lowest. REQUIRES: at most 8 of
+// them.
 std::uint64_t read_big_endian(std::span<const std::byte> bytes);
+std::uint64_t read_little_endian(std::span<const std::byte> bytes);
 
 // Each decodes all of `in` to exactly out.size() bytes, or throws kCorruptData naming the origin.
 // in and out must not overlap.
