@@ -135,7 +135,7 @@ def convert_to_shards(
     Parameters
     ----------
     adata_path
-        An ``.h5ad`` file, a 10x ``.h5`` file or ``.mtx`` folder, a glob such as
+        An ``.h5ad`` file, a zarr store, a 10x ``.h5`` file or ``.mtx`` folder, a glob such as
         ``"atlas/*.h5ad"``, a shard directory, a list of these in the order of the cells, an
         :class:`anndata.AnnData`, or cells of :func:`cellfeed.open`: all of them, or what
         ``cells.filter(...)``, ``cells.split(...)["train"]`` or ``cells[rows, genes]`` chose. Cells

@@ -66,11 +66,11 @@ def open(
     Parameters
     ----------
     paths
-        An ``.h5ad`` file, a 10x ``.h5`` file, a folder with 10x's ``matrix.mtx`` (or the
-        ``PREFIXmatrix.mtx`` itself), a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted),
-        an :class:`anndata.AnnData`, or a list of these: an AnnData in memory is copied, one in
-        backed mode is read from its file. Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on
-        a server (``https://host/a.h5ad``).
+        An ``.h5ad`` file, a zarr store (a directory or ``.zarr.zip``), a 10x ``.h5`` file, a folder
+        with 10x's ``matrix.mtx`` (or the ``PREFIXmatrix.mtx`` itself), a shard directory, a glob
+        such as ``"atlas/*.h5ad"`` (sorted), an :class:`anndata.AnnData`, or a list of these: an
+        AnnData in memory is copied, one in backed mode is read from its file. Paths may lie in a
+        bucket (``s3://bucket/a.h5ad``) or on a server (``https://host/a.h5ad``).
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``

@@ -26,6 +26,7 @@ from one_table import (
     matrix,
     obs,
 )
+from zarr_files import store_again, write_store, zip_store
 
 import cellfeed as cf
 
@@ -91,6 +92,29 @@ def dense_gzip(tables, folder, x) -> Opener:
 def csc(tables, folder, x) -> Opener:
     as_anndata(x, stored="csc").write_h5ad(folder / "a.h5ad", compression="gzip")
     return functools.partial(cf.open, folder / "a.h5ad", cache_dir=folder / "rows")
+
+
+def zarr_v2(tables, folder, x) -> Opener:
+    path = write_store(as_anndata(x, order="shuffled"), folder / "a.zarr", 2)
+    return functools.partial(cf.open, store_again(path, chunks=CHUNK))
+
+
+def zarr_shards(tables, folder, x) -> Opener:
+    """Of format 3, zipped; chunks of a shard begin and end within rows."""
+    path = write_store(as_anndata(x, dtype=np.float64), folder / "a.zarr", 3)
+    return functools.partial(
+        cf.open, zip_store(store_again(path, chunks=CHUNK + 1, shards=6 * (CHUNK + 1)))
+    )
+
+
+def zarr_dense(tables, folder, x) -> Opener:
+    path = write_store(as_anndata(x, stored="dense"), folder / "a.zarr", 3)
+    return functools.partial(cf.open, store_again(path, chunks=26))
+
+
+def zarr_csc(tables, folder, x) -> Opener:
+    path = write_store(as_anndata(x, stored="csc"), folder / "a.zarr", 3)
+    return functools.partial(cf.open, path, cache_dir=folder / "rows")
 
 
 def tenx_h5(tables, folder, x) -> Opener:
@@ -221,6 +245,10 @@ FORMATS: dict[str, Callable[..., Opener]] = {
     "dense": dense,
     "dense, gzip": dense_gzip,
     "csc": csc,
+    "zarr": zarr_v2,
+    "zarr, shards": zarr_shards,
+    "zarr, dense": zarr_dense,
+    "zarr, csc": zarr_csc,
     "10x h5": tenx_h5,
     "mtx": mtx,
     "packed shards": packed_shards,
@@ -239,8 +267,8 @@ COUNTS_ONLY = {"10x h5"}
 WITHOUT_OBS = {"10x h5", "mtx"}
 # Those of which chunks are inflated: "auto" deals whole fetch groups of them.
 COMPRESSED = {
-    "gzip", "lzf", "dense, gzip", "10x h5", "several files", "mixed", "joined", "filling cache",
-    "full cache",
+    "gzip", "lzf", "dense, gzip", "zarr", "zarr, shards", "zarr, dense", "10x h5", "several files",
+    "mixed", "joined", "filling cache", "full cache",
 }  # fmt: skip
 MIXED_SIZES = [*PART_SIZES[:2], 30, 30, 10, PART_SIZES[3]]
 # Cells of each store, where that is not one of all cells.

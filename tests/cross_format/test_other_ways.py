@@ -45,7 +45,7 @@ ORIGINS = ["_source_file", "_source_row"]
 # Opened with genes=, which needs some.
 NAMED_GENES = {"shards by mean", "joined"}
 NULLABLE = ["n_umis", "passed"]
-DENSE = {"memory, dense", "dense", "dense, gzip", "dense shards"}
+DENSE = {"memory, dense", "dense", "dense, gzip", "zarr, dense", "dense shards"}
 LAST_PART_DENSE = {"mixed", "joined"}
 # In no order, some twice, one that is empty and the full one among them.
 ROWS = np.array([205, 3, 60, 33, 33, 150, 0, 210, 17, 3, 101, 120, 119, 52, 53, 190])

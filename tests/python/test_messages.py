@@ -112,7 +112,7 @@ OPEN = [
     ("ftp://host/a.h5ad", {}, NotImplementedError, ["ftp://host/a.h5ad", "known: local", "s3://"]),
     ("ftp://x.org/a.h5ad", {}, NotImplementedError, ["https://", "no file system", "copy"]),
     ("text.parquet", {}, NotImplementedError, ["Parquet", "not supported yet"]),
-    ("store.zarr", {}, NotImplementedError, ["zarr", "not supported yet"]),
+    ("store.zarr", {}, NotImplementedError, ["store.zarr", "zarr_format", "zarr.json"]),
     ("atals_0.h5ad", {}, FileNotFoundError, ["atals_0.h5ad", "did you mean 'atlas_0.h5ad'?"]),
     ("no_x.h5ad", {}, KeyError, ["no_x.h5ad", "no X", "layers/counts", "layer=None"]),
     ("atlas_0.h5ad", {"layer": "count"}, KeyError, ["'count'", "did you mean 'counts'?", "X, "]),

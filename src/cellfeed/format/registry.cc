@@ -24,6 +24,7 @@
 #include "cellfeed/format/tenx/mtx_store.h"
 #include "cellfeed/format/tenx/tenx_file.h"
 #include "cellfeed/format/tenx/tenx_store.h"
+#include "cellfeed/format/zarr/zarr_store.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format {
@@ -94,14 +95,9 @@ Stores open_shards(GivenPath& given) {
   return shard::open_shards(given.path(), given.options_of_any_matrix());
 }
 
-bool is_zarr(GivenPath& given) {
-  return given.has_any({".zgroup", ".zattrs", ".zarray", "zarr.json"});
-}
-[[noreturn]] Stores refuse_zarr(GivenPath& given) {
-  throw Error(ErrorKind::kUnsupported,
-              "zarr stores are not supported yet; write the data as .h5ad with "
-              "anndata (adata.write_h5ad)",
-              given.path());
+bool is_zarr(GivenPath& given) { return zarr::is_zarr(given.path()); }
+Stores open_zarr(GivenPath& given) {
+  return one_store(zarr::open_zarr(given.path(), given.options()));
 }
 
 bool is_matrix_market(GivenPath& given) { return tenx::is_mtx(given.path()); }
@@ -147,7 +143,7 @@ struct KnownFormat {
 // The first that recognises a path opens it.
 constexpr KnownFormat kFormats[] = {
     {is_shards, open_shards},
-    {is_zarr, refuse_zarr},
+    {is_zarr, open_zarr},
     {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
     {is_any_directory, refuse_directory},
     {is_parquet, refuse_parquet},
@@ -228,6 +224,7 @@ Stores rows_of(Stores matrices, const OpenOptions& options) {
 
 std::vector<MatrixDescription> list_matrices(const std::string& path,
                                              const std::string& allow_external) {
+  if (zarr::is_zarr(path)) return anndata::list_matrices(*zarr::open_tree(path));
   if (!is_hdf5(path)) return {};
   return anndata::list_matrices(H5File(path, false, allow_external));
 }

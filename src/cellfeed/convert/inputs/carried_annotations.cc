@@ -9,6 +9,7 @@
 #include "cellfeed/format/shard/annotations.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/format/zarr/zarr_store.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
@@ -38,6 +39,17 @@ std::optional<std::uint64_t> rows_of(const hdf5::Object& object) {
   return dataset.shape()[0];
 }
 
+// Those that would be carried of an .h5ad file.
+std::vector<std::string> groups_of_zarr(const std::string& path) {
+  std::vector<std::string> groups;
+  const auto store = format::zarr::open_tree(path);
+  for (const char* name : {"uns", "varm"})
+    if (const auto group = store->find(name);
+        group && group->kind() == format::NodeKind::kGroup && !group->member_names().empty())
+      groups.push_back(fmt::format("{}: of zarr stores it is not read", name));
+  return groups;
+}
+
 }  // namespace
 
 CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const Sources& sources)
@@ -49,6 +61,8 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     path = shard::checked_annotations(directory);
     is_in_mean_order_ = directory.manifest().gene_order == shard::GeneOrder::kMean;
   } else if (!input_.ends_with(".h5ad")) {
+    if (sources.n_sources() > 0 && sources.store(0).info().format == "zarr")
+      left_out_ = groups_of_zarr(input_);
     return;
   }
   if (path.empty()) return;

@@ -1,0 +1,135 @@
+"""Zarr stores that are damaged, or hold what is not read, are named errors."""
+
+import json
+import pathlib
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import zarr
+from program import run
+from zarr_files import counts, store_again, write_store, zip_store
+
+import cellfeed as cf
+from cellfeed.errors import CorruptDataError
+
+N_CELLS, N_GENES = 60, 20
+
+
+@pytest.fixture
+def path(tmp_path) -> pathlib.Path:
+    x = scipy.sparse.csr_matrix(counts(N_CELLS, N_GENES))
+    obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"] * (N_CELLS // 2))})
+    obs.index = [f"c{i}" for i in range(N_CELLS)]
+    made = anndata.AnnData(x, obs=obs, layers={"dense": x.toarray()})
+    return store_again(write_store(made, tmp_path / "a.zarr", 3), chunks=32)
+
+
+def read_all(path, **options) -> None:
+    cells = cf.open(path, **options)
+    cells.read(slice(None))
+    cells.obs_table()
+    cells.var_table()
+
+
+@pytest.mark.parametrize("key", ["X/data/c/1", "X/indices/c/0", "X/indptr/c/0"])
+def test_a_chunk_that_is_cut_or_changed_is_named(path, key):
+    whole = (path / key).read_bytes()
+    (path / key).write_bytes(whole[:-3])
+    with pytest.raises(CorruptDataError, match=key):
+        read_all(path)
+    (path / key).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(CorruptDataError, match=key):
+        read_all(path)
+
+
+def test_a_chunk_of_a_sparse_matrix_that_is_missing_is_named(path):
+    (path / "X/data/c/1").unlink()
+    with pytest.raises(CorruptDataError, match=r"'X/data/c/1'.*write_empty_chunks"):
+        read_all(path)
+
+
+def test_a_chunk_of_a_dense_matrix_that_is_missing_is_its_fill_value(path):
+    (path / "layers/dense/c/1/0").unlink()
+    expected = zarr.open_group(path, mode="r")["layers/dense"][:]
+    assert not expected[32:60, :16].any()
+    got = cf.open(path, layer="dense").read(slice(None)).x.toarray()
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_checksum_that_differs_is_named(path):
+    store_again(path, chunks=32, compressors=[zarr.codecs.Crc32cCodec()])
+    chunk = path / "X/data/c/0"
+    whole = bytearray(chunk.read_bytes())
+    whole[5] ^= 1
+    chunk.write_bytes(whole)
+    with pytest.raises(CorruptDataError, match=r"X/data/c/0.*CRC-32C"):
+        read_all(path)
+
+
+def test_a_damaged_entry_of_a_zip_file_is_named(path):
+    zipped = zip_store(path)
+    values = (path / "X/data/c/0").read_bytes()
+    whole = bytearray(zipped.read_bytes())
+    at = whole.find(values)
+    whole[at + 4] ^= 16
+    zipped.write_bytes(whole)
+    with pytest.raises(CorruptDataError, match=r"X/data/c/0.*CRC-32"):
+        read_all(zipped)
+
+
+def test_what_is_no_anndata_says_so(tmp_path):
+    zarr.create_array(tmp_path / "array.zarr", shape=(3,), dtype="f4")
+    with pytest.raises(NotImplementedError, match="one array, not a group"):
+        cf.open(tmp_path / "array.zarr")
+    zarr.create_group(tmp_path / "group.zarr")
+    with pytest.raises(KeyError, match="zarr store holds no matrix"):
+        cf.open(tmp_path / "group.zarr")
+    (tmp_path / "empty.zarr").mkdir()
+    with pytest.raises(CorruptDataError, match=r"neither zarr\.json nor \.zgroup"):
+        cf.open(tmp_path / "empty.zarr")
+    (tmp_path / "text.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(CorruptDataError, match="zip"):
+        cf.open(tmp_path / "text.zip")
+
+
+def test_a_codec_that_is_not_read_is_named(path):
+    root = path / "zarr.json"
+    described = json.loads(root.read_text())
+    codecs = described["consolidated_metadata"]["metadata"]["X/data"]["codecs"]
+    codecs[1] = {"name": "numcodecs.bz2", "configuration": {"level": 1}}
+    root.write_text(json.dumps(described))
+    with pytest.raises(NotImplementedError, match=r"a.zarr.*'X/data'.*'numcodecs.bz2'"):
+        cf.open(path)
+
+
+def test_a_column_of_another_encoding_is_named(path):
+    root = path / "zarr.json"
+    described = json.loads(root.read_text())
+    described["consolidated_metadata"]["metadata"]["obs/kind"]["attributes"]["encoding-type"] = (
+        "new"
+    )
+    root.write_text(json.dumps(described))
+    with pytest.raises(NotImplementedError, match=r"'obs/kind' is 'new'"):
+        cf.open(path).obs_table()
+
+
+def test_a_store_that_is_written_to_is_an_error(path):
+    cells = cf.open(path, cache=0)
+    cells.read([1, 2])
+    store_again(path, chunks=16)
+    with pytest.raises(CorruptDataError, match="since"):
+        cells.read([1, 2])
+
+
+def test_the_program_reads_stores(path, tmp_path):
+    assert json.loads(run("info", path, "--json"))["n_cells"] == N_CELLS
+    run("shard", path, "--output-dir", tmp_path / "shards")
+    run("verify", tmp_path / "shards")
+    run("export", path, "--output", tmp_path / "b.h5ad")
+    expected = anndata.read_zarr(path)
+    np.testing.assert_array_equal(
+        anndata.read_h5ad(tmp_path / "b.h5ad").X.toarray(), expected.X.toarray()
+    )
