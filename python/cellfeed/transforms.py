@@ -85,6 +85,8 @@ class NormalizeTotal(Transform):
 class Log1p(Transform):
     """``log(1 + value)``, as ``scanpy.pp.log1p`` does; within 2 ulp of the exact logarithm.
 
+    A value of -1 or less, as scaled data has, is an error that names the cell.
+
     Parameters
     ----------
     base

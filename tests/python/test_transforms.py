@@ -115,8 +115,26 @@ def test_twice_normalised_cells_have_the_second_total(adata):
 def test_values_that_are_no_counts_are_refused_by_cell(values, order):
     x = scipy.sparse.csr_matrix(np.array([[3, 1], [1, 0], values], dtype=np.float32))
     transforms = [TRANSFORMS[letter] for letter in order]
-    with pytest.raises(ValueError, match=r"NormalizeTotal needs counts.* cell 2"):
+    with pytest.raises(ValueError, match=r"(NormalizeTotal|Log1p) needs counts.* cell 2"):
         cf.open(anndata.AnnData(x)).read(slice(None), transforms=transforms)
+
+
+@pytest.mark.parametrize("order", ["L", "NL", "LS", "NLS"])
+@pytest.mark.parametrize("output", ["csr", "dense"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_value_without_a_logarithm_is_refused_by_cell(order, output, dtype):
+    """Also where the total of the cell is positive; numpy gives NaN, and a warning."""
+    x = np.ones((3, 40), dtype=np.float32)
+    x[1, 7] = -0.5 if order[0] == "L" else 1  # -0.5 has one, until it is normalised
+    transforms = {**TRANSFORMS, "S": cf.SelectGenes(["7", "3"])}
+    cells = cf.open(anndata.AnnData(scipy.sparse.csr_matrix(x)))
+    how = {"transforms": [transforms[letter] for letter in order], "output": output, "dtype": dtype}
+    if order[0] == "L":
+        assert np.isfinite(next(iter(cf.Loader(cells, cf.Streaming(), 3, **how))).to_numpy()).all()
+    x[2, 7] = -1
+    cells = cf.open(anndata.AnnData(scipy.sparse.csr_matrix(x)))
+    with pytest.raises(ValueError, match=r"Log1p needs counts.* cell 2; remove negative values"):
+        next(iter(cf.Loader(cells, cf.Streaming(), 3, **how)))
 
 
 @pytest.mark.parametrize("target_sum", [None, "1e4", 0, -1, np.nan, np.inf, True, 1e39, 1e-39])

@@ -35,6 +35,18 @@ double library_size_of(const Row& row, double total) {
   });
 }
 
+void take_log1p(const Row& row, double factor, double unit) {
+  const bool have_logarithms = with_float_values(row, [&](auto values) {
+    using T = std::remove_cvref_t<decltype(values[0])>;
+    return log1p_values(values, static_cast<T>(factor), static_cast<T>(unit));
+  });
+  if (!have_logarithms)
+    throw_invalid(
+        "Log1p needs counts, but a cell has a value of -1 or less, which has no logarithm: cell "
+        "{}; remove negative values, or leave Log1p out for data that is scaled",
+        row.cell);
+}
+
 }  // namespace
 
 double library_size(const Row& row) { return library_size_of(row, sum_of(row)); }
@@ -85,19 +97,8 @@ Log1p::Log1p(double base, bool is_forced) : unit_(1.0), is_forced_(is_forced) {
   unit_ = 1.0 / std::log(base);
 }
 
-void Log1p::apply(Row& row) const {
-  with_float_values(row, [&](auto values) {
-    using T = std::remove_cvref_t<decltype(values[0])>;
-    log1p_values(values, T{1}, static_cast<T>(unit_));
-  });
-}
+void Log1p::apply(Row& row) const { take_log1p(row, 1, unit_); }
 
-void NormalizedLog1p::apply(Row& row) const {
-  const double by = first_.factor(row);
-  with_float_values(row, [&](auto values) {
-    using T = std::remove_cvref_t<decltype(values[0])>;
-    log1p_values(values, static_cast<T>(by), static_cast<T>(second_.unit()));
-  });
-}
+void NormalizedLog1p::apply(Row& row) const { take_log1p(row, first_.factor(row), second_.unit()); }
 
 }  // namespace cellfeed::transform

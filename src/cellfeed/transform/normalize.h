@@ -35,7 +35,8 @@ class NormalizeTotal final : public Transform {
   bool is_forced_;
 };
 
-// log(1 + value), divided by log(base) where a base is given (0 = natural).
+// log(1 + value), divided by log(base) where a base is given (0 = natural). apply throws
+// kInvalidArgument for a value of -1 or less.
 class Log1p final : public Transform {
  public:
   // Throws kInvalidArgument for a base that is not > 0 and != 1. is_forced: also of logarithms.

@@ -60,20 +60,22 @@ HWY_INLINE V log1p_of_floats(D d, V x) {
 }
 
 // Where the formulas above and Highway's give something else: log1p(-1) = -infinity, below that
-// NaN.
+// NaN, and both are said.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V limits_of_log1p(D d, V x, V result) {
+HWY_INLINE V limits_of_log1p(D d, V x, V result, bool* have_logarithms) {
   const auto infinity = hn::Inf(d);
   const auto minus_one = hn::Set(d, hn::TFromD<D>{-1});
   const auto is_inside = hn::And(hn::Gt(x, minus_one), hn::Lt(x, infinity));
   if (HWY_LIKELY(hn::AllTrue(d, is_inside))) return result;
+  *have_logarithms &= hn::AllFalse(d, hn::Le(x, minus_one));
   const auto at_pole = hn::IfThenElse(hn::Eq(x, minus_one), hn::Neg(infinity), hn::NaN(d));
   return hn::IfThenElse(is_inside, result, hn::IfThenElse(hn::Eq(x, infinity), infinity, at_pole));
 }
 
 template <typename T>
-void log1p(T* values, std::size_t n, T factor, T unit) {
-  map_values(values, n, [factor, unit](auto d, auto v) {
+bool log1p(T* values, std::size_t n, T factor, T unit) {
+  bool have_logarithms = true;
+  map_values(values, n, [factor, unit, &have_logarithms](auto d, auto v) {
     const auto scaled = hn::Mul(v, hn::Set(d, factor));
     const auto logarithm = [&] {
       if constexpr (sizeof(T) == sizeof(float))
@@ -81,8 +83,9 @@ void log1p(T* values, std::size_t n, T factor, T unit) {
       else
         return hn::Log1p(d, scaled);
     }();
-    return hn::Mul(limits_of_log1p(d, scaled, logarithm), hn::Set(d, unit));
+    return hn::Mul(limits_of_log1p(d, scaled, logarithm, &have_logarithms), hn::Set(d, unit));
   });
+  return have_logarithms;
 }
 
 // Four sums at once hide the latency of the additions.
@@ -115,11 +118,11 @@ double sum_f32(const float* values, std::size_t n) { return sum(values, n); }
 double sum_f64(const double* values, std::size_t n) { return sum(values, n); }
 void scale_f32(float* values, std::size_t n, float factor) { scale(values, n, factor); }
 void scale_f64(double* values, std::size_t n, double factor) { scale(values, n, factor); }
-void log1p_f32(float* values, std::size_t n, float factor, float unit) {
-  log1p(values, n, factor, unit);
+bool log1p_f32(float* values, std::size_t n, float factor, float unit) {
+  return log1p(values, n, factor, unit);
 }
-void log1p_f64(double* values, std::size_t n, double factor, double unit) {
-  log1p(values, n, factor, unit);
+bool log1p_f64(double* values, std::size_t n, double factor, double unit) {
+  return log1p(values, n, factor, unit);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -148,11 +151,11 @@ void scale_values(std::span<float> values, float factor) {
 void scale_values(std::span<double> values, double factor) {
   HWY_DYNAMIC_DISPATCH(scale_f64)(values.data(), values.size(), factor);
 }
-void log1p_values(std::span<float> values, float factor, float unit) {
-  HWY_DYNAMIC_DISPATCH(log1p_f32)(values.data(), values.size(), factor, unit);
+bool log1p_values(std::span<float> values, float factor, float unit) {
+  return HWY_DYNAMIC_DISPATCH(log1p_f32)(values.data(), values.size(), factor, unit);
 }
-void log1p_values(std::span<double> values, double factor, double unit) {
-  HWY_DYNAMIC_DISPATCH(log1p_f64)(values.data(), values.size(), factor, unit);
+bool log1p_values(std::span<double> values, double factor, double unit) {
+  return HWY_DYNAMIC_DISPATCH(log1p_f64)(values.data(), values.size(), factor, unit);
 }
 
 }  // namespace cellfeed::transform

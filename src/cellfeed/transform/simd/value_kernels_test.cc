@@ -130,7 +130,7 @@ void expect_limits_of_log1p() {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   std::vector<T> values{-1, kInfinity, -2,     -kInfinity, std::numeric_limits<T>::quiet_NaN(),
                         0,  1,         -T{0.5}};
-  log1p_values(std::span<T>(values), T{1}, T{1});
+  EXPECT_FALSE(log1p_values(std::span<T>(values), T{1}, T{1}));
   EXPECT_EQ(values[0], -kInfinity);
   EXPECT_EQ(values[1], kInfinity);
   for (const int i : {2, 3, 4}) EXPECT_TRUE(std::isnan(values[i])) << i << ": " << values[i];
@@ -139,10 +139,25 @@ void expect_limits_of_log1p() {
   EXPECT_NEAR(values[7], std::log(0.5), 1e-6);
 }
 
+// A value without a logarithm is found wherever it stands; what is no number or infinite is none.
+template <typename T>
+void expect_missing_logarithms_to_be_said() {
+  constexpr std::size_t kCount = 70;
+  for (std::size_t bad = 0; bad <= kCount; ++bad) {
+    std::vector<T> values(kCount, T{3});
+    values[5] = std::numeric_limits<T>::quiet_NaN();
+    values[60] = std::numeric_limits<T>::infinity();
+    if (bad < kCount) values[bad] = T{-0.5};
+    EXPECT_EQ(log1p_values(std::span<T>(values), T{2}, T{1}), bad == kCount) << bad;
+  }
+}
+
 TEST(ValueKernels, Log1pAtItsLimitsIsThatOfTheCLibrary) {
   for_each_target([] {
     expect_limits_of_log1p<float>();
     expect_limits_of_log1p<double>();
+    expect_missing_logarithms_to_be_said<float>();
+    expect_missing_logarithms_to_be_said<double>();
   });
 }
 
