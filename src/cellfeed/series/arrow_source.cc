@@ -2,7 +2,6 @@
 
 #include <arrow/buffer.h>
 #include <arrow/memory_pool.h>
-#include <arrow/result.h>
 #include <arrow/status.h>
 
 #include <algorithm>
@@ -11,70 +10,69 @@
 #include <span>
 
 namespace cellfeed::series {
-namespace {
 
-class SourceFile final : public arrow::io::RandomAccessFile {
- public:
-  SourceFile(std::shared_ptr<const io::ByteSource> source, arrow::MemoryPool* pool)
-      : source_(std::move(source)), pool_(pool) {
-    set_mode(arrow::io::FileMode::READ);
+void SourceFile::hold(std::vector<io::ByteRange> ranges) {
+  held_.clear();
+  reads_.emplace();
+  for (const io::ByteRange& range : ranges) {
+    io::check_range(*source_, range.offset, range.length);
+    reads_->add(*source_, range);
   }
+  reads_->begin();
+  reads_->wait();
+  held_ = std::move(ranges);
+}
 
-  arrow::Status Close() override {
-    is_closed_ = true;
-    return arrow::Status::OK();
+bool SourceFile::copy_held(std::int64_t position, std::span<std::byte> out) const {
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    const std::int64_t skipped = position - held_[i].offset;
+    if (skipped < 0 || skipped + std::ssize(out) > held_[i].length) continue;
+    std::ranges::copy(reads_->bytes(i).subspan(static_cast<std::size_t>(skipped), out.size()),
+                      out.begin());
+    return true;
   }
-  bool closed() const override { return is_closed_; }
-  arrow::Result<std::int64_t> GetSize() override { return source_->size(); }
-  arrow::Result<std::int64_t> Tell() const override { return at_; }
-  arrow::Status Seek(std::int64_t position) override {
-    if (position < 0) return arrow::Status::Invalid("a negative position");
-    at_ = position;
-    return arrow::Status::OK();
-  }
+  return false;
+}
 
-  arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t n, void* out) override {
-    if (position < 0 || n < 0) return arrow::Status::Invalid("a negative position or length");
-    n = std::max<std::int64_t>(0, std::min(n, source_->size() - position));
-    try {
-      source_->read(position, {static_cast<std::byte*>(out), static_cast<std::size_t>(n)});
-    } catch (const std::exception& error) {
-      return arrow::Status::IOError(error.what());
-    }
-    return n;
-  }
-  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(std::int64_t position,
-                                                       std::int64_t n) override {
-    if (position < 0 || n < 0) return arrow::Status::Invalid("a negative position or length");
-    // What a damaged file asks for is no reason to take more than it has.
-    n = std::max<std::int64_t>(0, std::min(n, source_->size() - position));
-    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer, arrow::AllocateBuffer(n, pool_));
-    ARROW_RETURN_NOT_OK(ReadAt(position, n, buffer->mutable_data()).status());
-    return buffer;
-  }
-  arrow::Result<std::int64_t> Read(std::int64_t n, void* out) override {
-    ARROW_ASSIGN_OR_RAISE(n, ReadAt(at_, n, out));
-    at_ += n;
-    return n;
-  }
-  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t n) override {
-    ARROW_ASSIGN_OR_RAISE(auto buffer, ReadAt(at_, n));
-    at_ += buffer->size();
-    return buffer;
-  }
+arrow::Status SourceFile::Seek(std::int64_t position) {
+  if (position < 0) return arrow::Status::Invalid("a negative position");
+  at_ = position;
+  return arrow::Status::OK();
+}
 
- private:
-  const std::shared_ptr<const io::ByteSource> source_;
-  arrow::MemoryPool* const pool_;
-  std::int64_t at_ = 0;
-  bool is_closed_ = false;
-};
+arrow::Result<std::int64_t> SourceFile::ReadAt(std::int64_t position, std::int64_t n, void* out) {
+  if (position < 0 || n < 0) return arrow::Status::Invalid("a negative position or length");
+  n = std::max<std::int64_t>(0, std::min(n, source_->size() - position));
+  const std::span bytes(static_cast<std::byte*>(out), static_cast<std::size_t>(n));
+  if (copy_held(position, bytes)) return n;
+  try {
+    source_->read(position, bytes);
+  } catch (const std::exception& error) {
+    return arrow::Status::IOError(error.what());
+  }
+  return n;
+}
 
-}  // namespace
+arrow::Result<std::shared_ptr<arrow::Buffer>> SourceFile::ReadAt(std::int64_t position,
+                                                                 std::int64_t n) {
+  if (position < 0 || n < 0) return arrow::Status::Invalid("a negative position or length");
+  // What a damaged file asks for is no reason to take more than it has.
+  n = std::max<std::int64_t>(0, std::min(n, source_->size() - position));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer, arrow::AllocateBuffer(n, pool_));
+  ARROW_RETURN_NOT_OK(ReadAt(position, n, buffer->mutable_data()).status());
+  return buffer;
+}
 
-std::shared_ptr<arrow::io::RandomAccessFile> arrow_file(std::shared_ptr<const io::ByteSource> from,
-                                                        arrow::MemoryPool* pool) {
-  return std::make_shared<SourceFile>(std::move(from), pool);
+arrow::Result<std::int64_t> SourceFile::Read(std::int64_t n, void* out) {
+  ARROW_ASSIGN_OR_RAISE(n, ReadAt(at_, n, out));
+  at_ += n;
+  return n;
+}
+
+arrow::Result<std::shared_ptr<arrow::Buffer>> SourceFile::Read(std::int64_t n) {
+  ARROW_ASSIGN_OR_RAISE(auto buffer, ReadAt(at_, n));
+  at_ += buffer->size();
+  return buffer;
 }
 
 }  // namespace cellfeed::series

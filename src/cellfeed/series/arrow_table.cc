@@ -26,6 +26,9 @@ namespace {
 constexpr std::int64_t kBatchRows = 16384;
 // Of each column of a Parquet file, read at a time.
 constexpr std::int64_t kStreamBytes = std::int64_t{128} << 10;
+// Of row groups read over a link, held at a time where there are several.
+constexpr std::int64_t kHeldBytes = std::int64_t{16} << 20;
+constexpr std::size_t kHeldGroups = 64;
 
 class ArrowTable : public Table {
  public:
@@ -50,6 +53,12 @@ class ArrowTable : public Table {
 
   void numbers(int column, double* out, std::int64_t stride) const override {
     read_numbers(array(column), out, stride, bad_value(column));
+  }
+  void rows(std::span<const int> columns, double* out, std::int64_t stride) const override {
+    std::vector<const arrow::Array*> arrays;
+    for (const int column : columns) arrays.push_back(&array(column));
+    if (read_rows(arrays, out, stride)) return;
+    Table::rows(columns, out, stride);  // which says what is wrong, and where
   }
   TimeKind times(int column, std::optional<std::int64_t> unit,
                  std::span<std::int64_t> out) const override {
@@ -110,10 +119,11 @@ class ArrowTable : public Table {
     }
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
-  std::shared_ptr<arrow::io::RandomAccessFile> open() const {
-    return arrow_file(io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1}),
-                      pool());
+  std::shared_ptr<SourceFile> open() const {
+    return std::make_shared<SourceFile>(
+        io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1}), pool());
   }
+  std::int64_t budget() const { return budget_; }
   // Of shares before this one.
   void skip_rows(std::int64_t n) { first_row_ += n; }
 
@@ -149,7 +159,8 @@ class ParquetTable : public ArrowTable {
       arrow_properties.set_batch_size(kBatchRows);
       arrow_properties.set_pre_buffer(false);
       parquet::arrow::FileReaderBuilder builder;
-      check(builder.Open(open(), properties));
+      file_ = open();
+      check(builder.Open(file_, properties));
       reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
       std::shared_ptr<arrow::Schema> schema;
       check(reader_->GetSchema(&schema));
@@ -169,28 +180,66 @@ class ParquetTable : public ArrowTable {
 
   void choose(std::span<const int> columns) override {
     choose_slots(columns);
-    std::vector<int> leaves;
+    leaves_.clear();
     for (const int c : columns) {
       const int leaf = reader_->manifest().schema_fields[static_cast<std::size_t>(c)].column_index;
       if (leaf < 0)
         throw_error(ErrorKind::kUnsupported, path_,
                     "column '{}' holds lists or records, not one value a row",
                     columns_[static_cast<std::size_t>(c)].name);
-      leaves.push_back(leaf);
+      leaves_.push_back(leaf);
     }
-    std::ranges::sort(leaves);
-    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(groups_, leaves)); });
+    std::ranges::sort(leaves_);
+    if (io::is_local(path_)) read_groups(groups_.size());
   }
 
  private:
   std::shared_ptr<arrow::RecordBatch> read_batch() override {
-    std::shared_ptr<arrow::RecordBatch> batch;
-    check(batches_->ReadNext(&batch));
-    return batch;
+    for (;;) {
+      std::shared_ptr<arrow::RecordBatch> batch;
+      if (batches_) check(batches_->ReadNext(&batch));
+      if (batch || next_group_ == groups_.size()) return batch;
+      batches_.reset();
+      hold_next_groups();
+    }
   }
 
+  void read_groups(std::size_t n) {
+    const auto first = groups_.begin() + static_cast<std::ptrdiff_t>(next_group_);
+    const std::vector<int> some(first, first + static_cast<std::ptrdiff_t>(n));
+    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(some, leaves_)); });
+    next_group_ += n;
+  }
+
+  // Over a link: what is asked for of the next row groups, at once and not page by page. Of one
+  // that would take more than decoding may, pages after all.
+  void hold_next_groups() {
+    std::vector<io::ByteRange> ranges;
+    std::int64_t bytes = 0;
+    std::size_t n = 0;
+    for (; n < kHeldGroups && next_group_ + n < groups_.size(); ++n) {
+      const auto group = reader_->parquet_reader()->metadata()->RowGroup(groups_[next_group_ + n]);
+      std::int64_t more = 0;
+      for (const int leaf : leaves_) more += group->ColumnChunk(leaf)->total_compressed_size();
+      if (more < 0 || bytes + more > std::min(budget() / 2, n == 0 ? budget() : kHeldBytes)) break;
+      bytes += more;
+      for (const int leaf : leaves_) {
+        const auto chunk = group->ColumnChunk(leaf);
+        const std::int64_t begin =
+            chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
+                ? std::min(chunk->dictionary_page_offset(), chunk->data_page_offset())
+                : chunk->data_page_offset();
+        ranges.push_back({begin, chunk->total_compressed_size()});
+      }
+    }
+    file_->hold(std::move(ranges));
+    read_groups(std::max<std::size_t>(1, n));
+  }
+
+  std::shared_ptr<SourceFile> file_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::vector<int> groups_;
+  std::vector<int> groups_, leaves_;
+  std::size_t next_group_ = 0;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
 };
 

@@ -5,6 +5,7 @@
 #include <arrow/util/float16.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -111,6 +112,34 @@ std::int64_t dictionary_index(const arrow::DictionaryArray& array, std::int64_t 
   return array.GetValueIndex(i);
 }
 
+// So many rows at a time that those of all columns stay in the nearest cache.
+template <typename T>
+bool interleave(std::span<const T* const> columns, std::int64_t n, double* out,
+                std::int64_t stride) {
+  constexpr std::int64_t kRows = 32;
+  bool is_finite = true;
+  for (std::int64_t first = 0; first < n; first += kRows) {
+    const std::int64_t end = std::min(n, first + kRows);
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const T* const column = columns[c];
+      double* to = out + first * stride + static_cast<std::int64_t>(c);
+      for (std::int64_t i = first; i < end; ++i, to += stride) {
+        *to = static_cast<double>(column[i]);
+        is_finite &= !std::isinf(column[i]);
+      }
+    }
+  }
+  return is_finite;
+}
+
+template <typename ArrayOf, typename T>
+bool interleave_all(std::span<const arrow::Array* const> arrays, double* out, std::int64_t stride) {
+  std::vector<const T*> columns;
+  for (const arrow::Array* array : arrays)
+    columns.push_back(static_cast<const ArrayOf*>(array)->raw_values());
+  return interleave<T>(columns, arrays[0]->length(), out, stride);
+}
+
 }  // namespace
 
 bool is_numeric_type(const arrow::DataType& type) {
@@ -164,6 +193,18 @@ void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
     });
   });
   if (!is_text) bad(0, type_text(array) + ", which is no number");
+}
+
+bool read_rows(std::span<const arrow::Array* const> arrays, double* out, std::int64_t stride) {
+  const auto are_all = [&](Type::type type) {
+    return std::ranges::all_of(arrays, [&](const arrow::Array* array) {
+      return array->type_id() == type && array->null_count() == 0;
+    });
+  };
+  if (arrays.empty()) return true;
+  if (are_all(Type::FLOAT)) return interleave_all<arrow::FloatArray, float>(arrays, out, stride);
+  if (are_all(Type::DOUBLE)) return interleave_all<arrow::DoubleArray, double>(arrays, out, stride);
+  return false;
 }
 
 TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "cellfeed/base/byte_size.h"
@@ -52,19 +53,22 @@ class RowFilter {
     time_ = time;
     has_pending_ = true;
   }
-  void add(const double* records, std::int64_t n) {
+  // next: the time of the record that comes after them, where that is known.
+  void add(const double* records, std::int64_t n, std::optional<std::int64_t> next = {}) {
     const std::size_t width = pending_.size() + 1;
     if (n < 2 || !needs_no_look(records, n)) {
       for (std::int64_t i = 0; i < n; ++i, records += width) add(record_time(records), records + 1);
       return;
     }
-    // The last may have its time repeated by rows to come.
     end_pending();
     flush();
-    sink_(records, n - 1);
-    counts_.n_rows += n - 1;
     const double* last = records + static_cast<std::size_t>(n - 1) * width;
-    add(record_time(last), last + 1);
+    // The last may have its time repeated by rows to come, or tell them what was there before.
+    const bool is_alone = next && *next > record_time(last) && policy_.missing != Missing::kFfill;
+    const std::int64_t n_done = is_alone ? n : n - 1;
+    sink_(records, n_done);
+    counts_.n_rows += n_done;
+    if (!is_alone) add(record_time(last), last + 1);
   }
   RowCounts finish() {
     end_pending();
@@ -189,7 +193,9 @@ void add_kept(const SpilledRows::Piece& piece, std::size_t n_values, std::vector
   for (std::int64_t at = 0; at < piece.n_rows;) {
     const std::int64_t n = std::min(piece.n_rows - at, static_cast<std::int64_t>(kRowsTogether));
     piece.kept.from(at).copy(n, n_values, wide.data());
-    filter.add(wide.data(), n);
+    std::optional<std::int64_t> next;
+    if (at + n < piece.n_rows) next = piece.kept.time(at + n);
+    filter.add(wide.data(), n, next);
     at += n;
   }
 }

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
 namespace {
@@ -146,12 +147,10 @@ void RowSource::find_columns(bool was_auto) {
 bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
   const std::int64_t n = table_->next(max_rows);
   if (n == 0) return false;
-  const auto n_features = static_cast<std::int64_t>(columns_.features.size());
   const auto width = static_cast<std::int64_t>(columns_.n_values() + 1);
   double* const records = block.records.extend(static_cast<std::size_t>(n * width));
   times_.assign(static_cast<std::size_t>(n), 0);
-  for (std::int64_t f = 0; f < n_features; ++f)
-    table_->numbers(feature_columns_[static_cast<std::size_t>(f)], records + 1 + f, width);
+  table_->rows(feature_columns_, records + 1, width);
   if (mask_column_ >= 0) read_mask(n, records + width - 1, width);
   read_times(n);
   read_entities(n);
@@ -273,9 +272,11 @@ void RowSource::throw_missing(std::int64_t row, const std::string& column) const
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
   const std::size_t width = columns_.n_values() + 1;
   row_entities_.assign(static_cast<std::size_t>(n), kNoEntity);
-  const bool is_strict = columns_.missing == Missing::kError;
   const std::size_t first = block.records.size() - static_cast<std::size_t>(n) * width;
   double* kept = block.records.data() + first;
+  const bool is_refused =
+      columns_.missing == Missing::kError &&
+      has_missing({kept + 1, static_cast<std::size_t>(n), width}, columns_.n_values());
   for (std::int64_t i = 0; i < n; ++i) {
     const auto row = static_cast<std::size_t>(i);
     double* const record = block.records.data() + first + row * width;
@@ -286,7 +287,7 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
       ++n_dropped_;
       continue;
     }
-    if (is_strict)
+    if (is_refused)
       for (std::size_t f = 1; f < width; ++f)
         if (std::isnan(record[f])) throw_missing(i, columns_.features[f - 1]);
     *record = std::bit_cast<double>(times_[row]);

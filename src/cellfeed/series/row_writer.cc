@@ -1,28 +1,18 @@
 #include "cellfeed/series/row_writer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
 namespace {
 
 // Bytes of values gathered before they are written.
 constexpr std::int64_t kWriteBytes = std::int64_t{1} << 20;
-
-// Values of n records as they are stored; false where one is beyond T.
-template <typename T>
-bool scale_rows(const double* records, std::int64_t n, std::size_t stride, std::size_t n_features,
-                const double* center, const double* scale, T* out) {
-  bool is_held = true;
-  for (std::int64_t i = 0; i < n; ++i, records += stride, out += n_features)
-    for (std::size_t f = 0; f < n_features; ++f) {
-      out[f] = static_cast<T>((records[f + 1] - center[f]) / scale[f]);
-      is_held &= !(std::abs(out[f]) > std::numeric_limits<T>::max());
-    }
-  return is_held;
-}
 
 }  // namespace
 
@@ -50,24 +40,26 @@ void RowWriter::write_as(std::int64_t entity, std::int64_t first_row, std::int64
   const double* center = scaler_.center.data() + scaler_.first_of(scaler_entity);
   const double* scale = scaler_.scale.data() + scaler_.first_of(scaler_entity);
   const std::int64_t together = std::max<std::int64_t>(1, kWriteBytes / width);
-  std::vector<T> values;
+  const std::int64_t most = std::min(together, rows_.n_rows(entity));
+  const auto values =
+      std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(most) * n_features);
   std::vector<std::int64_t> stamps;
   const auto flush = [&] {
-    features_.write_at(first_row * width, std::as_bytes(std::span(values)));
+    const auto n = static_cast<std::size_t>(std::ssize(stamps));
+    features_.write_at(first_row * width, std::as_bytes(std::span(values.get(), n * n_features)));
     times_.write_at(first_row * 8, std::as_bytes(std::span(stamps)));
     first_row += std::ssize(stamps);
-    values.clear();
     stamps.clear();
   };
   const auto add = [&](const double* records, std::int64_t n) {
     while (n > 0) {
       const std::int64_t some = std::min(n, together - std::ssize(stamps));
-      const std::size_t at = values.size();
-      values.resize(at + static_cast<std::size_t>(some) * n_features);
-      if (!scale_rows(records, some, stride, n_features, center, scale, values.data() + at))
-        for (std::int64_t i = 0; i < some; ++i) {
-          const double* record = records + static_cast<std::size_t>(i) * stride;
-          if (!scale_rows(record, 1, stride, n_features, center, scale, values.data() + at))
+      T* const out = values.get() + stamps.size() * n_features;
+      const NumberRows rows{records + 1, static_cast<std::size_t>(some), stride};
+      if (!scale_rows(rows, n_features, center, scale, out))
+        for (std::size_t i = 0; i < rows.n; ++i) {
+          const double* record = records + i * stride;
+          if (!scale_rows({record + 1, 1, stride}, n_features, center, scale, out))
             throw_beyond(entity, record, center, scale);
         }
       for (std::int64_t i = 0; i < some; ++i, records += stride)

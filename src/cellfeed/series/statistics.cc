@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "cellfeed/series/record_kernels.h"
+
 namespace cellfeed::series {
 namespace {
 
@@ -58,34 +60,12 @@ std::vector<ColumnStatistics> RowStatistics::finish() {
   return std::move(columns_);
 }
 
-// Row by row, so that the columns of a row are summed up together.
 void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t stride) {
   const std::size_t n_cols = columns_.size();
-  std::ranges::fill(n_, 0);
-  std::ranges::fill(sum_, 0);
-  std::ranges::fill(m2_, 0);
-  std::ranges::fill(min_, std::numeric_limits<double>::infinity());
-  std::ranges::fill(max_, -std::numeric_limits<double>::infinity());
-  for (std::size_t i = 0; i < n; ++i) {
-    const double* row = rows + i * stride;
-    for (std::size_t c = 0; c < n_cols; ++c) {
-      const double value = row[c];
-      const bool is_there = !std::isnan(value);
-      n_[c] += is_there ? 1 : 0;
-      sum_[c] += is_there ? value : 0;
-      // A missing one compares as false.
-      min_[c] = value < min_[c] ? value : min_[c];
-      max_[c] = value > max_[c] ? value : max_[c];
-    }
-  }
+  const NumberRows block{rows, n, stride};
+  sum_columns(block, n_cols, {n_.data(), sum_.data(), min_.data(), max_.data()});
   for (std::size_t c = 0; c < n_cols; ++c) sum_[c] = n_[c] > 0 ? sum_[c] / n_[c] : 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double* row = rows + i * stride;
-    for (std::size_t c = 0; c < n_cols; ++c) {
-      const double distance = row[c] - sum_[c];
-      m2_[c] += std::isnan(distance) ? 0 : distance * distance;
-    }
-  }
+  sum_squares(block, n_cols, sum_.data(), m2_.data());
   for (std::size_t c = 0; c < n_cols; ++c)
     columns_[c].merge({.n = static_cast<std::int64_t>(n_[c]),
                        .mean = sum_[c],

@@ -21,6 +21,10 @@ int Table::column_of(const std::string& name, std::string_view what) const {
               suggestion(name, names));
 }
 
+void Table::rows(std::span<const int> columns, double* out, std::int64_t stride) const {
+  for (const int column : columns) numbers(column, out++, stride);
+}
+
 void Table::throw_value(std::int64_t row, int column, std::string_view what) const {
   throw_error(ErrorKind::kCorruptData, path_, "{}, column '{}': {}", place(row),
               columns_[static_cast<std::size_t>(column)].name, what);

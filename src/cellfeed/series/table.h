@@ -42,6 +42,8 @@ class Table {
 
   // out[i * stride]; NaN for a missing value. Infinite values throw.
   virtual void numbers(int column, double* out, std::int64_t stride) const = 0;
+  // numbers() of each column, the c-th from out + c on.
+  virtual void rows(std::span<const int> columns, double* out, std::int64_t stride) const;
   // As numbers; texts that say true or false are 1 and 0.
   virtual void flags(int column, double* out, std::int64_t stride) const {
     numbers(column, out, stride);
