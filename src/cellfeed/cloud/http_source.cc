@@ -32,7 +32,12 @@ class HttpSource final : public io::ByteSource {
   const std::string& path() const override { return object_->path(); }
   std::int64_t size() const override { return object_->version().size; }
   std::string_view backend_name() const override { return backend_; }
-  io::ReadCosts costs() const override { return kCosts; }
+  // Large ranges over a long line are more under way than a disk needs.
+  io::ReadCosts costs() const override {
+    io::ReadCosts costs = kCosts;
+    costs.in_flight_bytes = std::max(costs.in_flight_bytes, bytes_in_flight());
+    return costs;
+  }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
     if (out.size() <= kFewBytes && offset <= kHeadBytes - std::ssize(out))

@@ -43,6 +43,8 @@ std::atomic<std::int64_t> n_requests{0};
 std::atomic<std::int64_t> n_again{0};
 std::atomic<std::int64_t> n_doubled{0};
 std::atomic<std::int64_t> last_depth{RequestDepth::kFirst};
+std::atomic<std::int64_t> usual_bytes{0};  // of a range, lately
+constexpr std::int64_t kLately = 64;       // ranges
 
 // Everything here happens on the loop's thread.
 class Fetcher {
@@ -127,6 +129,7 @@ class Fetcher {
       add_time(now - job->asked);
       depth_.add_done(length, !waiting_.empty(), now);
       last_depth = depth_.get();
+      usual_bytes = usual_bytes + (length - usual_bytes) / kLately;
       job->batch->add_done();
     } else {
       fail(job, outcome, now);
@@ -329,6 +332,8 @@ std::unique_ptr<io::PendingReads> begin_ranges(std::shared_ptr<const HttpObject>
 FetchCounts fetch_counts() {
   return {.requests = n_requests, .again = n_again, .doubled = n_doubled, .depth = last_depth};
 }
+
+std::int64_t bytes_in_flight() { return 2 * last_depth * usual_bytes; }
 
 std::chrono::milliseconds fetch_deadline() {
   const char* given = std::getenv(kDeadlineVariable);

@@ -26,6 +26,8 @@ struct FetchCounts {
   std::int64_t depth = 0;     // requests under way at most, as found best so far
 };
 FetchCounts fetch_counts();
+// Of ranges to have under way: twice as many as depth says, of the size that they had lately.
+std::int64_t bytes_in_flight();
 
 // From the first request for a range to its last one, of this process: two minutes, or what the
 // environment variable CELLFEED_CLOUD_DEADLINE says, in seconds; four times that where bytes come

@@ -37,6 +37,7 @@ class H5File final : public StoredTree {
   // The same bytes, for rows read here and there: page faults bring in a page and nothing around
   // it.
   std::span<const std::byte> row_bytes() const override { return row_source().map(); }
+  io::ReadCosts row_costs() const override { return row_source().costs(); }
   const io::ByteSource& row_source() const { return row_source_ ? *row_source_ : *source_; }
   // Null unless it reads ahead.
   const io::ReadAhead* ahead() const override { return ahead_ ? &*ahead_ : nullptr; }

@@ -17,6 +17,7 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/processing.h"
+#include "cellfeed/io/byte_source.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 
@@ -93,6 +94,8 @@ struct ReadPlan {
   // Of compressed chunks, each inflated whole and once; 0 where rows are decoded as they are
   // stored. Chunks that a cache holds count too.
   std::int64_t bytes_inflated = 0;
+  // Of rows, as they are stored, to have under way at once: in_flight_bytes of the source.
+  std::int64_t read_ahead_bytes = io::ReadCosts{}.in_flight_bytes;
 };
 
 struct ReadContext {

@@ -12,6 +12,7 @@
 
 #include "cellfeed/format/column_source.h"
 #include "cellfeed/format/stored_array.h"
+#include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
 
 namespace cellfeed::format {
@@ -104,6 +105,8 @@ class StoredTree {
   virtual const io::ReadAhead* ahead() const { return nullptr; }
   // The memory map that arrays of rows are read from, where there is one.
   virtual std::span<const std::byte> row_bytes() const { return {}; }
+  // Of what arrays of rows are read from.
+  virtual io::ReadCosts row_costs() const { return {}; }
 
   // Null where the path leads nowhere.
   virtual std::unique_ptr<StoredNode> find(const std::string& path) const = 0;

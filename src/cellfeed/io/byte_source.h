@@ -42,6 +42,9 @@ struct ReadCosts {
   // To be read at once where little is wanted and what lies around it may be wanted soon; 0: as who
   // reads likes.
   std::int64_t page_bytes = 0;
+  // With so many bytes of reads under way it is busy: what comes in the time that a read takes, and
+  // as much again that is asked for meanwhile. Enough for any local disk.
+  std::int64_t in_flight_bytes = 48 << 20;
 };
 
 class ByteSource {
@@ -72,6 +75,7 @@ class ByteSource {
   virtual std::unique_ptr<PendingReads> begin_read_many(
       std::span<const ReadRequest> requests) const;
 
+  // May change as the source finds out.
   virtual ReadCosts costs() const { return {}; }
 
   // A power of two; read_many copies nothing where offset, length and address are multiples of it.

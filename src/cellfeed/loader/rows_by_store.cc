@@ -90,6 +90,7 @@ PlannedRows plan_rows(const collection::Collection& cells, std::span<const Locat
   PlannedRows planned{rows_of_matrices(cells, batches), {}};
   const RowsOfMatrices& rows = planned.rows;
   Work& work = planned.work;
+  work.reads.read_ahead_bytes = 0;
   for (std::size_t m = 0; m < rows.size(); ++m)
     for (const RowsByStore::Part& part : rows[m]->parts) {
       const format::RowStore& store = cells.matrix(m).store(part.store);
@@ -97,6 +98,7 @@ PlannedRows plan_rows(const collection::Collection& cells, std::span<const Locat
       const std::int64_t n_rows = part.end - part.begin;
       work.reads.bytes_held += plan.bytes_held;
       work.reads.bytes_inflated += plan.bytes_inflated;
+      work.reads.read_ahead_bytes = std::max(work.reads.read_ahead_bytes, plan.read_ahead_bytes);
       work.rows += n_rows;
       if (plan.bytes_inflated > 0) {
         work.inflated_rows += n_rows;

@@ -61,7 +61,7 @@ RowsOfMatrices rows_of_matrices(const collection::Collection& cells,
 
 // What reading rows takes; a chunk that several batches need is inflated once.
 struct Work {
-  collection::ReadPlan reads;
+  collection::ReadPlan reads;      // read_ahead_bytes: of the store that asks for most
   std::int64_t rows = 0;           // a row counts once a matrix
   std::int64_t inflated_rows = 0;  // that lie in compressed chunks
   double bytes = 0;  // of those chunks whole, and of the other rows as they are stored

@@ -10,8 +10,7 @@
 namespace cellfeed::loader {
 namespace {
 
-// Small windows are read several ahead, so that a disk always has as much to do.
-constexpr std::int64_t kReadAheadBytes = std::int64_t{48} << 20;
+// Small windows are read several ahead, so that a source always has as much to do as it says.
 constexpr std::int64_t kMaxWindowsAhead = 64;
 
 }  // namespace
@@ -116,7 +115,7 @@ bool WindowReader::has_room_ahead(bool waits) {
   std::unique_lock lock(mutex_);
   const auto has_room = [&] {
     return windows_ahead_ == 0 ||
-           (windows_ahead_ < kMaxWindowsAhead && bytes_ahead_ < kReadAheadBytes);
+           (windows_ahead_ < kMaxWindowsAhead && bytes_ahead_ < read_ahead_bytes_);
   };
   if (waits) changed_.wait(lock, stop_.get_token(), has_room);
   return !stop_.stop_requested() && has_room();
@@ -141,6 +140,7 @@ void WindowReader::begin(Window& window) {
   const std::lock_guard lock(mutex_);
   ++windows_ahead_;
   bytes_ahead_ += window.bytes_used();
+  read_ahead_bytes_ = window.plan().read_ahead_bytes;
 }
 
 void WindowReader::finish(Window& window) {

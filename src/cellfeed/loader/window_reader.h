@@ -69,6 +69,7 @@ class WindowReader {
   std::list<std::shared_ptr<Window>> read_;  // and not yet taken
   std::int64_t windows_ahead_ = 0;           // begun, and not yet taken
   std::int64_t bytes_ahead_ = 0;             // of their rows, as stored
+  std::int64_t read_ahead_bytes_ = 0;        // to have ahead, as the stores of the last one say
   std::exception_ptr error_;                 // comes after read_
   bool is_read_out_ = false;                 // there will be no more windows
 

@@ -34,6 +34,7 @@ struct Reads {
   std::int64_t row_bytes = 0;  // of memory, as planned and as held
   std::int64_t row_bytes_used = 100;
   std::int64_t inflated_bytes = 0;
+  std::int64_t read_ahead_bytes = io::ReadCosts{}.in_flight_bytes;
 
   bool wait_until_begun(int n) {
     std::unique_lock lock(mutex);
@@ -92,7 +93,8 @@ class PendingStore final : public testing::ForwardingRowStore {
   }
   format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
     return {.bytes_held = std::ssize(rows) * reads_->row_bytes,
-            .bytes_inflated = reads_->inflated_bytes > 0 ? std::ssize(rows) : 0};
+            .bytes_inflated = reads_->inflated_bytes > 0 ? std::ssize(rows) : 0,
+            .read_ahead_bytes = reads_->read_ahead_bytes};
   }
 
  private:
@@ -195,6 +197,36 @@ TEST_F(WindowReading, LargeWindowsAreBegunFewAhead) {
   EXPECT_EQ(rows + drain(&n), kRows);
   EXPECT_LE(reads_.most_unfinished, 3);
   EXPECT_GE(reads_.most_unfinished, 2) << "the window that was let end, and two ahead of it";
+}
+
+// Of a line that is long and wide: the same windows.
+TEST_F(WindowReading, WindowsAreBegunAsFarAheadAsTheirSourceSays) {
+  reads_.may_end = 1;
+  reads_.row_bytes_used = (20 << 20) / kBatch;
+  reads_.read_ahead_bytes = std::int64_t{200} << 20;
+  start();
+  const std::int64_t rows = poll();
+  // 200 MiB, and the one that was let end where it was taken soon enough.
+  EXPECT_TRUE(reads_.wait_until_begun(10));
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  EXPECT_EQ(rows + drain(&n), kRows);
+  EXPECT_LE(reads_.most_unfinished, 11);
+}
+
+TEST_F(WindowReading, NoSourceHasMoreAheadThanTheBudgetAllows) {
+  reads_.row_bytes = kLargeRow;
+  reads_.row_bytes_used = kLargeRow;
+  reads_.read_ahead_bytes = std::int64_t{1} << 40;
+  reads_.may_end = 1;
+  start(10 * kBatch * kLargeRow);
+  const std::int64_t rows = poll();
+  EXPECT_TRUE(reads_.wait_until_begun(4));
+  reads_.let_end(1 << 30);
+  std::int64_t n = 0;
+  EXPECT_EQ(rows + drain(&n), kRows);
+  EXPECT_LE(reads_.most_unfinished, 6);
+  EXPECT_LE(core_->counters->peak_bytes.load(), 10 * kBatch * kLargeRow);
 }
 
 TEST_F(WindowReading, WindowsAheadLeaveHalfOfTheBudget) {

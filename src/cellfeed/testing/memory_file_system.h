@@ -32,6 +32,8 @@ class MemoryFileSystem final : public io::FileSystem {
   std::vector<std::string> paths() const { return store_->paths(); }
   // Calls that read, those of read_many counted once.
   std::int64_t round_trips() const { return store_->round_trips.load(); }
+  // What its sources say of themselves.
+  void set_in_flight_bytes(std::int64_t bytes) const { store_->in_flight_bytes = bytes; }
 
   io::PathStatus status(const std::string& path) const override { return store_->status(path); }
   std::unique_ptr<io::ByteSource> open(const std::string& path,
@@ -67,6 +69,7 @@ class MemoryFileSystem final : public io::FileSystem {
 
   struct Store {
     std::atomic<std::int64_t> round_trips{0};
+    std::atomic<std::int64_t> in_flight_bytes{io::ReadCosts{}.in_flight_bytes};
 
     void put(const std::string& path, Content content) {
       const std::scoped_lock lock(mutex);
@@ -171,6 +174,7 @@ class MemoryFileSystem final : public io::FileSystem {
     std::int64_t size() const override { return std::ssize(*content_); }
     bool is_unchanged() const override { return store_->find(path_) == content_; }
     std::string_view backend_name() const override { return "memory"; }
+    io::ReadCosts costs() const override { return {.in_flight_bytes = store_->in_flight_bytes}; }
     void read(std::int64_t offset, std::span<std::byte> out) const override {
       io::check_range(*this, offset, std::ssize(out));
       ++store_->round_trips;

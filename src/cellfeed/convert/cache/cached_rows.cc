@@ -99,11 +99,12 @@ class CachedRows final : public DescribedRows {
     return std::make_unique<CachedParts>(cache_, std::move(parts));
   }
   format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    format::ReadPlan plan;
+    format::ReadPlan plan{.read_ahead_bytes = 0};
     for_each_shard(rows, [&](std::size_t shard, std::span<const std::int64_t> own, auto&&) {
       const format::ReadPlan part = shards_[shard]->plan(own);
       plan.bytes_held += part.bytes_held;
       plan.bytes_inflated += part.bytes_inflated;
+      plan.read_ahead_bytes = std::max(plan.read_ahead_bytes, part.read_ahead_bytes);
     });
     return plan;
   }

@@ -29,7 +29,9 @@ class AnnDataStore final : public RowStore {
     return matrix_->begin(cache_, rows, context);
   }
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return matrix_->plan(cache_, rows);
+    ReadPlan plan = matrix_->plan(cache_, rows);
+    plan.read_ahead_bytes = file_->row_costs().in_flight_bytes;
+    return plan;
   }
   void set_cache_bytes(std::int64_t bytes) const override {
     cache_.set_capacity(matrix_->take_cache_bytes(bytes));

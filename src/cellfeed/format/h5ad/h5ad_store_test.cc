@@ -92,6 +92,18 @@ TEST(H5adStore, RowsThatAreNotMappedTakeTwoRoundTrips) {
   }
 }
 
+TEST(H5adStore, IsReadAsFarAheadAsItsSourceSays) {
+  const testing::MemoryPlace place;
+  const auto block = testing::random_csr();
+  H5adWriter writer(place.file("a.h5ad"), block.n_cols, {});
+  writer.append(block);
+  writer.finish(nullptr);
+  place.files().set_in_flight_bytes(std::int64_t{1} << 40);
+  const auto store = open_h5ad(place.file("a.h5ad"), {});
+  const std::int64_t row = 3;
+  EXPECT_EQ(store->plan({&row, 1}).read_ahead_bytes, std::int64_t{1} << 40);
+}
+
 // Between being asked for and being decoded.
 TEST(H5adStore, RowsOfAFileThatIsShortenedAreAnError) {
   for (const Compression compression : {Compression::kNone, Compression::kGzip}) {

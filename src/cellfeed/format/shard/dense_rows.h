@@ -33,6 +33,7 @@ class DenseFile {
   DenseFile(std::shared_ptr<const io::ByteSource> source, std::int64_t n_rows, std::int64_t n_cols,
             DenseFileOptions options = {});
   const std::string& path() const { return source_->path(); }
+  io::ReadCosts costs() const { return source_->costs(); }
   std::int64_t n_rows() const { return layout_.n_rows; }
   std::int64_t n_cols() const { return layout_.n_cols; }
   const DenseRowDecoder& decoder() const { return decoder_; }

@@ -45,6 +45,8 @@ class CellsFile {
     if (reads_) return reads_.get();
     return is_mapped() ? nullptr : source_.get();
   }
+  // Of records.
+  io::ReadCosts costs() const { return (reads_ ? *reads_ : *source_).costs(); }
   // Null unless it reads ahead.
   const io::ReadAhead* records_ahead() const { return records_ahead_ ? &*records_ahead_ : nullptr; }
   // Has the entries read that locate will look at, unless they are in memory; of a mapped file the

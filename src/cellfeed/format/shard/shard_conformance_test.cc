@@ -67,5 +67,15 @@ cellfeed::testing::RowStoreFactory shards_in_memory() {
 [[maybe_unused]] const bool kRead =
     cellfeed::testing::register_row_store_conformance("shard_pread", shards_on_disk("pread"));
 
+TEST(ShardStore, IsReadAsFarAheadAsItsSourceSays) {
+  const cellfeed::testing::MemoryPlace place;
+  write_block(place.path(), cellfeed::testing::random_csr(), DType::kF32);
+  const auto store = std::move(open_shards(place.path(), {})[0]);
+  const std::int64_t row = 3;
+  EXPECT_EQ(store->plan({&row, 1}).read_ahead_bytes, io::ReadCosts{}.in_flight_bytes);
+  place.files().set_in_flight_bytes(std::int64_t{1} << 40);
+  EXPECT_EQ(store->plan({&row, 1}).read_ahead_bytes, std::int64_t{1} << 40);
+}
+
 }  // namespace
 }  // namespace cellfeed::format::shard

@@ -160,7 +160,8 @@ class PackedShard final : public ShardStore {
     return begin_packed(file_, rows);
   }
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return {.bytes_held = plan_packed_bytes(*file_, rows)};
+    return {.bytes_held = plan_packed_bytes(*file_, rows),
+            .read_ahead_bytes = file_->costs().in_flight_bytes};
   }
   void release_pages() const override { file_->release_pages(); }
 
@@ -179,7 +180,8 @@ class DenseShard final : public ShardStore {
     return begin_dense(file_, rows, context);
   }
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return {.bytes_held = plan_dense_bytes(*file_, rows)};
+    return {.bytes_held = plan_dense_bytes(*file_, rows),
+            .read_ahead_bytes = file_->costs().in_flight_bytes};
   }
   void release_pages() const override { file_->release_pages(); }
 

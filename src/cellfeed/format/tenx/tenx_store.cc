@@ -35,7 +35,9 @@ class TenxStore final : public RowStore {
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext&) const override;
   ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return plan_csr_rows(matrix_, cache_, rows);
+    ReadPlan plan = plan_csr_rows(matrix_, cache_, rows);
+    plan.read_ahead_bytes = file_->row_source().costs().in_flight_bytes;
+    return plan;
   }
   void set_cache_bytes(std::int64_t bytes) const override {
     cache_.set_capacity(matrix_.take_cache_bytes(bytes));
