@@ -14,6 +14,7 @@
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/collection/packed_records.h"
 #include "cellfeed/convert/cache/packed_store.h"
 #include "cellfeed/convert/cache/packed_work.h"
 #include "cellfeed/matrix/gene_names.h"
@@ -31,6 +32,7 @@ namespace {
 
 using collection::Collection;
 using collection::JoinedColumn;
+using collection::PackedPart;
 using collection::RowPlace;
 
 // Column -> its labels in the order of their codes, and the label that means missing.
@@ -50,6 +52,15 @@ const format::RowStore& checked_store(const Collection& self, std::int64_t s) {
     throw Error(ErrorKind::kOutOfRange,
                 fmt::format("file must be in [0, {}): {}", self.n_stores(), s));
   return self.store(s);
+}
+
+std::vector<std::shared_ptr<PackedPart>> encoded(const Collection& self, std::int64_t begin,
+                                                 std::int64_t end) {
+  const ReleasedGil released;
+  std::vector<std::shared_ptr<PackedPart>> parts;
+  for (PackedPart& part : collection::packed_records(self, begin, end))
+    parts.push_back(std::make_shared<PackedPart>(std::move(part)));
+  return parts;
 }
 
 nb::dict store_info(const Collection& self, std::int64_t s) {
@@ -140,6 +151,23 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("dtype",
                    [](const JoinedColumn& self) { return std::string(dtype_name(self.dtype())); })
       .def_prop_ro("categories", &JoinedColumn::categories);
+  nb::class_<PackedPart>(module, "PackedRecords")
+      .def_ro("begin", &PackedPart::begin)
+      .def_prop_ro("n_genes", [](const PackedPart& self) { return self.records.n_cols; })
+      .def_prop_ro(
+          "dtype",
+          [](const PackedPart& self) { return std::string(dtype_name(self.records.value_dtype)); })
+      .def_prop_ro("data",
+                   [](const std::shared_ptr<PackedPart>& self) {
+                     const auto& bytes = self->records.bytes;
+                     return as_array(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                     {bytes.size()}, self);
+                   })
+      .def_prop_ro("offsets",
+                   [](const PackedPart& self) { return vector_as_array(self.records.offsets); })
+      .def_prop_ro("lengths",
+                   [](const PackedPart& self) { return vector_as_array(self.records.lengths); })
+      .def_prop_ro("nnz", [](const PackedPart& self) { return vector_as_array(self.records.nnz); });
   nb::class_<Collection>(module, "Collection")
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
@@ -228,6 +256,8 @@ void bind_collection(nb::module_& module) {
                    [](const Collection& self) {
                      return std::vector<std::int64_t>(self.offsets().begin(), self.offsets().end());
                    })
+      .def("encoded", &encoded, "begin"_a, "end"_a,
+           "Packed records of cells [begin, end), a part for each file.")
       .def("store_info", &store_info, "store"_a)
       .def(
           "store_genes",

@@ -31,6 +31,7 @@ _LAZY = {
     "ClassBalancedSampling": "strategies",
     "Config": "config",
     "ContinuousTokens": "tokens",
+    "EncodedCells": "encoded",
     "Encoders": "encoders",
     "GroupSampling": "strategies",
     "Loader": "loader",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from .conversion import convert_to_shards as convert_to_shards
     from .conversion import info as info
     from .conversion import plan_shards as plan_shards
+    from .encoded import EncodedCells as EncodedCells
     from .encoders import Encoders as Encoders
     from .encoders import load_encoders as load_encoders
     from .exporting import export_h5ad as export_h5ad

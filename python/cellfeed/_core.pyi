@@ -53,6 +53,28 @@ class ObsColumn:
     @property
     def categories(self) -> list[str | bool | int | int | float]: ...
 
+class PackedRecords:
+    @property
+    def begin(self) -> int: ...
+
+    @property
+    def n_genes(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def data(self) -> numpy.ndarray: ...
+
+    @property
+    def offsets(self) -> numpy.ndarray: ...
+
+    @property
+    def lengths(self) -> numpy.ndarray: ...
+
+    @property
+    def nnz(self) -> numpy.ndarray: ...
+
 class Collection:
     @staticmethod
     def open(paths: Sequence[str], join: str, genes: Sequence[str] | None, make_unique: bool, layer: str, cache_bytes: int, access: str, verify: str, allow_external: str, cache_dir: str | None, announce: object, progress: object | None, genome: str, feature_type: str, var_keys: Sequence[str], keeps_packed: bool) -> Collection: ...
@@ -126,6 +148,9 @@ class Collection:
 
     @property
     def offsets(self) -> list[int]: ...
+
+    def encoded(self, begin: int, end: int) -> list[PackedRecords]:
+        """Packed records of cells [begin, end), a part for each file."""
 
     def store_info(self, store: int) -> dict: ...
 

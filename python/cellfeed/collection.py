@@ -22,6 +22,7 @@ from ._reader import Reader, ReaderOptions
 from ._table import CellTable
 from ._view import BatchOnDemand
 from .batch import Batch
+from .encoded import EncodedCells
 from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
@@ -147,6 +148,30 @@ class CellCollection(CellTable):
             They cannot be written.
         """
         return self._core.packed_shards()
+
+    def encoded(self, begin: int, end: int) -> list[EncodedCells]:
+        """Cells ``[begin, end)`` as the packed records that shards hold, for decoding elsewhere.
+
+        Of X. Reads them whole and compares their checksums; nothing is decoded here.
+
+        Returns
+        -------
+        list
+            One :class:`~cellfeed.encoded.EncodedCells` for each shard that has some of the cells,
+            in order.
+
+        Raises
+        ------
+        OutOfRangeError
+            Cells that are not there.
+        UnsupportedError
+            Files that are no packed shards; a selection of cells or genes; shards whose genes the
+            collection has in other places.
+        CorruptDataError
+            A record does not match its checksum.
+        """
+        begin, end = as_int("begin", begin, 0), as_int("end", end, 0)
+        return [EncodedCells(part) for part in self._core.encoded(begin, end)]
 
     def folds(
         self, k: int, *, by: str | None = None, stratify: str | None = None, seed: int = 0

@@ -151,6 +151,18 @@ using ParallelFor =
     std::function<void(std::int64_t n, const std::function<void(std::int64_t)>& task)>;
 void run_serially(std::int64_t n, const std::function<void(std::int64_t)>& task);
 
+// Rows as packed records of docs/format/record.md, for decoding elsewhere.
+struct PackedRecords {
+  std::int64_t n_cols = 0;
+  DType value_dtype = DType::kF32;
+  // The stored bytes that the records lie in, checksums included, and 64 zeros: decoders over-read.
+  std::vector<std::byte> bytes;
+  // Of each row: where its record begins in them, its bytes without the checksum, its entries.
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> nnz;
+};
+
 class RowStore {
  public:
   virtual ~RowStore() = default;
@@ -163,6 +175,12 @@ class RowStore {
                                              const ReadContext& context = {}) const = 0;
   // What begin of these rows will take. May read where the rows lie. REQUIRES: as begin.
   virtual ReadPlan plan(std::span<const std::int64_t> rows) const = 0;
+
+  // Rows [begin, end) as they are stored, their checksums compared; empty where rows are not stored
+  // so. Throws kOutOfRange, and what reading them throws.
+  virtual std::optional<PackedRecords> packed_records(std::int64_t, std::int64_t) const {
+    return std::nullopt;
+  }
 
   // Lets the system take back mapped memory behind the rows read so far, for readers that pass over
   // a store once.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -78,7 +79,6 @@ class PackedRows final : public FetchedRows, public MovedRows {
   void prefetch(std::int64_t i) const {
     prefetch_record(records_[i].bytes, records_[i].length + kRecordChecksumBytes);
   }
-  void check_record(std::int64_t i) const;
   void decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices, void* values,
                   OverrunRoom room) const;
   void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order, const CsrSink& sink,
@@ -171,29 +171,12 @@ std::string PackedRows::first_misfit(const RecordView& record, Casting casting, 
   return text;
 }
 
-void PackedRows::check_record(std::int64_t i) const {
-  const RecordView& record = records_[i];
-  std::uint32_t stored;
-  std::memcpy(&stored, record.bytes + record.length, sizeof(stored));
-  const std::uint32_t found = record_checksum(hash_record({record.bytes, record.length}),
-                                              {.shard = file(i).header().shard,
-                                               .row = static_cast<std::uint64_t>(rows_[i]),
-                                               .length = record.length,
-                                               .nnz = static_cast<std::uint64_t>(record.nnz)});
-  if (found == stored) return;
-  file(i).require_intact();
-  throw_error(ErrorKind::kCorruptData, file(i).path(),
-              "row {} at offset {}: the record does not match its checksum, so the file is "
-              "damaged; restore it or convert again",
-              rows_[i], file(i).locate(rows_[i]).offset);
-}
-
 void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
                             void* values, OverrunRoom room) const {
   const RecordView& record = records_[i];
   // Its bytes are then in the nearest cache for the decoder.
   const CellsHeader& header = file(i).header();
-  if (file(i).verifies()) check_record(i);
+  if (file(i).verifies()) file(i).check_record(rows_[i], record);
   try {
     decode_record({record.bytes, record.length}, record.nnz, header.n_genes, header.value_dtype,
                   sink.dtype, sink.casting, indices, values, room);
@@ -322,6 +305,22 @@ std::array<std::uint64_t, 2> CellsFile::entries_of(std::int64_t row) const {
   return entries;
 }
 
+void CellsFile::check_record(std::int64_t row, const RecordView& record) const {
+  std::uint32_t stored;
+  std::memcpy(&stored, record.bytes + record.length, sizeof(stored));
+  const std::uint32_t found = record_checksum(hash_record({record.bytes, record.length}),
+                                              {.shard = header_.shard,
+                                               .row = static_cast<std::uint64_t>(row),
+                                               .length = record.length,
+                                               .nnz = static_cast<std::uint64_t>(record.nnz)});
+  if (found == stored) return;
+  require_intact();
+  throw_error(ErrorKind::kCorruptData, path(),
+              "row {} at offset {}: the record does not match its checksum, so the file is "
+              "damaged; restore it or convert again",
+              row, locate(row).offset);
+}
+
 CellsFile::Place CellsFile::locate(std::int64_t row) const {
   if (row < 0 || row >= header_.n_cells)
     throw_error(ErrorKind::kOutOfRange, path(), "row out of range: {}, rows {}", row,
@@ -354,6 +353,40 @@ std::unique_ptr<FetchedRows> begin_packed(Files files, std::span<const RowOfFile
   if (files.size() > 1)
     for (const RowOfFile& row : rows) file_of.push_back(row.file);
   return std::make_unique<PackedRows>(std::move(files), std::move(numbers), std::move(file_of));
+}
+
+PackedRecords read_packed_records(const CellsFile& file, std::int64_t begin, std::int64_t end) {
+  if (begin < 0 || begin > end || end > file.header().n_cells)
+    throw_error(ErrorKind::kOutOfRange, file.path(), "rows out of range: [{}, {}), rows {}", begin,
+                end, file.header().n_cells);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
+  std::iota(rows.begin(), rows.end(), begin);
+  file.read_entries_ahead(rows);
+  PackedRecords records;
+  records.n_cols = file.header().n_genes;
+  records.value_dtype = file.header().value_dtype;
+  std::int64_t first = 0, last = 0;
+  for (const std::int64_t row : rows) {
+    const CellsFile::Place place = file.locate(row);
+    if (row == begin) first = place.offset;
+    if (place.offset < last)
+      throw_error(ErrorKind::kCorruptData, file.path(),
+                  "the row table is damaged: row {} begins before row {} ends; restore the file",
+                  row, row - 1);
+    last = place.offset + place.length + kChecksumBytes;
+    records.offsets.push_back(place.offset - first);
+    records.lengths.push_back(place.length);
+    records.nnz.push_back(place.nnz);
+  }
+  const auto n_bytes = static_cast<std::size_t>(last - first);
+  records.bytes.resize(n_bytes + kRecordPaddingBytes);
+  file.read_records(first, std::span(records.bytes).first(n_bytes));
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(records.bytes.data());
+  for (std::size_t i = 0; file.verifies() && i < rows.size(); ++i)
+    file.check_record(rows[i], {bytes + records.offsets[i],
+                                static_cast<std::size_t>(records.lengths[i]), records.nnz[i]});
+  file.require_intact();
+  return records;
 }
 
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows) {

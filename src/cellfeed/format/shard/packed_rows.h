@@ -64,6 +64,13 @@ class CellsFile {
     if (is_mapped() && row >= 0 && row < header_.n_cells) __builtin_prefetch(row_table_ + row);
   }
   const std::uint8_t* mapped_bytes() const { return bytes_; }
+  // Throws kCorruptData unless the record, of this file, is the row's and its checksum lies behind
+  // it.
+  void check_record(std::int64_t row, const RecordView& record) const;
+  // Waits for them.
+  void read_records(std::int64_t offset, std::span<std::byte> out) const {
+    (reads_ ? *reads_ : *source_).read(offset, out);
+  }
   void release_pages() const { source_->release_pages(); }
   // Throws where rows that were read may be wrong. Where records are verified, bytes that the file
   // lost are no record.
@@ -104,6 +111,8 @@ struct RowOfFile {
 // that are decoded where they are mapped.
 std::unique_ptr<FetchedRows> begin_packed(std::vector<std::shared_ptr<const CellsFile>> files,
                                           std::span<const RowOfFile> rows);
+// Rows [begin, end) as they are stored. Throws kOutOfRange, kCorruptData.
+PackedRecords read_packed_records(const CellsFile& file, std::int64_t begin, std::int64_t end);
 // Memory that begin_packed of these rows holds at most.
 std::int64_t plan_packed_bytes(const CellsFile& file, std::span<const std::int64_t> rows);
 

@@ -163,6 +163,9 @@ class PackedShard final : public ShardStore {
     return {.bytes_held = plan_packed_bytes(*file_, rows),
             .read_ahead_bytes = file_->costs().in_flight_bytes};
   }
+  std::optional<PackedRecords> packed_records(std::int64_t begin, std::int64_t end) const override {
+    return read_packed_records(*file_, begin, end);
+  }
   void release_pages() const override { file_->release_pages(); }
 
  private:
