@@ -211,15 +211,18 @@ class SeriesLoader(BatchDataset[Yielded]):
         inputs, y = self.ds.arrays(rows, threads=self._threads)
         return SeriesBatch(self.ds, inputs, y, rows, is_padding)
 
-    def _copy_group(self, plan: _core.Plan, numbers: list[int]) -> _Group:
+    def _ask(self, plan: _core.Plan, numbers: list[int]) -> _Planned:
+        """What batches hold; a disk is asked for the rows of all of them at once."""
+        planned = [plan.batch(number) for number in numbers]
+        self.ds.will_read(np.concatenate([np.asarray(rows) for rows, _ in planned]))
+        return planned
+
+    def _copy_group(self, asked: Future[_Planned]) -> _Group:
         """Batches up to the first that fails, and its error."""
         begin = time.perf_counter()
         batches: deque[SeriesBatch] = deque()
         try:
-            planned = [plan.batch(number) for number in numbers]
-            # Of all of them at once, so that a disk has enough to do.
-            self.ds.will_read(np.concatenate([np.asarray(rows) for rows, _ in planned]))
-            for rows, padding in planned:
+            for rows, padding in asked.result():
                 batches.append(self._copy(rows, padding))
         except BaseException as error:
             return batches, error
@@ -239,14 +242,17 @@ class SeriesLoader(BatchDataset[Yielded]):
     def _batches(self, run: Run) -> Generator[SeriesBatch, None, None]:
         plan = run.start()
         under_way: deque[Future[_Group]] = deque()
-        # One thread, which has those of the core copy; a worker process makes its own.
+        # One thread, which has those of the core copy; a worker process makes its own. Another asks
+        # for the rows of the next group meanwhile, so that a disk is never without work.
         pool = ThreadPoolExecutor(1, "cellfeed-windows")
+        asking = ThreadPoolExecutor(1, "cellfeed-asks")
         try:
             groups = self._groups(iter(run.numbers()))
             ahead = 0 if 2 * self.batch_size * self.ds.window_bytes > self._budget else _AHEAD
             while True:
                 for numbers in groups:
-                    under_way.append(pool.submit(self._copy_group, plan, numbers))
+                    asked = asking.submit(self._ask, plan, numbers)
+                    under_way.append(pool.submit(self._copy_group, asked))
                     if len(under_way) > ahead:
                         break
                 if not under_way:
@@ -269,6 +275,7 @@ class SeriesLoader(BatchDataset[Yielded]):
             run.finish()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            asking.shutdown(wait=True, cancel_futures=True)
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -306,6 +313,8 @@ class SeriesLoader(BatchDataset[Yielded]):
         return self._stats.copy()
 
 
+# Of each batch: numbers of windows, and which of them only fill it up.
+_Planned = list[tuple[np.ndarray, np.ndarray | None]]
 _Group = tuple[deque[SeriesBatch], BaseException | None]
 
 
