@@ -1,5 +1,6 @@
 """Series directories against pandas and scikit-learn on the same files, and what stops a build."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -239,6 +240,27 @@ def test_zones_gzip_prices_as_text_and_row_groups_of_one_row(real, tmp_path):
     assert_same(result, by_policy(frame, ["order_id"], "first"), ["order_id"], None)
 
 
+def test_transformers_and_quotes_whose_prices_are_bytes(real, tmp_path):
+    features = ["HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"]
+    frame = read_csvs([real / "ETTh1.csv"], lambda f: pd.to_datetime(f.date), features)
+    until = pd.Timestamp("2017-07-01")
+    result = build_series(real / "ETTh1.csv", tmp_path / "a", time="date", fit_until=until)
+    assert_same(result, frame, features, fit=lambda rows: (rows.time < until).to_numpy())
+    assert result.n_rows == 17_420
+    # Of files of quotes the prices are bytes; what is numbers is read as such.
+    for name in ("quote_tick_eurusd_2019_sim_rust", "quotes_64bit_10_row_groups"):
+        path = real / f"nautilus/{name}.parquet"
+        ticks = pd.read_parquet(path)
+        rows = pd.DataFrame({"ts_event": ticks.ts_event.astype(float)})
+        rows["entity"], rows["time"] = name, ticks.ts_init.to_numpy().astype("datetime64[ns]")
+        for duplicates in ("first", "mean"):
+            made = build_series(
+                path, tmp_path / (name + duplicates), time="ts_init", time_unit="ns",
+                features="ts_event", duplicates=duplicates, dtype="float64",
+            )  # fmt: skip
+            assert_same(made, by_policy(rows, ["ts_event"], duplicates), ["ts_event"])
+
+
 def test_files_that_are_cut_off_or_not_what_they_say(real, tmp_path):
     odd = REAL_DATA / "odd"
     fields = ["year", "month", "day", "hour"]
@@ -419,6 +441,32 @@ def test_the_bytes_do_not_depend_on_threads_or_budget(
     run("series", "build", large, "--output-dir", out, *OPTIONS, "--threads", threads,
         "--memory-budget", budget)  # fmt: skip
     assert build_bytes(out) == undisturbed
+
+
+def test_row_groups_larger_than_the_budget_are_read_within_it(tmp_path):
+    n = 2_500_000
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame(random.normal(size=(n, 3)), columns=["a", "b", "c"])
+    frame["t"] = np.arange(n)
+    frame.to_parquet(tmp_path / "one.parquet", row_group_size=n, index=False)
+    assert pq.ParquetFile(tmp_path / "one.parquet").metadata.num_row_groups == 1
+    assert (tmp_path / "one.parquet").stat().st_size > 60e6
+    command = [PROGRAM, "series", "build", tmp_path / "one.parquet", "--time", "t", "--quiet"]
+    command += ["--output-dir", tmp_path / "out", "--memory-budget", "32MB", "--threads", "2"]
+    peak = 0
+    with subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL) as running:
+        while running.poll() is None:
+            with contextlib.suppress(OSError):
+                status = pathlib.Path(f"/proc/{running.pid}/status").read_text()
+                found = re.search(r"VmHWM:\s+(\d+) kB", status)
+                peak = max(peak, int(found[1]) * 1024 if found else 0)
+            time.sleep(0.01)
+    assert running.returncode == 0
+    assert 0 < peak < 232e6
+    values = np.fromfile(tmp_path / "out/all_features.mmap", np.float32).reshape(-1, 3)
+    expected = frame[["a", "b", "c"]].to_numpy()
+    expected = (expected - expected.mean(axis=0)) / expected.std(axis=0)
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):

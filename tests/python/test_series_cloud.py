@@ -306,6 +306,18 @@ def test_the_program_builds_and_looks_at_series_of_a_bucket(bucket, tmp_path):
     assert "holds a finished series" in twice.stderr
 
 
+def test_row_groups_of_a_bucket_are_asked_for_together(bucket, proxied, tmp_path):
+    frame = prices(entities=["a"])
+    frame.to_parquet(tmp_path / "a.parquet", row_group_size=10)
+    bucket.upload_file(str(tmp_path / "a.parquet"), "atlas", "many/a.parquet")
+    proxied.reset()
+    build_series("s3://atlas/many/a.parquet", "s3://atlas/o", entity="e", time="t")
+    assert proxied.count("GET", "a.parquet") < 20  # and not one for each of 30 x 4 chunks
+    x, _, _ = expected_windows(frame, window=20, horizon=1)
+    ours = SeriesDataset("s3://atlas/o", window=20).arrays(slice(None))[0]
+    np.testing.assert_allclose(ours, x, rtol=1e-5, atol=1e-5)
+
+
 def test_one_writer_has_a_folder_of_a_bucket(built, bucket):
     bucket.put_object(Bucket="atlas", Key="out/.lock.held", Body=b"elsewhere 1 2\n")
     with pytest.raises(AlreadyExistsError, match=r"\.lock\.held"):
