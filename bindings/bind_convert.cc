@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/append/append.h"
 #include "cellfeed/convert/export.h"
 #include "cellfeed/convert/info.h"
 #include "cellfeed/convert/preprocess/preprocess.h"
@@ -87,6 +88,37 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.allow_external = std::move(allow_external.bytes);
   options.existing = existing_target(existing);
   return dict_of(run_with(options, threads, memory_budget, progress, convert::convert_to_shards));
+}
+
+nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::int64_t shard_size,
+                          std::string layer, const std::string& extra_genes,
+                          bool refuse_missing_genes, std::vector<std::string> var_keys,
+                          bool make_unique, bool shuffle, std::uint64_t seed, bool force,
+                          bool resume, FilePath allow_external, int threads,
+                          std::int64_t memory_budget, std::string genome, std::string feature_type,
+                          GivenCells cells, const nb::object& progress) {
+  convert::AppendOptions options;
+  convert::ConvertOptions& convert = options.convert;
+  convert.cells = chosen_cells(std::move(cells));
+  convert.inputs = convert.cells ? paths_of(convert.cells) : path_bytes(std::move(inputs));
+  convert.output_dir = std::move(shards.bytes);
+  convert.shard_size = shard_size;
+  convert.layer = std::move(layer);
+  options.extra_genes = choose<convert::ExtraGenes>(
+      "extra_genes", extra_genes,
+      {{"error", convert::ExtraGenes::kRefuse}, {"drop", convert::ExtraGenes::kDrop}});
+  options.refuse_missing_genes = refuse_missing_genes;
+  convert.var_keys = std::move(var_keys);
+  convert.make_unique = make_unique;
+  convert.shuffle = shuffle;
+  convert.seed = seed;
+  options.is_forced = force;
+  options.resumes = resume;
+  convert.allow_external = std::move(allow_external.bytes);
+  convert.genome = std::move(genome);
+  convert.feature_type = std::move(feature_type);
+  return dict_of(run_with(convert, threads, memory_budget, progress,
+                          [&](auto&) { return convert::append_to_shards(options); }));
 }
 
 nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normalize,
@@ -260,6 +292,11 @@ void bind_convert(nb::module_& module) {
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
              "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
              "var_keys"_a, "cells"_a.none(), "progress"_a.none());
+  module.def("append_to_shards", &append_to_shards, "inputs"_a, "shards"_a, "shard_size"_a,
+             "layer"_a, "extra_genes"_a, "refuse_missing_genes"_a, "var_keys"_a, "make_unique"_a,
+             "shuffle"_a, "seed"_a, "force"_a, "resume"_a, "allow_external"_a, "threads"_a,
+             "memory_budget"_a, "genome"_a, "feature_type"_a, "cells"_a.none(),
+             "progress"_a.none());
   module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
              "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
              "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cellfeed/convert/append/append.h"
 #include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "watched_work.h"
@@ -66,6 +67,16 @@ inline nanobind::dict dict_of(const convert::ConvertResult& r) {
   out["n_genes_left_out"] = r.n_genes_left_out;
   out["absent_genes_text"] = r.absent_genes_text;
   out["left_out_text"] = r.left_out_text;
+  return out;
+}
+
+inline nanobind::dict dict_of(const convert::AppendResult& r) {
+  nanobind::dict out = dict_of(r.shards);
+  out["n_cells_added"] = r.n_cells_added;
+  out["n_shards_added"] = r.n_shards_added;
+  out["n_missing_genes"] = r.n_missing_genes;
+  out["missing_genes_text"] = r.missing_genes_text;
+  out["warnings"] = r.warnings;
   return out;
 }
 

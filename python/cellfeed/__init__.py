@@ -48,6 +48,7 @@ _LAZY = {
     "TokenBatch": "token_batch",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
+    "append_to_shards": "appending",
     "convert_to_shards": "conversion",
     "export_h5ad": "exporting",
     "finish_shards": "shard_plan",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from . import training as training
     from . import transforms as transforms
     from .adapters import MultiIndexable as MultiIndexable
+    from .appending import append_to_shards as append_to_shards
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection
     from .collection import CellView as CellView

@@ -25,6 +25,7 @@ Casting: TypeAlias = Literal["round", "exact", "same_kind"]
 Compression: TypeAlias = Literal["none", "gzip"]
 DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]
 DType: TypeAlias = "DTypeName | np.dtype[Any] | type[np.generic] | type[float] | torch.dtype"
+ExtraGenes: TypeAlias = Literal["error", "drop"]
 GeneOrder: TypeAlias = Literal["source", "mean"]
 GeneSelection: TypeAlias = Literal["all", "most_expressed", "random_expressed"]
 HvgFlavor: TypeAlias = Literal["seurat", "cell_ranger", "seurat_v3"]
@@ -67,6 +68,7 @@ GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
 LOADER_OUTPUTS = get_args(LoaderOutput)
 OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
 VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
+EXTRA_GENES = get_args(ExtraGenes)
 
 
 class ReadKeywords(TypedDict, total=False):

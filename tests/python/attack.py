@@ -99,7 +99,8 @@ class Scenario:
 
     @property
     def writes_shards(self) -> bool:
-        return self.command(pathlib.Path())[0] == "shard" or self.name == "preprocess"
+        verb = self.command(pathlib.Path())[0]
+        return verb in ("shard", "append") or self.name == "preprocess"
 
 
 def write_atlas(folder: pathlib.Path) -> pathlib.Path:
@@ -155,6 +156,11 @@ def reshard_command(atlas: pathlib.Path) -> list:
             "--threads", 2]  # fmt: skip
 
 
+def append_command(atlas: pathlib.Path) -> list:
+    return ["append", atlas / "a.h5ad", atlas / "b.h5ad", "--to", "{out}", "--quiet",
+            "--threads", 2]  # fmt: skip
+
+
 # Fails as the program does.
 SAVE_VOCABULARY = """
 import sys
@@ -174,6 +180,7 @@ SCENARIOS = {
         Scenario("mean", shard_command("a+b", "--gene-order", "mean"), RESUMED),
         Scenario("dense", shard_command("a+b", "--layout", "dense"), RESUMED),
         Scenario("overwrite", shard_command("a+b", "--overwrite"), RESUMED, "old_shards"),
+        Scenario("append", append_command, ("--resume",), "old_shards"),
         Scenario("inputs", shard_command("a+b"), RESUMED, strikes="."),
         Scenario("shards_as_inputs", reshard_command, RESUMED, strikes="old_shards"),
         Scenario(

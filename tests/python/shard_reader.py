@@ -150,7 +150,7 @@ class ShardDirectory:
     def fixed_obs(self, cell):
         """Return the fixed-width columns of one cell: from the mapped Arrow file."""
         row, batch, *_ = self._shard(cell)
-        names = batch.schema.names[:-1] if self.manifest["library_sizes"] else batch.schema.names
+        names = batch.schema.names[:-1] if self._has_sizes(cell) else batch.schema.names
         values = {name: batch.column(name)[row].as_py() for name in names}
         for field in map(batch.schema.field, names):
             stored_as = (field.metadata or {}).get(b"cellfeed.dtype")
@@ -158,9 +158,13 @@ class ShardDirectory:
                 values[field.name] = bool(values[field.name])
         return values
 
+    def _has_sizes(self, cell):
+        shard = self.manifest["shards"][self._number(cell)]
+        return self.manifest["library_sizes"] or shard.get("library_sizes", False)
+
     def total(self, cell):
         """Return the total of a cell over all genes of its source, also those left out."""
-        if not self.manifest["library_sizes"]:
+        if not self._has_sizes(cell):
             return float(np.sum(self.row(cell)[1], dtype=float))
         row, batch, *_ = self._shard(cell)
         if batch.schema.names[-1] != "_library_size":

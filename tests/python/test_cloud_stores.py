@@ -62,6 +62,23 @@ def test_globs_go_through_all_pages_of_a_list(store, tmp_path):
         cf.open(store.url("y/*.h5ad"))
 
 
+def test_cells_are_appended_to_shards(store, tmp_path):
+    adata, other = (write_cells(tmp_path / f"{i}.h5ad", seed=i) for i in range(2))
+    shards = store.url("of/shards")
+    cf.convert_to_shards(tmp_path / "0.h5ad", shards, shard_size=120)
+    before = {name: store.get(f"of/shards/{name}") for name in ("genes.parquet",)}
+    store.put("1.h5ad", tmp_path / "1.h5ad")
+    with pytest.warns(UserWarning, match="uns and varm"):
+        cf.append_to_shards(store.url("1.h5ad"), shards)
+    assert {name: store.get(f"of/shards/{name}") for name in before} == before
+    assert cf.data.validate_shard_dir(shards)
+    whole = anndata.concat([adata, other])
+    assert (cf.open(shards)[:].X != whole.X).nnz == 0
+    assert list(cf.open(shards)[:].to_adata().obs["kind"]) == list(whole.obs["kind"])
+    with pytest.raises(AlreadyExistsError, match=r"1\.h5ad"):
+        cf.append_to_shards(tmp_path / "1.h5ad", shards)
+
+
 def test_shards_are_written_read_verified_and_exported(store, tmp_path):
     adata = write_cells(tmp_path / "a.h5ad")
     store.put("a.h5ad", tmp_path / "a.h5ad")

@@ -42,6 +42,10 @@ def ways_of(folder, paths):
     yield cf.open(folder / "again")
     cf.export_h5ad(folder / "shards", folder / "back.h5ad")
     yield cf.open(folder / "back.h5ad")
+    cf.convert_to_shards(paths[:1], folder / "appended", shard_size=size)
+    if paths[1:]:
+        cf.append_to_shards(paths[1:], folder / "appended", force=True)
+    yield cf.open(folder / "appended")
     cf.export_h5ad(paths, folder / "joined.h5ad")
     yield cf.open(folder / "joined.h5ad")
 

@@ -39,11 +39,14 @@ class FailingCalls : public ::testing::Test {
     return {"shard",        input, "--output-dir", kRoot + "shards",
             "--shard-size", "25",  "--threads",    "1"};
   }
-  void put_input(const MemoryFileSystem& files) const {
-    const auto source = io::open_file(input_);
+  static void put(const MemoryFileSystem& files, const std::string& from, const std::string& to) {
+    const auto source = io::open_file(from);
     std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
     source->read(0, bytes);
-    files.put(kRoot + "a.h5ad", std::move(bytes));
+    files.put(to, std::move(bytes));
+  }
+  void put_input(const MemoryFileSystem& files) const {
+    put(files, input_, kRoot + "a.h5ad");
     files.make_directories(kRoot);
   }
   // As the program says it: from the beginning where nothing was begun.
@@ -97,6 +100,56 @@ TEST_F(FailingCalls, OfAConversionAreNamedAndItGoesOn) {
     n_failed += said.empty() ? 0 : 1;
     const io::FileSystemRegistration registration("faulty", files);
     if (!said.empty()) go_on_after(said);
+    EXPECT_EQ(content_of(*files), whole);
+  }
+  EXPECT_TRUE(is_past_the_last);
+  EXPECT_GT(n_failed, 20);
+}
+
+TEST_F(FailingCalls, OfAnAppendLeaveTheOldShardsOrTheNewAndItGoesOn) {
+  const std::string manifest = kRoot + "shards/shard_metadata.json";
+  const std::vector<std::string> arguments{"append",         kRoot + "b.h5ad", "--to",
+                                           kRoot + "shards", "--threads",      "1"};
+  const std::string other =
+      SmallAtlas({.n_cells = 40, .n_genes = 20, .seed = 2}).write(local_.file("b.h5ad"));
+  const auto begin = [&] {
+    auto files = std::make_shared<MemoryFileSystem>();
+    put_input(*files);
+    put(*files, other, kRoot + "b.h5ad");
+    const io::FileSystemRegistration registration("faulty", files);
+    EXPECT_EQ(run(shard(kRoot + "a.h5ad")).code, 0);
+    return files;
+  };
+  const Files old = content_of(*begin());
+  Files whole;
+  int n_failed = 0;
+  bool is_past_the_last = false;
+  for (int fault = -1; fault < kMostCalls && !is_past_the_last; ++fault) {
+    SCOPED_TRACE(fault);
+    const auto files = begin();
+    {
+      const auto faulty = std::make_shared<FaultyFileSystem>(files, fault);
+      const io::FileSystemRegistration registration("faulty", faulty);
+      const auto outcome = run(arguments);
+      is_past_the_last = fault >= 0 && faulty->calls() <= fault;
+      if (fault < 0) {
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        whole = content_of(*files);
+      } else if (outcome.code != 0) {
+        ++n_failed;
+        EXPECT_EQ(outcome.code, 1);
+        EXPECT_THAT(outcome.err, HasSubstr(FaultyFileSystem::kFault));
+      }
+    }
+    const Files left = content_of(*files);
+    for (const auto& [path, content] : old)
+      EXPECT_TRUE(path == manifest || left.at(path) == content) << path;
+    EXPECT_TRUE(left.at(manifest) == old.at(manifest) || left.at(manifest) == whole.at(manifest));
+    const io::FileSystemRegistration registration("faulty", files);
+    auto again = arguments;
+    again.push_back("--resume");
+    const auto resumed = run(again);
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(content_of(*files), whole);
   }
   EXPECT_TRUE(is_past_the_last);

@@ -72,6 +72,19 @@ class MemoryProgram : public ::testing::Test {
     input_ = place_.take(atlas.write(local_.file("a.h5ad")));
   }
 
+  // Those of the same conversion.
+  void expect_bytes_of_disk() const {
+    const io::Directory directory(local_.file("shards"));
+    EXPECT_EQ(io::Directory(place_.file("shards")).names(), directory.names());
+    for (const std::string& name : directory.names()) {
+      const auto ours = place_.files().content(place_.file("shards/" + name));
+      ASSERT_TRUE(ours) << name;
+      std::vector<std::byte> theirs(static_cast<std::size_t>(*directory.file_bytes(name)));
+      io::open_file(directory.path_of(name))->read(0, theirs);
+      EXPECT_EQ(*ours, theirs) << name;
+    }
+  }
+
   TempDir local_;
   MemoryPlace place_;
   std::string input_;
@@ -103,15 +116,24 @@ TEST_F(MemoryProgram, WritesTheBytesThatItWritesToADisk) {
                   "--shard-size", "80", "--shuffle"});
   expect_success({"shard", local_.file("a.h5ad"), "--output-dir", place_.file("shards"),
                   "--shard-size", "80", "--shuffle"});
-  const io::Directory directory(local_.file("shards"));
-  EXPECT_EQ(io::Directory(place_.file("shards")).names(), directory.names());
-  for (const std::string& name : directory.names()) {
-    const auto ours = place_.files().content(place_.file("shards/" + name));
-    ASSERT_TRUE(ours) << name;
-    std::vector<std::byte> theirs(static_cast<std::size_t>(*directory.file_bytes(name)));
-    io::open_file(directory.path_of(name))->read(0, theirs);
-    EXPECT_EQ(*ours, theirs) << name;
+  expect_bytes_of_disk();
+}
+
+TEST_F(MemoryProgram, AppendsTheBytesThatItAppendsOnADisk) {
+  const std::string more =
+      SmallAtlas({.n_cells = 90, .n_genes = 60, .seed = 2}).write(local_.file("b.h5ad"));
+  for (const std::string& shards : {local_.file("shards"), place_.file("shards")}) {
+    expect_success({"shard", local_.file("a.h5ad"), "--output-dir", shards, "--shard-size", "80"});
+    expect_success({"append", more, "--to", shards});
+    expect_success({"verify", shards});
+    EXPECT_EQ(run({"append", more, "--to", shards}).code, 1);
+    expect_success({"append", more, "--to", shards, "--resume"});
   }
+  expect_bytes_of_disk();
+  EXPECT_EQ(read_back(place_.file("shards")).rows.size(), 290u);
+  SmallAtlas({.n_cells = 30, .n_genes = 60, .seed = 3}).write(local_.file("c.h5ad"));
+  expect_success({"append", place_.take(local_.file("c.h5ad")), "--to", place_.file("shards")});
+  EXPECT_EQ(read_back(place_.file("shards")).rows.size(), 320u);
 }
 
 TEST_F(MemoryProgram, WhatIsDamagedIsFound) {

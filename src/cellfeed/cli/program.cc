@@ -21,6 +21,7 @@ namespace {
 
 constexpr AddVerb kVerbs[] = {
     add_shard,       //
+    add_append,      //
     add_preprocess,  //
     add_verify,      //
     add_info,        //

@@ -16,6 +16,7 @@ namespace cellfeed::cli {
 using AddVerb = void (*)(CLI::App& program, Session& session);
 
 void add_shard(CLI::App& program, Session& session);
+void add_append(CLI::App& program, Session& session);
 void add_verify(CLI::App& program, Session& session);
 void add_info(CLI::App& program, Session& session);
 void add_export(CLI::App& program, Session& session);

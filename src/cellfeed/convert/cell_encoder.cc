@@ -12,9 +12,11 @@ namespace cellfeed::convert {
 namespace shard = format::shard;
 
 CellEncoder::CellEncoder(const Sources& sources, shard::Layout layout, DType value_dtype,
-                         bool keeps_library_sizes)
-    : sources_(sources), layout_(layout), value_dtype_(value_dtype) {
-  if (keeps_library_sizes) library_sizes_.emplace(sources);
+                         KeptTotals library_sizes)
+    : sources_(sources),
+      library_sizes_(sources, library_sizes),
+      layout_(layout),
+      value_dtype_(value_dtype) {
   place_genes();
 }
 
@@ -123,8 +125,7 @@ shard::EncodedRows CellEncoder::encode_exactly(std::int64_t source,
   const bool is_widened = value_dtype_ == DType::kI64 && is_integer(stored);
   read_rows(store, rows, is_widened ? DType::kI64 : exact_decode_dtype(stored), Casting::kExact,
             *piece);
-  std::vector<double> library_sizes;
-  if (library_sizes_) library_sizes = library_sizes_->of(source, rows, *piece);
+  std::vector<double> library_sizes = library_sizes_.of(source, rows, *piece);
   if (const auto& positions = positions_[source])
     renumber_columns(*piece, *positions, sources_.genes().size());
   shard::CsrSlice slice;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,9 +17,8 @@ namespace cellfeed::convert {
 
 class CellEncoder {
  public:
-  // keeps_library_sizes: where genes are left out; else never.
   CellEncoder(const Sources& sources, format::shard::Layout layout, DType value_dtype,
-              bool keeps_library_sizes = true);
+              KeptTotals library_sizes = KeptTotals::kWhereNeeded);
 
   // gene_order: joined column of each stored gene. Once, before encode().
   void set_gene_order(std::vector<std::int64_t> gene_order);
@@ -32,7 +30,7 @@ class CellEncoder {
   format::shard::Layout layout() const { return layout_; }
   // Of a dense row; 0 where rows are packed.
   std::int64_t dense_row_bytes() const;
-  bool keeps_library_sizes() const { return library_sizes_ && library_sizes_->are_kept(); }
+  bool keeps_library_sizes() const { return library_sizes_.are_kept(); }
   // Of the source that loses most: columns that no shard has.
   std::int64_t n_genes_left_out() const;
 
@@ -48,7 +46,7 @@ class CellEncoder {
   void place_genes();
 
   const Sources& sources_;
-  std::optional<LibrarySizes> library_sizes_;
+  LibrarySizes library_sizes_;
   format::shard::Layout layout_;
   DType value_dtype_;
   std::vector<std::int64_t> gene_order_;

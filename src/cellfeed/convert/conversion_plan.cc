@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/convert/append/shard_base.h"
+#include "cellfeed/format/shard/manifest_json.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -86,6 +87,7 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
       {"obs", obs_schema.ToString()},
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
+  if (options.base) plan["appended_to"] = shard::checksum_to_text(options.base->fingerprint());
   plan["selection"] = {selection_json, options.cells.content};
   plan["sources"] = sources_json(sources);
   for (const PlannedMatrix& matrix : matrices.subspan(1))
@@ -112,6 +114,10 @@ std::string plan_difference(const std::string& before, const std::string& now) {
   const Json is = Json::parse(now, nullptr, false);
   if (!was.is_object() || !is.is_object()) return "its journal holds another plan";
   const auto part_of = [](const Json& plan, const char* key) { return plan.value(key, Json()); };
+  if (was.contains("appended_to") && !is.contains("appended_to"))
+    return "cells were being appended to its shards";
+  if (part_of(was, "appended_to") != part_of(is, "appended_to"))
+    return "the shards that cells are appended to were others";
   try {
     if (part_of(was, "sources") != part_of(is, "sources"))
       return source_difference(part_of(was, "sources"), part_of(is, "sources"));

@@ -4,12 +4,20 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/append/shard_base.h"
 #include "cellfeed/convert/conversion_plan.h"
-#include "cellfeed/format/shard/verify.h"
 
 namespace cellfeed::convert {
 
 namespace shard = format::shard;
+
+namespace {
+
+std::string how_to_start_again(const ConvertOptions& options) {
+  return options.base ? "without --resume" : "with --overwrite";
+}
+
+}  // namespace
 
 ConversionRun::ConversionRun(OpenConversion& conversion)
     : conversion_(conversion),
@@ -17,11 +25,11 @@ ConversionRun::ConversionRun(OpenConversion& conversion)
       plan_(conversion.plan()),
       directory_(options_.output_dir, options_.existing, conversion.sources()) {
   target_.dir = directory_.directory();
-  if (directory_.is_finished()) {
+  if (options_.base ? is_appended_before() : directory_.is_finished()) {
     manifest_ = shard::read_manifest(options_.output_dir);
     require_same_conversion(*manifest_);
     require_whole();
-    n_resumed_ = std::ssize(manifest_->shards);
+    n_resumed_ = conversion_.n_shards();
     return;
   }
   journal_.emplace(directory_.open_journal(plan_, resume_options()));
@@ -29,6 +37,7 @@ ConversionRun::ConversionRun(OpenConversion& conversion)
   target_.generation = journal_->generation();
   n_resumed_ = std::ssize(journal_->finished());
   if (n_resumed_ < conversion_.n_shards()) conversion_.transpose_columns(target_.dir);
+  if (options_.base) return;
   conversion_.order_genes();
   genes_ = conversion_.write_genes(target_);
   annotations_ = conversion_.write_annotations(target_);
@@ -38,6 +47,7 @@ ConversionRun::ConversionRun(OpenConversion& conversion)
 shard::ResumeOptions ConversionRun::resume_options() {
   shard::ResumeOptions resume;
   resume.describe_difference = plan_difference;
+  resume.start_again = how_to_start_again(options_);
   resume.progress = [this, clock = ProgressMeter({}, "", 0)](std::int64_t done,
                                                              std::int64_t total) {
     if (options_.stop.stop_requested())
@@ -61,10 +71,21 @@ void ConversionRun::require_same_conversion(const shard::Manifest& manifest) con
               options_.output_dir);
 }
 
+bool ConversionRun::is_appended_before() const {
+  const shard::Manifest there = shard::read_manifest(options_.output_dir);
+  if (there.plan_fingerprint == shard::plan_fingerprint(plan_)) return true;
+  if (shard::manifest_to_json(there) != shard::manifest_to_json(options_.base->manifest))
+    throw Error(
+        ErrorKind::kAlreadyExists,
+        "another program wrote to these shards after this one had looked at them: run again",
+        options_.output_dir);
+  return false;
+}
+
 bool ConversionRun::is_of_plan(const shard::ShardEntry& shard) const {
-  const std::int64_t number = shard.shard;
+  const std::int64_t number = shard.shard - conversion_.first_shard();
   return number >= 0 && number < conversion_.n_shards() &&
-         shard.first_cell == conversion_.shard_begin(number) &&
+         shard.first_cell == conversion_.first_cell() + conversion_.shard_begin(number) &&
          shard.n_cells == conversion_.shard_end(number) - conversion_.shard_begin(number);
 }
 
@@ -74,11 +95,12 @@ void ConversionRun::require_shards_of_plan() const {
     if (!is_of_plan(entry))
       throw_error(ErrorKind::kCorruptData, options_.output_dir,
                   "the journal has a shard {} of cells {} to {}, which this conversion has not; "
-                  "start again with --overwrite",
-                  number, entry.first_cell, entry.first_cell + entry.n_cells);
+                  "start again {}",
+                  number, entry.first_cell, entry.first_cell + entry.n_cells,
+                  how_to_start_again(options_));
 }
 
-void ConversionRun::require_whole() {
+std::vector<shard::Damage> ConversionRun::find_damage() {
   const shard::ResumeOptions resume = resume_options();
   const auto in_cells = [&](std::int64_t done, std::int64_t total) {
     const double part =
@@ -87,7 +109,15 @@ void ConversionRun::require_whole() {
         static_cast<std::int64_t>(part * static_cast<double>(conversion_.sources().n_cells())),
         conversion_.sources().n_cells());
   };
-  for (const auto& damage : shard::verify_shard_dir(options_.output_dir, in_cells, resume.parallel))
+  if (!options_.base)
+    return shard::verify_shard_dir(options_.output_dir, in_cells, resume.parallel);
+  std::vector<shard::ShardEntry> appended = manifest_->shards;
+  std::erase_if(appended, [&](const auto& shard) { return !is_of_plan(shard); });
+  return shard::verify_shards(options_.output_dir, appended, in_cells, resume.parallel);
+}
+
+void ConversionRun::require_whole() {
+  for (const auto& damage : find_damage())
     if (damage.end > damage.begin)
       throw_error(
           ErrorKind::kCorruptData, options_.output_dir,
@@ -101,15 +131,15 @@ std::vector<std::int64_t> ConversionRun::missing_shards() const {
   if (!journal_) return missing;
   const auto finished = journal_->finished();
   for (std::int64_t k = 0; k < conversion_.n_shards(); ++k)
-    if (!finished.contains(k)) missing.push_back(k);
+    if (!finished.contains(conversion_.first_shard() + k)) missing.push_back(k);
   return missing;
 }
 
 std::string ConversionRun::text_of_rest() const {
+  const bool has_others = directory_.is_rewritten() || options_.base;
   return fmt::format("{} of {} {}shards are finished and stay: continue with --resume{}",
-                     journal_->finished().size(), conversion_.n_shards(),
-                     directory_.is_rewritten() ? "new " : "",
-                     directory_.is_rewritten() ? "; the old ones are as they were" : "");
+                     journal_->finished().size(), conversion_.n_shards(), has_others ? "new " : "",
+                     has_others ? "; the old ones are as they were" : "");
 }
 
 void ConversionRun::write_missing() {
@@ -142,7 +172,7 @@ void ConversionRun::add(const shard::ShardEntry& shard) {
 void ConversionRun::require_all_shards() const {
   if (const auto missing = missing_shards(); !missing.empty())
     throw_error(ErrorKind::kInvalidArgument, options_.output_dir, "shard {} was not written; {}",
-                missing.front(), text_of_rest());
+                conversion_.first_shard() + missing.front(), text_of_rest());
 }
 
 ConvertResult ConversionRun::finish() {
@@ -150,8 +180,10 @@ ConvertResult ConversionRun::finish() {
   shard::Manifest manifest;
   if (journal_) {
     manifest = conversion_.make_manifest();
-    manifest.genes = genes_;
-    manifest.annotations = annotations_;
+    if (!options_.base) {
+      manifest.genes = genes_;
+      manifest.annotations = annotations_;
+    }
     target_.dir.remove(shard::first_pass_name(target_.generation));
     manifest = journal_->commit(std::move(manifest));
   } else {

@@ -14,6 +14,7 @@
 #include "cellfeed/convert/open_conversion.h"
 #include "cellfeed/convert/target_directory.h"
 #include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/verify.h"
 
 namespace cellfeed::convert {
 
@@ -30,7 +31,7 @@ class ConversionRun {
   bool was_finished() const { return manifest_.has_value(); }
   // REQUIRES: !was_finished().
   const ShardTarget& target() const { return target_; }
-  // Ascending.
+  // Of OpenConversion's, counted from 0; ascending.
   std::vector<std::int64_t> missing_shards() const;
   // All of these, here.
   void write_missing();
@@ -45,7 +46,10 @@ class ConversionRun {
  private:
   format::shard::ResumeOptions resume_options();
   void require_same_conversion(const format::shard::Manifest& manifest) const;
+  // Of shards that cells are appended to: whether all was done before.
+  bool is_appended_before() const;
   void require_whole();
+  std::vector<format::shard::Damage> find_damage();
   bool is_of_plan(const format::shard::ShardEntry& shard) const;
   void require_shards_of_plan() const;
   std::string text_of_rest() const;

@@ -79,6 +79,11 @@ void describe_shard_dir(const std::string& path, PathDescription& description) {
   description.processing_json = manifest.processing_json;
   description.selection_json = manifest.selection_json;
   description.sources = manifest.sources;
+  for (std::size_t a = 0; a < manifest.appends.size(); ++a) {
+    const format::shard::AppendEntry& append = manifest.appends[a];
+    description.appends.push_back({append.first_cell, n_cells_of_append(manifest, a),
+                                   append.n_sources, append.is_shuffled, append.selection_json});
+  }
   if (!manifest.matrices.empty())
     add_matrix(description, manifest,
                {"X", manifest.layout, manifest.n_genes, manifest.nnz, manifest.value_dtype});
@@ -92,6 +97,31 @@ void describe_shard_dir(const std::string& path, PathDescription& description) {
     description.bytes += bytes_of(shard);
     description.not_finite += shard.not_finite;
   }
+}
+
+// Of shards in a random order, these cells are not in it.
+std::string appends_text(const PathDescription& d) {
+  if (d.appends.empty()) return {};
+  std::string text = fmt::format("appended      {} of {} cells, behind the others\n",
+                                 d.n_cells - d.appends.front().first_cell, d.n_cells);
+  for (const AppendDescription& append : d.appends)
+    text += fmt::format(
+        "  cells {} to {}, of {} {}, {}{}\n", append.first_cell, append.first_cell + append.n_cells,
+        append.n_sources, append.n_sources == 1 ? "source" : "sources",
+        append.is_shuffled ? "shuffled among themselves" : "in order",
+        append.selection_json == "{}" ? "" : ", selection " + append.selection_json);
+  return text;
+}
+
+nlohmann::ordered_json appends_json(const PathDescription& d) {
+  auto list = nlohmann::ordered_json::array();
+  for (const AppendDescription& append : d.appends)
+    list.push_back({{"first_cell", append.first_cell},
+                    {"n_cells", append.n_cells},
+                    {"n_sources", append.n_sources},
+                    {"shuffled", append.is_shuffled},
+                    {"selection", nlohmann::json::parse(append.selection_json)}});
+  return list;
 }
 
 std::string column_text(const ColumnDescription& column) {
@@ -284,6 +314,7 @@ std::string description_text(const PathDescription& d) {
     text += fmt::format("sources       {}\n", d.sources.size());
     for (const auto& source : d.sources)
       text += fmt::format("  {} ({}, {} cells)\n", source.path, source.layer, source.n_cells);
+    text += appends_text(d);
   }
   if (!d.matrices.empty()) text += matrices_text(d.matrices);
   text += columns_text("obs", d.obs, d.obs_refused);
@@ -337,6 +368,7 @@ std::string description_json(const PathDescription& d) {
     for (const auto& source : d.sources)
       json["sources"].push_back(nlohmann::ordered_json{
           {"path", source.path}, {"layer", source.layer}, {"n_cells", source.n_cells}});
+    json["appends"] = appends_json(d);
   }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -18,6 +18,13 @@ struct ColumnDescription {
   bool ordered = false;
 };
 
+// Cells that were appended to shards.
+struct AppendDescription {
+  std::int64_t first_cell = 0, n_cells = 0, n_sources = 0;
+  bool is_shuffled = false;
+  std::string selection_json = "{}";
+};
+
 struct PathDescription {
   std::string path;
   std::string format;  // "h5ad", "shard", ...
@@ -58,6 +65,7 @@ struct PathDescription {
   std::int64_t n_gene_names = -1;
   std::vector<std::string> repeated_genes{};
   std::vector<format::shard::SourceEntry> sources;
+  std::vector<AppendDescription> appends;
 };
 
 // Throws what opening throws, unless the file has another matrix that can be read.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cellfeed/convert/append/shard_base.h"
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
 #include "cellfeed/convert/inputs/carried_annotations.h"
@@ -39,8 +40,14 @@ const ConvertOptions& checked_conversion(const ConvertOptions& options) {
 }
 
 DType dtype_to_write(const ConvertOptions& options, DType stored) {
+  if (options.base) return options.base->manifest.value_dtype;
   if (options.layout == shard::Layout::kDense) return DType::kF32;
   return options.widens_integers && can_widen(stored) ? DType::kI64 : stored;
+}
+
+KeptTotals kept_totals(const ConvertOptions& options) {
+  return options.base && options.base->manifest.keeps_library_sizes ? KeptTotals::kAlways
+                                                                    : KeptTotals::kWhereNeeded;
 }
 
 PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4, 256}; }
@@ -50,7 +57,8 @@ PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4
 Sources OpenConversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
-    return sources_of(options_.cells);
+    return options_.base ? sources_of(options_.cells, options_.base->obs)
+                         : sources_of(options_.cells);
   }
   if (options_.open_sources) {
     selection_json_ = options_.selection_json;
@@ -60,6 +68,7 @@ Sources OpenConversion::open_sources() {
   FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
   from_.rows = std::move(filtered.rows);
   selection_json_ = std::move(filtered.selection_json);
+  if (options_.base) from_.obs_before = options_.base->obs;
   filter_warnings_ = std::move(filtered.warnings);
   return Sources::open(from_);
 }
@@ -68,14 +77,17 @@ OpenConversion::OpenConversion(const ConvertOptions& options)
     : options_(checked_conversion(options)),
       pool_(exec::checked_thread_count(options.threads)),
       sources_(open_sources()),
-      encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype())) {
+      encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype()),
+               kept_totals(options)) {
   options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
   if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
-  if (n_shards() > kMaxShards)
+  if (first_shard() + n_shards() > kMaxShards)
     throw_invalid(
-        "{} cells in shards of {} are {} shards, and a directory holds {} at most: ask for "
+        "{} cells in shards of {} are {} shards{}, and a directory holds {} at most: ask for "
         "larger shards",
-        sources_.n_cells(), options_.shard_size, n_shards(), kMaxShards);
+        sources_.n_cells(), options_.shard_size, n_shards(),
+        first_shard() > 0 ? fmt::format(" behind {} that are there", first_shard()) : "",
+        kMaxShards);
   require_utf8_paths(sources_);
   if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
@@ -83,22 +95,66 @@ OpenConversion::OpenConversion(const ConvertOptions& options)
   open_further();
 }
 
-void OpenConversion::open_further() {
+std::int64_t OpenConversion::first_shard() const {
+  return options_.base ? options_.base->end_shard() : 0;
+}
+
+std::int64_t OpenConversion::first_cell() const {
+  return options_.base ? options_.base->manifest.n_cells : 0;
+}
+
+std::vector<MatrixSource> OpenConversion::further_sources() {
   const auto names = matrix_names(options_.layers, options_.obsm);
   auto matrices = options_.cells          ? matrices_of(options_.cells)
                   : options_.open_further ? options_.open_further()
                                           : open_matrices(sources_, from_, names);
   require_same_genes(sources_, matrices);
-  for (MatrixSource& source : matrices) {
+  if (options_.base) require_matrices_of_base(matrices);
+  return matrices;
+}
+
+// The same, in the same order.
+void OpenConversion::require_matrices_of_base(std::vector<MatrixSource>& matrices) const {
+  const ShardBase& base = *options_.base;
+  std::vector<MatrixSource> in_order;
+  for (const shard::MatrixEntry& wanted : base.manifest.matrices) {
+    const auto found = std::ranges::find(matrices, wanted.name, &MatrixSource::name);
+    if (found == matrices.end())
+      throw_error(ErrorKind::kInvalidArgument, base.dir(),
+                  "its cells have '{}', and those to append were opened without: open them with "
+                  "it (layers=, obsm=)",
+                  wanted.name);
+    if (found->sources->genes().size() != wanted.n_cols)
+      throw_error(ErrorKind::kInvalidArgument, found->sources->store(0).info().path,
+                  "'{}' has {} columns, and {} in '{}'", wanted.name,
+                  found->sources->genes().size(), wanted.n_cols, base.dir());
+    in_order.push_back(std::move(*found));
+    matrices.erase(found);
+  }
+  if (!matrices.empty())
+    throw_error(ErrorKind::kInvalidArgument, base.dir(),
+                "its cells have no '{}', and those to append were opened with it: open them "
+                "without",
+                matrices.front().name);
+  matrices = std::move(in_order);
+}
+
+DType OpenConversion::dtype_of(const MatrixSource& source, std::size_t number) const {
+  if (options_.base) return options_.base->manifest.matrices[number].value_dtype;
+  return layout_of(source) == shard::Layout::kDense ? DType::kF32 : source.sources->value_dtype();
+}
+
+void OpenConversion::open_further() {
+  for (MatrixSource& source : further_sources()) {
     const shard::Layout layout = layout_of(source);
     const Sources& of_matrix = *source.sources;
     if (of_matrix.genes().size() > shard::kMaxObsmColumns && format::is_obsm(source.name))
       throw_error(ErrorKind::kUnsupported, of_matrix.store(0).info().path,
                   "'{}' has {} columns, and shards hold arrays of obsm of at most {}", source.name,
                   of_matrix.genes().size(), shard::kMaxObsmColumns);
-    const DType dtype = layout == shard::Layout::kDense ? DType::kF32 : of_matrix.value_dtype();
+    const DType dtype = dtype_of(source, further_.size());
     further_.push_back(std::unique_ptr<Further>(
-        new Further{std::move(source), CellEncoder(of_matrix, layout, dtype, false)}));
+        new Further{std::move(source), CellEncoder(of_matrix, layout, dtype, KeptTotals::kNever)}));
   }
 }
 
@@ -138,6 +194,26 @@ std::optional<shard::FileEntry> OpenConversion::write_annotations(const ShardTar
 }
 
 shard::Manifest OpenConversion::make_manifest() const {
+  shard::Manifest manifest = options_.base ? options_.base->manifest : describe();
+  if (options_.base) {
+    manifest.annotations.reset();  // of the one source there was
+    manifest.shard_size = std::max(manifest.shard_size, options_.shard_size);
+    manifest.appends.push_back({.first_cell = first_cell(),
+                                .n_sources = sources_.n_sources(),
+                                .is_shuffled = options_.shuffle,
+                                .selection_json = selection_json_});
+  }
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
+    const auto& store = sources_.store(s);
+    auto& source = manifest.sources.emplace_back(shard::SourceEntry{
+        store.info().path, store.info().layer, store.fingerprint(), store.info().n_rows});
+    if (store.info().selected) source.whole_fingerprint = store.whole_fingerprint();
+  }
+  return manifest;
+}
+
+// But for the sources.
+shard::Manifest OpenConversion::describe() const {
   shard::Manifest manifest;
   manifest.layout = options_.layout;
   manifest.n_genes = sources_.genes().size();
@@ -153,11 +229,6 @@ shard::Manifest OpenConversion::make_manifest() const {
                                  .layout = further->encoder.layout(),
                                  .n_cols = further->source.sources->genes().size(),
                                  .value_dtype = further->encoder.value_dtype()});
-  for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
-    const auto& store = sources_.store(s);
-    manifest.sources.push_back(
-        {store.info().path, store.info().layer, store.fingerprint(), store.info().n_rows});
-  }
   return manifest;
 }
 
@@ -170,7 +241,11 @@ shard::ShardSpec OpenConversion::shard_spec(const ShardTarget& target) const {
   spec.cells.value_dtype = encoder_.value_dtype();
   spec.cells.gene_order = options_.gene_order;
   spec.obs_schema = obs_schema_;
+  spec.cells.shard = first_shard();
+  spec.first_cell = first_cell();
   spec.keeps_library_sizes = encoder_.keeps_library_sizes();
+  spec.has_own_library_sizes = options_.base && !options_.base->manifest.keeps_library_sizes &&
+                               encoder_.keeps_library_sizes();
   for (const auto& further : further_)
     spec.matrices.push_back({.layout = further->encoder.layout(),
                              .n_cols = further->source.sources->genes().size(),
@@ -250,7 +325,7 @@ void OpenConversion::transpose_columns(const io::Directory& dir) {
 }
 
 void OpenConversion::order_genes() {
-  if (options_.gene_order == shard::GeneOrder::kMean)
+  if (options_.gene_order == shard::GeneOrder::kMean && !options_.base)
     set_gene_order(genes_by_mean(sources_, pool_, limits_of(options_.memory_budget),
                                  options_.progress, options_.stop));
 }

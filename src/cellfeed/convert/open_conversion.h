@@ -53,6 +53,11 @@ class OpenConversion {
   std::int64_t n_shards() const {
     return (sources_.n_cells() + options_.shard_size - 1) / options_.shard_size;
   }
+  // Of the first shard: its number, and its first cell in the directory. Other shards than those
+  // that are written here, and their cells, come before it.
+  std::int64_t first_shard() const;
+  std::int64_t first_cell() const;
+  // Of the cells of sources().
   std::int64_t shard_begin(std::int64_t shard) const { return shard * options_.shard_size; }
   std::int64_t shard_end(std::int64_t shard) const {
     return std::min(sources_.n_cells(), (shard + 1) * options_.shard_size);
@@ -74,7 +79,7 @@ class OpenConversion {
   format::shard::FileEntry write_genes(const ShardTarget& target) const;
   // None where there are none.
   std::optional<format::shard::FileEntry> write_annotations(const ShardTarget& target);
-  // All but the files and the shards.
+  // All but the files and the shards that are written; with those that they come behind.
   format::shard::Manifest make_manifest() const;
   // What the inputs and the manifest say.
   ConvertResult result_of(const format::shard::Manifest& manifest) const;
@@ -87,6 +92,10 @@ class OpenConversion {
   };
   Sources open_sources();
   void open_further();
+  std::vector<MatrixSource> further_sources();
+  void require_matrices_of_base(std::vector<MatrixSource>& matrices) const;
+  DType dtype_of(const MatrixSource& source, std::size_t number) const;
+  format::shard::Manifest describe() const;
   std::vector<Sources*> sources_by_columns();
   format::shard::Layout layout_of(const MatrixSource& source) const;
   format::shard::ShardSpec shard_spec(const ShardTarget& target) const;

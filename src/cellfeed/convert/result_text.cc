@@ -50,6 +50,50 @@ std::string result_text(const std::string& output_dir, const ConvertResult& r) {
   return text;
 }
 
+std::string result_json(const std::string& dir, const AppendResult& r) {
+  const nlohmann::ordered_json json = {{"shards", dir},
+                                       {"n_cells_added", r.n_cells_added},
+                                       {"n_shards_added", r.n_shards_added},
+                                       {"n_cells", r.shards.n_cells},
+                                       {"n_genes", r.shards.n_genes},
+                                       {"nnz", r.shards.nnz},
+                                       {"n_shards", r.shards.n_shards},
+                                       {"n_shards_resumed", r.shards.n_shards_resumed},
+                                       {"not_finite", r.shards.not_finite},
+                                       {"n_missing_genes", r.n_missing_genes},
+                                       {"missing_genes", r.missing_genes_text},
+                                       {"n_genes_left_out", r.shards.n_genes_left_out},
+                                       {"left_out", r.shards.left_out_text},
+                                       {"warnings", r.warnings},
+                                       {"filter_warnings", r.shards.filter_warnings},
+                                       {"bytes", r.shards.bytes},
+                                       {"seconds", r.shards.seconds},
+                                       {"cells_per_second", r.shards.cells_per_second}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string result_text(const std::string& dir, const AppendResult& r) {
+  std::string text = fmt::format(
+      "{} cells appended in {} shards, behind the {} that were there: {}\n",
+      grouped(r.n_cells_added), r.n_shards_added, grouped(r.shards.n_cells - r.n_cells_added), dir);
+  if (r.shards.n_shards_resumed == r.n_shards_added)
+    text += "nothing was left to do: all shards were there\n";
+  else if (r.shards.n_shards_resumed > 0)
+    text += fmt::format("{} shards were there from an earlier run\n", r.shards.n_shards_resumed);
+  if (r.shards.n_genes_left_out > 0)
+    text += fmt::format(
+        "up to {} genes of an input are left out, and each cell's total over all of them is kept\n",
+        grouped(r.shards.n_genes_left_out));
+  for (const std::string& said : {r.missing_genes_text, r.shards.left_out_text})
+    if (!said.empty()) text += said + "\n";
+  for (const std::string& warning : r.warnings) text += warning + "\n";
+  for (const std::string& warning : r.shards.filter_warnings) text += "--filter: " + warning + "\n";
+  if (r.shards.n_shards_resumed < r.n_shards_added)
+    text += fmt::format("{} ({} cells/s)\n", duration_text(r.shards.seconds),
+                        grouped(static_cast<std::int64_t>(r.shards.cells_per_second)));
+  return text;
+}
+
 std::string result_json(const std::string& output, const PreprocessResult& r) {
   const nlohmann::ordered_json json = {{"output", output},
                                        {"n_cells", r.n_cells},

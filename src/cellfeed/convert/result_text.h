@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cellfeed/convert/append/append.h"
 #include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 
@@ -11,8 +12,10 @@ namespace cellfeed::convert {
 // One JSON object, for machines.
 std::string result_json(const std::string& output_dir, const ConvertResult& result);
 std::string result_json(const std::string& output, const PreprocessResult& result);
+std::string result_json(const std::string& dir, const AppendResult& result);
 // Lines for people.
 std::string result_text(const std::string& output_dir, const ConvertResult& result);
 std::string result_text(const std::string& output, const PreprocessResult& result);
+std::string result_text(const std::string& dir, const AppendResult& result);
 
 }  // namespace cellfeed::convert

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,6 +21,9 @@
 #include "cellfeed/format/shard/manifest.h"
 
 namespace cellfeed::convert {
+
+// The shards that cells are appended to; see append/shard_base.h.
+struct ShardBase;
 
 struct ConvertOptions {
   std::vector<std::string> inputs;  // files, globs or shard directories; cells keep this order
@@ -44,6 +49,10 @@ struct ConvertOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   ExistingTarget existing = ExistingTarget::kRefuse;
+  // Where cells come behind those of shards that are there: layout, layers, obsm, gene_order and
+  // genes are theirs. REQUIRES: existing is kAppend or kResumeAppend. Null: they get a directory of
+  // their own.
+  std::shared_ptr<const ShardBase> base{};
   format::RowMaker row_maker{};  // as SourceOptions's
   // Of the inputs: an expression over obs (collection::Filter) that is true of the cells to
   // convert;

@@ -32,7 +32,7 @@ struct MatrixPass {
 struct ShardPass {
   std::vector<MatrixPass> matrices;  // of the same cells; obs is that of the first
   exec::ThreadPool& pool;
-  format::shard::ShardSpec spec;  // of every shard, but for its number and first cell
+  format::shard::ShardSpec spec;  // of every shard; number and first cell are those of the first
   std::int64_t shard_size = 0;
   std::vector<bool> is_wanted;  // of all shards, those to write
   // Of each that is written, once its files are whole; on the calling thread.

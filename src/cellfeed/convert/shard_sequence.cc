@@ -12,8 +12,8 @@ std::int64_t ShardSequence::size_of(std::int64_t shard) const {
 void ShardSequence::open(std::int64_t shard) {
   if (shard == number_) return;
   format::shard::ShardSpec spec = spec_;
-  spec.cells.shard = shard;
-  spec.first_cell = shard * shard_size_;
+  spec.cells.shard += shard;
+  spec.first_cell += shard * shard_size_;
   writer_.emplace(std::move(spec));
   number_ = shard;
 }

@@ -14,7 +14,7 @@ namespace cellfeed::convert {
 
 class ShardSequence {
  public:
-  // spec: of every shard, but for its number and first cell.
+  // spec: of every shard; number and first cell are those of the first.
   ShardSequence(format::shard::ShardSpec spec, std::int64_t shard_size, std::int64_t n_cells,
                 std::function<void(const format::shard::ShardEntry&)> finished)
       : spec_(std::move(spec)),

@@ -24,16 +24,15 @@ void remove_unfinished(const io::Directory& directory) {
   directory.sync();
 }
 
-void refuse_source_inside(const std::string& dir, const Sources& sources) {
+void refuse_source_inside(const std::string& dir, ExistingTarget existing, const Sources& sources) {
   const fs::path target = io::canonical(dir);
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const fs::path source = io::canonical(sources.store(s).info().path);
     if (std::mismatch(target.begin(), target.end(), source.begin(), source.end()).first ==
         target.end())
       throw_error(ErrorKind::kInvalidArgument, dir,
-                  "an input lies in the target directory and would be overwritten; choose another "
-                  "target: '{}'",
-                  source.string());
+                  "an input lies in the target directory{}; choose another target: '{}'",
+                  is_append(existing) ? "" : " and would be overwritten", source.string());
   }
 }
 
@@ -48,6 +47,10 @@ void make_directory(const std::string& dir) {
   if (status.is_there() && !status.is_directory())
     throw Error(ErrorKind::kAlreadyExists, "is a file, not a directory to write shards to", dir);
   io::make_directories(dir);
+}
+
+bool discards(ExistingTarget existing) {
+  return existing == ExistingTarget::kOverwrite || existing == ExistingTarget::kAppend;
 }
 
 std::string refusal_of(bool is_finished, bool is_rewritten) {
@@ -65,8 +68,8 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
                                  const Sources& sources)
     : existing_(existing) {
   require_path(dir);
-  refuse_source_inside(dir, sources);
-  make_directory(dir);
+  refuse_source_inside(dir, existing, sources);
+  if (!is_append(existing)) make_directory(dir);
   directory_ = io::Directory(dir);
   // Before the lock, which is a file itself.
   if (shard::shard_directory_state(dir) == DirectoryState::kOther) {
@@ -81,13 +84,14 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
   const DirectoryState state = shard::shard_directory_state(dir);
   is_finished_ = state == DirectoryState::kFinished;
   is_unfinished_ = state == DirectoryState::kUnfinished;
-  is_rewritten_ = is_finished_ && shard::is_being_rewritten(directory_);
+  if (is_append(existing) && !is_finished_)
+    throw Error(ErrorKind::kNotFound, "holds no finished shards to append to", dir);
+  if (is_finished_) look_at_finished();
   if (existing == ExistingTarget::kRefuse && (is_finished_ || is_unfinished_))
     throw Error(ErrorKind::kAlreadyExists, refusal_of(is_finished_, is_rewritten_), dir);
   if (is_finished_)
-    shard::remove_leftovers_of_writers(directory_, existing == ExistingTarget::kOverwrite
-                                                       ? shard::Rewriting::kDiscard
-                                                       : shard::Rewriting::kKeep);
+    shard::remove_leftovers_of_writers(
+        directory_, discards(existing) ? shard::Unfinished::kDiscard : shard::Unfinished::kKeep);
   else
     io::remove_leftovers_in(directory_);
   if (existing == ExistingTarget::kOverwrite && is_unfinished_) remove_unfinished(directory_);
@@ -95,8 +99,27 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
   if (is_rewritten_) is_finished_ = false;
 }
 
+// What is being written beside them.
+void TargetDirectory::look_at_finished() {
+  const auto journal = shard::unfinished_beside_manifest(directory_);
+  if (!journal) return;
+  is_appended_ = journal->of == shard::JournalOf::kAppendedShards;
+  is_rewritten_ = !is_appended_;
+  if (is_rewritten_ && is_append(existing_))
+    throw Error(ErrorKind::kAlreadyExists,
+                "its shards were being overwritten: finish that (cellfeed shard --resume, with the "
+                "same inputs and options), then append",
+                directory_.path());
+}
+
 shard::PartialManifest TargetDirectory::open_journal(const std::string& plan,
                                                      const shard::ResumeOptions& options) {
+  if (existing_ == ExistingTarget::kResumeAppend && is_appended_)
+    return shard::PartialManifest::resume(directory_, plan, options);
+  if (is_append(existing_))
+    return shard::PartialManifest::start(
+        directory_, plan, std::max<shard::Generation>(1, shard::next_generation(directory_)),
+        io::OnExisting::kReplace, shard::JournalOf::kAppendedShards);
   const bool is_begun = is_unfinished_ || is_rewritten_;
   if (existing_ == ExistingTarget::kResume && is_begun)
     return shard::PartialManifest::resume(directory_, plan, options);

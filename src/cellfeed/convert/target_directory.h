@@ -13,16 +13,21 @@ namespace cellfeed::convert {
 
 enum class ExistingTarget {
   kRefuse,
-  kResume,     // continue an unfinished conversion; start when there is none
-  kOverwrite,  // replace shards, once the new ones are whole; other files are never touched
+  kResume,        // continue an unfinished conversion; start when there is none
+  kOverwrite,     // replace shards, once the new ones are whole; other files are never touched
+  kAppend,        // new shards behind those that are there; what a stopped append left is removed
+  kResumeAppend,  // the same; continue an append that was stopped
 };
+constexpr bool is_append(ExistingTarget existing) {
+  return existing == ExistingTarget::kAppend || existing == ExistingTarget::kResumeAppend;
+}
 
 // Not thread-safe. Lifetime: the lock is held until it is destroyed.
 class TargetDirectory {
  public:
   // Makes the directory where it is missing. Throws kAlreadyExists (a finished or unfinished
-  // conversion, other files, another writer), kInvalidArgument (a source lies in a directory to be
-  // overwritten), kIo.
+  // conversion, other files, another writer), kNotFound (no shards to append to), kInvalidArgument
+  // (a source lies in a directory to be overwritten or appended to), kIo.
   TargetDirectory(const std::string& dir, ExistingTarget existing, const Sources& sources);
 
   const io::Directory& directory() const { return directory_; }
@@ -30,16 +35,19 @@ class TargetDirectory {
   bool is_finished() const { return is_finished_; }
   // True when finished shards stay in their place until the new ones are whole.
   bool is_rewritten() const { return is_rewritten_; }
-  // REQUIRES: !is_finished().
+  // REQUIRES: !is_finished(), unless shards are appended.
   format::shard::PartialManifest open_journal(const std::string& plan,
                                               const format::shard::ResumeOptions& options);
 
  private:
   io::Directory directory_;
   ExistingTarget existing_;
+  void look_at_finished();
+
   bool is_finished_ = false;
   bool is_unfinished_ = false;
   bool is_rewritten_ = false;
+  bool is_appended_ = false;  // by a run that was stopped
   std::unique_ptr<io::DirectoryLock> lock_;
 };
 

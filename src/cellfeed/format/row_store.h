@@ -206,6 +206,8 @@ class RowStore {
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;
+  // Of all that is stored, where this store is of some of the rows.
+  virtual std::uint64_t whole_fingerprint() const { return fingerprint(); }
 };
 
 // All steps up to sizes(), for whoever reads one store at a time.

@@ -23,8 +23,10 @@ std::vector<std::unique_ptr<format::RowStore>> stores_of(const Collection& cells
   return stores;
 }
 
-Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside) {
+Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
+                          const std::vector<ObsSample>& obs_before = {}) {
   SourceOptions options;
+  options.obs_before = obs_before;
   options.layer = cells.store(0).info().layer;
   options.is_beside = is_beside;
   if (!format::is_obsm(options.layer)) {
@@ -37,10 +39,10 @@ Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_bes
 
 }  // namespace
 
-Sources sources_of(const ChosenCells& chosen) {
+Sources sources_of(const ChosenCells& chosen, const std::vector<ObsSample>& obs_before) {
   if (chosen.cells->genes().size() == 0)
     throw_invalid("the cells were opened without genes (layer none): open them with a matrix");
-  return sources_of_matrix(*chosen.cells, chosen.make_unique, false);
+  return sources_of_matrix(*chosen.cells, chosen.make_unique, false, obs_before);
 }
 
 std::vector<MatrixSource> matrices_of(const ChosenCells& chosen) {

@@ -18,7 +18,9 @@ std::vector<double> totals(const CsrPiece& piece) {
 
 }  // namespace
 
-LibrarySizes::LibrarySizes(const Sources& sources) {
+LibrarySizes::LibrarySizes(const Sources& sources, KeptTotals kept)
+    : are_kept_(kept == KeptTotals::kAlways) {
+  if (kept == KeptTotals::kNever) return;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const auto& known = known_.emplace_back(sources.store(s).known_library_sizes());
     const auto map = sources.gene_map(s);

@@ -13,12 +13,17 @@
 
 namespace cellfeed::convert {
 
+enum class KeptTotals {
+  kNever,
+  kWhereNeeded,  // some source has genes that the joined axis has not, or knows totals that its
+                 // rows do not have
+  kAlways,
+};
+
 class LibrarySizes {
  public:
-  explicit LibrarySizes(const Sources& sources);
+  explicit LibrarySizes(const Sources& sources, KeptTotals kept = KeptTotals::kWhereNeeded);
 
-  // True when some source has genes that the joined axis has not, or knows totals that its rows do
-  // not have.
   bool are_kept() const { return are_kept_; }
   // Of the source's rows, which piece holds in the source's own columns; empty unless they are
   // kept.

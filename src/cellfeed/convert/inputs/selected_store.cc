@@ -46,6 +46,7 @@ class SelectedStore final : public format::RowStore {
   std::optional<matrix::FixedColumn> known_library_sizes() const override;
   format::Processing processing() const override { return store_->processing(); }
   std::uint64_t fingerprint() const override;
+  std::uint64_t whole_fingerprint() const override { return store_->whole_fingerprint(); }
 
  private:
   std::vector<std::int64_t> stored_rows(std::span<const std::int64_t> rows) const;

@@ -130,7 +130,7 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
   processing_json_ = join_processing(*cells_);
   value_dtype_ = unite_value_dtypes(*cells_);
   obs_ = std::make_unique<TableUnion>("obs");
-  if (!options.is_beside) unite_obs();
+  if (!options.is_beside) unite_obs(options.obs_before);
   const std::string& first = store(0).info().path;
   if (n_cells() == 0)
     throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write", first);
@@ -142,7 +142,9 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
                 first);
 }
 
-void Sources::unite_obs() {
+void Sources::unite_obs(const std::vector<ObsSample>& before) {
+  n_obs_before_ = before.size();
+  for (const ObsSample& sample : before) obs_->add_source(*sample.rows, sample.path);
   for (std::int64_t s = 0; s < n_sources(); ++s)
     names_origins_ = names_origins_ || names_origins(store(s).obs_names());
   for (std::int64_t s = 0; s < n_sources(); ++s) {
@@ -170,7 +172,7 @@ std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const 
   auto rows = read_own_obs(source, range.begin, range.end);
   if (names_origins_)
     rows = with_origins(rows, source.info().path, consecutive(range.begin, range.n_cells()));
-  return obs_->conform(*rows, static_cast<std::size_t>(range.source));
+  return obs_->conform(*rows, n_obs_before_ + static_cast<std::size_t>(range.source));
 }
 
 std::shared_ptr<arrow::Table> Sources::read_var() const {

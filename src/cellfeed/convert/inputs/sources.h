@@ -22,6 +22,12 @@ class Table;
 
 namespace cellfeed::convert {
 
+// Some rows of obs; dictionary columns carry all their categories.
+struct ObsSample {
+  std::shared_ptr<arrow::Table> rows;
+  std::string path;
+};
+
 struct SourceOptions {
   std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
   std::string layer = "X";
@@ -42,6 +48,8 @@ struct SourceOptions {
   std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
   // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
   std::shared_ptr<const std::vector<std::int64_t>> rows{};
+  // What obs is united with, before that of the inputs.
+  std::vector<ObsSample> obs_before{};
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
   // nothing of them stays.
   format::RowMaker row_maker{};
@@ -98,6 +106,7 @@ class Sources {
   // What files hold that is not read though nobody chose that; empty where there is nothing.
   std::string left_out_text() const { return cells_->left_out_text(); }
 
+  // Of SourceOptions::obs_before first, then of the sources.
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.
   std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;
@@ -114,7 +123,7 @@ class Sources {
 
  private:
   void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
-  void unite_obs();
+  void unite_obs(const std::vector<ObsSample>& before);
 
   std::shared_ptr<const collection::Collection> cells_;
   std::vector<TransposedStore*> transposed_;  // of the stores
@@ -123,6 +132,7 @@ class Sources {
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";
   std::unique_ptr<TableUnion> obs_;
+  std::size_t n_obs_before_ = 0;  // tables of the union before that of the first source
 };
 
 // Gives back the memory behind files that are passed over once, so that memory stays bounded

@@ -1,5 +1,6 @@
 #include "cellfeed/format/shard/manifest.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -22,6 +23,9 @@ constexpr const char* kFormatName = "cellfeed-shards";
 // The manifest ends with its own checksum, of the text with these digits in its place.
 constexpr std::string_view kNoChecksum = "0000000000000000";
 constexpr std::string_view kTail = "\"\n}\n";
+// What few manifests have.
+constexpr const char* kAppendsKey = "appends";
+constexpr const char* kWholeKey = "whole_fingerprint";
 
 std::size_t checksum_position(const std::string& text) {
   return text.size() - kTail.size() - kNoChecksum.size();
@@ -134,6 +138,60 @@ void check_counts(const Manifest& manifest, const std::string& path) {
                   manifest.matrices[m].name, matrix_nnz[m].value(), manifest.matrices[m].nnz);
 }
 
+// Each begins with a shard, behind the one before, and its sources are among those that there are.
+void check_appends(const Manifest& manifest, const std::string& path) {
+  std::int64_t before = 0;
+  CheckedSize n_sources = 0;
+  for (const AppendEntry& append : manifest.appends) {
+    const bool is_of_shard = std::ranges::any_of(manifest.shards, [&](const ShardEntry& shard) {
+      return shard.first_cell == append.first_cell && shard.n_cells > 0;
+    });
+    n_sources += append.n_sources;
+    if (append.first_cell <= before || !is_of_shard || append.n_sources < 1 || !n_sources.fits() ||
+        n_sources.value() >= std::ssize(manifest.sources))
+      throw_error(ErrorKind::kCorruptData, path,
+                  "cells of {} sources were appended at cell {}, and its shards and sources are "
+                  "others",
+                  append.n_sources, append.first_cell);
+    before = append.first_cell;
+  }
+}
+
+Json appends_to_tree(const Manifest& manifest) {
+  Json list = Json::array();
+  for (const AppendEntry& append : manifest.appends)
+    list.push_back(Json{{"first_cell", append.first_cell},
+                        {"n_sources", append.n_sources},
+                        {"shuffled", append.is_shuffled},
+                        {"selection", Json::parse(append.selection_json)}});
+  return list;
+}
+
+std::string selection_from_tree(const JsonReader& read, const std::string& path) {
+  if (!read.at("selection").is_object())
+    throw_error(ErrorKind::kCorruptData, path, "'selection' must be an object");
+  return read.at("selection").dump();
+}
+
+Json source_to_tree(const SourceEntry& source) {
+  Json tree{{"path", source.path},
+            {"layer", source.layer},
+            {"fingerprint", checksum_to_text(source.fingerprint)},
+            {"n_cells", source.n_cells}};
+  if (source.whole_fingerprint) tree[kWholeKey] = checksum_to_text(*source.whole_fingerprint);
+  return tree;
+}
+
+SourceEntry source_from_tree(const Json& tree, const std::string& path) {
+  const JsonReader item(tree, path);
+  SourceEntry source{.path = item.text("path"),
+                     .layer = item.text("layer"),
+                     .fingerprint = item.checksum("fingerprint"),
+                     .n_cells = item.count("n_cells")};
+  if (tree.contains(kWholeKey)) source.whole_fingerprint = item.checksum(kWholeKey);
+  return source;
+}
+
 Json manifest_to_tree(const Manifest& manifest) {
   Json tree;
   tree["format"] = kFormatName;
@@ -146,7 +204,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["shard_size"] = manifest.shard_size;
   tree["dtype"] = std::string(dtype_name(manifest.value_dtype));
   tree["gene_order"] = manifest.gene_order == GeneOrder::kMean ? "mean" : "source";
-  tree["library_sizes"] = manifest.keeps_library_sizes;
+  tree[kLibrarySizesKey] = manifest.keeps_library_sizes;
   tree["gene_fingerprint"] = checksum_to_text(manifest.gene_fingerprint);
   tree["processing"] = Json::parse(manifest.processing_json);
   tree["selection"] = Json::parse(manifest.selection_json);
@@ -163,11 +221,8 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["shards"] = Json::array();
   for (const auto& shard : manifest.shards) tree["shards"].push_back(shard_to_json(shard));
   tree["sources"] = Json::array();
-  for (const auto& source : manifest.sources)
-    tree["sources"].push_back(Json{{"path", source.path},
-                                   {"layer", source.layer},
-                                   {"fingerprint", checksum_to_text(source.fingerprint)},
-                                   {"n_cells", source.n_cells}});
+  for (const auto& source : manifest.sources) tree["sources"].push_back(source_to_tree(source));
+  if (!manifest.appends.empty()) tree[kAppendsKey] = appends_to_tree(manifest);
   tree["checksum"] = std::string(kNoChecksum);
   return tree;
 }
@@ -192,12 +247,10 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   if (order != "source" && order != "mean")
     throw_error(ErrorKind::kUnsupported, path, "unknown gene_order: '{}'", order);
   manifest.gene_order = order == "mean" ? GeneOrder::kMean : GeneOrder::kSource;
-  manifest.keeps_library_sizes = read.flag("library_sizes");
+  manifest.keeps_library_sizes = read.flag(kLibrarySizesKey);
   manifest.gene_fingerprint = read.checksum("gene_fingerprint");
   manifest.processing_json = read.at("processing").dump();
-  if (!read.at("selection").is_object())
-    throw_error(ErrorKind::kCorruptData, path, "'selection' must be an object");
-  manifest.selection_json = read.at("selection").dump();
+  manifest.selection_json = selection_from_tree(read, path);
   manifest.plan_fingerprint = read.checksum("plan_fingerprint");
   manifest.genes = file_from_json(read.at("genes"), path);
   if (const Json& file = read.at("annotations"); !file.is_null())
@@ -212,13 +265,16 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   }
   for (const auto& shard : read.list("shards"))
     manifest.shards.push_back(shard_from_json(shard, path));
-  for (const auto& source : read.list("sources")) {
-    const JsonReader item(source, path);
-    manifest.sources.push_back({.path = item.text("path"),
-                                .layer = item.text("layer"),
-                                .fingerprint = item.checksum("fingerprint"),
-                                .n_cells = item.count("n_cells")});
-  }
+  for (const auto& source : read.list("sources"))
+    manifest.sources.push_back(source_from_tree(source, path));
+  if (tree.contains(kAppendsKey))
+    for (const auto& append : read.list(kAppendsKey)) {
+      const JsonReader item(append, path);
+      manifest.appends.push_back({.first_cell = item.count("first_cell"),
+                                  .n_sources = item.count("n_sources"),
+                                  .is_shuffled = item.flag("shuffled"),
+                                  .selection_json = selection_from_tree(item, path)});
+    }
   if (read.count("n_shards") != static_cast<std::int64_t>(manifest.shards.size()))
     throw_error(ErrorKind::kCorruptData, path, "n_shards is {} and {} are listed",
                 read.count("n_shards"), manifest.shards.size());
@@ -271,7 +327,41 @@ Manifest manifest_from_json(const std::string& text, const std::string& dir) {
   check_own_checksum(text, path);
   const Manifest manifest = manifest_from_tree(parse_json(text, path), path);
   check_counts(manifest, path);
+  check_appends(manifest, path);
   return manifest;
+}
+
+bool keeps_library_sizes(const Manifest& manifest, const ShardEntry& shard) {
+  return manifest.keeps_library_sizes || shard.has_own_library_sizes;
+}
+
+std::int64_t n_cells_of_append(const Manifest& manifest, std::size_t append) {
+  const bool is_last = append + 1 == manifest.appends.size();
+  return (is_last ? manifest.n_cells : manifest.appends[append + 1].first_cell) -
+         manifest.appends[append].first_cell;
+}
+
+Manifest without_last_append(Manifest manifest) {
+  const AppendEntry last = manifest.appends.back();
+  manifest.appends.pop_back();
+  std::erase_if(manifest.shards,
+                [&](const ShardEntry& shard) { return shard.first_cell >= last.first_cell; });
+  manifest.sources.resize(manifest.sources.size() - static_cast<std::size_t>(last.n_sources));
+  sum_up(manifest);
+  return manifest;
+}
+
+void sum_up(Manifest& manifest) {
+  manifest.n_cells = 0;
+  manifest.nnz = 0;
+  for (MatrixEntry& matrix : manifest.matrices) matrix.nnz = 0;
+  for (const ShardEntry& shard : manifest.shards) {
+    // Others come from a journal that is not ours; manifest_from_json says so.
+    for (std::size_t m = 0; m < std::min(manifest.matrices.size(), shard.matrices.size()); ++m)
+      manifest.matrices[m].nnz += shard.matrices[m].nnz;
+    manifest.n_cells += shard.n_cells;
+    manifest.nnz += shard.nnz;
+  }
 }
 
 void write_manifest(const io::Directory& dir, const Manifest& manifest) {

@@ -55,6 +55,8 @@ struct ShardEntry {
   FileEntry fixed_obs;  // shard_NNNNNN.arrow
   // Beside the first, as Manifest::matrices lists them.
   std::vector<ShardMatrix> matrices = {};
+  // Its .arrow file ends with kLibrarySizeColumn though Manifest::keeps_library_sizes is not set.
+  bool has_own_library_sizes = false;
 };
 // All of them.
 std::vector<const FileEntry*> files_of(const ShardEntry& shard);
@@ -65,6 +67,15 @@ struct SourceEntry {
   std::string layer;
   std::uint64_t fingerprint = 0;
   std::int64_t n_cells = 0;
+  std::optional<std::uint64_t> whole_fingerprint = {};  // of all its cells, where some were chosen
+};
+
+// Cells that were appended to finished shards, behind those that were there.
+struct AppendEntry {
+  std::int64_t first_cell = 0;        // of the first shard that was appended
+  std::int64_t n_sources = 0;         // of Manifest::sources, behind those that were there
+  bool is_shuffled = false;           // among themselves; else in the order of the sources
+  std::string selection_json = "{}";  // as Manifest's, of these sources
 };
 
 // A further matrix of the same cells.
@@ -84,7 +95,7 @@ struct Manifest {
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
   GeneOrder gene_order = GeneOrder::kSource;
-  // The .arrow files end with the column kLibrarySizeColumn: genes of some source were left out.
+  // All .arrow files end with the column kLibrarySizeColumn: genes of some source were left out.
   bool keeps_library_sizes = false;
   std::uint64_t gene_fingerprint = 0;  // gene_fingerprint() of the stored axis
   std::string processing_json =
@@ -100,7 +111,17 @@ struct Manifest {
   std::vector<MatrixEntry> matrices = {};     // beside the first
   std::vector<ShardEntry> shards;             // in order of first_cell
   std::vector<SourceEntry> sources;
+  std::vector<AppendEntry> appends = {};  // in the order of their cells
 };
+
+// Makes its totals those of its shards.
+void sum_up(Manifest& manifest);
+// Whether the .arrow file of this shard ends with kLibrarySizeColumn.
+bool keeps_library_sizes(const Manifest& manifest, const ShardEntry& shard);
+// How many cells an append added.
+std::int64_t n_cells_of_append(const Manifest& manifest, std::size_t append);
+// What was there before the last append. REQUIRES: there is one.
+Manifest without_last_append(Manifest manifest);
 
 // Those of all shards together.
 std::vector<const FileEntry*> common_files(const Manifest& manifest);

@@ -122,11 +122,13 @@ Json shard_to_json(const ShardEntry& shard) {
     matrices.push_back(Json{{"nnz", matrix.nnz},
                             {"not_finite", matrix.not_finite},
                             {"matrix", file_to_json(matrix.file)}});
-  return {{"shard", shard.shard},           {"first_cell", shard.first_cell},
-          {"n_cells", shard.n_cells},       {"nnz", shard.nnz},
-          {"not_finite", shard.not_finite}, {"matrix", file_to_json(shard.matrix)},
-          {"obs", file_to_json(shard.obs)}, {"fixed_obs", file_to_json(shard.fixed_obs)},
-          {"matrices", std::move(matrices)}};
+  Json json = {{"shard", shard.shard},           {"first_cell", shard.first_cell},
+               {"n_cells", shard.n_cells},       {"nnz", shard.nnz},
+               {"not_finite", shard.not_finite}, {"matrix", file_to_json(shard.matrix)},
+               {"obs", file_to_json(shard.obs)}, {"fixed_obs", file_to_json(shard.fixed_obs)},
+               {"matrices", std::move(matrices)}};
+  if (shard.has_own_library_sizes) json[kLibrarySizesKey] = true;
+  return json;
 }
 
 ShardEntry shard_from_json(const Json& json, const std::string& path) {
@@ -145,6 +147,7 @@ ShardEntry shard_from_json(const Json& json, const std::string& path) {
                               .not_finite = item.count("not_finite"),
                               .file = file_from_json(item.at("matrix"), path)});
   }
+  shard.has_own_library_sizes = json.contains(kLibrarySizesKey) && read.flag(kLibrarySizesKey);
   return shard;
 }
 

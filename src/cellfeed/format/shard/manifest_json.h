@@ -13,6 +13,9 @@ namespace cellfeed::format::shard {
 
 using Json = nlohmann::ordered_json;
 
+// Of the manifest, and of a shard that has them by itself.
+inline constexpr const char* kLibrarySizesKey = "library_sizes";
+
 Json parse_json(const std::string& text, const std::string& path);
 
 // Typed access to one JSON object. Lifetime: the object and the path outlive it.

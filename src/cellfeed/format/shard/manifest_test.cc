@@ -40,10 +40,23 @@ Manifest make_manifest() {
   return manifest;
 }
 
+// Two cells in three came later.
+Manifest make_appended() {
+  Manifest manifest = make_manifest();
+  manifest.shards[1].has_own_library_sizes = true;
+  manifest.sources.push_back({"b.h5ad", "X", 7, 20, 8});
+  manifest.appends = {{.first_cell = 10,
+                       .n_sources = 1,
+                       .is_shuffled = true,
+                       .selection_json = R"({"cells_of":40})"}};
+  return manifest;
+}
+
 // A manifest with `from` replaced by `to` and a checksum that fits, as someone hostile would write
 // it.
-std::string forge(const std::string& from, const std::string& to) {
-  std::string text = manifest_to_json(make_manifest());
+std::string forge(const std::string& from, const std::string& to,
+                  const Manifest& manifest = make_manifest()) {
+  std::string text = manifest_to_json(manifest);
   const auto at = text.find(from);
   if (at == std::string::npos) throw std::runtime_error("nothing to forge: " + from);
   text.replace(at, from.size(), to);
@@ -70,6 +83,52 @@ TEST(Manifest, ReadsWhatWasWritten) {
   EXPECT_EQ(read.shards[1].fixed_obs.name, "shard_000001.arrow");
   EXPECT_EQ(read.sources[0].fingerprint, ~0ull);
   EXPECT_EQ(read.gene_order, GeneOrder::kMean);
+}
+
+TEST(Manifest, KnowsWhatWasAppended) {
+  const std::string text = manifest_to_json(make_appended());
+  const Manifest read = manifest_from_json(text, "dir");
+  EXPECT_EQ(manifest_to_json(read), text);
+  ASSERT_EQ(read.appends.size(), 1u);
+  EXPECT_EQ(n_cells_of_append(read, 0), 20);
+  EXPECT_TRUE(read.appends[0].is_shuffled);
+  EXPECT_EQ(read.appends[0].selection_json, R"({"cells_of":40})");
+  EXPECT_EQ(read.sources[1].whole_fingerprint, 8u);
+  EXPECT_FALSE(read.sources[0].whole_fingerprint);
+  EXPECT_FALSE(keeps_library_sizes(read, read.shards[0]));
+  EXPECT_TRUE(keeps_library_sizes(read, read.shards[1]));
+  Manifest before = make_manifest();
+  before.shards.pop_back();
+  sum_up(before);
+  EXPECT_EQ(manifest_to_json(without_last_append(read)), manifest_to_json(before));
+  EXPECT_EQ(manifest_to_json(make_manifest()).find("appends"), std::string::npos);
+}
+
+TEST(Manifest, RefusesAppendsOfOtherShardsOrSources) {
+  const std::string of_append = R"("first_cell": 10,
+      "n_sources": 1)";
+  for (const char* other : {R"("first_cell": 0,
+      "n_sources": 1)",
+                            R"("first_cell": 11,
+      "n_sources": 1)",
+                            R"("first_cell": 30,
+      "n_sources": 1)",
+                            R"("first_cell": 10,
+      "n_sources": 0)",
+                            R"("first_cell": 10,
+      "n_sources": 2)",
+                            R"("first_cell": 10,
+      "n_sources": 1125899906842624)"})
+    EXPECT_THAT(read_error(forge(of_append, other, make_appended())),
+                HasSubstr("its shards and sources are others"))
+        << other;
+  EXPECT_THAT(read_error(forge(R"("shuffled": true)", R"("shuffled": 1)", make_appended())),
+              HasSubstr("shuffled"));
+  EXPECT_THAT(read_error(forge(R"({
+        "cells_of": 40
+      })",
+                               "7", make_appended())),
+              HasSubstr("selection"));
 }
 
 TEST(Manifest, AcceptsAForgeryThatChangesNothing) {

@@ -22,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of the first line of a journal, true where shards are appended.
+constexpr const char* kAppendKey = "append";
+
 std::uint64_t hash_text(const std::string& text) {
   return checksum_bytes(std::as_bytes(std::span(text)));
 }
@@ -45,11 +48,13 @@ std::optional<Json> from_line(const std::string& line, const std::string& path) 
   return std::nullopt;
 }
 
-Json plan_line(const std::string& plan, Generation generation) {
-  return {{"format", "cellfeed-shards-journal"},
-          {"version", kManifestVersion},
-          {"generation", generation},
-          {"plan", plan}};
+Json plan_line(const std::string& plan, Generation generation, JournalOf of) {
+  Json line = {{"format", "cellfeed-shards-journal"},
+               {"version", kManifestVersion},
+               {"generation", generation},
+               {"plan", plan}};
+  if (of == JournalOf::kAppendedShards) line[kAppendKey] = true;
+  return line;
 }
 
 // Empty without a manifest, and where it is damaged.
@@ -168,14 +173,22 @@ std::optional<JournalHead> read_journal_head(const io::Directory& dir) {
   const auto head = from_line(line, path);
   if (!head || !head->contains("generation") || !head->contains("plan")) return std::nullopt;
   const JsonReader read(*head, path);
-  return JournalHead{read.text("plan"), read.count("generation")};
+  return JournalHead{read.text("plan"), read.count("generation"),
+                     head->contains(kAppendKey) && read.flag(kAppendKey)
+                         ? JournalOf::kAppendedShards
+                         : JournalOf::kAllShards};
 }
 
-bool is_being_rewritten(const io::Directory& dir) {
-  const auto journal = read_journal_head(dir);
-  if (!journal || !dir.file_bytes(kManifestName)) return false;
+std::optional<JournalHead> unfinished_beside_manifest(const io::Directory& dir) {
+  auto journal = read_journal_head(dir);
+  if (!journal || !dir.file_bytes(kManifestName)) return std::nullopt;
   const auto manifest = readable_manifest(dir);
-  return journal->generation != (manifest ? generation_of(manifest->genes.name) : Generation{0});
+  const bool has_led_to_it = journal->of == JournalOf::kAppendedShards && manifest &&
+                             manifest->plan_fingerprint == plan_fingerprint(journal->plan);
+  if (has_led_to_it ||
+      journal->generation == (manifest ? generation_of(manifest->genes.name) : Generation{0}))
+    return std::nullopt;
+  return journal;
 }
 
 Generation next_generation(const io::Directory& dir) {
@@ -185,10 +198,10 @@ Generation next_generation(const io::Directory& dir) {
   return next;
 }
 
-void remove_leftovers_of_writers(const io::Directory& dir, Rewriting rewriting) {
+void remove_leftovers_of_writers(const io::Directory& dir, Unfinished unfinished) {
   io::remove_leftovers_in(dir);
-  const bool is_unfinished = is_being_rewritten(dir);
-  if (is_unfinished && rewriting == Rewriting::kKeep) return;
+  const bool is_unfinished = unfinished_beside_manifest(dir).has_value();
+  if (is_unfinished && unfinished == Unfinished::kKeep) return;
   if (!is_unfinished) dir.remove(kPartialManifestName);
   if (const auto manifest = readable_manifest(dir)) remove_other_generations(dir, *manifest);
 }
@@ -207,7 +220,8 @@ PartialManifest::~PartialManifest() = default;
 PartialManifest::PartialManifest(PartialManifest&&) noexcept = default;
 
 PartialManifest PartialManifest::start(const io::Directory& dir, const std::string& plan,
-                                       Generation generation, io::OnExisting on_existing) {
+                                       Generation generation, io::OnExisting on_existing,
+                                       JournalOf of) {
   if (on_existing == io::OnExisting::kRefuse) {
     if (dir.file_bytes(kManifestName))
       throw_error(ErrorKind::kAlreadyExists, dir.path(),
@@ -220,7 +234,7 @@ PartialManifest PartialManifest::start(const io::Directory& dir, const std::stri
   state->dir = dir;
   state->plan = plan;
   state->generation = generation;
-  write_lines(dir, to_line(plan_line(plan, generation)));
+  write_lines(dir, to_line(plan_line(plan, generation, of)));
   state->journal = dir.append_to(kPartialManifestName);
   return PartialManifest(std::move(state));
 }
@@ -228,7 +242,7 @@ PartialManifest PartialManifest::start(const io::Directory& dir, const std::stri
 PartialManifest PartialManifest::resume(const io::Directory& dir, const std::string& plan,
                                         const ResumeOptions& options) {
   const std::string path = dir.path_of(kPartialManifestName);
-  if (dir.file_bytes(kManifestName) && !is_being_rewritten(dir))
+  if (dir.file_bytes(kManifestName) && !unfinished_beside_manifest(dir))
     throw_error(ErrorKind::kAlreadyExists, dir.path(),
                 "nothing to resume: the shard directory is finished");
   if (!dir.file_bytes(kPartialManifestName))
@@ -239,8 +253,8 @@ PartialManifest PartialManifest::resume(const io::Directory& dir, const std::str
   std::getline(file, line);
   const auto first = from_line(line, path);
   if (!first)
-    throw_error(ErrorKind::kCorruptData, path,
-                "the journal is damaged: start again with --overwrite");
+    throw_error(ErrorKind::kCorruptData, path, "the journal is damaged: start again {}",
+                options.start_again);
   const JsonReader head(*first, path);
   if (head.text("format") != "cellfeed-shards-journal" || head.count("version") != kManifestVersion)
     throw_error(ErrorKind::kUnsupported, path,
@@ -248,8 +262,8 @@ PartialManifest PartialManifest::resume(const io::Directory& dir, const std::str
   if (head.text("plan") != plan)
     throw_error(ErrorKind::kInvalidArgument, dir.path(),
                 "this is not the conversion that was interrupted: {}; resume with the same inputs "
-                "and options, or start again with --overwrite",
-                options.describe_difference(head.text("plan"), plan));
+                "and options, or start again {}",
+                options.describe_difference(head.text("plan"), plan), options.start_again);
   auto state = std::make_unique<State>();
   state->dir = dir;
   state->plan = plan;
@@ -281,18 +295,8 @@ void PartialManifest::add(const ShardEntry& shard) {
 }
 
 Manifest PartialManifest::commit(Manifest manifest) {
-  manifest.shards.clear();
-  manifest.n_cells = 0;
-  manifest.nnz = 0;
-  for (MatrixEntry& matrix : manifest.matrices) matrix.nnz = 0;
-  for (const auto& [number, shard] : finished()) {
-    // Others come from a journal that is not ours; manifest_from_json says so.
-    for (std::size_t m = 0; m < std::min(manifest.matrices.size(), shard.matrices.size()); ++m)
-      manifest.matrices[m].nnz += shard.matrices[m].nnz;
-    manifest.shards.push_back(shard);
-    manifest.n_cells += shard.n_cells;
-    manifest.nnz += shard.nnz;
-  }
+  for (const auto& [number, shard] : finished()) manifest.shards.push_back(shard);
+  sum_up(manifest);
   manifest.plan_fingerprint = plan_fingerprint(state_->plan);
   const io::Directory& dir = state_->dir;
   // What a reader would refuse is refused here.

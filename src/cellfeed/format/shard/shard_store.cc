@@ -115,7 +115,7 @@ class ShardStore : public RowStore {
   }
   std::optional<matrix::FixedColumn> known_library_sizes() const override {
     if (info_.layer == "X") return obs_.known_library_sizes();
-    if (!columns_ && directory_->manifest().keeps_library_sizes)
+    if (!columns_ && keeps_library_sizes(directory_->manifest(), shard_))
       throw_error(
           ErrorKind::kUnsupported, info_.path,
           "the totals of cells in '{}' are not known: these shards leave genes out, and keep "

@@ -96,6 +96,7 @@ ShardEntry ShardWriter::finish() {
   entry.shard = s.spec.cells.shard;
   entry.first_cell = s.spec.first_cell;
   entry.n_cells = n_cells();
+  entry.has_own_library_sizes = s.spec.has_own_library_sizes;
   s.obs.finish(entry);
   for (std::size_t m = 0; m < s.matrices.size(); ++m) {
     ShardMatrix matrix = finish_matrix(s.matrices[m], s.not_finite[m]);

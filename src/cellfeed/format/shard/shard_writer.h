@@ -33,6 +33,7 @@ struct ShardSpec {
   std::int64_t first_cell = 0;                // of this shard in the directory
   std::shared_ptr<arrow::Schema> obs_schema;  // of stored_obs_schema()
   bool keeps_library_sizes = false;           // those of the rows appended
+  bool has_own_library_sizes = false;         // as ShardEntry's
   std::vector<MatrixSpec> matrices = {};
 };
 

@@ -150,7 +150,7 @@ std::shared_ptr<arrow::RecordBatch> ShardObs::read_fixed(
   if (batch->num_rows() != shard_.n_cells)
     throw_error(ErrorKind::kCorruptData, path, "holds {} rows where the manifest says {}",
                 batch->num_rows(), shard_.n_cells);
-  if (directory_->manifest().keeps_library_sizes) check_library_sizes(*batch, path);
+  if (keeps_library_sizes(directory_->manifest(), shard_)) check_library_sizes(*batch, path);
   arrow::ArrayVector columns;
   for (const auto& column : batch->columns()) columns.push_back(copy_categories(column, path));
   return arrow::RecordBatch::Make(batch->schema(), batch->num_rows(), std::move(columns));
@@ -165,12 +165,12 @@ matrix::FixedColumn ShardObs::map_column(const arrow::RecordBatch& batch, int i)
 
 std::shared_ptr<arrow::RecordBatch> ShardObs::fixed_obs() const {
   const auto batch = fixed();
-  if (!directory_->manifest().keeps_library_sizes) return batch;
+  if (!keeps_library_sizes(directory_->manifest(), shard_)) return batch;
   return arrow_value(batch->RemoveColumn(batch->num_columns() - 1), "", ErrorKind::kInternal);
 }
 
 std::optional<matrix::FixedColumn> ShardObs::known_library_sizes() const {
-  if (!directory_->manifest().keeps_library_sizes) return std::nullopt;
+  if (!keeps_library_sizes(directory_->manifest(), shard_)) return std::nullopt;
   const auto batch = fixed();
   return map_column(*batch, batch->num_columns() - 1);
 }

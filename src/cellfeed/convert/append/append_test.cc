@@ -1,0 +1,497 @@
+#include "cellfeed/convert/append/append.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/convert/info.h"
+#include "cellfeed/convert/preprocess/preprocess.h"
+#include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/format/shard/verify.h"
+#include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/directory.h"
+#include "cellfeed/testing/read_back.h"
+#include "cellfeed/testing/small_atlas.h"
+#include "cellfeed/testing/temp_dir.h"
+
+namespace cellfeed::convert {
+namespace {
+
+namespace shard = format::shard;
+using cellfeed::testing::column_texts;
+using cellfeed::testing::directory_bytes;
+using cellfeed::testing::read_back;
+using cellfeed::testing::ReadBack;
+using cellfeed::testing::SmallAtlas;
+using cellfeed::testing::SmallAtlasOptions;
+using cellfeed::testing::TempDir;
+using ::testing::HasSubstr;
+
+// Two files to convert and one to append: other cells, other labels, the same genes.
+class Append : public ::testing::Test {
+ protected:
+  Append() {
+    write("a.h5ad", {.n_cells = 60, .seed = 1});
+    write("b.h5ad", {.n_cells = 35, .seed = 2, .cell_types = {"T cell", "unused", "NK cell"}});
+    write("c.h5ad", {.n_cells = 45, .seed = 3, .cell_types = {"ILC", "B cell", "unused"}});
+  }
+
+  std::string write(const std::string& name, const SmallAtlasOptions& options) const {
+    return SmallAtlas(options).write(dir_.file(name));
+  }
+  ConvertOptions conversion(const std::string& output, std::vector<std::string> inputs) const {
+    ConvertOptions options;
+    for (const std::string& input : inputs) options.inputs.push_back(dir_.file(input));
+    options.output_dir = dir_.file(output);
+    options.shard_size = 25;
+    options.threads = 2;
+    return options;
+  }
+  AppendOptions append(std::vector<std::string> inputs) const {
+    AppendOptions options;
+    options.convert = conversion("shards", std::move(inputs));
+    options.convert.layer.clear();
+    options.convert.shard_size = 0;
+    return options;
+  }
+  std::map<std::string, std::vector<std::byte>> bytes() const { return directory_bytes(shards_); }
+  // What append says where it must fail; the shards are as they were, but for a journal.
+  std::string refusal(const AppendOptions& options, ErrorKind kind) const {
+    const auto before = bytes();
+    std::string said = "was accepted";
+    try {
+      append_to_shards(options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      said = error.what();
+    }
+    EXPECT_EQ(bytes(), before);
+    return said;
+  }
+
+  TempDir dir_;
+  const std::string shards_ = dir_.file("shards");
+};
+
+void expect_same_cells(const ReadBack& found, const ReadBack& wanted) {
+  EXPECT_EQ(found.rows, wanted.rows);
+  EXPECT_EQ(found.genes, wanted.genes);
+  EXPECT_EQ(found.obs->schema()->field_names(), wanted.obs->schema()->field_names());
+  for (const std::string& name : wanted.obs->ColumnNames())
+    EXPECT_EQ(column_texts(*found.obs, name), column_texts(*wanted.obs, name)) << name;
+}
+
+// In the order of their codes.
+std::vector<std::string> categories_of(const ReadBack& cells, const std::string& column) {
+  const auto& coded =
+      static_cast<const arrow::DictionaryArray&>(*cells.obs->GetColumnByName(column)->chunk(0));
+  const auto& labels = static_cast<const arrow::StringArray&>(*coded.dictionary());
+  std::vector<std::string> categories;
+  for (std::int64_t i = 0; i < labels.length(); ++i) categories.push_back(labels.GetString(i));
+  return categories;
+}
+
+TEST_F(Append, GivesWhatOneConversionOfAllFilesGives) {
+  convert_to_shards(conversion("all", {"a.h5ad", "b.h5ad", "c.h5ad"}));
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  append_to_shards(append({"b.h5ad"}));
+  const AppendResult result = append_to_shards(append({"c.h5ad"}));
+  EXPECT_EQ(result.n_cells_added, 45);
+  EXPECT_EQ(result.n_shards_added, 2);
+  EXPECT_EQ(result.shards.n_cells, 140);
+  EXPECT_EQ(result.shards.n_shards, 7);
+  EXPECT_EQ(result.missing_genes_text, "");
+  const ReadBack found = read_back(shards_), wanted = read_back(dir_.file("all"));
+  expect_same_cells(found, wanted);
+  EXPECT_EQ(categories_of(found, "cell_type"), categories_of(wanted, "cell_type"));
+  EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+}
+
+TEST_F(Append, WritesNothingAgainThatIsThere) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  const auto before = bytes();
+  append_to_shards(append({"b.h5ad", "c.h5ad"}));
+  auto after = bytes();
+  for (const auto& [name, content] : before) {
+    EXPECT_EQ(after.at(name) == content, name != shard::kManifestName) << name;
+  }
+  // 80 cells in 4 shards of three files.
+  EXPECT_EQ(after.size(), before.size() + 12);
+}
+
+TEST_F(Append, IsOfTheSameBytesWhateverTheThreads) {
+  for (const int threads : {1, 4}) {
+    const std::string to = "shards" + std::to_string(threads);
+    convert_to_shards(conversion(to, {"a.h5ad"}));
+    AppendOptions options = append({"b.h5ad", "c.h5ad"});
+    options.convert.output_dir = dir_.file(to);
+    options.convert.threads = threads;
+    append_to_shards(options);
+  }
+  EXPECT_EQ(directory_bytes(dir_.file("shards1")), directory_bytes(dir_.file("shards4")));
+}
+
+TEST_F(Append, FollowsTheOrderOfGenesAndTheLayout) {
+  for (const auto layout : {shard::Layout::kPacked, shard::Layout::kDense}) {
+    ConvertOptions base = conversion("shards", {"a.h5ad"});
+    base.gene_order = shard::GeneOrder::kMean;
+    base.layout = layout;
+    base.existing = ExistingTarget::kOverwrite;
+    convert_to_shards(base);
+    const std::vector<std::string> genes = read_back(shards_).genes;
+    EXPECT_NE(genes, read_back(dir_.file("a.h5ad")).genes);
+    append_to_shards(append({"c.h5ad"}));
+    const ReadBack found = read_back(shards_);
+    EXPECT_EQ(found.genes, genes);
+    const ReadBack first = read_back(dir_.file("a.h5ad")), second = read_back(dir_.file("c.h5ad"));
+    auto rows = first.rows;
+    rows.insert(rows.end(), second.rows.begin(), second.rows.end());
+    EXPECT_EQ(found.rows, rows);
+    EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+  }
+}
+
+TEST_F(Append, NamesGenesThatASourceLacksAndReadsThemAsZeros) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  write("few.h5ad", {.n_cells = 20, .n_genes = 40, .seed = 5});
+  AppendOptions options = append({"few.h5ad"});
+  options.refuse_missing_genes = true;
+  EXPECT_THAT(refusal(options, ErrorKind::kNoSuchKey),
+              HasSubstr("10 of the 50 genes of the shards are not in"));
+  options.refuse_missing_genes = false;
+  const AppendResult result = append_to_shards(options);
+  EXPECT_EQ(result.n_missing_genes, 10);
+  EXPECT_THAT(result.missing_genes_text, HasSubstr("gene_40"));
+  const ReadBack found = read_back(shards_), few = read_back(dir_.file("few.h5ad"));
+  EXPECT_EQ(std::vector(found.rows.begin() + 60, found.rows.end()), few.rows);
+}
+
+TEST_F(Append, RefusesASourceWithoutAnyOfTheGenes) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  write("others.h5ad", {.n_cells = 20, .seed = 5, .gene_prefix = "other_"});
+  refusal(append({"others.h5ad"}), ErrorKind::kNoSuchKey);
+  AppendOptions options = append({"b.h5ad", "others.h5ad"});
+  options.extra_genes = ExtraGenes::kDrop;
+  EXPECT_THAT(refusal(options, ErrorKind::kNoSuchKey), HasSubstr("others.h5ad"));
+}
+
+TEST_F(Append, RefusesGenesThatTheShardsLackOrKeepsTheTotalsOverThem) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  const SmallAtlas more({.n_cells = 30, .n_genes = 70, .seed = 6});
+  more.write(dir_.file("more.h5ad"));
+  AppendOptions options = append({"more.h5ad"});
+  EXPECT_THAT(refusal(options, ErrorKind::kInvalidArgument),
+              HasSubstr("20 of its 70 genes are not in"));
+  options.extra_genes = ExtraGenes::kDrop;
+  EXPECT_EQ(append_to_shards(options).shards.n_genes_left_out, 20);
+  const auto stores = format::open_stores({shards_}, {});
+  ASSERT_EQ(stores.size(), 5);
+  for (std::size_t s = 0; s < 3; ++s) EXPECT_FALSE(stores[s]->known_library_sizes());
+  std::vector<double> totals;
+  for (std::size_t s = 3; s < 5; ++s) {
+    const auto column = stores[s]->known_library_sizes();
+    ASSERT_TRUE(column);
+    const auto* values = static_cast<const double*>(column->values);
+    totals.insert(totals.end(), values, values + column->length);
+  }
+  std::vector<double> wanted;
+  for (std::int64_t cell = 0; cell < more.n_cells(); ++cell) {
+    wanted.push_back(0);
+    for (std::int64_t i = more.indptr[cell]; i < more.indptr[cell + 1]; ++i)
+      wanted.back() += more.values[i];
+  }
+  EXPECT_EQ(totals, wanted);
+  EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+}
+
+// Shards that keep totals have them of every cell.
+TEST_F(Append, KeepsTotalsWhereTheShardsDo) {
+  write("more.h5ad", {.n_cells = 30, .n_genes = 70, .seed = 6});
+  ConvertOptions base = conversion("shards", {"a.h5ad", "more.h5ad"});
+  base.join = "inner";
+  convert_to_shards(base);
+  append_to_shards(append({"c.h5ad"}));
+  const auto stores = format::open_stores({shards_}, {});
+  const ReadBack found = read_back(shards_);
+  std::size_t row = 0;
+  for (const auto& store : stores) {
+    const auto sizes = store->known_library_sizes();
+    ASSERT_TRUE(sizes);
+    for (std::int64_t i = 0; i < sizes->length; ++i, ++row) {
+      double total = 0;
+      for (const auto& [gene, value] : found.rows[row]) total += value;
+      if (row >= 90) {
+        EXPECT_EQ(static_cast<const double*>(sizes->values)[i], total) << row;
+      }
+    }
+  }
+  EXPECT_EQ(row, 135u);
+}
+
+TEST_F(Append, RefusesWhatTheShardsHoldAlreadyUnderWhateverName) {
+  ConvertOptions base = conversion("shards", {"a.h5ad", "b.h5ad"});
+  base.filter = "flag";
+  convert_to_shards(base);
+  std::filesystem::copy_file(dir_.file("a.h5ad"), dir_.file("copy.h5ad"));
+  EXPECT_THAT(refusal(append({"c.h5ad", "copy.h5ad"}), ErrorKind::kAlreadyExists),
+              HasSubstr("a.h5ad"));
+  AppendOptions rest = append({"b.h5ad"});
+  rest.convert.filter = "not flag";
+  EXPECT_THAT(refusal(rest, ErrorKind::kAlreadyExists), HasSubstr("b.h5ad"));
+  convert_to_shards(conversion("others", {"b.h5ad"}));
+  EXPECT_THAT(refusal(append({"others"}), ErrorKind::kAlreadyExists), HasSubstr("b.h5ad"));
+  rest.is_forced = true;
+  EXPECT_EQ(append_to_shards(rest).n_cells_added, 17);
+  AppendOptions itself = append({"shards"});
+  itself.is_forced = true;
+  EXPECT_THAT(refusal(itself, ErrorKind::kInvalidArgument), HasSubstr("lies in"));
+}
+
+TEST_F(Append, RefusesFilesThatCameByWayOfOtherShards) {
+  convert_to_shards(conversion("others", {"a.h5ad", "b.h5ad"}));
+  convert_to_shards(conversion("shards", {"others"}));
+  EXPECT_THAT(refusal(append({"b.h5ad"}), ErrorKind::kAlreadyExists),
+              HasSubstr("by way of other shards"));
+  EXPECT_EQ(append_to_shards(append({"c.h5ad"})).n_cells_added, 45);
+}
+
+TEST_F(Append, SaysThatAFileOfTheNameHeldSomethingElse) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  std::filesystem::remove(dir_.file("a.h5ad"));
+  write("a.h5ad", {.n_cells = 61, .seed = 9});
+  EXPECT_THAT(append_to_shards(append({"a.h5ad"})).warnings,
+              ::testing::ElementsAre(HasSubstr("held something else")));
+}
+
+TEST_F(Append, RefusesFractionsBehindCountsAndCountsBehindFractions) {
+  write("fractions.h5ad", {.n_cells = 30, .seed = 4, .whole_numbers = false});
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  AppendOptions options = append({"b.h5ad", "fractions.h5ad"});
+  EXPECT_THAT(refusal(options, ErrorKind::kInvalidArgument),
+              HasSubstr("fractions.h5ad: 'X' holds fractions"));
+  options.is_forced = true;
+  EXPECT_THAT(append_to_shards(options).warnings,
+              ::testing::ElementsAre(HasSubstr("'X' holds fractions")));
+  ConvertOptions base = conversion("shards", {"fractions.h5ad"});
+  base.existing = ExistingTarget::kOverwrite;
+  convert_to_shards(base);
+  EXPECT_THAT(refusal(append({"a.h5ad"}), ErrorKind::kInvalidArgument),
+              HasSubstr("'X' holds whole numbers"));
+}
+
+TEST_F(Append, RefusesValuesThatWereProcessedOtherwise) {
+  PreprocessOptions options;
+  options.convert = conversion("shards", {"a.h5ad"});
+  preprocess(options);
+  EXPECT_THAT(refusal(append({"b.h5ad"}), ErrorKind::kInvalidArgument),
+              HasSubstr("processed otherwise"));
+  options.convert = conversion("processed", {"b.h5ad"});
+  preprocess(options);
+  EXPECT_EQ(append_to_shards(append({"processed"})).n_cells_added, 35);
+}
+
+TEST_F(Append, RefusesObsThatDoesNotUniteBeforeAnythingIsWritten) {
+  const auto with_column = [&](const std::string& name, std::uint64_t seed,
+                               const std::shared_ptr<arrow::Array>& values) {
+    const SmallAtlas atlas({.n_cells = 30, .seed = seed});
+    format::h5ad::H5adWriter writer(dir_.file(name), atlas.n_genes(), {});
+    format::h5ad::CsrSlice slice;
+    slice.indptr = atlas.indptr;
+    slice.indices = atlas.indices.data();
+    slice.values = atlas.values.data();
+    slice.dtype = DType::kF64;
+    writer.append(slice);
+    const auto obs = atlas.obs();
+    writer.append_obs(**obs->AddColumn(obs->num_columns(), arrow::field("depth", values->type()),
+                                       std::make_shared<arrow::ChunkedArray>(values)));
+    writer.finish(atlas.var().get());
+  };
+  const std::vector<std::int64_t> large(30, (std::int64_t{1} << 53) + 1);
+  arrow::Int64Builder integers;
+  arrow::DoubleBuilder floats;
+  arrow::StringBuilder texts;
+  with_column("integers.h5ad", 11, cellfeed::testing::arrow_array(integers, large));
+  with_column("floats.h5ad", 12,
+              cellfeed::testing::arrow_array(floats, std::vector<double>(30, 0.5)));
+  with_column("texts.h5ad", 13,
+              cellfeed::testing::arrow_array(texts, std::vector<std::string>(30, "deep")));
+  convert_to_shards(conversion("shards", {"integers.h5ad"}));
+  EXPECT_THAT(refusal(append({"texts.h5ad"}), ErrorKind::kInvalidArgument), HasSubstr("'depth'"));
+  // What is there would not fit the type of both.
+  EXPECT_THAT(refusal(append({"floats.h5ad"}), ErrorKind::kPrecision), HasSubstr("'depth'"));
+}
+
+TEST_F(Append, RefusesALayerThatIsNotTheOneOfTheShards) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  AppendOptions options = append({"b.h5ad"});
+  options.convert.layer = "counts";
+  EXPECT_THAT(refusal(options, ErrorKind::kNoSuchKey), HasSubstr("counts"));
+}
+
+TEST_F(Append, ToANeverConvertedDirectoryIsNamed) {
+  const AppendOptions options = append({"a.h5ad"});
+  EXPECT_THROW(append_to_shards(options), Error);
+  EXPECT_FALSE(std::filesystem::exists(shards_));
+}
+
+// A run that stops after some shards.
+class StoppedAppend : public Append {
+ protected:
+  StoppedAppend() {
+    convert_to_shards(conversion("whole", {"a.h5ad"}));
+    AppendOptions whole = append({"b.h5ad", "c.h5ad"});
+    whole.convert.output_dir = dir_.file("whole");
+    append_to_shards(whole);
+    convert_to_shards(conversion("shards", {"a.h5ad"}));
+    before_ = read_back(shards_);
+    stop();
+  }
+
+  void stop() const {
+    std::stop_source source;
+    AppendOptions options = append({"b.h5ad", "c.h5ad"});
+    options.convert.threads = 1;
+    options.convert.stop = source.get_token();
+    options.convert.progress = [&](const Progress& progress) {
+      if (progress.done > 40) source.request_stop();
+    };
+    try {
+      append_to_shards(options);
+      ADD_FAILURE() << "was not stopped";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+      EXPECT_THAT(error.what(), HasSubstr("new shards are finished and stay: continue with"));
+    }
+    EXPECT_TRUE(std::filesystem::exists(shards_ + "/" + shard::kPartialManifestName));
+  }
+  void expect_old() const {
+    expect_same_cells(read_back(shards_), before_);
+    EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+  }
+  void expect_whole() const { EXPECT_EQ(bytes(), directory_bytes(dir_.file("whole"))); }
+
+  ReadBack before_;
+};
+
+TEST_F(StoppedAppend, LeavesTheOldShardsAndGoesOnToTheSameBytes) {
+  expect_old();
+  AppendOptions options = append({"b.h5ad", "c.h5ad"});
+  options.resumes = true;
+  const AppendResult result = append_to_shards(options);
+  EXPECT_GT(result.shards.n_shards_resumed, 0);
+  EXPECT_LT(result.shards.n_shards_resumed, 4);
+  expect_whole();
+}
+
+TEST_F(StoppedAppend, BeginsAnewWithoutResume) {
+  EXPECT_EQ(append_to_shards(append({"b.h5ad", "c.h5ad"})).shards.n_shards_resumed, 0);
+  expect_whole();
+}
+
+TEST_F(StoppedAppend, GoesOnWithTheSameSourcesOnly) {
+  AppendOptions options = append({"c.h5ad"});
+  options.resumes = true;
+  EXPECT_THAT(refusal(options, ErrorKind::kInvalidArgument), HasSubstr("without --resume"));
+  expect_old();
+  EXPECT_EQ(append_to_shards(append({"c.h5ad"})).n_cells_added, 45);
+  EXPECT_EQ(read_back(shards_).rows.size(), 105u);
+  EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+}
+
+TEST_F(StoppedAppend, IsNoConversionToResumeAndGoesWithAnOverwrite) {
+  ConvertOptions options = conversion("shards", {"a.h5ad"});
+  options.existing = ExistingTarget::kResume;
+  EXPECT_EQ(convert_to_shards(options).n_cells, 60);
+  expect_old();
+  options.existing = ExistingTarget::kOverwrite;
+  convert_to_shards(options);
+  expect_old();
+  for (const auto& [name, content] : bytes())
+    EXPECT_THAT(name, ::testing::Not(HasSubstr("partial")));
+  EXPECT_EQ(bytes().size(), directory_bytes(dir_.file("whole")).size() - 12);
+}
+
+TEST_F(StoppedAppend, NeverGoesBehindShardsThatWereWrittenAgain) {
+  ConvertOptions options = conversion("shards", {"b.h5ad"});
+  options.existing = ExistingTarget::kOverwrite;
+  convert_to_shards(options);
+  AppendOptions again = append({"a.h5ad", "c.h5ad"});
+  again.resumes = true;
+  EXPECT_EQ(append_to_shards(again).n_cells_added, 105);
+  EXPECT_EQ(read_back(shards_).rows.size(), 140u);
+}
+
+TEST_F(Append, ThatIsDoneHasNothingLeftToResumeAndIsRefusedElse) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  AppendOptions options = append({"b.h5ad", "c.h5ad"});
+  append_to_shards(options);
+  const auto done = bytes();
+  EXPECT_THAT(refusal(options, ErrorKind::kAlreadyExists), HasSubstr("b.h5ad"));
+  options.resumes = true;
+  const AppendResult result = append_to_shards(options);
+  EXPECT_EQ(result.shards.n_shards_resumed, result.n_shards_added);
+  EXPECT_EQ(result.n_shards_added, 4);
+  EXPECT_EQ(result.n_cells_added, 80);
+  EXPECT_EQ(bytes(), done);
+}
+
+// Killed after the manifest took its place, and before the journal was removed.
+TEST_F(Append, IsDoneOnceTheManifestIsThere) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  std::vector<std::byte> journal;
+  AppendOptions options = append({"c.h5ad"});
+  options.convert.threads = 1;
+  options.convert.progress = [&](const Progress&) {
+    const std::string path = shards_ + "/" + shard::kPartialManifestName;
+    if (std::filesystem::exists(path)) journal = TempDir::read_all(path);
+  };
+  append_to_shards(options);
+  ASSERT_FALSE(journal.empty());
+  const auto done = bytes();
+  io::write_small_file(shards_ + "/" + shard::kPartialManifestName,
+                       {reinterpret_cast<const char*>(journal.data()), journal.size()});
+  EXPECT_FALSE(shard::unfinished_beside_manifest(io::Directory(shards_)));
+  EXPECT_EQ(read_back(shards_).rows.size(), 105u);
+  append_to_shards(append({"b.h5ad"}));
+  EXPECT_EQ(read_back(shards_).rows.size(), 140u);
+  EXPECT_TRUE(shard::verify_shard_dir(shards_).empty());
+  EXPECT_FALSE(bytes().contains(shard::kPartialManifestName));
+}
+
+TEST_F(Append, WaitsForNobodyWhoWrites) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  const io::DirectoryLock lock{io::Directory(shards_)};
+  EXPECT_THAT(refusal(append({"b.h5ad"}), ErrorKind::kAlreadyExists), HasSubstr("writ"));
+}
+
+TEST_F(Append, ShufflesTheNewCellsAmongThemselves) {
+  convert_to_shards(conversion("shards", {"a.h5ad"}));
+  AppendOptions options = append({"b.h5ad", "c.h5ad"});
+  options.convert.shuffle = true;
+  options.convert.seed = 7;
+  append_to_shards(options);
+  const ReadBack found = read_back(shards_);
+  const auto names = column_texts(*found.obs, "_index");
+  std::vector<std::string> wanted;
+  for (const char* file : {"a.h5ad", "b.h5ad", "c.h5ad"}) {
+    const auto own = column_texts(*read_back(dir_.file(file)).obs, "_index");
+    wanted.insert(wanted.end(), own.begin(), own.end());
+  }
+  EXPECT_TRUE(std::equal(names.begin(), names.begin() + 60, wanted.begin()));
+  EXPECT_NE(names, wanted);
+  EXPECT_TRUE(std::ranges::is_permutation(names, wanted));
+  const PathDescription description = describe_path(shards_);
+  ASSERT_EQ(description.appends.size(), 1u);
+  EXPECT_TRUE(description.appends[0].is_shuffled);
+  EXPECT_THAT(description_text(description), HasSubstr("80 of 140 cells, behind the others"));
+}
+
+}  // namespace
+}  // namespace cellfeed::convert
