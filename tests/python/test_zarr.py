@@ -1,9 +1,12 @@
 """AnnData in zarr: what anndata and zarr write is read as anndata reads it."""
 
 import json
+import tempfile
 import zipfile
+from pathlib import Path
 
 import anndata
+import hypothesis.strategies as st
 import numcodecs
 import numpy as np
 import pandas as pd
@@ -11,6 +14,8 @@ import pytest
 import scipy.sparse
 import zarr
 from anndata_oracle import assert_same_as_anndata, assert_same_matrix, matrices_of
+from hypothesis import given, settings
+from test_h5ad_any_anndata import anndatas
 from zarr_files import (
     assert_same_obsm,
     counts,
@@ -286,3 +291,26 @@ def test_a_store_in_a_bucket(tmp_path, adata, bucket, version):
         np.testing.assert_array_equal(
             batch.obsm["X_pca"], adata.obsm["X_pca"][[5, 2, 80, 2]].astype(np.float32)
         )
+
+
+@given(anndatas(), st.sampled_from([2, 3]), st.booleans())
+@settings(max_examples=40)
+def test_any_anndata(adata, version, is_zipped):
+    with tempfile.TemporaryDirectory() as folder:
+        # Else a sparse matrix of zeros that are stored lacks chunks, as one that lost them does.
+        with zarr.config.set({"array.write_empty_chunks": True}):
+            path = write_store(adata, Path(folder) / "a.zarr", version)
+        again = read_store(path)
+        path = zip_store(path) if is_zipped else path
+        for layer, (matrix, var) in matrices_of(again).items():
+            assert_same_as_anndata(path, again, layer, matrix, var)
+
+
+def test_names_with_backslashes_are_paths(tmp_path):
+    made = anndata.AnnData(np.ones((2, 1), np.float32), obs=pd.DataFrame({"a\\b": [1, 2]}))
+    made.layers["x\\y"] = np.full((2, 1), 7, np.float32)
+    made.obs_names = ["c0", "c1"]
+    for version in (2, 3):
+        path = write_store(made, tmp_path / f"{version}.zarr", version)
+        assert cf.open(path).obs_table()["a\\b"].to_pylist() == [1, 2]
+        assert cf.open(path, layer="x\\y").read([1]).x.toarray() == [[7]]

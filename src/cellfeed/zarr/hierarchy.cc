@@ -154,6 +154,12 @@ std::shared_ptr<const Node> Hierarchy::look_up(const std::string& path) const {
 }
 
 std::shared_ptr<const Node> Hierarchy::find(const std::string& path) const {
+  // zarr takes backslashes for slashes when it writes.
+  if (path.find('\\') != std::string::npos) {
+    std::string written = path;
+    std::ranges::replace(written, '\\', '/');
+    return find(written);
+  }
   {
     const std::lock_guard lock(mutex_);
     const auto found = nodes_.find(path);

@@ -66,19 +66,27 @@ class Fingerprint {
   io::RunningChecksum checksum_;
 };
 
+// As Hierarchy::find takes it.
+std::string as_written(std::string path) {
+  std::ranges::replace(path, '\\', '/');
+  return path;
+}
+
 }  // namespace
 
 std::unique_ptr<StoredNode> ZarrTree::find(const std::string& path) const {
-  auto node = store_.find(path);
-  return node ? std::make_unique<ZarrNode>(store_, path, std::move(node)) : nullptr;
+  const std::string written = as_written(path);
+  auto node = store_.find(written);
+  return node ? std::make_unique<ZarrNode>(store_, written, std::move(node)) : nullptr;
 }
 
 std::unique_ptr<StoredArray> ZarrTree::open_array(const std::string& path,
                                                   const ArrayUse& use) const {
-  const auto node = store_.find(path);
+  const std::string written = as_written(path);
+  const auto node = store_.find(written);
   if (!node || !node->is_array)
     throw_error(ErrorKind::kCorruptData, this->path(), "no such array: '{}'", path);
-  return std::make_unique<ZarrArray>(store_, path, store_.array_of(*node, path), use);
+  return std::make_unique<ZarrArray>(store_, written, store_.array_of(*node, written), use);
 }
 
 std::vector<std::string> ZarrTree::files_of(std::span<const std::string> arrays) const {
