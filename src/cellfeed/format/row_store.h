@@ -186,8 +186,8 @@ class RowStore {
   // a store once.
   virtual void release_pages() const {}
 
-  // Bounds the inflated chunks kept between fetches, from now on; nothing to do where nothing is
-  // inflated. For the collection: it knows who shares the store.
+  // Bounds the inflated chunks kept between fetches, for whoever reads: rows are the same whatever
+  // is kept, so that the store is const. For the collection: it knows who shares the store.
   virtual void set_cache_bytes(std::int64_t) const {}
 
   virtual std::vector<std::string> obs_names() const = 0;  // column names, in the file's order
