@@ -6,14 +6,17 @@ import os
 import warnings as _warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._arguments import as_bool, as_choice, as_folder, as_int, as_names, as_path, as_text
 from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import chosen_cells, input_paths, resources, tenx_choice
-from ._options import EXTRA_GENES, MISSING_GENES, ExtraGenes, MissingGenes, Path
+from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes, Path
 from ._progress import Progress
+
+if TYPE_CHECKING:
+    from .collection import CellCollection
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class AppendResult:
 
 
 def append_to_shards(
-    paths: Any,
+    paths: Data | CellCollection,
     shards: str | os.PathLike[str],
     *,
     shard_size: int | None = None,
@@ -152,7 +155,7 @@ def append_to_shards(
         As for :func:`convert_to_shards`.
     """
     as_choice("missing_genes", missing_genes, MISSING_GENES)
-    given = {
+    given: dict[str, Any] = {
         "shards": as_path("shards", shards),
         "shard_size": 0 if shard_size is None else as_int("shard_size", shard_size, 1),
         "layer": "" if layer is None else as_text("layer", layer),
