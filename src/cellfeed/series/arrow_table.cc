@@ -13,9 +13,9 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/arrow_source.h"
+#include "cellfeed/format/decode_pool.h"
 #include "cellfeed/io/file_system.h"
-#include "cellfeed/series/arrow_source.h"
 #include "cellfeed/series/arrow_values.h"
 #include "cellfeed/series/table.h"
 
@@ -119,8 +119,8 @@ class ArrowTable : public Table {
     }
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
-  std::shared_ptr<SourceFile> open() const {
-    return std::make_shared<SourceFile>(
+  std::shared_ptr<format::SourceFile> open() const {
+    return std::make_shared<format::SourceFile>(
         io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1}), pool());
   }
   std::int64_t budget() const { return budget_; }
@@ -138,7 +138,7 @@ class ArrowTable : public Table {
   }
 
   std::int64_t budget_;
-  format::shard::DecodePool pool_;
+  format::DecodePool pool_;
   std::vector<int> slots_;  // of each column, among those that batches have
   std::shared_ptr<arrow::RecordBatch> batch_, current_;
   std::int64_t next_row_ = 0;  // of the batch
@@ -236,7 +236,7 @@ class ParquetTable : public ArrowTable {
     read_groups(std::max<std::size_t>(1, n));
   }
 
-  std::shared_ptr<SourceFile> file_;
+  std::shared_ptr<format::SourceFile> file_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> groups_, leaves_;
   std::size_t next_group_ = 0;

@@ -11,8 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/shard/arrow_file.h"
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/shard/decoded_bytes.h"
 
 namespace cellfeed::format::shard {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/shard/decoded_bytes.h"
 #include "cellfeed/format/shard/gene_categories.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/format/shard/parquet_file.h"

@@ -11,6 +11,7 @@
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/arrow_file.h"
+#include "cellfeed/format/shard/decoded_bytes.h"
 
 namespace cellfeed::format::shard {
 namespace {

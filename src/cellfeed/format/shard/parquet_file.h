@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/decode_pool.h"
 
 namespace arrow {
 class Buffer;

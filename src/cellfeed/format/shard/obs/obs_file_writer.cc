@@ -8,7 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/arrow_file.h"
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/shard/decoded_bytes.h"
 #include "cellfeed/format/shard/obs/fixed_obs_builder.h"
 #include "cellfeed/format/shard/parquet_file.h"
 

@@ -7,9 +7,9 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/arrow_file.h"
-#include "cellfeed/format/shard/decode_pool.h"
 #include "cellfeed/format/shard/obs/fixed_obs_builder.h"
 #include "cellfeed/format/shard/obs/obs_check.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"

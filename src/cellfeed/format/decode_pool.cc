@@ -1,44 +1,18 @@
-#include "cellfeed/format/shard/decode_pool.h"
+#include "cellfeed/format/decode_pool.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <limits>
 
-#include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/shard/arrow_file.h"
 
-namespace cellfeed::format::shard {
+namespace cellfeed::format {
 namespace {
-
-// Buffers that grow are there twice, and a page beside what is made of it.
-constexpr std::int64_t kDecodingFactor = 4;
-
-CheckedSize written_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols) {
-  constexpr std::int64_t kAnyTable = 32 << 20;
-  constexpr std::int64_t kPerFileByte = 4;
-  constexpr std::int64_t kPerValue = 64;
-  return CheckedSize(kAnyTable) + CheckedSize(file_bytes) * kPerFileByte +
-         CheckedSize(n_rows) * n_cols * kPerValue;
-}
 
 // So that sums of two stay in range.
 constexpr std::int64_t kMaxLimit = std::int64_t{1} << 61;
 
-std::int64_t value_or_most(CheckedSize size) {
-  return size.fits() ? size.value() : std::numeric_limits<std::int64_t>::max();
-}
-
 }  // namespace
-
-std::int64_t max_written_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols) {
-  return value_or_most(written_bytes(file_bytes, n_rows, n_cols));
-}
-
-std::int64_t max_decoded_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols) {
-  return value_or_most(written_bytes(file_bytes, n_rows, n_cols) * kDecodingFactor);
-}
 
 class DecodePool::Pool : public arrow::MemoryPool {
  public:
@@ -109,12 +83,14 @@ DecodePool::~DecodePool() { pool_->release(); }
 arrow::MemoryPool* DecodePool::get() const { return pool_; }
 
 void DecodePool::check(const arrow::Status& status, const std::string& path) const {
-  if (!status.ok() && pool_->has_refused())
+  if (status.ok()) return;
+  if (pool_->has_refused())
     throw_error(ErrorKind::kCorruptData, path,
-                "takes more than {} bytes once it is decoded, which nothing that cellfeed writes "
-                "of this size does: it is damaged or hostile; restore it, or convert again",
+                "takes more than {} bytes once it is decoded, far more than what it says that it "
+                "holds: it is damaged or hostile; restore it, or write it again",
                 pool_->limit_bytes());
-  check_arrow(status, path, ErrorKind::kCorruptData);
+  throw Error(status.IsOutOfMemory() ? ErrorKind::kInternal : ErrorKind::kCorruptData,
+              status.ToString(), path);
 }
 
-}  // namespace cellfeed::format::shard
+}  // namespace cellfeed::format

@@ -10,14 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace cellfeed::format::shard {
-
-// What a table of a shard directory may take once it is decoded: far more than any that is written
-// (see max_written_bytes).
-std::int64_t max_decoded_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols);
-// What the texts of a table may take, for a writer: so little that decoding them stays within
-// max_decoded_bytes, whatever buffers grow by on the way.
-std::int64_t max_written_bytes(std::int64_t file_bytes, std::int64_t n_rows, std::int64_t n_cols);
+namespace cellfeed::format {
 
 class DecodePool {
  public:
@@ -40,4 +33,4 @@ class DecodePool {
   Pool* pool_;  // deletes itself once nothing has memory of it
 };
 
-}  // namespace cellfeed::format::shard
+}  // namespace cellfeed::format
