@@ -6,6 +6,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -172,7 +173,7 @@ void bind_collection(nb::module_& module) {
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layer"_a, "cache_bytes"_a, "access"_a, "verify"_a, "allow_external"_a,
                   "cache_dir"_a.none(), "announce"_a, "progress"_a.none(), "genome"_a,
-                  "feature_type"_a, "var_keys"_a, "keeps_packed"_a)
+                  "feature_type"_a, "var_keys"_a, "keeps_packed"_a, "table"_a)
       .def_static("joined", &join_collections, "parts"_a, "join"_a, "genes"_a.none(),
                   "make_unique"_a, "var_keys"_a, "cache_bytes"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,

@@ -101,7 +101,7 @@ std::shared_ptr<const Collection> open_collection(
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
     FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
     const nb::object& progress, const std::string& genome, const std::string& feature_type,
-    std::vector<std::string> var_keys, bool keeps_packed) {
+    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table) {
   collection::CollectionOptions options;
   options.var_keys = std::move(var_keys);
   options.open.layer = layer;
@@ -111,6 +111,8 @@ std::shared_ptr<const Collection> open_collection(
   options.open.allow_external = std::move(allow_external.bytes);
   options.open.genome = genome;
   options.open.feature_type = feature_type;
+  const auto& [genes_column, values_column, var, obs_columns] = table;
+  options.open.table = {genes_column, values_column, var.bytes, obs_columns};
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arrays.h"
@@ -15,6 +16,9 @@
 #include "paths.h"
 
 namespace cellfeed::bindings {
+
+// Of Parquet tables, as OpenOptions::table: genes_column, values_column, var, obs_columns.
+using TableColumnNames = std::tuple<std::string, std::string, FilePath, std::vector<std::string>>;
 
 using ValueArray =
     nanobind::ndarray<nanobind::ro, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
@@ -41,6 +45,7 @@ std::shared_ptr<const collection::Collection> open_collection(
     std::int64_t cache_bytes, const std::string& access, const std::string& verify,
     FilePath allow_external, const std::optional<FilePath>& cache_dir,
     const nanobind::object& announce, const nanobind::object& progress, const std::string& genome,
-    const std::string& feature_type, std::vector<std::string> var_keys, bool keeps_packed);
+    const std::string& feature_type, std::vector<std::string> var_keys, bool keeps_packed,
+    const TableColumnNames& table);
 
 }  // namespace cellfeed::bindings

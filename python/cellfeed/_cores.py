@@ -56,6 +56,10 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: str | None) -> _
         options.allow_external, options.cache_dir, _log.warning,
         as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
         [] if of_obsm else options.var_keys, options.cache_mode == "packed",
+        (
+            options.genes_column or "", options.values_column or "", options.var,
+            options.obs_columns,
+        ),
     )  # fmt: skip
 
 

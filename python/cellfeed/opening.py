@@ -59,6 +59,9 @@ def open(
     cache_mode: CacheMode | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
+    genes_column: str | None = None,
+    values_column: str | None = None,
+    var: Path | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> CellCollection:
     """Open files as one collection of cells; nothing but metadata is read.
@@ -67,10 +70,11 @@ def open(
     ----------
     paths
         An ``.h5ad`` file, a zarr store (a directory or ``.zarr.zip``), a 10x ``.h5`` file, a folder
-        with 10x's ``matrix.mtx`` (or the ``PREFIXmatrix.mtx`` itself), a shard directory, a glob
-        such as ``"atlas/*.h5ad"`` (sorted), an :class:`anndata.AnnData`, or a list of these: an
-        AnnData in memory is copied, one in backed mode is read from its file. Paths may lie in a
-        bucket (``s3://bucket/a.h5ad``) or on a server (``https://host/a.h5ad``).
+        with 10x's ``matrix.mtx`` (or the ``PREFIXmatrix.mtx`` itself), a ``.parquet`` table of
+        cells, a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted), an
+        :class:`anndata.AnnData`, or a list of these: an AnnData in memory is copied, one in backed
+        mode is read from its file. Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on a
+        server (``https://host/a.h5ad``).
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``
@@ -95,7 +99,8 @@ def open(
         that is not the name of a gene is looked up there, so that names and ids may stand beside
         one another. Genes then have the names of the files. An alias of several genes is an error.
     obs
-        obs columns that come with every batch of a loader by default.
+        obs columns that come with every batch of a loader by default. Of a Parquet table with a
+        column for each gene, numeric columns that are named here are obs, and all others genes.
     categories
         Column -> labels in the order of their codes, or what :func:`load_encoders` gives: fixes the
         codes of these columns, instead of numbering the labels of the files. A label of the files
@@ -152,6 +157,16 @@ def open(
         Of 10x files: features of this type only, or ``"all"``. Without it gene expression
         is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
         is.
+    genes_column, values_column
+        Of Parquet tables with two lists for each cell: the column with the ids or names of its
+        genes, and the one with their values, where their names do not tell (``"genes"``,
+        ``"gene_ids"``, ``"gene_indices"``, ``"indices"``; ``"expressions"``, ``"expression"``,
+        ``"values"``, ``"counts"``, ``"data"``).
+    var
+        Of Parquet tables of lists of ids: a Parquet table with a row for each gene. Its column
+        ``"token_id"``, ``"gene_token"``, ``"gene_index"``, ``"soma_joinid"`` or ``"id"`` has the
+        ids (without integers they are the numbers of the rows), its index in pandas or its first
+        column of texts the names. Without it genes are named by their ids.
     storage_options
         How the buckets of the paths are reached, where the environment does not say it:
         :func:`~cellfeed.storage.set_storage_options` lists them.
@@ -180,7 +195,8 @@ def open(
         cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
         allow_external=as_folder("allow_external", allow_external),
         cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
-        feature_type=feature_type,
+        feature_type=feature_type, genes_column=genes_column, values_column=values_column,
+        var=as_folder("var", var), obs_columns=as_chosen_names("obs", obs) or [],
     )  # fmt: skip
     data = _data_of(paths, options)
     if storage_options is not None and isinstance(data, list):
@@ -188,7 +204,7 @@ def open(
     if options.genes is not None and gene_aliases is not None:
         names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
         options = replace(options, genes=names)
-    cells = _opened(data, options, obs)
+    cells = _opened(data, options, options.obs_columns)
     report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
     report_left_out(cells._core.left_out_text, stacklevel=2)
     return cells
@@ -203,6 +219,9 @@ def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:
     for option in ("genome", "feature_type"):
         if getattr(options, option) is not None:
             raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
+    for option in ("genes_column", "values_column", "var"):
+        if getattr(options, option):
+            raise InvalidArgumentError(f"{option} is for Parquet tables: leave it out")
     if options.cache_mode is not None:
         raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
     return paths

@@ -10,6 +10,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas as pd
 import scipy.sparse
 from mtx_files import HEADER, write_mtx
 from one_table import (
@@ -141,6 +142,42 @@ def mtx(tables, folder, x) -> Opener:
     return functools.partial(cf.open, path, cache_dir=folder / "rows")
 
 
+def lists_of(x: scipy.sparse.csr_matrix, genes: Any) -> dict[str, list[Any]]:
+    """The entries of each row as two lists, from the last to the first."""
+    bounds = list(itertools.pairwise(x.indptr))
+    return {
+        "genes": [genes[x.indices[begin:end][::-1]] for begin, end in bounds],
+        "values": [x.data[begin:end][::-1] for begin, end in bounds],
+    }
+
+
+def write_var(folder: pathlib.Path) -> pathlib.Path:
+    pd.DataFrame({"name": GENES}).to_parquet(folder / "var.parquet")
+    return folder / "var.parquet"
+
+
+def parquet_lists(tables, folder, x) -> Opener:
+    table = pd.DataFrame(lists_of(x, np.arange(N_GENES)), index=CELLS)
+    table.to_parquet(folder / "a.parquet", row_group_size=37)
+    return functools.partial(cf.open, folder / "a.parquet", var=write_var(folder))
+
+
+def parquet_wide(tables, folder, x) -> Opener:
+    table = pd.DataFrame(x.toarray(), columns=GENES, index=CELLS)
+    table.to_parquet(folder / "a.parquet", row_group_size=50, compression="zstd")
+    return functools.partial(cf.open, folder / "a.parquet")
+
+
+def parquet_files(tables, folder, x) -> Opener:
+    """Lists of names in several files."""
+    for number, (begin, end) in enumerate(PARTS):
+        lists = lists_of(x[begin:end], np.array(GENES, dtype=object))
+        table = pd.DataFrame(lists, index=CELLS[begin:end])
+        table.to_parquet(folder / f"{number}.parquet", row_group_size=[20, 1, 1000, 7][number])
+    files = sorted(folder.glob("*.parquet"))
+    return functools.partial(cf.open, files, var=write_var(folder))
+
+
 def packed_shards(tables, folder, x) -> Opener:
     cf.convert_to_shards(as_anndata(x), folder / "shards", shard_size=SHARD_SIZE, **FURTHER)
     return functools.partial(cf.open, folder / "shards")
@@ -251,6 +288,9 @@ FORMATS: dict[str, Callable[..., Opener]] = {
     "zarr, csc": zarr_csc,
     "10x h5": tenx_h5,
     "mtx": mtx,
+    "parquet lists": parquet_lists,
+    "parquet wide": parquet_wide,
+    "parquet files": parquet_files,
     "packed shards": packed_shards,
     "dense shards": dense_shards,
     "shards by mean": shards_by_mean,
@@ -264,11 +304,12 @@ FORMATS: dict[str, Callable[..., Opener]] = {
 }
 COUNTS_ONLY = {"10x h5"}
 # Those have no further matrices either.
-WITHOUT_OBS = {"10x h5", "mtx"}
+WITHOUT_OBS = {"10x h5", "mtx", "parquet lists", "parquet wide", "parquet files"}
 # Those of which chunks are inflated: "auto" deals whole fetch groups of them.
 COMPRESSED = {
     "gzip", "lzf", "dense, gzip", "zarr", "zarr, shards", "zarr, dense", "10x h5", "several files",
-    "mixed", "joined", "filling cache", "full cache",
+    "mixed", "joined", "filling cache", "full cache", "parquet lists", "parquet wide",
+    "parquet files",
 }  # fmt: skip
 MIXED_SIZES = [*PART_SIZES[:2], 30, 30, 10, PART_SIZES[3]]
 # Cells of each store, where that is not one of all cells.
@@ -276,6 +317,7 @@ STORE_SIZES = {
     "packed shards": [60, 60, 60, 31],
     "dense shards": [60, 60, 60, 31],
     "several files": PART_SIZES,
+    "parquet files": PART_SIZES,
     "mixed": MIXED_SIZES,
     "joined": MIXED_SIZES,
 }

@@ -45,7 +45,7 @@ ORIGINS = ["_source_file", "_source_row"]
 # Opened with genes=, which needs some.
 NAMED_GENES = {"shards by mean", "joined"}
 NULLABLE = ["n_umis", "passed"]
-DENSE = {"memory, dense", "dense", "dense, gzip", "zarr, dense", "dense shards"}
+DENSE = {"memory, dense", "dense", "dense, gzip", "zarr, dense", "dense shards", "parquet wide"}
 LAST_PART_DENSE = {"mixed", "joined"}
 # In no order, some twice, one that is empty and the full one among them.
 ROWS = np.array([205, 3, 60, 33, 33, 150, 0, 210, 17, 3, 101, 120, 119, 52, 53, 190])
@@ -170,11 +170,12 @@ def test_filters_find_the_same_cells(tables, name):
 
 
 # The others are opened with more than paths.
-OF_PATHS = [
-    name
-    for name in FORMATS
-    if name not in {"joined", "filtered", "reordered", "filling cache", "full cache"}
-]
+# Tables of lists take their genes from another file.
+WITH_OPTIONS = {
+    "joined", "filtered", "reordered", "filling cache", "full cache", "parquet lists",
+    "parquet files",
+}  # fmt: skip
+OF_PATHS = [name for name in FORMATS if name not in WITH_OPTIONS]
 
 
 @pytest.mark.parametrize("name", OF_PATHS)

@@ -111,7 +111,7 @@ def test_settings_of_strategies_and_transforms(make, words):
 OPEN = [
     ("ftp://host/a.h5ad", {}, NotImplementedError, ["ftp://host/a.h5ad", "known: local", "s3://"]),
     ("ftp://x.org/a.h5ad", {}, NotImplementedError, ["https://", "no file system", "copy"]),
-    ("text.parquet", {}, NotImplementedError, ["Parquet", "not supported yet"]),
+    ("text.parquet", {}, OSError, ["text.parquet", "Parquet file size"]),
     ("store.zarr", {}, NotImplementedError, ["store.zarr", "zarr_format", "zarr.json"]),
     ("atals_0.h5ad", {}, FileNotFoundError, ["atals_0.h5ad", "did you mean 'atlas_0.h5ad'?"]),
     ("no_x.h5ad", {}, KeyError, ["no_x.h5ad", "no X", "layers/counts", "layer=None"]),

@@ -195,6 +195,15 @@ def test_other_orders(atlas):
     assert (cf.open("shards")[:].x.toarray() == stored.X.toarray()).all()
 
 
+def test_parquet(atlas, capsys):
+    names = run_page("parquet.md")
+    assert capsys.readouterr().out == "[[2. 0. 1.]]\n['TP53', 'CD4']\n"
+    assert names["cells"].obs["age"].tolist() == [63, 41]
+    shards = cf.open("drugs", obs=["drug"])
+    assert list(shards.var_names) == ["TP53", "CD4", "CD8A"]
+    assert shards[:].x.toarray().tolist() == [[2, 0, 1], [0, 3, 0]]
+
+
 def test_series(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = run_page("series.md")

@@ -40,6 +40,10 @@ class OpenOptions:
         The folder that files may lead to; "" for none.
     cache_dir
         Where rows are kept; "" for beside the files, None for nowhere.
+    var
+        Of Parquet tables, the table of genes; "" for none.
+    obs_columns
+        Of Parquet tables, numeric columns that are obs: those of ``obs``.
 
     All others are as of :func:`cellfeed.open`.
     """
@@ -62,6 +66,10 @@ class OpenOptions:
     cache_mode: CacheMode | None = None
     genome: str | None = None
     feature_type: str | None = None
+    genes_column: str | None = None
+    values_column: str | None = None
+    var: str = ""
+    obs_columns: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.layer is not None:
@@ -87,7 +95,8 @@ class OpenOptions:
             as_choice("cache_mode", self.cache_mode, CACHE_MODES)
             if self.cache_dir is None:
                 raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
-        for name, text in {"genome": self.genome, "feature_type": self.feature_type}.items():
+        for name in ("genome", "feature_type", "genes_column", "values_column"):
+            text = getattr(self, name)
             if text is not None:
                 as_text(name, text)
 

@@ -93,6 +93,7 @@ void add_append(CLI::App& program, Session& session) {
                   "cellfeed.open and other runs [default: nothing of them stays]")
       ->type_name("DIR");
   add_tenx_options(verb, convert.genome, convert.feature_type);
+  add_table_options(verb, convert.table);
   add_resource_options(verb, convert.threads, convert.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -153,6 +153,23 @@ void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_
       ->type_name("TYPE");
 }
 
+void add_table_options(CLI::App& verb, format::TableOptions& table) {
+  verb.add_option("--genes-column", table.genes_column,
+                  "Of Parquet tables of lists: the column of the genes of each cell [default: by "
+                  "its name]")
+      ->type_name("COLUMN");
+  verb.add_option("--values-column", table.values_column,
+                  "Of Parquet tables of lists: the column of their values [default: by its name]")
+      ->type_name("COLUMN");
+  verb.add_option("--var", table.var,
+                  "Of Parquet tables of lists: a Parquet table with the ids and names of the genes")
+      ->type_name("PATH");
+  verb.add_option("--obs-columns", table.obs_columns,
+                  "Of Parquet tables with a column for each gene: numeric columns that are obs")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
+}
+
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help) {
   // CLI11 takes -1 and 2^64 as 2^64 - 1.
   return verb

@@ -50,6 +50,8 @@ void add_external_option(CLI::App& verb, std::string& folder);
 void warn_left_out(const Session& session, const collection::Collection& cells);
 // --genome and --feature-type.
 void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type);
+// --genes-column, --values-column, --var and --obs-columns.
+void add_table_options(CLI::App& verb, format::TableOptions& table);
 // --seed, a whole number below 2^64; what it is of belongs into help.
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help);
 // --compression.

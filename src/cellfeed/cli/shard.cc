@@ -117,6 +117,7 @@ void add_shard(CLI::App& program, Session& session) {
                   "cellfeed.open and other runs [default: nothing of them stays]")
       ->type_name("DIR");
   add_tenx_options(verb, options.genome, options.feature_type);
+  add_table_options(verb, options.table);
   add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);

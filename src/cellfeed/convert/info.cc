@@ -225,6 +225,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   };
   description.matrices = describe_matrices(path, options);
   const auto stores = open_readable(path, open, description);
+  format::require_obs_columns(stores, options.table);
   description.path = path;
   TableUnion obs("obs"), var("var");
   std::shared_ptr<arrow::Table> sample;
@@ -247,6 +248,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   description.format = first.format;
   description.layer = first.layer;
   description.left_out = first.left_out;
+  description.columns = first.columns;
   description.layout = first.layer == format::kNoLayer ? "obs alone"
                        : !description.storage.empty()  ? "not by rows"
                        : first.is_dense                ? "dense"
@@ -286,6 +288,7 @@ std::string description_text(const PathDescription& d) {
   text += fmt::format("cells         {}\n", d.n_cells);
   text += fmt::format("genes         {}\n", d.n_genes);
   text += gene_names_text(d);
+  if (!d.columns.empty()) text += fmt::format("columns       {}\n", d.columns);
   if (!d.left_out.empty()) text += fmt::format("left out      {}\n", d.left_out);
   if (d.nnz >= 0) text += fmt::format("non-zeros     {}\n", d.nnz);
   if (d.density >= 0 && d.n_cells > 0)
@@ -339,6 +342,7 @@ std::string description_json(const PathDescription& d) {
     json["n_gene_names"] = d.n_gene_names;
     json["repeated_genes"] = d.repeated_genes;
   }
+  json["columns"] = d.columns;
   json["left_out"] = d.left_out;
   json["refused"] = d.refused;
   json["nnz"] = known(d.nnz);

@@ -46,6 +46,7 @@ struct PathDescription {
   // names. Empty where it can be.
   std::string refused;
   std::string left_out;           // what is not read though nobody chose that
+  std::string columns;            // of tables: what their columns were taken for
   std::int64_t bytes = 0;         // of all files
   std::int64_t matrix_bytes = 0;  // of the files that hold the matrix: for bits_per_nonzero
   double density = -1;            // non-zeros per cell and gene; -1: not known

@@ -36,6 +36,7 @@ struct ConvertOptions {
   std::vector<std::string> layers{}, obsm{};
   std::string allow_external{};      // see OpenOptions
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
+  format::TableOptions table{};      // of Parquet tables
   format::shard::GeneOrder gene_order =
       format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own

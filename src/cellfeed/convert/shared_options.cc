@@ -48,6 +48,10 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("allow_external", o.allow_external);
   visit("genome", o.genome);
   visit("feature_type", o.feature_type);
+  visit("genes_column", o.table.genes_column);
+  visit("values_column", o.table.values_column);
+  visit("var", o.table.var);
+  visit("obs_columns", o.table.obs_columns);
   visit("genes", o.genes);
   visit("refuse_absent_genes", o.refuse_absent_genes);
   visit("join", o.join);

@@ -16,6 +16,7 @@
 #include "cellfeed/format/h5ad/h5ad_store.h"
 #include "cellfeed/format/matrix_list.h"
 #include "cellfeed/format/open_side_by_side.h"
+#include "cellfeed/format/parquet/parquet_store.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -115,12 +116,12 @@ bool is_any_directory(GivenPath& given) { return given.is_directory(); }
       given.path());
 }
 
-bool is_parquet(GivenPath& given) { return given.begins_with("PAR1"); }
-[[noreturn]] Stores refuse_parquet(GivenPath& given) {
-  throw Error(ErrorKind::kUnsupported,
-              "Parquet files are not supported yet; write the data as .h5ad with anndata "
-              "(adata.write_h5ad)",
-              given.path());
+// By its name too: opening says what is wrong with one that is damaged.
+bool is_parquet(GivenPath& given) {
+  return given.path().ends_with(".parquet") || given.begins_with("PAR1");
+}
+Stores open_parquet_table(GivenPath& given) {
+  return one_store(parquet_table::open_parquet(given.path(), given.options()));
 }
 
 bool is_tenx(GivenPath& given) { return tenx::is_tenx(given.hdf5().hdf5()); }
@@ -138,6 +139,7 @@ struct KnownFormat {
   Stores (*open)(GivenPath&);
   bool has_feature_types = false;
   bool has_genomes = false;
+  bool has_tables = false;
 };
 
 // The first that recognises a path opens it.
@@ -146,10 +148,21 @@ constexpr KnownFormat kFormats[] = {
     {is_zarr, open_zarr},
     {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
     {is_any_directory, refuse_directory},
-    {is_parquet, refuse_parquet},
+    {.recognises = is_parquet, .open = open_parquet_table, .has_tables = true},
     {.recognises = is_tenx, .open = open_tenx, .has_feature_types = true, .has_genomes = true},
     {is_any_file, open_h5ad},
 };
+
+void refuse_table_options(const KnownFormat& format, const GivenPath& given) {
+  const TableOptions& table = given.options().table;
+  if (format.has_tables) return;
+  for (const auto& [option, value] :
+       {std::pair{"genes_column", &table.genes_column},
+        std::pair{"values_column", &table.values_column}, std::pair{"var", &table.var}})
+    if (!value->empty())
+      throw_error(ErrorKind::kInvalidArgument, given.path(),
+                  "{} is for Parquet tables of lists, which this is not: leave it out", option);
+}
 
 void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
   if (!given.options().genome.empty() && !format.has_genomes)
@@ -195,6 +208,7 @@ Stores open_matrices(const std::string& path, const OpenOptions& options) {
   const auto& format = *std::ranges::find_if(
       kFormats, [&](const KnownFormat& known) { return known.recognises(given); });
   refuse_tenx_options(format, given);
+  refuse_table_options(format, given);
   Stores stores = format.open(given);
   for (auto& store : stores) {
     if (given.wants_cells_alone() && store->info().layer != kNoLayer)

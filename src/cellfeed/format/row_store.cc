@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 
 namespace cellfeed::format {
 
@@ -26,6 +27,19 @@ std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const s
   if (const std::int64_t n = fetched->n_tasks(); n > 0)
     parallel(n, [&](std::int64_t task) { fetched->run(task); });
   return fetched;
+}
+
+void require_obs_columns(std::span<const std::unique_ptr<RowStore>> stores,
+                         const TableOptions& table) {
+  std::vector<std::string> names;
+  if (table.obs_columns.empty() || stores.empty()) return;
+  for (const auto& store : stores)
+    for (std::string& name : store->obs_names()) names.push_back(std::move(name));
+  for (const std::string& wanted : table.obs_columns)
+    if (std::ranges::find(names, wanted) == names.end())
+      throw_error(ErrorKind::kNoSuchKey, stores.front()->info().path,
+                  "no column '{}', which is named as one of obs{}", wanted,
+                  suggestion(wanted, names));
 }
 
 std::optional<matrix::FixedColumn> RowStore::known_library_sizes() const {

@@ -52,6 +52,8 @@ struct StoreInfo {
   std::optional<Selected> selected{};
   // What of the file is left out though nobody asked for that, and how to have it; else empty.
   std::string left_out{};
+  // Of tables: what their columns were taken for.
+  std::string columns{};
 };
 
 // Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...
@@ -214,11 +216,26 @@ class RowStore {
 std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const std::int64_t> rows,
                                         const ParallelFor& parallel = run_serially);
 
+struct TableOptions;
+// Throws kNoSuchKey where none of the stores has one of the columns that are named as obs.
+void require_obs_columns(std::span<const std::unique_ptr<RowStore>> stores,
+                         const TableOptions& table);
+
 class EntryStore;
 struct OpenOptions;
 // Stores of the rows of a matrix that is stored otherwise, in their order.
 using RowMaker = std::function<std::vector<std::unique_ptr<RowStore>>(std::unique_ptr<EntryStore>,
                                                                       const OpenOptions&)>;
+
+// Of Parquet tables: what their columns are, where names and types do not tell.
+struct TableOptions {
+  // Of tables of a list of genes and a list of values for each cell: the columns of these.
+  std::string genes_column{}, values_column{};
+  // A Parquet table of a row for each gene: which ids the lists hold, and what these genes are.
+  std::string var{};
+  // Of tables of a column for each gene: numeric columns that are none. Files may lack them.
+  std::vector<std::string> obs_columns{};
+};
 
 struct OpenOptions {
   // "X", "raw/X" (also "raw"), a layer's name ("counts" or "layers/counts"), or one of obsm
@@ -244,6 +261,11 @@ struct OpenOptions {
   // an error.
   std::string genome{};
   std::string feature_type{};
+  // What it has for lists is an error for files that are no Parquet.
+  TableOptions table{};
+  // Rows are read from front to back, and release_pages is called behind them: what was decoded
+  // last is kept until then.
+  bool reads_in_order = false;
 };
 
 // Opens one path by its content (not by its name alone). A shard directory gives one store per

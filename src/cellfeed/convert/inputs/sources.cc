@@ -94,6 +94,8 @@ Sources Sources::open(const SourceOptions& options) {
   open.allow_external = options.allow_external;
   open.genome = options.genome;
   open.feature_type = options.feature_type;
+  open.table = options.table;
+  open.reads_in_order = true;
   open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
   open.row_maker = options.row_maker;
   if (!open.row_maker)
@@ -105,6 +107,7 @@ Sources Sources::open(const SourceOptions& options) {
       return stores;
     };
   auto stores = format::open_stores(paths, open);
+  format::require_obs_columns(stores, options.table);
   if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
   sources.join(std::move(stores), options);
   return sources;
