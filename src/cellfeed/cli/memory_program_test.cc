@@ -17,6 +17,7 @@
 #include "cellfeed/testing/drain.h"
 #include "cellfeed/testing/faulty_byte_source.h"
 #include "cellfeed/testing/memory_file_system.h"
+#include "cellfeed/testing/own_scratch.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/row_entries.h"
 #include "cellfeed/testing/run_program.h"
@@ -155,7 +156,8 @@ TEST_F(MemoryProgram, WhatIsDamagedIsFound) {
   EXPECT_THAT(absent.err, HasSubstr("did you mean 'a.h5ad'?"));
 }
 
-TEST_F(MemoryProgram, BuildsSeriesOfFilesThatLieElsewhere) {
+TEST_F(MemoryProgram, BuildsSeriesOfAndToFilesThatLieElsewhere) {
+  const cellfeed::testing::OwnScratch scratch;
   std::string text = "t,v,w\n";
   for (int i = 0; i < 200'000; ++i) text += fmt::format("{},{},{}\n", i, i % 91, 0.5 * i);
   const auto bytes = std::as_bytes(std::span(text));
@@ -177,10 +179,13 @@ TEST_F(MemoryProgram, BuildsSeriesOfFilesThatLieElsewhere) {
   const Outcome absent = build(place_.file("in/b.csv"), "absent");
   EXPECT_EQ(absent.code, 1);
   EXPECT_THAT(absent.err, HasSubstr("there is no such file"));
-  const Outcome elsewhere =
-      run({"series", "build", local_.file("in"), "--output-dir", place_.file("out")});
-  EXPECT_EQ(elsewhere.code, 1);
-  EXPECT_THAT(elsewhere.err, HasSubstr("takes a local disk"));
+  expect_success(
+      {"series", "build", local_.file("in"), "--output-dir", place_.file("out"), "--time", "t"});
+  expect_success({"series", "verify", place_.file("out")});
+  for (const char* name : {"all_features.mmap", "time.mmap", "entities.arrow", "scaler.json"})
+    EXPECT_EQ(io::read_small_file(place_.file(std::string("out/") + name), 1 << 24),
+              io::read_small_file(local_.file(std::string("here/") + name), 1 << 24))
+        << name;
 }
 
 TEST_F(MemoryProgram, AnUnknownSchemeIsRefusedWhereItIsWrittenToToo) {

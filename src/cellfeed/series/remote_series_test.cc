@@ -17,6 +17,7 @@
 #include "cellfeed/series/windows.h"
 #include "cellfeed/testing/faulty_file_system.h"
 #include "cellfeed/testing/memory_file_system.h"
+#include "cellfeed/testing/own_scratch.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::series {
@@ -125,6 +126,7 @@ class RemoteSeries : public ::testing::Test {
   inline static const std::string kOut = "series://store/out";
   const std::shared_ptr<MemoryFileSystem> files_ = std::make_shared<MemoryFileSystem>();
   TempDir local_;
+  const testing::OwnScratch scratch_;
 };
 
 TEST_F(RemoteSeries, AreThoseOfALocalDisk) {
