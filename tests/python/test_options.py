@@ -60,7 +60,7 @@ def test_a_collection_is_opened_again_as_it_was(path):
     options = cells._origin.options
     assert options == OpenOptions(
         genes=["gene1", "gene4"], unknown_label="T", verify="never", cache_bytes=2**20,
-        make_unique=True,
+        make_unique=True, obs_columns=["cell_type"],
     )  # fmt: skip
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.layer = "other"

@@ -48,10 +48,6 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("allow_external", o.allow_external);
   visit("genome", o.genome);
   visit("feature_type", o.feature_type);
-  visit("genes_column", o.table.genes_column);
-  visit("values_column", o.table.values_column);
-  visit("var", o.table.var);
-  visit("obs_columns", o.table.obs_columns);
   visit("genes", o.genes);
   visit("refuse_absent_genes", o.refuse_absent_genes);
   visit("join", o.join);
@@ -60,6 +56,15 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("var_keys", o.var_keys);
   visit("make_unique", o.make_unique);
   visit("filter", o.filter);
+}
+
+// Of Parquet tables.
+template <typename Options, typename Visit>
+void for_each_column(Options& o, Visit&& visit) {
+  visit("genes_column", o.genes_column);
+  visit("values_column", o.values_column);
+  visit("var", o.var);
+  visit("obs_columns", o.obs_columns);
 }
 
 template <typename Options, typename Visit>
@@ -86,6 +91,9 @@ std::string to_text(const SharedOptions& options) {
   json["gene_order"] = name_of(kGeneOrders, options.convert.gene_order);
   json["existing"] = name_of(kExisting, options.convert.existing);
   if (options.cache_dir) json["cache_dir"] = *options.cache_dir;
+  Json& table = json["table"];
+  for_each_column(options.convert.table,
+                  [&](const char* key, const auto& value) { table[key] = value; });
   if (options.processing) {
     Json& steps = json["processing"];
     for_each_step(*options.processing,
@@ -111,6 +119,10 @@ SharedOptions shared_options_of(const std::string& text) {
     options.convert.gene_order = value_of(kGeneOrders, json, "gene_order");
     options.convert.existing = value_of(kExisting, json, "existing");
     if (json.contains("cache_dir")) options.cache_dir = json.at("cache_dir").get<std::string>();
+    if (json.contains("table"))
+      for_each_column(options.convert.table, [&](const char* key, auto& value) {
+        json.at("table").at(key).get_to(value);
+      });
     if (!json.contains("processing")) return options;
     const Json& steps = json.at("processing");
     options.processing.emplace();
