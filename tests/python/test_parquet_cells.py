@@ -261,6 +261,7 @@ def test_values_of_every_type_in_wide_tables(tmp_path, dtype):
     np.testing.assert_array_equal(batch.x, x.toarray())
 
 
+@pytest.mark.filterwarnings("ignore:.*of other types than the rest.*")
 def test_types_of_columns_become_one_that_holds_all(tmp_path):
     table = pd.DataFrame(
         {
@@ -294,19 +295,21 @@ def test_what_of_a_wide_table_is_obs(tmp_path):
     )  # fmt: skip
     path = tmp_path / "a.parquet"
     frame.to_parquet(path)
-    cells = cf.open(path)
+    with pytest.warns(cf.errors.LeftOutWarning, match="1 of the 3 .* rest, double.* \\(age"):
+        cells = cf.open(path)
     assert list(cells.var_names) == ["age", "A", "B"]
     assert cells.obs_keys() == ["kind", "ok", "type"]
     assert list(cells.obs_names) == ["c1", "c2", "c3"]
     with pytest.raises(cf.errors.InvalidArgumentError, match="'age' is read as a gene"):
         cells.obs_column("age")
+    by_default = cells.fingerprint
     cells = cf.open(path, obs=["age", "type"])
     assert list(cells.var_names) == ["A", "B"]
     batch = cells.read([2, 0])
     assert batch.obs["age"].tolist() == [50, 30]
     assert cells.categories("type") == ["q", "p", "r"]
     assert pickle.loads(pickle.dumps(cells)).fingerprint == cells.fingerprint
-    assert cf.open(path).fingerprint != cells.fingerprint
+    assert by_default != cells.fingerprint
     alone = cf.open(path, layer=None, obs=["A", "kind"])
     assert alone.obs_keys() == list(frame.columns)
     assert alone.read([1]).obs["A"].tolist() == [0]
@@ -610,3 +613,11 @@ def test_tables_in_a_bucket(bucket, tmp_path):
     for file in [path, var]:
         bucket.upload_file(str(file), "atlas", file.name)
     assert_matrix(cf.open("s3://atlas/a.parquet", var="s3://atlas/var.parquet"), x)
+
+
+def test_genes_of_another_type_than_most_are_named(tmp_path):
+    table = {"A": [0.0, 1.0], "B": [2.0, 0.0], "n_counts": [2, 1], "kind": ["x", "y"]}
+    pd.DataFrame(table).to_parquet(tmp_path / "a.parquet")
+    with pytest.warns(cf.errors.LeftOutWarning, match=r"1 of the 3 .* \(n_counts \(int64\)\)"):
+        assert list(cf.open(tmp_path / "a.parquet").var_names) == ["A", "B", "n_counts"]
+    assert list(cf.open(tmp_path / "a.parquet", obs=["n_counts"]).var_names) == ["A", "B"]

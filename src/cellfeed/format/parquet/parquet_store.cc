@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,10 +37,13 @@ class CellTable {
   const TableOptions& options() const { return options_; }
   const std::string& name(int column) const { return file_.schema().field(column)->name(); }
   std::string what_columns_are() const;
+  // For messages: columns that are not read, and genes that may be none. Empty: nothing to say.
   std::string left_out() const;
   std::uint64_t fingerprint() const;
 
  private:
+  std::string doubtful_genes() const;
+
   const TableFile file_;
   const TableColumns columns_;
   const ObsTable obs_;
@@ -55,17 +60,40 @@ std::string CellTable::what_columns_are() const {
                      columns_.wide.size());
 }
 
-std::string CellTable::left_out() const {
+std::string first_of(const std::vector<std::string>& all) {
   constexpr std::size_t kNamed = 5;
+  const std::size_t n = std::min(all.size(), kNamed);
+  return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + std::ptrdiff_t(n), ", "),
+                     all.size() > n ? ", ..." : "");
+}
+
+std::string CellTable::left_out() const {
   const auto& all = columns_.left_out;
-  if (all.empty()) return "";
-  const std::vector<std::string> shown(
-      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kNamed)));
+  std::string text = doubtful_genes();
+  if (all.empty()) return text;
+  if (!text.empty()) text += "; ";
+  return text + fmt::format(
+                    "columns of types that obs cannot have are left out ({}); write them as texts "
+                    "or numbers to have them",
+                    first_of(all));
+}
+
+// Genes of one matrix are of one type: numbers of another are likely to be of the cells.
+std::string CellTable::doubtful_genes() const {
+  std::map<std::string, std::vector<std::string>> by_type;
+  for (const int c : columns_.wide)
+    by_type[file_.schema().field(c)->type()->ToString()].push_back(name(c));
+  if (by_type.size() < 2) return "";
+  const auto most = std::ranges::max_element(
+      by_type, {}, [](const auto& of_type) { return of_type.second.size(); });
+  std::vector<std::string> others;
+  for (const auto& [type, names] : by_type)
+    if (type != most->first)
+      for (const std::string& each : names) others.push_back(fmt::format("{} ({})", each, type));
   return fmt::format(
-      "columns of types that obs cannot have are left out ({}{}); write them as texts or numbers "
-      "to "
-      "have them",
-      fmt::join(shown, ", "), all.size() > kNamed ? ", ..." : "");
+      "{} of the {} numeric columns are of other types than the rest, {}, and are read as genes "
+      "({}): name those that are of the cells in obs",
+      others.size(), columns_.wide.size(), most->first, first_of(others));
 }
 
 // Threads that ask at once find the same number.
