@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 form=$1
 jobs=${JOBS:-$(nproc)}
-asan_short=(io cloud hdf5 chunked format)
+asan_short=(io cloud hdf5 chunked zarr format)
 tsan_short=(exec io cloud loader)
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1

@@ -22,7 +22,7 @@ void KeptRows::reset(std::int64_t first_position, std::int64_t n_rows, std::int6
 void KeptRows::add(std::int64_t position, const transform::Row& row) {
   const transform::RowRoom room = next();
   const auto n = static_cast<std::size_t>(row.size);
-  if (row.indices != room.indices) {
+  if (n > 0 && row.indices != room.indices) {
     std::memcpy(room.indices, row.indices, n * sizeof(std::int32_t));
     std::memcpy(room.values, row.values, n * width_);
   }
@@ -35,6 +35,7 @@ void KeptRows::add(std::int64_t position, const transform::Row& row) {
 void KeptRows::copy_to(matrix::CsrBlock& block, std::int64_t begin, bool past_caches) const {
   auto* values = static_cast<std::byte*>(matrix::value_buffer_data(block.values));
   const auto copy = [&](std::int64_t from, std::int64_t n, std::int64_t to) {
+    if (n == 0) return;
     const auto at = static_cast<std::size_t>(from);
     const auto bytes = static_cast<std::size_t>(n) * width_;
     std::byte* out = values + static_cast<std::size_t>(to) * width_;

@@ -76,6 +76,7 @@ void ListRows::keep(std::size_t g, std::span<const std::byte> decoded) {
   kept.values.reset(static_cast<std::size_t>(n * value_bytes_));
   for (std::size_t k = 0; k < group.rows.size(); ++k) {
     const std::int64_t from = begins[group.rows[k]], length = kept.begins[k + 1] - kept.begins[k];
+    if (length == 0) continue;
     std::memcpy(kept.indices.data() + kept.begins[k],
                 decoded.data() + layout.indices_begin() + from * ListLayout::kIndexBytes,
                 static_cast<std::size_t>(length * ListLayout::kIndexBytes));

@@ -37,6 +37,7 @@ std::int64_t convert_all(const From* from, std::int64_t n, To* to) {
 
 template <typename From>
 std::int64_t copy_as(const From* from, std::int64_t n, DType dtype, std::byte* out) {
+  if (n == 0) return -1;
   if (dtype == dtype_of<From>()) {
     std::memcpy(out, from, static_cast<std::size_t>(n) * sizeof(From));
     return -1;
