@@ -16,7 +16,7 @@ _SECONDS = 0.2
 
 class _Line(ProgressLine):
     def _text(self, phase: str, done: int, total: int, rate: float) -> str:
-        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
+        left = self._left(done, total, rate)
         return f"{phase}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s{left}"
 
 

@@ -55,8 +55,12 @@ class ProgressLine:
         return f"[{'#' * filled}{'.' * (_BAR_CELLS - filled)}]"
 
     def _text(self, phase: str, done: int, total: int, rate: float) -> str:
-        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
+        left = self._left(done, total, rate)
         return f"{phase}: {done:,} of {total:,} {self._unit}, {rate:,.0f}/s{left}"
+
+    @staticmethod
+    def _left(done: int, total: int, rate: float) -> str:
+        return f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
 
 
 def as_progress_callback(progress: Progress, unit: str) -> ProgressCallback | None:
