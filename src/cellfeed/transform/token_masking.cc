@@ -7,6 +7,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/random_bits.h"
+#include "cellfeed/transform/simd/token_values.h"
 #include "cellfeed/transform/tokenizer.h"
 
 namespace cellfeed::transform {
@@ -64,7 +65,7 @@ void TokenMasking::hide(const TokenRow& row, std::int32_t first, std::int32_t en
 }
 
 void predict_nothing(const TokenRow& row, std::size_t n) {
-  if (row.labels != nullptr) std::fill_n(row.labels, n, kNoLabel);
+  if (row.labels != nullptr) fill_values({row.labels, n}, kNoLabel);
   if (row.target_values != nullptr)
     std::fill_n(row.target_values, n, std::numeric_limits<float>::quiet_NaN());
 }

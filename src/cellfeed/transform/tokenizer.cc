@@ -1,9 +1,7 @@
 #include "cellfeed/transform/tokenizer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "cellfeed/matrix/gene_names.h"
 #include "cellfeed/transform/quantile_bins.h"
 #include "cellfeed/transform/rank_places.h"
+#include "cellfeed/transform/simd/token_values.h"
 
 namespace cellfeed::transform {
 namespace {
@@ -54,48 +53,24 @@ void check(const TokenOptions& options) {
 // What a thread makes the tokens of a cell in: one place a gene that is a token.
 struct Work {
   std::vector<TokenColumn> columns;
+  std::vector<std::int32_t> ids;
   std::vector<float> values;
   std::vector<std::uint32_t> places;  // rank_places of the values
-  std::vector<float> ranked;
   std::vector<std::uint32_t> numbers;
   std::vector<std::uint8_t> is_kept;
 
   void reset(std::size_t size) {
-    if (columns.size() >= size) return;
+    if (ids.size() >= size) return;
     columns.resize(size);
+    ids.resize(size);
     values.resize(size);
     places.resize(size);
-    ranked.resize(size);
   }
 };
 
 Work& work_of_thread() {
   static thread_local Work work;
   return work;
-}
-
-// Values are looked at by their bits, which compilers make vectors of: NaN and infinity are above
-// the largest number, what is negative has the sign, and so has -0, which is a number.
-constexpr auto kLargest = std::bit_cast<std::int32_t>(std::numeric_limits<float>::max());
-
-bool are_positive(std::span<const float> values) {
-  std::int32_t n_bad = 0;
-  for (const float value : values) {
-    const auto bits = std::bit_cast<std::int32_t>(value);
-    n_bad += static_cast<std::int32_t>(bits > kLargest) | static_cast<std::int32_t>(bits <= 0);
-  }
-  return n_bad == 0;
-}
-
-bool are_expression(std::span<const float> values) {
-  constexpr auto kMinusZero = std::numeric_limits<std::int32_t>::min();
-  std::int32_t n_bad = 0;
-  for (const float value : values) {
-    const auto bits = std::bit_cast<std::int32_t>(value);
-    n_bad += static_cast<std::int32_t>(bits > kLargest) |
-             (static_cast<std::int32_t>(bits < 0) & static_cast<std::int32_t>(bits != kMinusZero));
-  }
-  return n_bad == 0;
 }
 
 std::span<const float> values_of(const Row& row) {
@@ -108,14 +83,28 @@ void require_expression(std::span<const float> values, const Row& row) {
     if (!are_expression({&value, 1})) refuse_value(row, value);
 }
 
-void divide(const Row& row, std::size_t n, Work& work) {
-  const TokenColumn* columns = work.columns.data();
-  float* values = work.values.data();
-  for (std::size_t i = 0; i < n; ++i) values[i] /= columns[i].divisor;
-  if (are_expression(std::span(work.values).first(n))) return;
-  throw_invalid(
-      "a value divided by the median of its gene is no number that a float holds: cell {}",
-      row.cell);
+// Writes what table has of the columns of a row, all of them.
+template <typename Entry>
+void look_up(const Row& row, const std::vector<Entry>& table, Entry* entries) {
+  const auto n = static_cast<std::size_t>(row.size);
+  for (std::size_t i = 0; i < n; ++i) entries[i] = table[row.indices[i]];
+}
+
+// The same of those that are tokens, with their values; how many there are.
+template <typename Entry>
+std::size_t look_up_tokens(const Row& row, std::span<const std::uint8_t> keeps,
+                           const std::vector<std::int32_t>& ids, const std::vector<Entry>& table,
+                           Entry* entries, float* values) {
+  const std::span given = values_of(row);
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::int32_t c = row.indices[i];
+    entries[n] = table[c];
+    values[n] = given[i];
+    n += static_cast<std::size_t>((given[i] > 0) & (ids[c] != kPadToken) &
+                                  (keeps.empty() || keeps[c] != 0));
+  }
+  return n;
 }
 
 // Marks which of n are kept, so many of them, each as likely as any other.
@@ -143,14 +132,15 @@ Tokenizer::Tokenizer(TokenOptions options, const matrix::GeneAxis& genes)
   for (std::size_t i = 0; i < options_.genes.size(); ++i)
     if (!places.emplace(options_.genes[i], i).second)
       throw_invalid("the vocabulary has gene '{}' twice", options_.genes[i]);
-  columns_.resize(genes.names.size());
+  ids_.resize(genes.names.size(), kPadToken);
+  if (!options_.medians.empty()) columns_.resize(ids_.size());
   bool has_any = false;
   has_all_columns_ = true;
-  for (std::size_t c = 0; c < columns_.size(); ++c)
+  for (std::size_t c = 0; c < ids_.size(); ++c)
     if (const auto it = places.find(genes.names[c]); it != places.end()) {
       has_any = true;
-      columns_[c].id = options_.ids[it->second];
-      if (!options_.medians.empty()) columns_[c].divisor = options_.medians[it->second];
+      ids_[c] = options_.ids[it->second];
+      if (!columns_.empty()) columns_[c] = {ids_[c], options_.medians[it->second]};
     } else {
       has_all_columns_ = false;
     }
@@ -168,82 +158,90 @@ std::int64_t Tokenizer::max_tokens(std::int64_t entries) const {
   return std::min<std::int64_t>(entries + (options_.has_class_token ? 1 : 0), options_.max_length);
 }
 
-std::size_t Tokenizer::collect(const Row& row, std::span<const std::uint8_t> keeps,
-                               TokenColumn* columns, float* values) const {
-  const std::span given = values_of(row);
-  const bool is_positive = are_positive(given);
-  if (!is_positive) require_expression(given, row);
-  if (is_positive && has_all_columns_ && keeps.empty()) {
-    for (std::size_t i = 0; i < given.size(); ++i) columns[i] = columns_[row.indices[i]];
-    std::ranges::copy(given, values);
-    return given.size();
+std::span<const float> Tokenizer::collect(const Row& row,
+                                          std::span<const std::uint8_t> keeps) const {
+  Work& work = work_of_thread();
+  std::span<const float> values = values_of(row);
+  const bool is_positive = are_positive(values);
+  if (!is_positive) require_expression(values, row);
+  const bool takes_all = is_positive && has_all_columns_ && keeps.empty();
+  const auto look_up_in = [&](const auto& table, auto* entries) {
+    if (takes_all) return look_up(row, table, entries);
+    values = {work.values.data(),
+              look_up_tokens(row, keeps, ids_, table, entries, work.values.data())};
+  };
+  if (columns_.empty()) {
+    look_up_in(ids_, work.ids.data());
+    return values;
   }
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const std::int32_t c = row.indices[i];
-    const TokenColumn column = columns_[c];
-    columns[n] = column;
-    values[n] = given[i];
-    n += static_cast<std::size_t>((given[i] > 0) & (column.id != kPadToken) &
-                                  (keeps.empty() || keeps[c] != 0));
-  }
-  return n;
+  look_up_in(columns_, work.columns.data());
+  const std::size_t n = values.size();
+  const std::span quotients = std::span(work.values).first(n);
+  if (!divide_values(values, std::span(work.columns).first(n), quotients,
+                     std::span(work.ids).first(n)))
+    throw_invalid(
+        "a value divided by the median of its gene is no number that a float holds: cell {}",
+        row.cell);
+  return quotients;
 }
 
 std::int32_t Tokenizer::tokenize(const Row& row, std::span<const std::uint8_t> keeps,
                                  const TokenKeys& keys, std::int32_t* ids, float* values) const {
   Work& work = work_of_thread();
   work.reset(static_cast<std::size_t>(row.size));
-  const std::size_t n = collect(row, keeps, work.columns.data(), work.values.data());
-  if (!options_.medians.empty()) divide(row, n, work);
+  const std::span collected = collect(row, keeps);
   const std::int32_t first = options_.has_class_token ? 1 : 0;
   if (options_.has_class_token) {
     ids[0] = kClassToken;
     values[0] = 0;
   }
   const std::size_t written = options_.order == TokenOptions::Order::kRank
-                                  ? write_ranked(n, ids + first, values + first)
-                                  : write_in_order(n, keys, ids + first, values + first);
+                                  ? write_ranked(collected, ids + first, values + first)
+                                  : write_in_order(collected, keys, ids + first, values + first);
   return first + static_cast<std::int32_t>(written);
 }
 
-std::size_t Tokenizer::write_ranked(std::size_t n, std::int32_t* ids, float* values) const {
+std::size_t Tokenizer::write_ranked(std::span<const float> collected, std::int32_t* ids,
+                                    float* values) const {
   Work& work = work_of_thread();
-  const std::size_t kept = std::min(n, room());
-  const std::span places = std::span(work.places).first(n);
-  const std::span ranked(kept < n ? work.ranked.data() : values, n);
-  rank_places(std::span(work.values).first(n), places, ranked);
-  if (kept < n) std::copy_n(ranked.begin(), kept, values);
-  const TokenColumn* columns = work.columns.data();
-  for (std::size_t i = 0; i < kept; ++i) ids[i] = columns[places[i]].id;
+  const std::size_t kept = std::min(collected.size(), room());
+  const std::span places = std::span(work.places).first(collected.size());
+  rank_places(collected, places);
+  const std::int32_t* ids_of_cell = work.ids.data();
+  for (std::size_t i = 0; i < kept; ++i) {
+    const std::uint32_t place = places[i];
+    ids[i] = ids_of_cell[place];
+    values[i] = collected[place];
+  }
   return kept;
 }
 
-std::size_t Tokenizer::write_in_order(std::size_t n, const TokenKeys& keys, std::int32_t* ids,
-                                      float* values) const {
+std::size_t Tokenizer::write_in_order(std::span<const float> collected, const TokenKeys& keys,
+                                      std::int32_t* ids, float* values) const {
   Work& work = work_of_thread();
+  const std::size_t n = collected.size();
   const std::size_t kept = std::min(n, room());
   const bool is_cut = kept < n;
   const bool cuts_smallest = is_cut && options_.truncation == TokenOptions::Truncation::kSmallest;
   const bool has_bins = options_.order == TokenOptions::Order::kBins;
-  const std::span values_of_cell = std::span(work.values).first(n);
   const std::span places = std::span(work.places).first(n);
-  if (has_bins || cuts_smallest)
-    rank_places(values_of_cell, places, std::span(work.ranked).first(n));
-  if (has_bins)
-    to_quantile_bins(values_of_cell, places, options_.n_bins,
+  if (has_bins || cuts_smallest) rank_places(collected, places);
+  if (has_bins) {
+    to_quantile_bins(collected, places, options_.n_bins,
                      options_.spreads_ties ? &keys.ties : nullptr, work.values);
+    collected = std::span(work.values).first(n);
+  }
   if (!is_cut) {
-    for (std::size_t i = 0; i < n; ++i) ids[i] = work.columns[i].id;
-    std::copy_n(work.values.begin(), n, values);
+    std::copy_n(work.ids.begin(), n, ids);
+    std::ranges::copy(collected, values);
     return n;
   }
   cuts_smallest ? keep_largest(n, kept, work) : keep_some(n, kept, keys.truncation, work);
   std::size_t written = 0;
   for (std::size_t i = 0; i < n; ++i)
     if (work.is_kept[i] != 0) {
-      ids[written] = work.columns[i].id;
-      values[written++] = work.values[i];
+      ids[written] = work.ids[i];
+      values[written++] = collected[i];
     }
   return written;
 }

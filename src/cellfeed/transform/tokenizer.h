@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/transform/simd/token_values.h"
 #include "cellfeed/transform/transform.h"
 
 namespace cellfeed::transform {
@@ -52,12 +53,6 @@ struct TokenKeys {
   std::uint64_t ties = 0;
 };
 
-// What a column is to a tokenizer.
-struct TokenColumn {
-  std::int32_t id = kPadToken;
-  float divisor = 1;
-};
-
 class Tokenizer {
  public:
   // genes: columns of the rows. Throws kInvalidArgument for options that make no sense, and
@@ -67,29 +62,30 @@ class Tokenizer {
   // Tokens of a row of so many entries, at most.
   std::int64_t max_tokens(std::int64_t entries) const;
   // Of a column, 0 where the vocabulary does not have it.
-  std::int32_t id_of(std::int32_t column) const { return columns_[column].id; }
-  std::int64_t n_cols() const { return static_cast<std::int64_t>(columns_.size()); }
+  std::int32_t id_of(std::int32_t column) const { return ids_[column]; }
+  std::int64_t n_cols() const { return static_cast<std::int64_t>(ids_.size()); }
   // Writes the tokens of a row of floats; returns how many. keeps: of each column whether it is
   // used, empty for all. REQUIRES: room for max_tokens(row.size).
   std::int32_t tokenize(const Row& row, std::span<const std::uint8_t> keeps, const TokenKeys& keys,
                         std::int32_t* ids, float* values) const;
 
  private:
-  // Those of the genes that are tokens, in the order of the row, with their values; how many there
-  // are.
-  std::size_t collect(const Row& row, std::span<const std::uint8_t> keeps, TokenColumn* columns,
-                      float* values) const;
-  // Of the n genes that were collected; return how many are written.
-  std::size_t write_ranked(std::size_t n, std::int32_t* ids, float* values) const;
-  std::size_t write_in_order(std::size_t n, const TokenKeys& keys, std::int32_t* ids,
-                             float* values) const;
+  // Values of the genes that are tokens, in the order of the row, divided by medians; their ids are
+  // the thread's.
+  std::span<const float> collect(const Row& row, std::span<const std::uint8_t> keeps) const;
+  // Of the genes that were collected; return how many are written.
+  std::size_t write_ranked(std::span<const float> collected, std::int32_t* ids,
+                           float* values) const;
+  std::size_t write_in_order(std::span<const float> collected, const TokenKeys& keys,
+                             std::int32_t* ids, float* values) const;
   std::size_t room() const {
     return static_cast<std::size_t>(options_.max_length - (options_.has_class_token ? 1 : 0));
   }
 
   TokenOptions options_;
-  std::vector<TokenColumn> columns_;
-  bool has_all_columns_ = false;  // the vocabulary
+  std::vector<std::int32_t> ids_;     // of each column
+  std::vector<TokenColumn> columns_;  // the same with medians; empty without them
+  bool has_all_columns_ = false;      // the vocabulary
 };
 
 }  // namespace cellfeed::transform

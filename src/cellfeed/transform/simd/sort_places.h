@@ -8,13 +8,13 @@
 
 namespace cellfeed::transform {
 
-// Up to here what a key of 32 bits has beside a place tells most values apart.
+// More have no room in a key of 32 bits beside enough of their values.
 inline constexpr std::size_t kMostKeyPlaces = std::size_t{1} << 14;
 
-// Where the largest value is, then the next one, and so on, by as many bits of the values, from the
-// highest one on in which they differ, as a key has room for beside the place; values that have the
-// same stand in the order of their places. True where these are all bits in which values differ.
+// Where the largest value is, then the next one, and so on; equal ones in the order of their
+// places. Sorted are keys of a place and as many bits of its value, from the highest one on in
+// which values differ, as there is room for; keys that are alike so are compared by their values.
 // REQUIRES: values are finite and not negative, at most kMostKeyPlaces, of one size with places.
-bool sort_places(std::span<const float> values, std::span<std::uint32_t> places);
+void sort_places(std::span<const float> values, std::span<std::uint32_t> places);
 
 }  // namespace cellfeed::transform
