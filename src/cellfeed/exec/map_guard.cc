@@ -27,6 +27,8 @@ struct GuardedMap {
 namespace {
 
 std::atomic<GuardedMap*> first_map{nullptr};
+// Of any map, ever: who asks for each of thousands of maps need not look at them.
+std::atomic<bool> has_lost_any{false};
 // What SIGBUS did before. Never freed, as a handler may be looking at it.
 std::atomic<const struct sigaction*> previous_action{nullptr};
 
@@ -51,6 +53,7 @@ bool put_zeros(std::uintptr_t address) noexcept {
     const std::uintptr_t page = address / page_bytes * page_bytes;
     // Before there are zeros to read, so that nobody reads them and finds nothing lost.
     map->has_lost_pages.store(true);
+    has_lost_any.store(true);
     return ::syscall(SYS_mmap, page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                      -1, 0) != -1;
   }
@@ -129,7 +132,9 @@ MapGuard::~MapGuard() {
   guards().free.push_back(map_);  // there is room for all
 }
 
-bool MapGuard::has_lost_pages() const { return map_->has_lost_pages.load(); }
+bool MapGuard::has_lost_pages() const {
+  return has_lost_any.load() && map_->has_lost_pages.load();
+}
 
 void take_lost_page_signals() {
   struct sigaction now {};
