@@ -37,11 +37,11 @@ build() { # NAME SOURCE...
     "aarch64-linux-gnu-g++ -std=c++20 -O2 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror \
        -Isrc -isystem '$usr/include' -c {} -o '$out/$name/'\$(basename {} .cc).o"
   aarch64-linux-gnu-g++ "$out/$name"/*.o -L"$libraries" -Wl,-rpath-link,"$libraries" \
-    -lgmock -lgtest -lgtest_main -lhwy -lfmt -o "$out/${name}_test"
+    -lgmock -lgtest -lgtest_main -lhwy_contrib -lhwy -lfmt -o "$out/${name}_test"
 }
 
 rm -f "$out"/*/*.o
-build transform src/cellfeed/base/{dtype,error}.cc src/cellfeed/matrix/{buffer,csr}.cc \
+build transform src/cellfeed/base/{dtype,error,huge_pages}.cc src/cellfeed/matrix/{buffer,csr,gene_names}.cc \
   src/cellfeed/transform/*.cc src/cellfeed/transform/simd/*.cc
 build record src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/shard/record/record*.cc
 build csr_row src/cellfeed/base/{dtype,error}.cc src/cellfeed/format/{csr_row_kernels,row_copy}*.cc
