@@ -12,6 +12,8 @@
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/collection/repeated_genes.h"
+#include "cellfeed/format/open_side_by_side.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::collection {
 namespace {
@@ -257,21 +259,24 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   if (const auto it = obs_->by_name.find(name); it != obs_->by_name.end()) return it->second;
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns(stores_.size());
   std::vector<std::string> paths;
-  bool found = false;
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    paths.push_back(stores_[s]->info().path);
-    // Not by the list of names, for which a shard reads its whole table.
-    try {
-      columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kNoSuchKey) throw;
-      continue;
-    }
-    if (columns[s]->length != stores_[s]->info().n_rows)
-      throw_error(ErrorKind::kCorruptData, paths[s], "obs column '{}' has {} values for {} cells",
-                  name, columns[s]->length, stores_[s]->info().n_rows);
-    found = true;
-  }
+  for (const auto& store : stores_) paths.push_back(store->info().path);
+  format::open_side_by_side(
+      std::ssize(stores_), std::ranges::all_of(paths, io::is_local), [&](std::int64_t i) {
+        const auto s = static_cast<std::size_t>(i);
+        // Not by the list of names, for which a shard reads its whole table.
+        try {
+          columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::kNoSuchKey) throw;
+          return;
+        }
+        if (columns[s]->length != stores_[s]->info().n_rows)
+          throw_error(ErrorKind::kCorruptData, paths[s],
+                      "obs column '{}' has {} values for {} cells", name, columns[s]->length,
+                      stores_[s]->info().n_rows);
+      });
+  const bool found =
+      std::ranges::any_of(columns, [](const auto& column) { return column != nullptr; });
   if (!found)
     throw Error(ErrorKind::kNoSuchKey,
                 fmt::format("no file has obs column '{}'{}", name, suggestion(name, obs_names())));

@@ -132,9 +132,7 @@ MapGuard::~MapGuard() {
   guards().free.push_back(map_);  // there is room for all
 }
 
-bool MapGuard::has_lost_pages() const {
-  return has_lost_any.load() && map_->has_lost_pages.load();
-}
+bool MapGuard::has_lost_pages() const { return has_lost_any.load() && map_->has_lost_pages.load(); }
 
 void take_lost_page_signals() {
   struct sigaction now {};

@@ -37,6 +37,7 @@ class ManyReads final : public io::PendingReads {
   }
   void wait() override {
     for (const auto& pending : pending_) pending->wait();
+    for (const auto& source : sources_) io::require_unchanged(*source);
   }
 
  private:

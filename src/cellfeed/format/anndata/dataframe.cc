@@ -9,6 +9,8 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/anndata/uns_categories.h"
 #include "cellfeed/format/column_values.h"
+#include "cellfeed/format/open_side_by_side.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::anndata {
 namespace {
@@ -166,11 +168,19 @@ std::shared_ptr<arrow::Array> Dataframe::read_index(std::int64_t begin, std::int
 
 std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t end) const {
   arrow::FieldVector fields{arrow::field("_index", arrow::utf8())};
-  arrow::ArrayVector arrays{read_index(begin, end)};
-  for (const std::string& column : columns_) {
-    arrays.push_back(read_column(column, begin, end));
-    auto field = arrow::field(column, arrays.back()->type());
-    if (reader(column).is_nullable())
+  arrow::ArrayVector arrays(1 + columns_.size());
+  const auto read_one = [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    arrays[at] = i == 0 ? read_index(begin, end) : read_column(columns_[at - 1], begin, end);
+  };
+  const auto n = std::ssize(arrays);
+  if (io::is_local(file_.path()))
+    for (std::int64_t i = 0; i < n; ++i) read_one(i);
+  else
+    open_side_by_side(n, false, read_one);
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    auto field = arrow::field(columns_[i], arrays[i + 1]->type());
+    if (reader(columns_[i]).is_nullable())
       field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
     fields.push_back(std::move(field));
   }

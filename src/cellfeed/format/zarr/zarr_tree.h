@@ -28,8 +28,7 @@ class ZarrTree final : public StoredTree {
   std::unique_ptr<StoredArray> open_array(const std::string& path,
                                           const ArrayUse& use) const override;
   std::vector<std::string> files_of(std::span<const std::string> arrays) const override;
-  // Of the metadata of all in the groups, and of up to 16 chunks of each array: all bytes of small
-  // ones, samples of large ones.
+  // As tree_fingerprint.
   std::uint64_t fingerprint(std::span<const std::string> groups,
                             const std::string& choice) const override;
 
