@@ -14,6 +14,8 @@ import pytest
 import scipy.sparse
 import zarr
 from anndata_oracle import assert_same_as_anndata, assert_same_matrix, matrices_of
+from bucket_servers import s3_environment
+from fault_proxy import FaultProxy
 from hypothesis import given, settings
 from test_h5ad_any_anndata import anndatas
 from zarr_files import (
@@ -291,6 +293,29 @@ def test_a_store_in_a_bucket(tmp_path, adata, bucket, version):
         np.testing.assert_array_equal(
             batch.obsm["X_pca"], adata.obsm["X_pca"][[5, 2, 80, 2]].astype(np.float32)
         )
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_columns_of_a_store_in_a_bucket_are_read_side_by_side(
+    tmp_path, adata, bucket, s3, monkeypatch, version
+):
+    for i in range(20):
+        adata.obs[f"score{i}"] = np.arange(N_CELLS, dtype=np.float32) + i
+    path = write_store(adata, tmp_path / "a.zarr", version)
+    for part in path.rglob("*"):
+        if part.is_file():
+            bucket.upload_file(str(part), "atlas", part.relative_to(tmp_path).as_posix())
+    with FaultProxy(s3.address, latency_s=0.05) as proxy:
+        for name, value in s3_environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        cells = cf.open("s3://atlas/a.zarr")
+        proxy.reset()
+        next(iter(cf.Loader(cells, cf.BlockShuffling(8), 16)))
+        assert proxy.most_under_way >= 16
+        cells = cf.open("s3://atlas/a.zarr")
+        proxy.reset()
+        assert cells.obs_table()["score7"].to_pylist() == list(adata.obs["score7"])
+        assert proxy.most_under_way >= 16
 
 
 @given(anndatas(), st.sampled_from([2, 3]), st.booleans())
