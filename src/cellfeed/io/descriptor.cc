@@ -63,14 +63,6 @@ OpenDescriptors& all() {
   return *descriptors;
 }
 
-// True where that made room. The soft limit, often 1,024, is there for programs that use select().
-bool raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
 // Half of the descriptors are left to the rest of the process.
 void keep_room_for_others(int fd) {
   rlimit limit{};
@@ -111,6 +103,14 @@ int open_descriptor(const std::string& path, int flags) {
 }
 
 }  // namespace
+
+// It is there for programs that use select().
+bool raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
 
 // O_NONBLOCK: a pipe without a writer would block in open; regular files do not know it.
 Descriptor::Descriptor(const std::string& path, bool direct)

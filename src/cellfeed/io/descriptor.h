@@ -10,6 +10,9 @@
 
 namespace cellfeed::io {
 
+// The soft limit of open files, often 1,024, becomes the hard one. True where that made room.
+bool raise_file_limit();
+
 class Descriptor {
  public:
   // Keeps the descriptor while it lives.
