@@ -59,7 +59,7 @@ std::vector<CacheEntry> entries_of(const std::string& dir) {
   const io::Directory directory(dir);
   for (cloud::KeptCopy& copy : cloud::kept_copies(directory)) {
     CacheEntry entry{.kept = {},
-                     .kind = "copy",
+                     .kind = copy.is_blocks ? "blocks" : "copy",
                      .path = directory.path_of(copy.name),
                      .what = copy.of_object,
                      .bytes = copy.bytes,
@@ -260,7 +260,8 @@ CLI::App& add_cache_verb(CLI::App& cache, Session& session,
 void add_cache(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<CacheVerbArguments>();
   CLI::App& cache = *program.add_subcommand(
-      "cache", "List, clear or verify what is kept of files: copies, packed rows, sorted rows");
+      "cache",
+      "List, clear or verify what is kept of files: copies, blocks, packed rows, sorted rows");
   cache.require_subcommand(1);
   add_cache_verb(cache, session, arguments, "list",
                  "What a folder keeps, what was used longest ago first", list_cache);

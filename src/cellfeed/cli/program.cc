@@ -10,6 +10,7 @@
 #include "cellfeed/cli/copy_line.h"
 #include "cellfeed/cli/interrupt.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/schemes.h"
 
 #ifndef CELLFEED_VERSION
@@ -56,6 +57,11 @@ int parse(CLI::App& program, int argc, char** argv) {
   }
 }
 
+void show_cache_warnings() {
+  for (const std::string& text : cloud::take_cache_warnings())
+    std::fprintf(stderr, "cellfeed: warning: %s\n", mask_credentials(text).c_str());
+}
+
 int run_verb(Session& session) {
   try {
     const InterruptGuard guard(session.stop);
@@ -94,7 +100,9 @@ int run_program(int argc, char** argv) {
       "for its options.");
   for (const AddVerb add : kVerbs) add(program, session);
   if (const int code = parse(program, argc, argv); code != kDone) return code < 0 ? kDone : code;
-  return run_verb(session);
+  const int code = run_verb(session);
+  show_cache_warnings();
+  return code;
 }
 
 }  // namespace cellfeed::cli

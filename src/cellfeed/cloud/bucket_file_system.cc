@@ -193,7 +193,7 @@ class BucketFileSystem final : public io::FileSystem {
     }
     auto source = make_http_source(std::make_shared<const BucketObject>(given, path, *version),
                                    backend_name(path.scheme));
-    return copy_where_asked(std::move(source), path, *version, options);
+    return cached_where_asked(std::move(source), path, *version, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& given) const override {
     if (!status(given).is_directory())

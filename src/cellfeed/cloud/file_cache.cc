@@ -12,8 +12,10 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/block_source.h"
 #include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
+#include "cellfeed/cloud/settings.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 
@@ -117,12 +119,37 @@ std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote,
               directory.path(), kOpenAttempts);
 }
 
+// As copies are: one that could not hold a block is an error before anything is read.
+void check_limit(const io::ByteSource& remote, const io::Directory& directory, std::int64_t limit) {
+  const std::int64_t least = BlockFile::least_bytes(remote.size());
+  if (limit >= 0 && least > limit)
+    throw_error(ErrorKind::kNoSpace, remote.path(),
+                "a block of it takes {}, and {} may hold {} in all (cache_bytes): raise it, or "
+                "read without cache_dir",
+                format_byte_size(least), directory.path(), format_byte_size(limit));
+}
+
+std::unique_ptr<io::ByteSource> open_blocks(std::shared_ptr<const io::ByteSource> remote,
+                                            const io::Directory& directory, const Names& names,
+                                            std::int64_t limit,
+                                            const io::LocalFileOptions& options) {
+  const std::string name = std::string(kBlocksPrefix) + names.copy;
+  check_limit(*remote, directory, limit);
+  auto file = BlockFile::open_or_make(directory, name, remote->path(), remote->size());
+  file->file().note_use();
+  if (file->is_new())
+    remove_other_blocks(directory, std::string(kBlocksPrefix) + names.of_object, name);
+  auto cache = make_block_cache(std::move(remote), std::move(file), io::canonical(directory.path()),
+                                limit, true);
+  return make_block_source(std::move(cache), options.threads);
+}
+
 }  // namespace
 
-std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource> remote,
-                                                 const BucketPath& path,
-                                                 const ObjectVersion& version,
-                                                 const io::LocalFileOptions& options) {
+std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSource> remote,
+                                                   const BucketPath& path,
+                                                   const ObjectVersion& version,
+                                                   const io::LocalFileOptions& options) {
   const StorageOptions of_bucket = storage_options_of(path.scheme, path.bucket);
   const auto given = of_bucket.find(kCacheOption);
   if (given == of_bucket.end()) return remote;
@@ -135,6 +162,10 @@ std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource>
   const auto given_limit = of_bucket.find(kCacheBytesOption);
   const std::int64_t limit =
       given_limit == of_bucket.end() ? -1 : parse_byte_size(given_limit->second);
+  if (option(of_bucket, kCacheModeOption) == kBlockMode) {
+    if (remote->size() == 0) return remote;
+    return open_blocks(std::move(remote), directory, names, limit, options);
+  }
   return std::make_unique<CachedSource>(remote->path(),
                                         open_copy(*remote, directory, names, limit, options));
 }

@@ -1,6 +1,6 @@
-// Whole copies of objects in a folder of a local disk: an object is copied once, by whichever
-// process comes first, while others wait for it, and read from there until it is another version.
-// Thread-safe.
+// What is kept of objects in a folder of a local disk until they are another version: whole copies,
+// each made once, by whichever process comes first, while others wait for it; or the blocks that
+// are read. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,12 @@
 namespace cellfeed::cloud {
 
 // `remote` itself where the storage options of its bucket name no cache_dir. Else its copy there,
-// made where there is none yet, with the path of `remote`; copies of its other versions go. Throws
-// what reading and writing throw, and kUnsupported where the server tells no version.
-std::unique_ptr<io::ByteSource> copy_where_asked(std::unique_ptr<io::ByteSource> remote,
-                                                 const BucketPath& path,
-                                                 const ObjectVersion& version,
-                                                 const io::LocalFileOptions& options);
+// made where there is none yet, with the path of `remote`; or, where they ask for that, `remote`
+// through its blocks there. What is kept of its other versions goes. Throws what reading and
+// writing throw, and kUnsupported where the server tells no version.
+std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSource> remote,
+                                                   const BucketPath& path,
+                                                   const ObjectVersion& version,
+                                                   const io::LocalFileOptions& options);
 
 }  // namespace cellfeed::cloud

@@ -105,7 +105,7 @@ class HttpFileSystem final : public io::FileSystem {
     if (!version) throw_error(ErrorKind::kNotFound, path, "there is no such file on the server");
     auto source = make_http_source(
         std::make_shared<const HttpFile>(path, std::move(where), *version), "http");
-    return copy_where_asked(std::move(source), parse_bucket_path(path), *version, options);
+    return cached_where_asked(std::move(source), parse_bucket_path(path), *version, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
     throw_error(ErrorKind::kUnsupported, path,

@@ -11,6 +11,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/hash_text.h"
+#include "cellfeed/cloud/block_file.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
@@ -28,6 +29,10 @@ bool begins_with_hash(std::string_view text) {
          is_hash_text(text.substr(0, kHashDigits));
 }
 
+bool is_shown_as_it_is(std::string_view path) {
+  return std::ranges::none_of(path, [](char c) { return c >= 0 && c < ' '; });
+}
+
 struct Noted {
   std::string of_object;
   std::int64_t bytes = 0;
@@ -42,8 +47,7 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
     if (json.at("version") != kNoteVersion || !json.at("bytes").is_number_integer())
       return std::nullopt;
     Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
-    if (std::ranges::any_of(noted.of_object, [](char c) { return c >= 0 && c < ' '; }))
-      return std::nullopt;
+    if (!is_shown_as_it_is(noted.of_object)) return std::nullopt;
     return noted;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
@@ -65,6 +69,26 @@ std::int64_t modified_ns(const io::Directory& directory, const std::string& name
   }
 }
 
+// Empty where it went meanwhile.
+std::optional<KeptCopy> kept_blocks(const io::Directory& directory, const std::string& name) {
+  try {
+    KeptCopy kept{.name = name, .of_object = {}, .is_blocks = true};
+    if (const auto blocks = BlockFile::look(directory, name)) {
+      if (is_shown_as_it_is(blocks->of_object())) kept.of_object = blocks->of_object();
+      kept.bytes = blocks->file().disk_bytes();
+      kept.used_ns = blocks->file().modified_ns();
+      return kept;
+    }
+    const std::optional<std::int64_t> bytes = directory.file_bytes(name);
+    if (!bytes) return std::nullopt;
+    kept.bytes = *bytes;
+    kept.used_ns = modified_ns(directory, name);
+    return kept;
+  } catch (const Error&) {  // another user's, that may not be opened
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool is_copy_name(std::string_view name) {
@@ -79,6 +103,8 @@ bool is_copy_there(const io::Directory& directory, const std::string& name, std:
 std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
   std::vector<KeptCopy> copies;
   for (const std::string& name : directory.names()) {
+    if (is_block_file_name(name))
+      if (auto blocks = kept_blocks(directory, name)) copies.push_back(*std::move(blocks));
     if (!is_copy_name(name)) continue;
     const std::optional<std::int64_t> bytes = directory.file_bytes(name);
     if (!bytes) continue;
@@ -92,12 +118,20 @@ std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
 
 // The note first: a copy without one is made anew, and one that is made just now keeps its own.
 void remove_copy(const io::Directory& directory, const KeptCopy& copy) {
-  directory.remove(note_name(copy.name));
+  if (!copy.is_blocks) directory.remove(note_name(copy.name));
   directory.remove(copy.name);
+}
+
+void remove_other_blocks(const io::Directory& directory, const std::string& prefix,
+                         const std::string& but) {
+  for (const std::string& name : directory.names())
+    if (is_block_file_name(name) && name.starts_with(prefix) && name != but) directory.remove(name);
+  (*directory).remove_leftovers(prefix);
 }
 
 std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  if (copy.is_blocks) return damage_of_blocks(directory, copy.name, progress);
   const std::optional<Noted> noted = read_note(directory, copy.name);
   if (!noted)
     return directory.file_bytes(copy.name)
@@ -136,8 +170,7 @@ void note_use(const io::Directory& directory, const std::string& name) {
   (void)::utimensat(directory.fd(), note_name(name).c_str(), now, 0);
 }
 
-void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit,
-               const std::string& of_object) {
+std::int64_t find_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit) {
   (*directory).remove_leftovers("");
   const std::vector<KeptCopy> copies = kept_copies(directory);
   std::int64_t held = 0;
@@ -146,17 +179,23 @@ void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t 
     if (bytes > limit || held <= limit - bytes) break;
     if (copy.of_object.empty()) continue;
     try {
-      remove_copy(directory, copy);
+      if (!copy.is_blocks) remove_copy(directory, copy);
+      if (copy.is_blocks && !io::SharedFile::remove_unless_open(directory, copy.name)) continue;
       held -= copy.bytes;
     } catch (const Error&) {  // another user's: the room is looked for elsewhere
       continue;
     }
   }
-  if (bytes > limit || held > limit - bytes)
-    throw_error(ErrorKind::kNoSpace, of_object,
-                "has {}, and there is no room for it in {}, which may hold {} in all "
-                "(cache_bytes): raise it, clear the folder, or read without cache_dir",
-                format_byte_size(bytes), directory.path(), format_byte_size(limit));
+  return std::clamp(limit - held, std::int64_t{0}, bytes);
+}
+
+void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit,
+               const std::string& of_object) {
+  if (bytes <= limit && find_room(directory, bytes, limit) == bytes) return;
+  throw_error(ErrorKind::kNoSpace, of_object,
+              "has {}, and there is no room for it in {}, which may hold {} in all "
+              "(cache_bytes): raise it, clear the folder, or read without cache_dir",
+              format_byte_size(bytes), directory.path(), format_byte_size(limit));
 }
 
 }  // namespace cellfeed::cloud

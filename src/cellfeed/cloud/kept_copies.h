@@ -1,6 +1,7 @@
-// Whole copies of objects that a folder of a local disk holds (file_cache.h makes them), for those
-// who look after it. A copy has a note beside it: what it is of, the checksum of its bytes, and, by
-// the time of the note, when it was last opened. Thread-safe.
+// Whole copies of objects, and files of blocks of them (block_file.h), that a folder of a local
+// disk holds (file_cache.h makes them), for those who look after it. A copy has a note beside it:
+// what it is of, the checksum of its bytes, and, by the time of the note, when it was last opened.
+// A file of blocks says so itself. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@
 namespace cellfeed::cloud {
 
 struct KeptCopy {
-  std::string name;       // of its file
-  std::string of_object;  // its path; empty where the note is gone or damaged
-  std::int64_t bytes = 0;
+  std::string name;          // of its file
+  std::string of_object;     // its path; empty where the note is gone or damaged
+  std::int64_t bytes = 0;    // on the disk
   std::int64_t used_ns = 0;  // since 1970
+  bool is_blocks = false;
 };
 
 // The name of a copy: "<hash of the path>-<hash of the version>-<name of the object>".
@@ -34,6 +36,10 @@ void remove_copy(const io::Directory& directory, const KeptCopy& copy);
 // and bytes. Throws what reading and progress throw.
 std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
                       const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+// Of files of blocks whose names begin so, all but the one of this name.
+void remove_other_blocks(const io::Directory& directory, const std::string& prefix,
+                         const std::string& but);
 
 // The note of a copy that is being made. Not thread-safe.
 class CopyNote {
@@ -50,8 +56,10 @@ class CopyNote {
 
 // The copy is opened now. What cannot be noted (a folder that may only be read) is not.
 void note_use(const io::Directory& directory, const std::string& name);
-// Removes copies that have a note, those used longest ago first, until `bytes` more are at most
-// `limit`. Throws kNoSpace where they are not then.
+// Removes copies that have a note, and blocks that nobody reads, those used longest ago first,
+// until `bytes` more are at most `limit`. Returns how many more there is room for, at most `bytes`.
+std::int64_t find_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit);
+// The same. Throws kNoSpace where there is not room for all of them.
 void make_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit,
                const std::string& of_object);
 

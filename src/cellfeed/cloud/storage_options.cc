@@ -13,6 +13,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
+#include "cellfeed/cloud/settings.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -24,15 +25,17 @@ struct Known {
 
 // As fsspec's file systems name them.
 const std::vector<Known>& known_options() {
-  static const std::vector<std::string_view> http{kCacheBytesOption, kCacheOption, "headers"};
+  static const std::vector<std::string_view> http{kCacheBytesOption, kCacheOption, kCacheModeOption,
+                                                  "headers"};
   static const auto* all = new std::vector<Known>{
       {"s3",
-       {"anon", kCacheBytesOption, kCacheOption, "endpoint_url", "key", "profile", "region",
-        "role_arn", "secret", "token"}},
-      {"gs", {"anon", kCacheBytesOption, kCacheOption, "endpoint_url", "token"}},
+       {"anon", kCacheBytesOption, kCacheOption, kCacheModeOption, "endpoint_url", "key", "profile",
+        "region", "role_arn", "secret", "token"}},
+      {"gs", {"anon", kCacheBytesOption, kCacheOption, kCacheModeOption, "endpoint_url", "token"}},
       {"az",
-       {"account_key", "account_name", "anon", kCacheBytesOption, kCacheOption, "client_id",
-        "client_secret", "connection_string", "endpoint_url", "sas_token", "tenant_id"}},
+       {"account_key", "account_name", "anon", kCacheBytesOption, kCacheOption, kCacheModeOption,
+        "client_id", "client_secret", "connection_string", "endpoint_url", "sas_token",
+        "tenant_id"}},
       {"http", http},
       {"https", http}};
   return *all;
@@ -55,6 +58,26 @@ std::string scheme_of(std::string_view written) {
   return std::string(written == "abfs" || written == "abfss" ? "az" : written);
 }
 
+void check_cache(const std::string& path, const StorageOptions& options) {
+  const auto mode = options.find(kCacheModeOption);
+  if (mode != options.end() && mode->second != kFileMode && mode->second != kBlockMode)
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "the storage option cache_mode must be file (whole copies) or block (what is "
+                "read), not '{}'; packed is asked for when files are opened",
+                mode->second);
+  if (mode != options.end() && !options.contains(kCacheOption))
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "the storage option cache_mode needs a folder: cache_dir, or the environment "
+                "variable CELLFEED_CACHE");
+  const auto limit = options.find(kCacheBytesOption);
+  if (limit == options.end()) return;
+  parse_byte_size(limit->second);
+  if (!options.contains(kCacheOption))
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "the storage option cache_bytes limits what is kept in cache_dir, which is not "
+                "given");
+}
+
 void check_names(const std::string& path, std::string_view scheme, const StorageOptions& options) {
   const auto known = std::ranges::find(known_options(), scheme, &Known::scheme);
   if (known == known_options().end())
@@ -65,13 +88,7 @@ void check_names(const std::string& path, std::string_view scheme, const Storage
       throw_error(ErrorKind::kInvalidArgument, path,
                   "no such option among storage_options: '{}' (those of {}:// are {})", name,
                   scheme, fmt::join(known->names, ", "));
-  if (const auto limit = options.find(kCacheBytesOption); limit != options.end()) {
-    parse_byte_size(limit->second);
-    if (!options.contains(kCacheOption))
-      throw_error(ErrorKind::kInvalidArgument, path,
-                  "the storage option cache_bytes limits the copies in cache_dir, which is not "
-                  "given");
-  }
+  check_cache(path, options);
 }
 
 }  // namespace
@@ -109,6 +126,9 @@ BucketPath parse_bucket_path(const std::string& path) {
 
 void set_storage_options(const std::string& path, StorageOptions options) {
   const BucketPath parsed = parse_bucket_path(path);
+  const std::string_view folder = environment("CELLFEED_CACHE");
+  if (options.contains(kCacheModeOption) && !folder.empty())
+    options.try_emplace(std::string(kCacheOption), folder);
   check_names(path, parsed.scheme, options);
   const std::scoped_lock lock(given().mutex);
   auto& of_bucket = given().of_buckets[{parsed.scheme, parsed.bucket}];

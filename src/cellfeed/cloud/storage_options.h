@@ -11,8 +11,13 @@
 namespace cellfeed::cloud {
 
 using StorageOptions = std::map<std::string, std::string, std::less<>>;
-// A local folder for whole copies of what is read.
+// A local folder for whole copies of what is read, or the blocks of it.
 inline constexpr std::string_view kCacheOption = "cache_dir";
+// What is kept there: "file", whole copies, where it is not given; or "block". With it and without
+// a folder, that one which the environment variable CELLFEED_CACHE names.
+inline constexpr std::string_view kCacheModeOption = "cache_mode";
+inline constexpr std::string_view kFileMode = "file";
+inline constexpr std::string_view kBlockMode = "block";
 // What all copies in that folder may hold: a size as byte_size.h reads it; without it, all they do.
 inline constexpr std::string_view kCacheBytesOption = "cache_bytes";
 

@@ -42,9 +42,9 @@ TEST(StorageOptions, AreOfOneBucket) {
 TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
   const std::string said = refusal_of(
       [] { set_storage_options("s3://b/a", {{"access_key", "hidden"}, {"secret", "hidden"}}); });
-  EXPECT_NE(
-      said.find("'access_key' (those of s3:// are anon, cache_bytes, cache_dir, endpoint_url, key"),
-      std::string::npos);
+  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, cache_bytes, cache_dir, cache_mode, "
+                      "endpoint_url, key"),
+            std::string::npos);
   EXPECT_EQ(said.find("hidden"), std::string::npos);
   EXPECT_TRUE(storage_options_of("s3", "b").empty());
   refusal_of([] { set_storage_options("http://h/a", {{"key", "hidden"}}); });
@@ -56,6 +56,27 @@ TEST(StorageOptions, OneMoreIsAddedBesideTheOthers) {
   add_storage_option("s3://added/b", kCacheOption, "/copies");
   EXPECT_EQ(storage_options_of("s3", "added"),
             (StorageOptions{{"anon", "true"}, {"cache_dir", "/copies"}}));
+}
+
+TEST(StorageOptions, ACacheNeedsAFolder) {
+  ::unsetenv("CELLFEED_CACHE");
+  for (const char* mode : {"file", "block"}) {
+    set_storage_options("s3://kept/a", {{"cache_dir", "/copies"}, {"cache_mode", mode}});
+    EXPECT_NE(refusal_of([&] {
+                set_storage_options("s3://kept/a", {{"cache_mode", mode}});
+              }).find("CELLFEED_CACHE"),
+              std::string::npos);
+  }
+  for (const char* mode : {"", "Block", "packed"})
+    EXPECT_NE(refusal_of([&] {
+                set_storage_options("s3://kept/a", {{"cache_dir", "/c"}, {"cache_mode", mode}});
+              }).find("file (whole copies) or block"),
+              std::string::npos);
+  ::setenv("CELLFEED_CACHE", "/named", 1);
+  set_storage_options("s3://kept/a", {{"cache_mode", "block"}});
+  EXPECT_EQ(storage_options_of("s3", "kept"),
+            (StorageOptions{{"cache_dir", "/named"}, {"cache_mode", "block"}}));
+  ::unsetenv("CELLFEED_CACHE");
 }
 
 TEST(StorageOptions, ALocalPathHasNone) {
