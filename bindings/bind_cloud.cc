@@ -5,6 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "cellfeed/cloud/block_cache.h"
+#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/copies_under_way.h"
 #include "cellfeed/cloud/range_fetcher.h"
 #include "cellfeed/cloud/schemes.h"
@@ -49,6 +51,10 @@ void bind_cloud(nb::module_& module) {
         return found;
       },
       "Of each copy that this process makes: the object, bytes done, bytes, bytes per second.");
+  module.def("publish_blocks", &cloud::publish_blocks, nb::call_guard<nb::gil_scoped_release>(),
+             "Blocks that were read lately are there for other processes, and for the next one.");
+  module.def("take_cache_warnings", &cloud::take_cache_warnings,
+             "What went wrong with blocks that are kept, while reading went on; each once.");
 }
 
 }  // namespace cellfeed::bindings

@@ -32,6 +32,16 @@ def copies_under_way() -> list[tuple[str, int, int, float]]:
     Of each copy that this process makes: the object, bytes done, bytes, bytes per second.
     """
 
+def publish_blocks() -> None:
+    """
+    Blocks that were read lately are there for other processes, and for the next one.
+    """
+
+def take_cache_warnings() -> list[str]:
+    """
+    What went wrong with blocks that are kept, while reading went on; each once.
+    """
+
 def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: ...
 
 class ArrowStream:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .vocab import GeneVocab
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
-CacheMode: TypeAlias = Literal["packed"]
+CacheMode: TypeAlias = Literal["packed", "file", "block"]
 Casting: TypeAlias = Literal["round", "exact", "same_kind"]
 Compression: TypeAlias = Literal["none", "gzip"]
 DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]

@@ -12,6 +12,7 @@ import numpy as np
 from . import _core
 from ._arguments import as_bool, as_choice, as_row_numbers, parse_memory_budget, settle
 from ._batch_source import BatchSource
+from ._cache_warnings import publish_blocks, report_blocks
 from ._cells.closed import Closed
 from ._iteration.worker import this_worker
 from ._options import CASTINGS, LOADER_OUTPUTS, Casting, DTypeName, LoaderOutput
@@ -146,7 +147,9 @@ class Reader:
     def read(self, rows: object) -> Batch[Any]:
         """One batch of the rows asked for, in that order."""
         self.require_no_worker_pins()
-        return Batch(self.core.read_rows(as_row_numbers(rows, self.n_cells)), self.source)
+        core = self.core.read_rows(as_row_numbers(rows, self.n_cells))
+        report_blocks()
+        return Batch(core, self.source)
 
     def iterate(self, plan: _core.Plan, first: int, step: int) -> _core.BatchIterator:
         """Batches ``first``, ``first + step``, ... of a plan, read ahead."""
@@ -168,8 +171,8 @@ class Reader:
         self.core = self.source = self.files = closed
 
 
-def report_packed(files: _core.Collection) -> None:
-    """Have rows that are kept packed written, and warn where they cannot be.
+def report_kept(files: _core.Collection) -> None:
+    """Have rows that are kept packed written, and blocks, and warn where they cannot be.
 
     A worker process may end before their writer gets to them.
 
@@ -181,6 +184,7 @@ def report_packed(files: _core.Collection) -> None:
     files.flush_packed()
     for text in files.take_packed_warnings():
         warnings.warn(text, CacheWarning, stacklevel=3)
+    publish_blocks()
 
 
 def _find_torch_library() -> str:

@@ -34,7 +34,7 @@ from ._options import (
     Partition,
     Remainder,
 )
-from ._reader import Reader, report_packed
+from ._reader import Reader, report_kept
 from ._tuning import Tuning, tuned
 from .batch import Batch
 from .collection import CellCollection
@@ -337,7 +337,7 @@ class Loader(BatchDataset[Yielded]):
         finally:
             self._running.remove(iterator)
             iterator.stop()
-            report_packed(files)
+            report_kept(files)
 
     def _collated(
         self, batches: Generator[Batch[Any], None, None], collate_fn: Callable[[Batch[Any]], Any]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, parse_bytes
+from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url, parse_bytes
+from ._cache_warnings import report_blocks
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.open_options import OpenOptions
 from ._cores import Item, anndata_core, cache_folder, files_core
@@ -27,7 +28,7 @@ from ._options import (
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
-from .storage import set_for_paths
+from .storage import add_options, set_for_paths
 
 if TYPE_CHECKING:
     import anndata
@@ -149,7 +150,10 @@ def open(
         written to ``cache_dir`` as packed records on the way, and read from there from then on: the
         second epoch has the speed of shards. Batches stay as they are. Rows are kept of sparse
         matrices, until the file changes; a full disk ends that with a
-        :class:`~cellfeed.errors.CacheWarning`, and batches go on. ``None`` keeps none.
+        :class:`~cellfeed.errors.CacheWarning`, and batches go on. ``"file"`` and ``"block"`` are
+        for files of buckets and servers: whole copies of them, or the blocks of 1 MiB that are
+        read, are kept in ``cache_dir``, as the storage options ``cache_mode`` and ``cache_dir`` do
+        it. ``None`` keeps none, but for what the storage options say.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
@@ -199,15 +203,31 @@ def open(
         var=as_folder("var", var), obs_columns=as_chosen_names("obs", obs) or [],
     )  # fmt: skip
     data = _data_of(paths, options)
-    if storage_options is not None and isinstance(data, list):
-        set_for_paths([item for item in data if isinstance(item, str)], storage_options)
+    if isinstance(data, list):
+        _set_storage([item for item in data if isinstance(item, str)], storage_options, options)
     if options.genes is not None and gene_aliases is not None:
         names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
         options = replace(options, genes=names)
     cells = _opened(data, options, options.obs_columns)
     report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
     report_left_out(cells._core.left_out_text, stacklevel=2)
+    report_blocks()
     return cells
+
+
+def _set_storage(
+    paths: list[str], given: Mapping[str, object] | None, options: OpenOptions
+) -> None:
+    cache = options.object_cache
+    if cache and not any(map(is_url, paths)):
+        raise InvalidArgumentError(
+            f"cache_mode={options.cache_mode!r} keeps files of buckets and servers, and these are "
+            'local ones: leave it out, or take "packed"'
+        )
+    if given is not None:
+        set_for_paths(paths, given, cache)
+    elif cache:
+        add_options(paths, cache)
 
 
 def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:

@@ -10,7 +10,10 @@ from ._options import Path
 from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
-_PUBLIC = ("account_name", "anon", "cache_bytes", "cache_dir", "endpoint_url", "region", "role_arn")
+_PUBLIC = (
+    "account_name", "anon", "cache_bytes", "cache_dir", "cache_mode", "endpoint_url", "region",
+    "role_arn",
+)  # fmt: skip
 _shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
 
 
@@ -36,8 +39,10 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
         ``"cloud"``), ``anon``, ``endpoint_url``. Of ``az``: ``account_name``, ``account_key``,
         ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``, ``client_secret``,
         ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
-        ``cache_dir``, a local folder where files are copied whole when they are opened first, and
-        read from until they change; ``cache_bytes``, what all copies in that folder may hold, an
+        ``cache_dir``, a local folder where files are kept until they change; ``cache_mode``, how:
+        ``"file"`` (the default) copies each whole when it is opened first, ``"block"`` keeps the
+        blocks of 1 MiB that are read; with it the folder may also be what the environment names as
+        ``CELLFEED_CACHE``; ``cache_bytes``, what all copies and blocks in that folder may hold, an
         int or a text such as ``"200GB"``: those used longest ago go first.
 
     Raises
@@ -46,8 +51,7 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
         An option is not known, or contradicts another; the path is a local one.
     """
     name = as_path("path", path)
-    if not isinstance(options, Mapping):
-        raise InvalidTypeError(f"storage_options must be a mapping, not {type(options).__name__}")
+    _require_mapping(options)
     if not is_url(name):
         raise InvalidArgumentError(
             "storage_options are for paths of buckets and of servers, such as s3://bucket/a.h5ad; "
@@ -70,21 +74,36 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
     _shown[_bucket_of(name)] = {option: texts[option] for option in _PUBLIC if option in texts}
 
 
-def set_for_paths(paths: Iterable[str], options: Mapping[str, object]) -> None:
-    """The same for each of the paths that is no local one; there must be one."""
+def _require_mapping(options: object) -> None:
+    if not isinstance(options, Mapping):
+        raise InvalidTypeError(f"storage_options must be a mapping, not {type(options).__name__}")
+
+
+def set_for_paths(
+    paths: Iterable[str], options: Mapping[str, object], more: Mapping[str, str]
+) -> None:
+    """The same, and more, for each of the paths that is no local one; there must be one."""
+    _require_mapping(options)
     remote = [path for path in paths if is_url(path)]
     for path in remote or ["."]:
-        set_storage_options(path, options)
+        set_storage_options(path, {**options, **more})
 
 
-def keep_copies(paths: Iterable[str], folder: Path, cache_bytes: str | None = None) -> None:
-    """Files of those paths that are no local ones are copied to a local folder when opened."""
-    options = {"cache_dir": as_folder("cache_dir", folder), "cache_bytes": cache_bytes or ""}
+def keep_copies(
+    paths: Iterable[str], folder: Path, cache_bytes: str | None = None, mode: str = "file"
+) -> None:
+    """Have files of those paths that are no local ones, or blocks of them, kept in a folder."""
+    options = {"cache_dir": as_folder("cache_dir", folder), "cache_mode": mode}
+    add_options(paths, options | {"cache_bytes": cache_bytes or ""})
+
+
+def add_options(paths: Iterable[str], options: Mapping[str, str]) -> None:
+    """More of the options of those paths that are no local ones; an empty text takes one away."""
     for path in paths:
         if is_url(path):
             for option, value in options.items():
                 _core.add_storage_option(path, option, value)
-            shown = _shown.get(_bucket_of(path), {}) | options
+            shown = {**_shown.get(_bucket_of(path), {}), **options}
             _shown[_bucket_of(path)] = {name: value for name, value in shown.items() if value}
 
 

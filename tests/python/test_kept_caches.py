@@ -278,7 +278,8 @@ def test_a_configuration_keeps_packed_rows(tmp_path, monkeypatch):
         ("{cache_dir: c, cache_bytes: 1GB, cache_mode: packed}", "none are kept"),
         ("{cache_dir: c, cache_bytes: much}", "much"),
         ("{cache_mode: packed}", "needs data.cloud.cache_dir"),
-        ("{cache_dir: c, cache_mode: block}", "packed"),
+        ("{cache_dir: c, cache_mode: blocks}", "packed"),
+        ("{cache_mode: block}", "needs data.cloud.cache_dir"),
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(tmp_path, cloud, words):

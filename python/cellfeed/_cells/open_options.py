@@ -100,6 +100,14 @@ class OpenOptions:
             if text is not None:
                 as_text(name, text)
 
+    @property
+    def object_cache(self) -> dict[str, str]:
+        """Storage options of what is kept of objects; none where nothing is asked for."""
+        if self.cache_mode not in ("file", "block"):
+            return {}
+        folder = {"cache_dir": self.cache_dir} if self.cache_dir else {}
+        return {**folder, "cache_mode": self.cache_mode}
+
     @cached_property
     def matrices(self) -> Matrices:
         """Those that come with every batch beside ``x``."""

@@ -21,6 +21,7 @@ from .._arguments import (
     parse_threads,
     shown,
 )
+from .._cache_warnings import publish_blocks
 from .._iteration.dataset import BatchDataset
 from .._iteration.iterable import Yielded, refuse_batching_again
 from .._iteration.options import FETCH_FACTOR, IterationOptions
@@ -276,6 +277,7 @@ class SeriesLoader(BatchDataset[Yielded]):
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             asking.shutdown(wait=True, cancel_futures=True)
+            publish_blocks()
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -61,8 +61,9 @@ def _cache(config: Config, paths: str | list[str]) -> dict[str, Any]:
         return {"cache_mode": "packed", "cache_dir": cloud.cache_dir}
     if cloud.cache_dir is not None:
         keep_copies(
-            [paths] if isinstance(paths, str) else paths, cloud.cache_dir, cloud.cache_bytes
-        )
+            [paths] if isinstance(paths, str) else paths, cloud.cache_dir, cloud.cache_bytes,
+            cloud.cache_mode,
+        )  # fmt: skip
     return {}
 
 

@@ -22,14 +22,16 @@ config::Config read_config(const std::string& path) {
 
 void keep_copies(const config::Config& settings, const std::vector<std::string>& inputs) {
   constexpr std::string_view kDir = "data.cloud.cache_dir", kBytes = "data.cloud.cache_bytes";
-  if (settings.text("data.cloud.cache_mode") != "file")
+  const std::string& mode = settings.text("data.cloud.cache_mode");
+  if (mode == "packed")
     settings.refuse(ErrorKind::kInvalidArgument, "data.cloud.cache_mode",
                     "packed keeps rows for training, and each row is read once here: leave it out, "
-                    "or set it to file");
+                    "or set it to file or block");
   if (!settings.has_value(kDir)) return;
   for (const std::string& input : inputs) {
     if (io::is_local(input)) continue;
     cloud::add_storage_option(input, cloud::kCacheOption, settings.text(kDir));
+    cloud::add_storage_option(input, cloud::kCacheModeOption, mode);
     if (settings.has_value(kBytes))
       cloud::add_storage_option(input, cloud::kCacheBytesOption, settings.text(kBytes));
   }

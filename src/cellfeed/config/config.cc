@@ -142,15 +142,18 @@ void Config::check_contradictions() const {
       clash("data.streaming", "contradicts data.shards.enabled: choose one of the two");
   }
   const bool has_cache = has_value("data.cloud.cache_dir");
-  const bool is_packed = text("data.cloud.cache_mode") == "packed";
+  const std::string& mode = text("data.cloud.cache_mode");
+  const bool is_packed = mode == "packed";
   if (is_packed && !has_cache)
     clash("data.cloud.cache_mode", "packed needs data.cloud.cache_dir, the folder of the rows");
+  if (mode == "block" && !has_cache)
+    clash("data.cloud.cache_mode", "block needs data.cloud.cache_dir, the folder of the blocks");
   if (is_packed && flag("data.shards.enabled"))
     clash("data.cloud.cache_mode", "packed is for files: shards are packed already");
   if (has_value("data.cloud.cache_bytes")) {
     if (!has_cache || is_packed)
       clash("data.cloud.cache_bytes",
-            "limits whole files in data.cloud.cache_dir, and none are kept");
+            "limits whole files and blocks in data.cloud.cache_dir, and none are kept");
     try {
       parse_byte_size(text("data.cloud.cache_bytes"));
     } catch (const Error& error) {

@@ -75,12 +75,13 @@ std::vector<Setting> data_settings() {
                         kMaxCount, streams));
   table.push_back(text("data.cloud.cache_dir", "Folder for files that come from buckets"));
   table.push_back(choice("data.cloud.cache_mode", "file",
-                         "What is kept there: whole files of buckets, or, for training, the rows "
-                         "that are read of compressed files, local ones too",
-                         {"file", "packed"}));
+                         "What is kept there: whole files of buckets; the blocks of 1 MiB that are "
+                         "read of them; or, for training, the rows that are read of compressed "
+                         "files, local ones too",
+                         {"file", "block", "packed"}));
   table.push_back(text("data.cloud.cache_bytes",
-                       "What whole files there may hold in all, such as 200GB; what was used "
-                       "longest ago goes first. No limit where it is not given"));
+                       "What whole files and blocks there may hold in all, such as 200GB; what was "
+                       "used longest ago goes first. No limit where it is not given"));
   table.push_back(choice("data.gene_selection.strategy", "all", "Which genes of a batch are kept",
                          {"all", "most_expressed", "random_expressed"}));
   table.push_back(whole("data.gene_selection.n_genes", {}, "genes", "How many of them, a batch", 1,
