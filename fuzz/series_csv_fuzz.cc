@@ -30,13 +30,13 @@ std::string scratch_file() {
 
 void read(const series::RowColumns& columns) {
   series::RowSource source(scratch_file(), columns, false, 1 << 24);
-  series::RowBlock block;
+  series::RowBlock block(columns.n_values());
   while (source.next(7, block)) {
   }
-  const std::size_t width = columns.features.size() + 1;
-  require(block.records.size() == block.entities.size() * width);
-  for (std::size_t i = 0; i < block.records.size(); ++i)
-    require(i % width == 0 || !std::isinf(block.records.data()[i]));
+  require(block.records.n_rows() == block.entities.size());
+  for (std::int64_t i = 0; i < block.n_rows(); ++i)
+    for (std::size_t f = 0; f < columns.n_values(); ++f)
+      require(!std::isinf(block.records.rows().value(i, f)));
   for (const std::uint32_t entity : block.entities) require(entity < source.entities().size());
 }
 

@@ -326,8 +326,10 @@ void Append::write() {
   work_.pool().parallel_for(std::ssize(numbers_), [&](std::int64_t spilled) {
     const auto s = static_cast<std::size_t>(spilled);
     const Extent& extent = added_[s].extent;
-    if (extent.end > extent.begin)
-      writer.write(spilled, extent.begin, numbers_[s], rows_before(spilled), work_.share());
+    if (extent.end > extent.begin) {
+      const EntityToWrite entity{spilled, numbers_[s], rows_before(spilled)};
+      writer.write({&entity, 1}, extent.begin, extent.end - extent.begin, work_.share());
+    }
     work_.advance((extent.end - extent.begin) * row_bytes());
   });
   extend_entities();

@@ -24,11 +24,15 @@ namespace {
 
 // Rows decoded at a time.
 constexpr std::int64_t kBatchRows = 16384;
-// Of each column of a Parquet file, read at a time.
+// Of each column of a Parquet file that is not mapped, read at a time.
 constexpr std::int64_t kStreamBytes = std::int64_t{128} << 10;
 // Of row groups read over a link, held at a time where there are several.
 constexpr std::int64_t kHeldBytes = std::int64_t{16} << 20;
 constexpr std::size_t kHeldGroups = 64;
+// The disk is asked for no more of a row group that is not in memory.
+constexpr std::int64_t kAskedBytes = std::int64_t{256} << 20;
+// Values that are decoded before the system may take back the pages of a mapped file.
+constexpr std::int64_t kValuesBetweenReleases = std::int64_t{8} << 20;
 
 class ArrowTable : public Table {
  public:
@@ -55,10 +59,12 @@ class ArrowTable : public Table {
     read_numbers(array(column), out, stride, bad_value(column));
   }
   void rows(std::span<const int> columns, double* out, std::int64_t stride) const override {
-    std::vector<const arrow::Array*> arrays;
-    for (const int column : columns) arrays.push_back(&array(column));
-    if (read_rows(arrays, out, stride)) return;
+    if (read_rows(arrays(columns), out, stride)) return;
     Table::rows(columns, out, stride);  // which says what is wrong, and where
+  }
+  bool narrow_rows(std::span<const int> columns, std::byte* out,
+                   std::size_t n_bytes) const override {
+    return read_narrow_rows(arrays(columns), out, n_bytes);
   }
   TimeKind times(int column, std::optional<std::int64_t> unit,
                  std::span<std::int64_t> out) const override {
@@ -119,9 +125,11 @@ class ArrowTable : public Table {
     }
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
-  std::shared_ptr<format::SourceFile> open() const {
-    return std::make_shared<format::SourceFile>(
-        io::open_file(path_, {.access = io::FileAccess::kPread, .threads = 1}), pool());
+  std::shared_ptr<const io::ByteSource> open(io::FileAccess access) const {
+    return io::open_file(path_, {.access = access, .guarded = access == io::FileAccess::kMap, .threads = 1});
+  }
+  std::shared_ptr<format::SourceFile> file_of(std::shared_ptr<const io::ByteSource> source) const {
+    return std::make_shared<format::SourceFile>(std::move(source), pool());
   }
   std::int64_t budget() const { return budget_; }
   // Of shares before this one.
@@ -130,6 +138,11 @@ class ArrowTable : public Table {
  private:
   const arrow::Array& array(int column) const {
     return *current_->column(slots_[static_cast<std::size_t>(column)]);
+  }
+  std::vector<const arrow::Array*> arrays(std::span<const int> columns) const {
+    std::vector<const arrow::Array*> found;
+    for (const int column : columns) found.push_back(&array(column));
+    return found;
   }
   OnBadValue bad_value(int column) const {
     return [this, column](std::int64_t row, const std::string& what) {
@@ -150,16 +163,18 @@ class ParquetTable : public ArrowTable {
  public:
   ParquetTable(const std::string& path, std::int64_t budget, TableShare share,
                std::int64_t* n_groups)
-      : ArrowTable(path, budget) {
+      : ArrowTable(path, budget), source_(open(io::FileAccess::kMap)) {
     guarded([&] {
       parquet::ReaderProperties properties(pool());
-      properties.enable_buffered_stream();
-      properties.set_buffer_size(kStreamBytes);
+      if (source_->map().empty()) {
+        properties.enable_buffered_stream();
+        properties.set_buffer_size(kStreamBytes);
+      }
       parquet::ArrowReaderProperties arrow_properties;
       arrow_properties.set_batch_size(kBatchRows);
       arrow_properties.set_pre_buffer(false);
       parquet::arrow::FileReaderBuilder builder;
-      file_ = open();
+      file_ = file_of(source_);
       check(builder.Open(file_, properties));
       reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
       std::shared_ptr<arrow::Schema> schema;
@@ -190,7 +205,6 @@ class ParquetTable : public ArrowTable {
       leaves_.push_back(leaf);
     }
     std::ranges::sort(leaves_);
-    if (io::is_local(path_)) read_groups(groups_.size());
   }
 
  private:
@@ -198,10 +212,19 @@ class ParquetTable : public ArrowTable {
     for (;;) {
       std::shared_ptr<arrow::RecordBatch> batch;
       if (batches_) check(batches_->ReadNext(&batch));
+      io::require_unchanged(*source_);
+      if (batch) release_pages(batch->num_rows());
       if (batch || next_group_ == groups_.size()) return batch;
       batches_.reset();
-      hold_next_groups();
+      prepare_next_groups();
     }
+  }
+
+  void release_pages(std::int64_t n_rows) {
+    n_values_ += n_rows * std::ssize(leaves_);
+    if (n_values_ < kValuesBetweenReleases) return;
+    n_values_ = 0;
+    source_->release_pages();
   }
 
   void read_groups(std::size_t n) {
@@ -211,41 +234,70 @@ class ParquetTable : public ArrowTable {
     next_group_ += n;
   }
 
-  // Over a link: what is asked for of the next row groups, at once and not page by page. Of one
-  // that would take more than decoding may, pages after all.
-  void hold_next_groups() {
+  // What the chosen columns of a row group take in the file.
+  std::vector<io::ByteRange> ranges_of(int group) const {
+    const auto about = reader_->parquet_reader()->metadata()->RowGroup(group);
+    std::vector<io::ByteRange> ranges;
+    for (const int leaf : leaves_) {
+      const auto chunk = about->ColumnChunk(leaf);
+      const std::int64_t begin =
+          chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
+              ? std::min(chunk->dictionary_page_offset(), chunk->data_page_offset())
+              : chunk->data_page_offset();
+      ranges.push_back({begin, chunk->total_compressed_size()});
+    }
+    return ranges;
+  }
+
+  // The next row groups, few at a time: over a link what is asked for of them is read at once and
+  // not page by page. Of one that would take more than decoding may, pages after all.
+  void prepare_next_groups() {
     std::vector<io::ByteRange> ranges;
     std::int64_t bytes = 0;
     std::size_t n = 0;
     for (; n < kHeldGroups && next_group_ + n < groups_.size(); ++n) {
-      const auto group = reader_->parquet_reader()->metadata()->RowGroup(groups_[next_group_ + n]);
+      const std::vector<io::ByteRange> of_group = ranges_of(groups_[next_group_ + n]);
       std::int64_t more = 0;
-      for (const int leaf : leaves_) more += group->ColumnChunk(leaf)->total_compressed_size();
-      if (more < 0 || bytes + more > std::min(budget() / 2, n == 0 ? budget() : kHeldBytes)) break;
-      bytes += more;
-      for (const int leaf : leaves_) {
-        const auto chunk = group->ColumnChunk(leaf);
-        const std::int64_t begin =
-            chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
-                ? std::min(chunk->dictionary_page_offset(), chunk->data_page_offset())
-                : chunk->data_page_offset();
-        ranges.push_back({begin, chunk->total_compressed_size()});
+      bool is_known = true;
+      for (const io::ByteRange& range : of_group) {
+        is_known &= range.length >= 0 && range.length <= source_->size();
+        more += is_known ? range.length : 0;
       }
+      if (!is_known || bytes + more > std::min(budget() / 2, n == 0 ? budget() : kHeldBytes)) break;
+      bytes += more;
+      ranges.insert(ranges.end(), of_group.begin(), of_group.end());
     }
-    file_->hold(std::move(ranges));
+    source_->map().empty() ? file_->hold(std::move(ranges)) : ask_for(ranges, bytes);
     read_groups(std::max<std::size_t>(1, n));
   }
 
+  // Has the disk read what is not in memory, many pieces at once.
+  void ask_for(std::vector<io::ByteRange>& ranges, std::int64_t bytes) const {
+    const auto is_outside = [&](const io::ByteRange& range) {
+      return range.offset < 0 || range.length < 1 ||
+             range.length > source_->size() - range.offset;
+    };
+    if (bytes > kAskedBytes) return;
+    std::erase_if(ranges, is_outside);  // whoever reads such says so
+    std::vector<std::int64_t> begins;
+    for (const io::ByteRange& range : ranges) begins.push_back(range.offset);
+    if (begins.empty() || source_->is_cached(begins)) return;
+    std::ranges::sort(ranges, {}, &io::ByteRange::offset);
+    source_->will_read(ranges);
+  }
+
+  const std::shared_ptr<const io::ByteSource> source_;
   std::shared_ptr<format::SourceFile> file_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> groups_, leaves_;
   std::size_t next_group_ = 0;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
+  std::int64_t n_values_ = 0;  // decoded since pages were released
 };
 
 class IpcTable : public ArrowTable {
  public:
-  IpcTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget), file_(open()) {
+  IpcTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget), file_(file_of(open(io::FileAccess::kPread))) {
     options_.memory_pool = pool();
     options_.use_threads = false;
     set_columns(*value(arrow::ipc::RecordBatchFileReader::Open(file_, options_))->schema());

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cellfeed/series/csv_text.h"
+#include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
 namespace {
@@ -132,12 +133,19 @@ bool interleave(std::span<const T* const> columns, std::int64_t n, double* out,
   return is_finite;
 }
 
+// Whether all are of this type and have no nulls.
+bool are_whole(std::span<const arrow::Array* const> arrays, Type::type type) {
+  return std::ranges::all_of(arrays, [&](const arrow::Array* array) {
+    return array->type_id() == type && array->null_count() == 0;
+  });
+}
+
 template <typename ArrayOf, typename T>
-bool interleave_all(std::span<const arrow::Array* const> arrays, double* out, std::int64_t stride) {
+std::vector<const T*> raw_values(std::span<const arrow::Array* const> arrays) {
   std::vector<const T*> columns;
   for (const arrow::Array* array : arrays)
     columns.push_back(static_cast<const ArrayOf*>(array)->raw_values());
-  return interleave<T>(columns, arrays[0]->length(), out, stride);
+  return columns;
 }
 
 }  // namespace
@@ -196,22 +204,32 @@ void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
 }
 
 bool read_rows(std::span<const arrow::Array* const> arrays, double* out, std::int64_t stride) {
-  const auto are_all = [&](Type::type type) {
-    return std::ranges::all_of(arrays, [&](const arrow::Array* array) {
-      return array->type_id() == type && array->null_count() == 0;
-    });
-  };
   if (arrays.empty()) return true;
-  if (are_all(Type::FLOAT)) return interleave_all<arrow::FloatArray, float>(arrays, out, stride);
-  if (are_all(Type::DOUBLE)) return interleave_all<arrow::DoubleArray, double>(arrays, out, stride);
+  const std::int64_t n = arrays[0]->length();
+  if (are_whole(arrays, Type::FLOAT))
+    return interleave<float>(raw_values<arrow::FloatArray, float>(arrays), n, out, stride);
+  if (are_whole(arrays, Type::DOUBLE))
+    return interleave<double>(raw_values<arrow::DoubleArray, double>(arrays), n, out, stride);
+  return false;
+}
+
+bool read_narrow_rows(std::span<const arrow::Array* const> arrays, std::byte* out,
+                      std::size_t n_bytes) {
+  if (arrays.empty()) return true;
+  const auto n = static_cast<std::size_t>(arrays[0]->length());
+  if (are_whole(arrays, Type::FLOAT))
+    return interleave_narrow(raw_values<arrow::FloatArray, float>(arrays), n, out, n_bytes);
+  if (are_whole(arrays, Type::DOUBLE))
+    return interleave_narrow(raw_values<arrow::DoubleArray, double>(arrays), n, out, n_bytes);
   return false;
 }
 
 TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
                     std::span<std::int64_t> out, const OnBadValue& bad) {
+  const bool is_whole = array.null_count() == 0;
   const auto fill = [&](const auto& value_of) {
     for (std::int64_t i = 0; i < array.length(); ++i)
-      out[static_cast<std::size_t>(i)] = array.IsNull(i) ? kNoTime : value_of(i);
+      out[static_cast<std::size_t>(i)] = is_whole || array.IsValid(i) ? value_of(i) : kNoTime;
   };
   const auto scaled = [&](std::int64_t value, std::int64_t ns, std::int64_t i) {
     const auto time = scaled_time(value, ns);
@@ -280,6 +298,7 @@ void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const
 void read_texts(const arrow::Array& array, std::vector<std::string_view>& out,
                 std::vector<std::string>& kept, const OnBadValue& bad) {
   out.assign(static_cast<std::size_t>(array.length()), {});
+  const bool is_whole = array.null_count() == 0;
   if (array.type_id() == Type::DICTIONARY) {
     const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
     std::vector<std::string_view> values;
@@ -292,14 +311,14 @@ void read_texts(const arrow::Array& array, std::vector<std::string_view>& out,
   }
   if (with_texts(array, [&](const auto& a) {
         for (std::int64_t i = 0; i < a.length(); ++i)
-          if (a.IsValid(i)) out[static_cast<std::size_t>(i)] = a.GetView(i);
+          if (is_whole || a.IsValid(i)) out[static_cast<std::size_t>(i)] = a.GetView(i);
       }))
     return;
   kept.clear();
   kept.reserve(static_cast<std::size_t>(array.length()));
   const bool is_integer = with_integers(array, [&](const auto& a) {
     for (std::int64_t i = 0, last = -1; i < a.length(); ++i) {
-      if (!a.IsValid(i)) continue;
+      if (!is_whole && !a.IsValid(i)) continue;
       // Neighbours are mostly of one entity.
       const bool is_same = last >= 0 && a.Value(last) == a.Value(i);
       out[static_cast<std::size_t>(i)] = is_same ? std::string_view(kept.back())

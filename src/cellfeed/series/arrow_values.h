@@ -1,6 +1,7 @@
 // Arrow columns as numbers, times and texts. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -30,6 +31,9 @@ void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
 // without nulls: that is quicker. False, and out half done, where they are not, and where a value
 // is infinite.
 bool read_rows(std::span<const arrow::Array* const> arrays, double* out, std::int64_t stride);
+// The same as float32, `n_bytes` from row to row; false too where that would change a value.
+bool read_narrow_rows(std::span<const arrow::Array* const> arrays, std::byte* out,
+                      std::size_t n_bytes);
 // Timestamps, dates, integers and texts, and dictionaries of these; kNoTime for null.
 TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
                     std::span<std::int64_t> out, const OnBadValue& bad);

@@ -37,6 +37,7 @@ class Build {
   void keep_statistics(std::int64_t entity, const std::vector<ColumnStatistics>& columns,
                        std::span<const double> quartiles);
   void refuse_empty_columns(const std::vector<ColumnStatistics>& columns, const std::string& of);
+  std::vector<std::int64_t> write_groups(std::int64_t row_bytes) const;
   void write(const BuildDirectory& target);
   SeriesFile write_checksums(const io::Directory& directory, const PlacedFile& features,
                              const PlacedFile& times);
@@ -282,6 +283,21 @@ SeriesMetadata Build::metadata() const {
           .files = {}};
 }
 
+// Entities that one thread writes one after another: the end of each group of them.
+std::vector<std::int64_t> Build::write_groups(std::int64_t row_bytes) const {
+  const std::int64_t enough = std::clamp(result_.n_rows * row_bytes / (8 * work_.n_threads()),
+                                         2 * kSegmentBytes, 16 * kSegmentBytes);
+  std::vector<std::int64_t> ends;
+  std::int64_t bytes = 0;
+  for (std::int64_t e = 0; e < n_entities(); ++e) {
+    bytes += entities_.n_rows(e) * row_bytes;
+    if (bytes < enough && e + 1 < n_entities()) continue;
+    ends.push_back(e + 1);
+    bytes = 0;
+  }
+  return ends;
+}
+
 void Build::write(const BuildDirectory& target) {
   const io::Directory& directory = target.directory();
   const std::int64_t width =
@@ -293,10 +309,19 @@ void Build::write(const BuildDirectory& target) {
   PlacedFile features({directory, kFeaturesName}, result_.n_rows * width);
   PlacedFile times({directory, kTimesName}, result_.n_rows * 8);
   const RowWriter writer(*rows_, policy_, scaler_, options_.dtype, features, times);
-  work_.pool().parallel_for(n_entities(), [&](std::int64_t e) {
-    const auto extents = entities_.extents(e);
-    if (!extents.empty()) writer.write(e, extents[0].begin, e, {}, work_.share());
-    work_.advance(entities_.n_rows(e) * width);
+  const auto done = [&](std::int64_t e) { work_.advance(entities_.n_rows(e) * width); };
+  const std::vector<std::int64_t> ends = write_groups(width);
+  work_.pool().parallel_for(std::ssize(ends), [&](std::int64_t group) {
+    std::vector<EntityToWrite> some;
+    std::int64_t first_row = 0, n_rows = 0;
+    const auto g = static_cast<std::size_t>(group);
+    for (std::int64_t e = g == 0 ? 0 : ends[g - 1]; e < ends[g]; ++e) {
+      if (entities_.extents(e).empty()) continue;
+      if (some.empty()) first_row = entities_.extents(e)[0].begin;
+      some.push_back({.entity = e, .scaler_entity = e});
+      n_rows += entities_.n_rows(e);
+    }
+    writer.write(some, first_row, n_rows, work_.share(), done);
   });
   SeriesMetadata written = metadata();
   written.files = {{kFeaturesName, features.size(), 0},

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> kDuplicatesNames{"error", "first", "la
 constexpr std::int64_t kStretchBytes = std::int64_t{1} << 20;
 
 // Rows handed out at a time where they are looked at one by one.
-constexpr std::size_t kRowsTogether = 512;
+constexpr std::int64_t kRowsTogether = 512;
 
 // Rows in the order of time, one after another: what becomes of repeated times and missing values.
 class RowFilter {
@@ -33,6 +33,7 @@ class RowFilter {
         sink_(sink),
         n_before_(before.n_rows),
         pending_(n_features),
+        record_(n_features + 1),
         last_(n_features, NAN) {
     std::ranges::copy(before.last, last_.begin());
   }
@@ -54,21 +55,19 @@ class RowFilter {
     has_pending_ = true;
   }
   // next: the time of the record that comes after them, where that is known.
-  void add(const double* records, std::int64_t n, std::optional<std::int64_t> next = {}) {
-    const std::size_t width = pending_.size() + 1;
-    if (n < 2 || !needs_no_look(records, n)) {
-      for (std::int64_t i = 0; i < n; ++i, records += width) add(record_time(records), records + 1);
+  void add(const RecordRows& rows, std::int64_t n, std::optional<std::int64_t> next = {}) {
+    if (n < 2 || !needs_no_look(rows, n)) {
+      for (std::int64_t i = 0; i < n; ++i) add_one(rows.from(i));
       return;
     }
     end_pending();
     flush();
-    const double* last = records + static_cast<std::size_t>(n - 1) * width;
     // The last may have its time repeated by rows to come, or tell them what was there before.
-    const bool is_alone = next && *next > record_time(last) && policy_.missing != Missing::kFfill;
+    const bool is_alone = next && *next > rows.time(n - 1) && policy_.missing != Missing::kFfill;
     const std::int64_t n_done = is_alone ? n : n - 1;
-    sink_(records, n_done);
+    sink_(rows, n_done);
     counts_.n_rows += n_done;
-    if (!is_alone) add(record_time(last), last + 1);
+    if (!is_alone) add_one(rows.from(n - 1));
   }
   RowCounts finish() {
     end_pending();
@@ -79,21 +78,19 @@ class RowFilter {
  private:
   std::string text(std::int64_t time) const { return time_text(time, policy_.kind); }
 
+  void add_one(const RecordRows& row) {
+    row.copy(1, pending_.size(), record_.data());
+    add(row.time(0), record_.data() + 1);
+  }
+
   // Times rise, and nothing is missing that matters.
-  bool needs_no_look(const double* records, std::int64_t n) const {
+  bool needs_no_look(const RecordRows& rows, std::int64_t n) const {
     if (policy_.kind == TimeKind::kRow) return false;
-    const std::size_t width = pending_.size() + 1;
+    bool rises = !has_pending_ || rows.time(0) > time_;
+    for (std::int64_t i = 1; i < n && rises; ++i) rises = rows.time(i) > rows.time(i - 1);
     // Of kError, missing values were refused when they were read.
     const bool matters = policy_.missing == Missing::kDrop || policy_.missing == Missing::kFfill;
-    bool is_whole = true;
-    std::int64_t before = time_;
-    bool rises = !has_pending_ || record_time(records) > time_;
-    for (std::int64_t i = 0; i < n && rises; ++i, records += width) {
-      rises = (i == 0) || record_time(records) > before;
-      before = record_time(records);
-      for (std::size_t f = 1; f < width && matters; ++f) is_whole &= !std::isnan(records[f]);
-    }
-    return rises && is_whole;
+    return rises && !(matters && has_missing(rows.values(n), pending_.size()));
   }
 
   void end_pending() {
@@ -104,7 +101,9 @@ class RowFilter {
   }
   void flush() {
     const std::size_t width = pending_.size() + 1;
-    if (!ready_.empty()) sink_(ready_.data(), static_cast<std::int64_t>(ready_.size() / width));
+    if (!ready_.empty())
+      sink_(wide_rows(ready_.data(), pending_.size()),
+            static_cast<std::int64_t>(ready_.size() / width));
     ready_.clear();
   }
 
@@ -155,7 +154,7 @@ class RowFilter {
     ++counts_.n_rows;
     ready_.push_back(std::bit_cast<double>(time_));
     ready_.insert(ready_.end(), pending_.begin(), pending_.end());
-    if (ready_.size() >= kRowsTogether * (pending_.size() + 1)) flush();
+    if (std::ssize(ready_) >= kRowsTogether * std::ssize(record_)) flush();
   }
 
   const RowPolicy& policy_;
@@ -163,6 +162,7 @@ class RowFilter {
   const RowSink& sink_;
   const std::int64_t n_before_;
   std::vector<double> pending_;
+  std::vector<double> record_;    // of a row that is looked at
   std::vector<double> last_;      // of each feature, the last value that was there
   std::vector<double> n_values_;  // summed up in pending_; empty where one row is pending
   std::int64_t time_ = 0;
@@ -186,17 +186,12 @@ bool is_in_order(std::span<const SpilledRows::Piece> pieces, const RowPolicy& po
   return true;
 }
 
-void add_kept(const SpilledRows::Piece& piece, std::size_t n_values, std::vector<double>& wide,
-              RowFilter& filter) {
-  if (const double* records = piece.kept.wide()) return filter.add(records, piece.n_rows);
-  wide.resize(kRowsTogether * (n_values + 1));
-  for (std::int64_t at = 0; at < piece.n_rows;) {
-    const std::int64_t n = std::min(piece.n_rows - at, static_cast<std::int64_t>(kRowsTogether));
-    piece.kept.from(at).copy(n, n_values, wide.data());
+void add_kept(const SpilledRows::Piece& piece, RowFilter& filter) {
+  for (std::int64_t at = 0; at < piece.n_rows; at += kRowsTogether) {
+    const std::int64_t n = std::min(piece.n_rows - at, kRowsTogether);
     std::optional<std::int64_t> next;
     if (at + n < piece.n_rows) next = piece.kept.time(at + n);
-    filter.add(wide.data(), n, next);
-    at += n;
+    filter.add(piece.kept.from(at), n, next);
   }
 }
 
@@ -210,8 +205,9 @@ RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPol
     for (std::int64_t at = 0; at < piece.n_rows; at += stretch) {
       const std::int64_t n = std::min(stretch, piece.n_rows - at);
       rows.read(piece, at, n, records.data());
+      const RecordRows read = wide_rows(records.data(), width - 1);
       for (std::int64_t i = 0; i < n && policy.sort && policy.kind != TimeKind::kRow; ++i) {
-        const std::int64_t time = record_time(&records[static_cast<std::size_t>(i) * width]);
+        const std::int64_t time = read.time(i);
         if (time < last)
           throw_invalid(
               "the rows of entity '{}' are out of order, and sorting its {} takes more than the {} "
@@ -220,7 +216,7 @@ RowCounts stream_rows(const SpilledRows& rows, std::int64_t entity, const RowPol
               format_byte_size(memory));
         last = time;
       }
-      filter.add(records.data(), n);
+      filter.add(read, n);
     }
   return filter.finish();
 }
@@ -238,13 +234,11 @@ Duplicates duplicates_from_name(std::string_view name) {
   return static_cast<Duplicates>(at - kDuplicatesNames.begin());
 }
 
-std::int64_t records_before(const double* records, std::int64_t n, std::size_t n_features,
-                            std::int64_t time) {
-  const std::size_t width = n_features + 1;
+std::int64_t rows_before(const RecordRows& rows, std::int64_t n, std::int64_t time) {
   std::int64_t low = 0;
   for (std::int64_t high = n; low < high;) {
     const std::int64_t middle = (low + high) / 2;
-    if (record_time(records + static_cast<std::size_t>(middle) * width) < time)
+    if (rows.time(middle) < time)
       low = middle + 1;
     else
       high = middle;
@@ -262,8 +256,7 @@ RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy
   RowFilter filter(rows.n_values(), policy, rows.entities()[static_cast<std::size_t>(entity)], sink,
                    before);
   if (is_in_order(pieces, policy)) {
-    std::vector<double> wide;
-    for (const SpilledRows::Piece& piece : pieces) add_kept(piece, rows.n_values(), wide, filter);
+    for (const SpilledRows::Piece& piece : pieces) add_kept(piece, filter);
     return filter.finish();
   }
   if (bytes > memory || n_rows > std::numeric_limits<std::uint32_t>::max())
@@ -276,22 +269,22 @@ RowCounts each_row(const SpilledRows& rows, std::int64_t entity, const RowPolicy
     rows.read(piece, 0, piece.n_rows, records + static_cast<std::size_t>(at) * width);
     at += piece.n_rows;
   }
-  const auto record = [&](std::size_t i) { return records + i * width; };
+  const RecordRows read = wide_rows(records, width - 1);
   bool is_sorted = true;
-  for (std::size_t i = 1; i < static_cast<std::size_t>(n_rows) && is_sorted; ++i)
-    is_sorted = record_time(record(i - 1)) <= record_time(record(i));
+  for (std::int64_t i = 1; i < n_rows && is_sorted; ++i)
+    is_sorted = read.time(i - 1) <= read.time(i);
   if (is_sorted || !policy.sort || policy.kind == TimeKind::kRow) {
-    filter.add(records, n_rows);
+    filter.add(read, n_rows);
     return filter.finish();
   }
   std::vector<std::uint32_t> order(static_cast<std::size_t>(n_rows));
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
-    const std::int64_t at_a = record_time(record(a));
-    const std::int64_t at_b = record_time(record(b));
+    const std::int64_t at_a = read.time(a);
+    const std::int64_t at_b = read.time(b);
     return at_a != at_b ? at_a < at_b : a < b;
   });
-  for (const std::uint32_t i : order) filter.add(record_time(record(i)), record(i) + 1);
+  for (const std::uint32_t i : order) filter.add(read.time(i), records + i * width + 1);
   return filter.finish();
 }
 

@@ -2,7 +2,6 @@
 // dealt with as was asked. Thread-safe: pure.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -35,15 +34,11 @@ struct RowsBefore {
   std::vector<double> last;  // of the features; empty where n_rows is 0
 };
 
-// The next rows: n records, each of a time (record_time) and the features.
-using RowSink = std::function<void(const double* records, std::int64_t n)>;
+// The next n rows.
+using RowSink = std::function<void(const RecordRows& rows, std::int64_t n)>;
 
-inline std::int64_t record_time(const double* record) {
-  return std::bit_cast<std::int64_t>(*record);
-}
-// How many of these rows, whose times rise, are before `time`.
-std::int64_t records_before(const double* records, std::int64_t n, std::size_t n_features,
-                            std::int64_t time);
+// How many of these n rows, whose times rise, are before `time`.
+std::int64_t rows_before(const RecordRows& rows, std::int64_t n, std::int64_t time);
 
 // memory: bytes that sorting may take. Throws kCorruptData, naming entity and time, for repeated
 // times and, without sort, decreasing ones; kInvalidArgument where rows that are out of order do

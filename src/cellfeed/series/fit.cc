@@ -17,22 +17,19 @@ constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
 // Entities whose statistics are merged at a time.
 constexpr std::int64_t kEntitiesTogether = 4096;
 
-// Calls fn(records, n) for the stretches of these rows that are looked at.
+// Calls fn(rows, n) for the stretches of these rows that are looked at.
 template <typename Fn>
-void each_stretch(const FitRows& fit, const double* records, std::int64_t n, const Fn& fn) {
-  const std::size_t width = fit.rows.n_values() + 1;
-  if (!fit.sees_all) n = records_before(records, n, fit.rows.n_values(), fit.until);
+void each_stretch(const FitRows& fit, const RecordRows& rows, std::int64_t n, const Fn& fn) {
+  if (!fit.sees_all) n = rows_before(rows, n, fit.until);
   if (!fit.has_mask || fit.sees_all) {
-    if (n > 0) fn(records, n);
+    if (n > 0) fn(rows, n);
     return;
   }
-  const auto is_seen = [&](std::int64_t i) {
-    return records[static_cast<std::size_t>(i + 1) * width - 1] == 1;
-  };
+  const auto is_seen = [&](std::int64_t i) { return rows.value(i, fit.rows.n_values() - 1) == 1; };
   for (std::int64_t begin = 0; begin < n;) {
     std::int64_t end = begin;
     while (end < n && is_seen(end)) ++end;
-    if (end > begin) fn(records + static_cast<std::size_t>(begin) * width, end - begin);
+    if (end > begin) fn(rows.from(begin), end - begin);
     begin = end + 1;
   }
 }
@@ -40,7 +37,6 @@ void each_stretch(const FitRows& fit, const double* records, std::int64_t n, con
 std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
                                  const std::vector<ColumnStatistics>& columns,
                                  const RowsBefore& before, std::int64_t memory) {
-  const std::size_t width = fit.rows.n_values() + 1;
   const std::int64_t n_rows = fit.rows.n_rows(entity);
   if (n_rows * 8 > memory)
     throw_invalid(
@@ -50,13 +46,13 @@ std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
   for (std::size_t c = 0; c < columns.size(); ++c) {
     if (columns[c].n == 0) continue;
     values.clear();
-    const auto add = [&](const double* records, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i, records += width)
-        if (!std::isnan(records[c + 1])) values.push_back(records[c + 1]);
+    const auto add = [&](const RecordRows& rows, std::int64_t n) {
+      for (std::int64_t i = 0; i < n; ++i)
+        if (const double value = rows.value(i, c); !std::isnan(value)) values.push_back(value);
     };
     each_row(
         fit.rows, entity, fit.policy, memory,
-        [&](const double* records, std::int64_t n) { each_stretch(fit, records, n, add); }, before);
+        [&](const RecordRows& rows, std::int64_t n) { each_stretch(fit, rows, n, add); }, before);
     std::ranges::sort(values);
     for (std::size_t q = 0; q < 3; ++q) {
       const double at = kQuartiles[q] * static_cast<double>(values.size() - 1);
@@ -70,18 +66,17 @@ std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
 
 EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
                          std::int64_t memory) {
-  const std::size_t width = fit.rows.n_values() + 1;
   EntitySummary summary;
   RowStatistics statistics(fit.n_features());
   bool is_first = true;
-  const auto add = [&](const double* records, std::int64_t n) {
-    each_stretch(fit, records, n, [&](const double* seen, std::int64_t n_seen) {
-      statistics.add(seen + 1, n_seen, width);
-      summary.fit_last_time = record_time(seen + static_cast<std::size_t>(n_seen - 1) * width);
+  const auto add = [&](const RecordRows& rows, std::int64_t n) {
+    each_stretch(fit, rows, n, [&](const RecordRows& seen, std::int64_t n_seen) {
+      statistics.add(seen.values(n_seen));
+      summary.fit_last_time = seen.time(n_seen - 1);
     });
-    if (is_first) summary.first_time = record_time(records);
+    if (is_first) summary.first_time = rows.time(0);
     is_first = false;
-    summary.last_time = record_time(records + static_cast<std::size_t>(n - 1) * width);
+    summary.last_time = rows.time(n - 1);
   };
   summary.counts = each_row(fit.rows, entity, fit.policy, memory, add, before);
   summary.columns = statistics.finish();
@@ -116,7 +111,7 @@ void each_summary(const FitRows& fit, const SummaryRules& rules, SeriesWork& wor
 
 namespace {
 
-// Calls fn(thread, entity, records, n) for all rows that are looked at; threads end with
+// Calls add(thread's own, row) for all rows that are looked at; threads end with
 // finish(thread's own), one at a time.
 template <typename Own, typename Add, typename Finish>
 void each_fit_row(const FitRows& fit, SeriesWork& work, const Own& own, const Add& add,
@@ -127,10 +122,9 @@ void each_fit_row(const FitRows& fit, SeriesWork& work, const Own& own, const Ad
   work.pool().parallel_for(work.n_threads(), [&](std::int64_t) {
     Own mine = own;
     for (std::int64_t e = next++; e < n_entities; e = next++) {
-      each_row(fit.rows, e, fit.policy, work.share(), [&](const double* records, std::int64_t n) {
-        each_stretch(fit, records, n, [&](const double* seen, std::int64_t n_seen) {
-          for (std::int64_t i = 0; i < n_seen; ++i, seen += fit.rows.n_values() + 1)
-            add(mine, seen + 1);
+      each_row(fit.rows, e, fit.policy, work.share(), [&](const RecordRows& rows, std::int64_t n) {
+        each_stretch(fit, rows, n, [&](const RecordRows& seen, std::int64_t n_seen) {
+          for (std::int64_t i = 0; i < n_seen; ++i) add(mine, seen.from(i));
         });
       });
       work.check_stop();
@@ -153,8 +147,8 @@ std::vector<double> global_quartiles(const FitRows& fit, SeriesWork& work) {
     std::vector<std::int64_t> counts(n);
     each_fit_row(
         fit, work, std::vector<std::int64_t>(n),
-        [&](std::vector<std::int64_t>& mine, const double* row) {
-          for (std::size_t c = 0; c < n; ++c) mine[c] += std::isnan(row[first + c]) ? 0 : 1;
+        [&](std::vector<std::int64_t>& mine, const RecordRows& row) {
+          for (std::size_t c = 0; c < n; ++c) mine[c] += std::isnan(row.value(0, first + c)) ? 0 : 1;
         },
         [&](const std::vector<std::int64_t>& mine) {
           for (std::size_t c = 0; c < n; ++c) counts[c] += mine[c];
@@ -164,8 +158,8 @@ std::vector<double> global_quartiles(const FitRows& fit, SeriesWork& work) {
       const QuantileSearch empty = search;
       each_fit_row(
           fit, work, empty,
-          [&](QuantileSearch& mine, const double* row) {
-            for (std::size_t c = 0; c < n; ++c) mine.add(c, row[first + c]);
+          [&](QuantileSearch& mine, const RecordRows& row) {
+            for (std::size_t c = 0; c < n; ++c) mine.add(c, row.value(0, first + c));
           },
           [&](const QuantileSearch& mine) { search.merge(mine); });
       search.end_pass();

@@ -13,10 +13,11 @@ namespace cellfeed::series {
 namespace {
 
 constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
-// Of a block of rows being read, to begin with; and the rows of a run that is long enough.
-constexpr std::int64_t kBlockBytes = std::int64_t{512} << 10;
+// Of a block of rows being read, to begin with: a huge page, as it is kept; and the rows of a run
+// that is long enough.
+constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
 constexpr std::int64_t kLongRun = 64;
-constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
+constexpr std::int64_t kCachedBytes = std::int64_t{512} << 10;
 
 std::string part_name(std::size_t part) { return fmt::format("rows_{:06}.bin", part); }
 
@@ -68,23 +69,25 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
   // A block is there as it is read, in the order of entities, and in columns.
   const std::int64_t most_rows =
       std::clamp<std::int64_t>(work.share() / (4 * width), 1024, std::int64_t{1} << 20);
-  // Small ones stay in caches; where entities alternate, large ones make fewer and longer runs.
-  std::int64_t block_rows = std::min(most_rows, std::max<std::int64_t>(1024, kBlockBytes / width));
+  // Where entities alternate, large ones make fewer and longer runs.
+  std::int64_t block_rows = std::min(
+      most_rows,
+      std::max<std::int64_t>(1024, kBlockBytes / static_cast<std::int64_t>(Records::narrow_bytes(
+                                                     columns.n_values()))));
   // Rows of these are put together column by column, in the processor's cache.
   const std::int64_t rows_together = std::max<std::int64_t>(64, kCachedBytes / width);
-  RowBlock block;
-  const auto width_numbers = static_cast<std::size_t>(width / 8);
+  RowBlock block(columns.n_values());
   for (const Share& share : group.shares) {
     RowSource source(files_[share.file], columns, was_auto, decode_bytes(work), share.of);
     bool is_at_end = false;
     while (!is_at_end) {
       block.clear();
-      block.records.reserve(static_cast<std::size_t>(block_rows) * width_numbers);
+      block.records.reserve(static_cast<std::size_t>(block_rows));
       while (block.n_rows() < block_rows && !is_at_end)
         is_at_end =
             !source.next(std::min<std::int64_t>(block_rows - block.n_rows(), rows_together), block);
-      writer.add(block, source.entities());
-      if (std::ssize(source.entities()) * kLongRun > block_rows)
+      const std::int64_t n_rows = block.n_rows();
+      if (writer.add(block, source.entities()) * kLongRun > n_rows)
         block_rows = std::min(most_rows, 2 * block_rows);
       work.check_stop();
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/checksum.h"
@@ -16,6 +17,8 @@
 namespace cellfeed::series {
 namespace {
 
+// Gathered before they are written: the kernel takes more at once for less.
+constexpr std::int64_t kGatheredBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kReadBytes = std::int64_t{256} << 10;
 // Written at a time before the disk is told to begin.
 constexpr std::int64_t kWriteBackBytes = std::int64_t{8} << 20;
@@ -148,6 +151,8 @@ void PlacedBytes::begin_write_back(std::int64_t n) {
 }
 
 std::uint64_t PlacedBytes::segment_checksum(std::int64_t segment, std::int64_t end) const {
+  if (const auto& known = known_[static_cast<std::size_t>(segment)]; known && end == bytes_)
+    return *known;
   end = std::min(end, (segment + 1) * kSegmentBytes);
   std::vector<std::byte> bytes(kReadBytes);  // stays in caches
   format::shard::RunningChecksum checksum;
@@ -160,6 +165,39 @@ std::uint64_t PlacedBytes::segment_checksum(std::int64_t segment, std::int64_t e
     at += n;
   }
   return checksum.value();
+}
+
+PlacedRun::PlacedRun(PlacedBytes& file, std::int64_t begin, std::int64_t bytes, std::int64_t unit)
+    : file_(file),
+      at_(begin),
+      unit_(static_cast<std::size_t>(unit)),
+      capacity_(static_cast<std::size_t>(std::max(unit, std::min(bytes, kGatheredBytes)))),
+      bytes_(std::make_unique_for_overwrite<std::byte[]>(capacity_)) {}
+
+std::span<std::byte> PlacedRun::room() {
+  if (capacity_ - n_ < unit_) flush();
+  return {bytes_.get() + n_, capacity_ - n_};
+}
+
+void PlacedRun::flush() {
+  const std::span<const std::byte> bytes(bytes_.get(), std::exchange(n_, 0));
+  file_.write_at(at_, bytes);
+  add_to_checksums(bytes);
+}
+
+void PlacedRun::add_to_checksums(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::int64_t segment = at_ / kSegmentBytes;
+    const std::int64_t end = std::min((segment + 1) * kSegmentBytes, file_.size());
+    if (at_ == segment * kSegmentBytes) checksum_.emplace();
+    const auto n = std::min(bytes.size(), static_cast<std::size_t>(end - at_));
+    if (checksum_) checksum_->add(bytes.first(n));
+    bytes = bytes.subspan(n);
+    at_ += static_cast<std::int64_t>(n);
+    if (at_ < end || !checksum_) continue;
+    file_.known_[static_cast<std::size_t>(segment)] = checksum_->value();
+    checksum_.reset();
+  }
 }
 
 }  // namespace cellfeed::series

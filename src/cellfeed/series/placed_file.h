@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cellfeed/io/running_checksum.h"
 #include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::series {
@@ -29,7 +31,8 @@ class PlacedBytes {
   virtual ~PlacedBytes() = default;
 
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-  // Of one segment, read back from the file. end: of the bytes that count.
+  // Of one segment: as it was written where one PlacedRun wrote all of it, else read back from the
+  // file. end: of the bytes that count.
   std::uint64_t segment_checksum(std::int64_t segment, std::int64_t end) const;
   std::uint64_t segment_checksum(std::int64_t segment) const {
     return segment_checksum(segment, bytes_);
@@ -39,7 +42,10 @@ class PlacedBytes {
 
  protected:
   PlacedBytes(std::string path, std::int64_t bytes)
-      : path_(std::move(path)), disk_path_(path_), bytes_(bytes) {}
+      : path_(std::move(path)),
+        disk_path_(path_),
+        bytes_(bytes),
+        known_(static_cast<std::size_t>(n_segments(bytes))) {}
   // The bytes are in this local file, which loses its name.
   void keep_elsewhere(io::TempFile& file);
   // Throws kNoSpace where the disk has too little for bytes [from, size()).
@@ -52,6 +58,33 @@ class PlacedBytes {
   std::string path_;
   std::string disk_path_;  // of what is written to
   std::int64_t bytes_;
+
+ private:
+  friend class PlacedRun;
+  std::vector<std::optional<std::uint64_t>> known_;  // checksums of segments
+};
+
+// Bytes from an offset on, written one after another, many at once. Not thread-safe.
+// Lifetime: the file outlives it.
+class PlacedRun {
+ public:
+  // unit: what is added at a time, at least. bytes: of the run.
+  PlacedRun(PlacedBytes& file, std::int64_t begin, std::int64_t bytes, std::int64_t unit);
+  // Where to put the next ones: room for one unit at least. add() says how many there are.
+  std::span<std::byte> room();
+  void add(std::size_t n) { n_ += n; }
+  // To be called at the end.
+  void flush();
+
+ private:
+  void add_to_checksums(std::span<const std::byte> bytes);
+  PlacedBytes& file_;
+  std::int64_t at_;
+  const std::size_t unit_, capacity_;
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t n_ = 0;
+  // Of the segment being written, where the run has all of it.
+  std::optional<io::RunningChecksum> checksum_;
 };
 
 class PlacedFile : public PlacedBytes {

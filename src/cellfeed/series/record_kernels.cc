@@ -23,7 +23,28 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A row of records is short, so that wider vectors would leave more columns to the end.
 using Numbers = hn::CappedTag<double, 4>;
 
-void sum_rows(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out) {
+std::uint64_t lost_bits(double value, float narrowed) {
+  return std::bit_cast<std::uint64_t>(value) ^
+         std::bit_cast<std::uint64_t>(static_cast<double>(narrowed));
+}
+
+// A number of a row as a double, and several.
+template <typename From>
+double number(const std::byte* row, std::size_t c) {
+  return static_cast<double>(reinterpret_cast<const From*>(row)[c]);
+}
+template <typename From>
+HWY_INLINE hn::Vec<Numbers> numbers(const std::byte* row, std::size_t c) {
+  const Numbers d;
+  const auto* const at = reinterpret_cast<const From*>(row) + c;
+  if constexpr (sizeof(From) == 4)
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, Numbers>(), at));
+  else
+    return hn::LoadU(d, at);
+}
+
+template <typename From>
+void sum_from(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out) {
   const Numbers d;
   constexpr double kMost = std::numeric_limits<double>::infinity();
   std::size_t c = 0;
@@ -31,9 +52,9 @@ void sum_rows(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out)
     auto count = hn::Zero(d), sum = hn::Zero(d);
     auto least = hn::Set(d, kMost), most = hn::Set(d, -kMost);
     const auto one = hn::Set(d, 1.0);
-    const double* at = rows.data + c;
-    for (std::size_t i = 0; i < rows.n; ++i, at += rows.stride) {
-      const auto value = hn::LoadU(d, at);
+    const std::byte* row = rows.data;
+    for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes) {
+      const auto value = numbers<From>(row, c);
       const auto is_missing = hn::IsNaN(value);
       count = hn::Add(count, hn::IfThenZeroElse(is_missing, one));
       sum = hn::Add(sum, hn::IfThenZeroElse(is_missing, value));
@@ -48,13 +69,14 @@ void sum_rows(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out)
   }
   for (; c < n_cols; ++c) {
     double count = 0, sum = 0, least = kMost, most = -kMost;
-    const double* at = rows.data + c;
-    for (std::size_t i = 0; i < rows.n; ++i, at += rows.stride) {
-      const bool is_there = !std::isnan(*at);
+    const std::byte* row = rows.data;
+    for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes) {
+      const double value = number<From>(row, c);
+      const bool is_there = !std::isnan(value);
       count += is_there ? 1 : 0;
-      sum += is_there ? *at : 0;
-      least = *at < least ? *at : least;
-      most = *at > most ? *at : most;
+      sum += is_there ? value : 0;
+      least = value < least ? value : least;
+      most = value > most ? value : most;
     }
     out.count[c] = count;
     out.sum[c] = sum;
@@ -63,47 +85,50 @@ void sum_rows(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out)
   }
 }
 
-void sum_distances(const NumberRows& rows, std::size_t n_cols, const double* means, double* out) {
+template <typename From>
+void sum_distances_from(const NumberRows& rows, std::size_t n_cols, const double* means,
+                        double* out) {
   const Numbers d;
   std::size_t c = 0;
   for (; c + hn::Lanes(d) <= n_cols; c += hn::Lanes(d)) {
     auto sum = hn::Zero(d);
     const auto mean = hn::LoadU(d, means + c);
-    const double* at = rows.data + c;
-    for (std::size_t i = 0; i < rows.n; ++i, at += rows.stride) {
-      const auto distance = hn::Sub(hn::LoadU(d, at), mean);
+    const std::byte* row = rows.data;
+    for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes) {
+      const auto distance = hn::Sub(numbers<From>(row, c), mean);
       sum = hn::Add(sum, hn::IfThenZeroElse(hn::IsNaN(distance), hn::Mul(distance, distance)));
     }
     hn::StoreU(sum, d, out + c);
   }
   for (; c < n_cols; ++c) {
     double sum = 0;
-    const double* at = rows.data + c;
-    for (std::size_t i = 0; i < rows.n; ++i, at += rows.stride) {
-      const double distance = *at - means[c];
+    const std::byte* row = rows.data;
+    for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes) {
+      const double distance = number<From>(row, c) - means[c];
       sum += std::isnan(distance) ? 0 : distance * distance;
     }
     out[c] = sum;
   }
 }
 
-bool find_missing(const NumberRows& rows, std::size_t n_cols) {
+template <typename From>
+bool find_missing_from(const NumberRows& rows, std::size_t n_cols) {
   const Numbers d;
   auto found = hn::FirstN(d, 0);
   bool is_found = false;
-  const double* row = rows.data;
-  for (std::size_t i = 0; i < rows.n; ++i, row += rows.stride) {
+  const std::byte* row = rows.data;
+  for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes) {
     std::size_t c = 0;
     for (; c + hn::Lanes(d) <= n_cols; c += hn::Lanes(d))
-      found = hn::Or(found, hn::IsNaN(hn::LoadU(d, row + c)));
-    for (; c < n_cols; ++c) is_found |= std::isnan(row[c]);
+      found = hn::Or(found, hn::IsNaN(numbers<From>(row, c)));
+    for (; c < n_cols; ++c) is_found |= std::isnan(number<From>(row, c));
   }
   return is_found || !hn::AllFalse(d, found);
 }
 
-template <typename T>
-bool scale(const NumberRows& rows, std::size_t n_cols, const double* HWY_RESTRICT center,
-           const double* HWY_RESTRICT by, T* HWY_RESTRICT out) {
+template <typename From, typename T>
+bool scale_from(const NumberRows& rows, std::size_t n_cols, const double* HWY_RESTRICT center,
+                const double* HWY_RESTRICT by, T* HWY_RESTRICT out) {
   const Numbers d;
   const hn::Rebind<T, Numbers> t;
   // The least that becomes infinite as T; looked at before, since not all sets make it infinite.
@@ -112,12 +137,12 @@ bool scale(const NumberRows& rows, std::size_t n_cols, const double* HWY_RESTRIC
   const auto limit = hn::Set(d, kBeyond);
   auto beyond = hn::FirstN(d, 0);
   bool is_beyond = false;
-  const double* row = rows.data;
-  for (std::size_t i = 0; i < rows.n; ++i, row += rows.stride, out += n_cols) {
+  const std::byte* row = rows.data;
+  for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes, out += n_cols) {
     std::size_t c = 0;
     for (; c + hn::Lanes(d) <= n_cols; c += hn::Lanes(d)) {
-      const auto scaled =
-          hn::Div(hn::Sub(hn::LoadU(d, row + c), hn::LoadU(d, center + c)), hn::LoadU(d, by + c));
+      const auto scaled = hn::Div(hn::Sub(numbers<From>(row, c), hn::LoadU(d, center + c)),
+                                  hn::LoadU(d, by + c));
       const auto value = [&] {
         if constexpr (sizeof(T) == 4)
           return hn::DemoteTo(t, scaled);
@@ -128,7 +153,7 @@ bool scale(const NumberRows& rows, std::size_t n_cols, const double* HWY_RESTRIC
       hn::StoreU(value, t, out + c);
     }
     for (; c < n_cols; ++c) {
-      const double scaled = (row[c] - center[c]) / by[c];
+      const double scaled = (number<From>(row, c) - center[c]) / by[c];
       out[c] = static_cast<T>(scaled);
       is_beyond |= std::abs(scaled) >= kBeyond;
     }
@@ -136,21 +161,37 @@ bool scale(const NumberRows& rows, std::size_t n_cols, const double* HWY_RESTRIC
   return !is_beyond && hn::AllFalse(d, beyond);
 }
 
+// ---- Of either width.
+
+void sum_rows(const NumberRows& rows, std::size_t n_cols, const ColumnSums& out) {
+  rows.is_narrow ? sum_from<float>(rows, n_cols, out) : sum_from<double>(rows, n_cols, out);
+}
+void sum_distances(const NumberRows& rows, std::size_t n_cols, const double* means, double* out) {
+  rows.is_narrow ? sum_distances_from<float>(rows, n_cols, means, out)
+                 : sum_distances_from<double>(rows, n_cols, means, out);
+}
+bool find_missing(const NumberRows& rows, std::size_t n_cols) {
+  return rows.is_narrow ? find_missing_from<float>(rows, n_cols)
+                        : find_missing_from<double>(rows, n_cols);
+}
 bool scale_f32(const NumberRows& rows, std::size_t n_cols, const double* center, const double* by,
                float* out) {
-  return scale(rows, n_cols, center, by, out);
+  return rows.is_narrow ? scale_from<float>(rows, n_cols, center, by, out)
+                        : scale_from<double>(rows, n_cols, center, by, out);
 }
 bool scale_f64(const NumberRows& rows, std::size_t n_cols, const double* center, const double* by,
                double* out) {
-  return scale(rows, n_cols, center, by, out);
+  return rows.is_narrow ? scale_from<float>(rows, n_cols, center, by, out)
+                        : scale_from<double>(rows, n_cols, center, by, out);
 }
 
 bool narrow(const NumberRows& rows, std::size_t n_cols, std::byte* out, std::size_t n_bytes) {
   const Numbers d;
   const hn::RebindToUnsigned<Numbers> bits;
   const hn::Rebind<float, Numbers> f;
-  const double* row = rows.data;
-  for (std::size_t i = 0; i < rows.n; ++i, row += rows.stride, out += n_bytes) {
+  const std::byte* from = rows.data;
+  for (std::size_t i = 0; i < rows.n; ++i, from += rows.n_bytes, out += n_bytes) {
+    const auto* const row = reinterpret_cast<const double*>(from);
     auto* const HWY_RESTRICT to = reinterpret_cast<float*>(out);
     auto lost = hn::Zero(bits);
     std::uint64_t last_lost = 0;
@@ -164,25 +205,112 @@ bool narrow(const NumberRows& rows, std::size_t n_cols, std::byte* out, std::siz
     }
     for (; c < n_cols; ++c) {
       to[c] = static_cast<float>(row[c]);
-      last_lost |= std::bit_cast<std::uint64_t>(row[c]) ^
-                   std::bit_cast<std::uint64_t>(static_cast<double>(to[c]));
+      last_lost |= lost_bits(row[c], to[c]);
     }
     if (last_lost != 0 || !hn::AllTrue(bits, hn::Eq(lost, hn::Zero(bits)))) return false;
   }
   return true;
 }
 
-void widen(const std::byte* from, std::size_t n_bytes, std::size_t n, std::size_t n_cols,
-           double* out, std::size_t stride) {
+void widen(const NumberRows& rows, std::size_t n_cols, double* out, std::size_t stride) {
   const Numbers d;
-  const hn::Rebind<float, Numbers> f;
-  for (std::size_t i = 0; i < n; ++i, from += n_bytes, out += stride) {
-    const auto* const values = reinterpret_cast<const float*>(from);
+  const std::byte* row = rows.data;
+  for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes, out += stride) {
     std::size_t c = 0;
     for (; c + hn::Lanes(d) <= n_cols; c += hn::Lanes(d))
-      hn::StoreU(hn::PromoteTo(d, hn::LoadU(f, values + c)), d, out + c);
-    for (; c < n_cols; ++c) out[c] = static_cast<double>(values[c]);
+      hn::StoreU(numbers<float>(row, c), d, out + c);
+    for (; c < n_cols; ++c) out[c] = number<float>(row, c);
   }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+constexpr std::size_t kTurned = 4;  // columns, at a time
+
+// Four numbers of a column; `lost` becomes true in lanes that float32 does not hold.
+using Four = hn::FixedTag<float, 4>;
+using FourBits = hn::FixedTag<std::uint32_t, 4>;
+
+HWY_INLINE hn::Vec<Four> four(const float* column, hn::Vec<FourBits>&) {
+  return hn::LoadU(Four(), column);
+}
+HWY_INLINE hn::Vec<Four> four(const double* column, hn::Vec<FourBits>& lost) {
+  // Vectors of doubles may be shorter.
+  alignas(16) float narrowed[4];
+  alignas(16) std::uint32_t is_lost[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    narrowed[i] = static_cast<float>(column[i]);
+    is_lost[i] = lost_bits(column[i], narrowed[i]) != 0 ? 1 : 0;
+  }
+  lost = hn::Or(lost, hn::Load(FourBits(), is_lost));
+  return hn::Load(Four(), narrowed);
+}
+
+// Four rows of four columns; false where one of the numbers may not be kept so.
+template <typename From>
+HWY_INLINE bool turn_four(const From* const* columns, std::size_t i, std::byte* out,
+                          std::size_t n_bytes) {
+  const Four f;
+  const hn::FixedTag<double, 2> pairs;
+  auto lost = hn::Zero(FourBits());
+  const auto a = four(columns[0] + i, lost), b = four(columns[1] + i, lost);
+  const auto c = four(columns[2] + i, lost), d = four(columns[3] + i, lost);
+  const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(f, a, b));
+  const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(f, a, b));
+  const auto cd_low = hn::BitCast(pairs, hn::InterleaveLower(f, c, d));
+  const auto cd_high = hn::BitCast(pairs, hn::InterleaveUpper(f, c, d));
+  const auto store = [&](std::size_t row, hn::Vec<decltype(pairs)> numbers) {
+    hn::StoreU(hn::BitCast(f, numbers), f, reinterpret_cast<float*>(out + row * n_bytes));
+  };
+  store(0, hn::InterleaveLower(pairs, ab_low, cd_low));
+  store(1, hn::InterleaveUpper(pairs, ab_low, cd_low));
+  store(2, hn::InterleaveLower(pairs, ab_high, cd_high));
+  store(3, hn::InterleaveUpper(pairs, ab_high, cd_high));
+  const auto is_infinite =
+      hn::Or(hn::Or(hn::IsInf(a), hn::IsInf(b)), hn::Or(hn::IsInf(c), hn::IsInf(d)));
+  return hn::AllFalse(f, is_infinite) &&
+         hn::AllTrue(FourBits(), hn::Eq(lost, hn::Zero(FourBits())));
+}
+
+#endif
+
+// So many rows at a time that those of all columns stay in the nearest cache.
+template <typename From>
+bool interleave(std::span<const From* const> columns, std::size_t n, std::byte* out,
+                std::size_t n_bytes) {
+  constexpr std::size_t kRows = 32;
+  for (std::size_t first = 0; first < n; first += kRows) {
+    const std::size_t end = first + kRows < n ? first + kRows : n;
+    bool is_kept = true;
+    const auto keep_one = [&](std::size_t i, std::size_t c) {
+      const From value = columns[c][i];
+      const auto narrowed = static_cast<float>(value);
+      std::memcpy(out + i * n_bytes + c * sizeof narrowed, &narrowed, sizeof narrowed);
+      is_kept &= !std::isinf(narrowed) && lost_bits(static_cast<double>(value), narrowed) == 0;
+    };
+    std::size_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    for (; c + kTurned <= columns.size(); c += kTurned) {
+      std::size_t i = first;
+      for (; i + kTurned <= end; i += kTurned)
+        is_kept &= turn_four(&columns[c], i, out + i * n_bytes + c * sizeof(float), n_bytes);
+      for (; i < end; ++i)
+        for (std::size_t k = c; k < c + kTurned; ++k) keep_one(i, k);
+    }
+#endif
+    for (; c < columns.size(); ++c)
+      for (std::size_t i = first; i < end; ++i) keep_one(i, c);
+    if (!is_kept) return false;
+  }
+  return true;
+}
+
+bool interleave_f32(std::span<const float* const> columns, std::size_t n, std::byte* out,
+                    std::size_t n_bytes) {
+  return interleave(columns, n, out, n_bytes);
+}
+bool interleave_f64(std::span<const double* const> columns, std::size_t n, std::byte* out,
+                    std::size_t n_bytes) {
+  return interleave(columns, n, out, n_bytes);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -200,6 +328,8 @@ HWY_EXPORT(scale_f32);
 HWY_EXPORT(scale_f64);
 HWY_EXPORT(narrow);
 HWY_EXPORT(widen);
+HWY_EXPORT(interleave_f32);
+HWY_EXPORT(interleave_f64);
 
 }  // namespace
 
@@ -229,9 +359,18 @@ bool narrow_rows(const NumberRows& rows, std::size_t n_cols, std::byte* out, std
   return HWY_DYNAMIC_DISPATCH(narrow)(rows, n_cols, out, n_bytes);
 }
 
-void widen_rows(const std::byte* from, std::size_t n_bytes, std::size_t n, std::size_t n_cols,
-                double* out, std::size_t stride) {
-  HWY_DYNAMIC_DISPATCH(widen)(from, n_bytes, n, n_cols, out, stride);
+void widen_rows(const NumberRows& rows, std::size_t n_cols, double* out, std::size_t stride) {
+  HWY_DYNAMIC_DISPATCH(widen)(rows, n_cols, out, stride);
+}
+
+bool interleave_narrow(std::span<const float* const> columns, std::size_t n, std::byte* out,
+                       std::size_t n_bytes) {
+  return HWY_DYNAMIC_DISPATCH(interleave_f32)(columns, n, out, n_bytes);
+}
+
+bool interleave_narrow(std::span<const double* const> columns, std::size_t n, std::byte* out,
+                       std::size_t n_bytes) {
+  return HWY_DYNAMIC_DISPATCH(interleave_f64)(columns, n, out, n_bytes);
 }
 
 }  // namespace cellfeed::series

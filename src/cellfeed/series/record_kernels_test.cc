@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "cellfeed/testing/each_target.h"
@@ -34,7 +35,7 @@ struct NumberTable {
         values[i * stride + c] = random() % 9 == 0 ? -0.0 : value;
       }
   }
-  NumberRows rows() const { return {values.data(), kRows, stride}; }
+  NumberRows rows() const { return number_rows(values.data(), kRows, stride); }
   double at(std::size_t i, std::size_t c) const { return values[i * stride + c]; }
   std::size_t n_cols, stride;
   std::vector<double> values;
@@ -79,6 +80,85 @@ TEST(RecordKernels, SumUpColumnsAsLoopsDo) {
       EXPECT_EQ(least[c], low);
       EXPECT_EQ(most[c], high);
       EXPECT_EQ(squares[c], distances);
+    }
+  });
+}
+
+// Rows of float32 that begin `kBefore` bytes into each, as records do.
+struct NarrowRows {
+  static constexpr std::size_t kBefore = 8;
+  explicit NarrowRows(const NumberTable& table)
+      : n_bytes(kBefore + 4 * table.n_cols + 4), bytes(kRows * n_bytes, std::byte{0x5A}) {
+    for (std::size_t i = 0; i < kRows; ++i)
+      for (std::size_t c = 0; c < table.n_cols; ++c) {
+        const auto value = static_cast<float>(table.at(i, c));
+        std::memcpy(&bytes[i * n_bytes + kBefore + 4 * c], &value, sizeof value);
+      }
+  }
+  NumberRows rows() const { return {bytes.data() + kBefore, kRows, n_bytes, true}; }
+  std::size_t n_bytes;
+  std::vector<std::byte> bytes;
+};
+
+TEST(RecordKernels, GiveTheSameOfFloat32) {
+  for_each_target([] {
+    for (std::size_t n = 1; n <= 21; ++n) {
+      const NumberTable table(n, 0.2, true);
+      const NarrowRows narrow(table);
+      const auto all = [&](const NumberRows& rows) {
+        std::vector<double> found(5 * n + kRows * n);
+        sum_columns(rows, n, {&found[0], &found[n], &found[2 * n], &found[3 * n]});
+        sum_squares(rows, n, &found[n], &found[4 * n]);
+        const std::vector<double> center(n, 0.3), scale(n, 1.7);
+        scale_rows(rows, n, center.data(), scale.data(), &found[5 * n]);
+        std::vector<float> scaled(kRows * n);
+        scale_rows(rows, n, center.data(), scale.data(), scaled.data());
+        found.insert(found.end(), scaled.begin(), scaled.end());
+        found.push_back(has_missing(rows, n) ? 1 : 0);
+        return found;
+      };
+      EXPECT_TRUE(are_same_bits(all(narrow.rows()), all(table.rows()))) << n;
+      const NumberTable whole(n, 0, true);
+      EXPECT_FALSE(has_missing(NarrowRows(whole).rows(), n));
+    }
+  });
+}
+
+template <typename T>
+void expect_interleaved(std::size_t n_cols) {
+  for (const std::size_t n : {1U, 3U, 4U, 32U, 37U}) {
+    const NumberTable table(n_cols, 0.2, true);
+    std::vector<std::vector<T>> columns(n_cols, std::vector<T>(n));
+    std::vector<const T*> starts;
+    for (std::size_t c = 0; c < n_cols; ++c) {
+      for (std::size_t i = 0; i < n; ++i) columns[c][i] = static_cast<T>(table.at(i, c));
+      starts.push_back(columns[c].data());
+    }
+    NarrowRows expected(table);
+    expected.bytes.resize(n * expected.n_bytes);
+    std::vector<std::byte> found(expected.bytes.size(), std::byte{0x5A});
+    const auto interleave = [&] {
+      return interleave_narrow(std::span<const T* const>(starts), n, &found[NarrowRows::kBefore],
+                               expected.n_bytes);
+    };
+    EXPECT_TRUE(interleave());
+    EXPECT_TRUE(found == expected.bytes) << n_cols << " " << n;
+    for (std::size_t c = 0; c < n_cols; ++c)
+      for (const double wrong : {kInfinity, -kInfinity, 0.1, 1e300}) {
+        if (sizeof(T) == 4 && !std::isinf(wrong)) continue;
+        const std::size_t i = (7 * c) % n;
+        const T before = std::exchange(columns[c][i], static_cast<T>(wrong));
+        EXPECT_FALSE(interleave()) << c << " " << i << " " << wrong;
+        columns[c][i] = before;
+      }
+  }
+}
+
+TEST(RecordKernels, TurnColumnsIntoRows) {
+  for_each_target([] {
+    for (std::size_t n_cols = 1; n_cols <= 21; ++n_cols) {
+      expect_interleaved<float>(n_cols);
+      expect_interleaved<double>(n_cols);
     }
   });
 }
@@ -142,7 +222,7 @@ TEST(RecordKernels, NarrowWhatKeepsItsBitsAndWidenItAgain) {
       std::vector<std::byte> narrow(kRows * n_bytes, std::byte{0x5A});
       ASSERT_TRUE(narrow_rows(table.rows(), n_cols, narrow.data(), n_bytes));
       std::vector<double> wide(table.values.size(), kInfinity);
-      widen_rows(narrow.data(), n_bytes, kRows, n_cols, wide.data(), table.stride);
+      widen_rows({narrow.data(), kRows, n_bytes, true}, n_cols, wide.data(), table.stride);
       EXPECT_TRUE(are_same_bits(wide, table.values));
       for (std::size_t i = 0; i < kRows; ++i)
         EXPECT_EQ(narrow[i * n_bytes + 4 * n_cols], std::byte{0x5A});

@@ -1,36 +1,86 @@
 #include "cellfeed/series/records.h"
 
-#include "cellfeed/series/record_kernels.h"
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cellfeed/base/huge_pages.h"
 
 namespace cellfeed::series {
+namespace {
 
-KeptRecords::KeptRecords(std::span<const double> records, std::size_t n_values)
-    : n_rows_(records.size() / (n_values + 1)),
-      // Times stay where an int64 may lie.
-      stride_(8 + (4 * n_values + 7) / 8 * 8),
-      is_narrow_(true) {
-  const std::size_t width = n_values + 1;
-  data_ = std::make_unique_for_overwrite<std::byte[]>(n_rows_ * stride_);
-  if (narrow_rows({records.data() + 1, n_rows_, width}, n_values, data_.get() + 8, stride_)) {
-    for (std::size_t row = 0; row < n_rows_; ++row)
-      std::memcpy(data_.get() + row * stride_, records.data() + row * width, 8);
-    return;
-  }
-  is_narrow_ = false;
-  stride_ = 8 * width;
-  data_ = std::make_unique_for_overwrite<std::byte[]>(n_rows_ * stride_);
-  std::memcpy(data_.get(), records.data(), records.size_bytes());
-}
+constexpr std::size_t kSystemPageBytes = 4096;
 
-void KeptRecords::Rows::copy(std::int64_t n, std::size_t n_values, double* out) const {
+}  // namespace
+
+void RecordRows::copy(std::int64_t n, std::size_t n_values, double* out) const {
   const auto n_rows = static_cast<std::size_t>(n);
   if (!is_narrow) {
-    std::memcpy(out, data, n_rows * stride);
+    std::memcpy(out, data, n_rows * n_bytes);
     return;
   }
-  widen_rows(data + 8, stride, n_rows, n_values, out + 1, n_values + 1);
+  widen_rows(values(n), n_values, out + 1, n_values + 1);
   for (std::size_t row = 0; row < n_rows; ++row)
-    std::memcpy(out + row * (n_values + 1), data + row * stride, 8);
+    std::memcpy(out + row * (n_values + 1), data + row * n_bytes, 8);
+}
+
+void FreeRecords::operator()(std::byte* data) const {
+  if (mapped_bytes > 0)
+    ::munmap(data, mapped_bytes);
+  else
+    delete[] data;
+}
+
+std::byte* Records::extend(std::size_t n) {
+  const std::size_t wanted = (n_rows_ + n) * row_bytes();
+  if (wanted > capacity_bytes_) reserve(std::max(n_rows_ + n, 2 * n_rows_));
+  n_rows_ += n;
+  return row(n_rows_ - n);
+}
+
+void Records::reserve(std::size_t n_rows) {
+  const std::size_t wanted = n_rows * row_bytes();
+  if (wanted <= capacity_bytes_) return;
+  // Fresh memory costs the kernel a fault a page, and large pages are few.
+  std::size_t mapped = round_up(wanted, kSystemPageBytes);
+  if (mapped < kHugePageBytes) mapped = 0;
+  std::unique_ptr<std::byte[], FreeRecords> larger(
+      mapped > 0 ? static_cast<std::byte*>(map_huge_pages(mapped)) : new std::byte[wanted],
+      FreeRecords{mapped});
+  if (n_rows_ > 0) std::memcpy(larger.get(), data_.get(), n_rows_ * row_bytes());
+  data_ = std::move(larger);
+  capacity_bytes_ = std::max(wanted, mapped);
+}
+
+void Records::widen() {
+  if (!is_narrow_) return;
+  Records narrow = std::exchange(*this, Records(n_values_));
+  is_narrow_ = false;
+  if (narrow.n_rows_ == 0) return;
+  auto* out = reinterpret_cast<double*>(extend(narrow.n_rows_));
+  narrow.rows().copy(static_cast<std::int64_t>(narrow.n_rows_), n_values_, out);
+}
+
+void Records::clear() {
+  n_rows_ = 0;
+  is_narrow_ = true;
+}
+
+Records Records::copied() const {
+  Records copy(n_values_);
+  copy.is_narrow_ = is_narrow_;
+  copy.reserve(n_rows_);
+  if (n_rows_ > 0) std::memcpy(copy.extend(n_rows_), data_.get(), n_rows_ * row_bytes());
+  return copy;
+}
+
+Records Records::take() {
+  if (4 * n_rows_ * row_bytes() >= 3 * capacity_bytes_)
+    return std::exchange(*this, Records(n_values_));
+  Records taken = copied();
+  clear();
+  return taken;
 }
 
 }  // namespace cellfeed::series

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <regex>
 
@@ -107,7 +107,8 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
 
 RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
                      std::int64_t budget, TableShare share)
-    : columns_(columns), table_(open_table(path, budget, share)), statics_(columns.static_columns) {
+    : columns_(columns), table_(open_table(path, budget, share)),
+      statics_(columns.static_columns), wide_(columns.n_values()) {
   if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
   find_columns(was_auto);
 }
@@ -147,17 +148,38 @@ void RowSource::find_columns(bool was_auto) {
 bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
   const std::int64_t n = table_->next(max_rows);
   if (n == 0) return false;
-  const auto width = static_cast<std::int64_t>(columns_.n_values() + 1);
-  double* const records = block.records.extend(static_cast<std::size_t>(n * width));
   times_.assign(static_cast<std::size_t>(n), 0);
-  table_->rows(feature_columns_, records + 1, width);
-  if (mask_column_ >= 0) read_mask(n, records + width - 1, width);
+  read_values(n, block.records);
   read_times(n);
   read_entities(n);
   keep_complete_rows(n, block);
   if (!static_columns_.empty()) read_statics(n);
   n_read_ += n;
   return true;
+}
+
+void RowSource::read_wide_values(std::int64_t n, double* records) {
+  const auto width = static_cast<std::int64_t>(columns_.n_values() + 1);
+  table_->rows(feature_columns_, records + 1, width);
+  if (mask_column_ >= 0) read_mask(n, records + width - 1, width);
+}
+
+// Narrow as long as all of the block can be.
+void RowSource::read_values(std::int64_t n, Records& records) {
+  const auto n_rows = static_cast<std::size_t>(n);
+  const std::size_t n_values = columns_.n_values();
+  if (!records.is_narrow())
+    return read_wide_values(n, reinterpret_cast<double*>(records.extend(n_rows)));
+  std::byte* const out = records.extend(n_rows) + sizeof(double);
+  if (mask_column_ < 0 && table_->narrow_rows(feature_columns_, out, records.row_bytes())) return;
+  wide_.clear();
+  wide_.widen();
+  auto* const wide = reinterpret_cast<double*>(wide_.extend(n_rows));
+  read_wide_values(n, wide);
+  if (narrow_rows(wide_.rows().values(n), n_values, out, records.row_bytes())) return;
+  records.truncate(records.n_rows() - n_rows);
+  records.widen();
+  std::memcpy(records.extend(n_rows), wide, n_rows * records.row_bytes());
 }
 
 void RowSource::read_times(std::int64_t n) {
@@ -270,33 +292,35 @@ void RowSource::throw_missing(std::int64_t row, const std::string& column) const
 }
 
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
-  const std::size_t width = columns_.n_values() + 1;
   row_entities_.assign(static_cast<std::size_t>(n), kNoEntity);
-  const std::size_t first = block.records.size() - static_cast<std::size_t>(n) * width;
-  double* kept = block.records.data() + first;
-  const bool is_refused =
-      columns_.missing == Missing::kError &&
-      has_missing({kept + 1, static_cast<std::size_t>(n), width}, columns_.n_values());
+  Records& records = block.records;
+  const std::size_t first = records.n_rows() - static_cast<std::size_t>(n);
+  const RecordRows rows = records.rows().from(static_cast<std::int64_t>(first));
+  const bool is_refused = columns_.missing == Missing::kError &&
+                          has_missing(rows.values(n), columns_.n_values());
+  std::size_t n_kept = first;
+  std::uint32_t entity = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto row = static_cast<std::size_t>(i);
-    double* const record = block.records.data() + first + row * width;
-    const std::uint32_t entity = entity_column_ < 0 ? 0 : entity_number(names_[row]);
+    const bool is_known = i > 0 && names_[row].data() == names_[row - 1].data() &&
+                          names_[row].size() == names_[row - 1].size();
+    if (entity_column_ >= 0 && !is_known) entity = entity_number(names_[row]);
     if (times_[row] == kNoTime || entity == kNoEntity) {
       if (columns_.missing != Missing::kDrop)
         throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0]);
       ++n_dropped_;
       continue;
     }
-    if (is_refused)
-      for (std::size_t f = 1; f < width; ++f)
-        if (std::isnan(record[f])) throw_missing(i, columns_.features[f - 1]);
-    *record = std::bit_cast<double>(times_[row]);
-    if (kept != record) std::copy_n(record, width, kept);
-    kept += width;
+    for (std::size_t f = 0; f < columns_.n_values() && is_refused; ++f)
+      if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f]);
+    std::byte* const kept = records.row(n_kept++);
+    if (n_kept != first + row + 1)
+      std::memcpy(kept, records.row(first + row), records.row_bytes());
+    std::memcpy(kept, &times_[row], sizeof times_[row]);
     block.entities.push_back(entity);
     row_entities_[row] = entity;
   }
-  block.records.truncate(static_cast<std::size_t>(kept - block.records.data()));
+  records.truncate(n_kept);
 }
 
 }  // namespace cellfeed::series

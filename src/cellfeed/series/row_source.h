@@ -38,6 +38,7 @@ struct RowColumns {
 
 // Rows in the order of the file.
 struct RowBlock {
+  explicit RowBlock(std::size_t n_values) : records(n_values) {}
   Records records;
   std::vector<std::uint32_t> entities;  // of each row
   std::int64_t n_rows() const { return static_cast<std::int64_t>(entities.size()); }
@@ -75,6 +76,9 @@ class RowSource {
 
  private:
   void find_columns(bool was_auto);
+  void read_values(std::int64_t n, Records& records);
+  // Records as numbers.
+  void read_wide_values(std::int64_t n, double* records);
   void read_times(std::int64_t n);
   void read_split_times(std::int64_t n);
   void read_entities(std::int64_t n);
@@ -102,6 +106,7 @@ class RowSource {
   std::vector<std::string_view> names_;
   std::vector<std::uint32_t> row_entities_;
   std::vector<double> static_numbers_;
+  Records wide_;
 };
 
 }  // namespace cellfeed::series

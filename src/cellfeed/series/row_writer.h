@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <functional>
+#include <span>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/io/directory.h"
@@ -14,6 +14,13 @@
 #include "cellfeed/series/work.h"
 
 namespace cellfeed::series {
+
+// An entity whose rows follow those of the one before it.
+struct EntityToWrite {
+  std::int64_t entity = 0;
+  std::int64_t scaler_entity = 0;  // whose numbers are taken where each entity has some
+  RowsBefore before{};
+};
 
 // Thread-safe: write.
 class RowWriter {
@@ -27,16 +34,16 @@ class RowWriter {
         features_(features),
         times_(times) {}
 
-  // first_row: where the rows begin. scaler_entity: whose numbers are taken where each entity has
-  // some. Throws kPrecision for a value beyond the dtype, kNoSpace, kIo.
-  void write(std::int64_t entity, std::int64_t first_row, std::int64_t scaler_entity,
-             const RowsBefore& before, std::int64_t memory) const;
+  // first_row: where the rows of the first begin. n_rows: of all. done(entity) is called after
+  // each. Throws kPrecision for a value beyond the dtype, kNoSpace, kIo.
+  void write(std::span<const EntityToWrite> entities, std::int64_t first_row, std::int64_t n_rows,
+             std::int64_t memory, const std::function<void(std::int64_t)>& done = {}) const;
 
  private:
   template <typename T>
-  void write_as(std::int64_t entity, std::int64_t first_row, std::int64_t scaler_entity,
-                const RowsBefore& before, std::int64_t memory) const;
-  [[noreturn]] void throw_beyond(std::int64_t entity, const double* record, const double* center,
+  void add(const EntityToWrite& entity, PlacedRun& features, PlacedRun& times,
+           std::int64_t memory) const;
+  [[noreturn]] void throw_beyond(std::int64_t entity, const RecordRows& row, const double* center,
                                  const double* scale) const;
 
   const SpilledRows& rows_;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -21,6 +20,8 @@ namespace cellfeed::series {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x32304C4C49505343;  // "CSPILL02"
+// Turned to numbers at a time where they were kept as float32.
+constexpr std::size_t kRowsTogether = 4096;
 constexpr std::int64_t kTrailerBytes = 24;            // offset of the footer, checksum, magic
 
 template <typename T>
@@ -85,7 +86,8 @@ SpillWriter::SpillWriter(io::FileTarget target, const RowColumns& columns,
       path_(target_.path()),
       take_memory_(std::move(take_memory)),
       n_values_(columns.n_values()),
-      names_(std::make_unique<Names>()) {
+      names_(std::make_unique<Names>()),
+      sorted_(n_values_) {
   part_.statics = StaticTable(columns.static_columns);
 }
 
@@ -95,12 +97,7 @@ void SpillWriter::open_file() {
                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   });
   if (fd_ < 0) throw_errno(errno, path_, "make this file");
-  std::vector<double> wide;
-  for (const KeptRecords& records : part_.kept) {
-    wide.resize(records.n_rows() * (n_values_ + 1));
-    records.rows().copy(static_cast<std::int64_t>(records.n_rows()), n_values_, wide.data());
-    append(std::as_bytes(std::span(wide)));
-  }
+  for (const Records& records : part_.kept) append_records(records);
   part_.kept.clear();
 }
 
@@ -123,9 +120,10 @@ void SpillWriter::append(std::span<const std::byte> bytes) {
   write(bytes);
 }
 
-void SpillWriter::add_runs(const RowBlock& block) {
+std::int64_t SpillWriter::add_runs(const RowBlock& block) {
   // Those in memory are in one piece.
   bool is_first = fd_ < 0;
+  const std::size_t n_before = part_.runs.size();
   for (const std::uint32_t i : order_) {
     const std::uint32_t entity = numbers_[block.entities[i]];
     if (is_first || part_.runs.empty() || part_.runs.back().entity != entity ||
@@ -134,22 +132,38 @@ void SpillWriter::add_runs(const RowBlock& block) {
     ++part_.runs.back().n_rows;
     is_first = false;
   }
+  return static_cast<std::int64_t>(part_.runs.size() - n_before);
 }
 
-void SpillWriter::keep(std::span<const double> records) {
-  if (records.empty()) return;
+void SpillWriter::append_records(const Records& records) {
+  if (!records.is_narrow())
+    return append({records.rows().data, records.n_rows() * records.row_bytes()});
+  std::vector<double> wide(std::min(records.n_rows(), kRowsTogether) * (n_values_ + 1));
+  for (std::size_t at = 0; at < records.n_rows(); at += kRowsTogether) {
+    const std::size_t n = std::min(kRowsTogether, records.n_rows() - at);
+    records.rows().from(static_cast<std::int64_t>(at)).copy(
+        static_cast<std::int64_t>(n), n_values_, wide.data());
+    append(std::as_bytes(std::span(wide).first(n * (n_values_ + 1))));
+  }
+}
+
+// Leaves none.
+void SpillWriter::keep(Records& records) {
+  if (records.n_rows() == 0) return;
   if (fd_ < 0) {
-    KeptRecords kept(records, n_values_);
+    Records kept = records.take();
     if (take_memory_(kept.bytes())) {
       part_.kept.push_back(std::move(kept));
       return;
     }
     open_file();
+    append_records(kept);
+  } else {
+    append_records(records);
   }
-  append(std::as_bytes(records));
 }
 
-void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
+std::int64_t SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
   for (std::size_t i = numbers_.size(); i < names.size(); ++i) {
     const auto [at, is_new] =
         names_->numbers.try_emplace(names[i], static_cast<std::uint32_t>(part_.entities.size()));
@@ -158,20 +172,25 @@ void SpillWriter::add(RowBlock& block, std::span<const std::string> names) {
   }
   order_.resize(block.entities.size());
   std::iota(order_.begin(), order_.end(), 0U);
-  const std::size_t width = n_values_ + 1;
+  std::int64_t n_runs = 0;
   if (std::ranges::is_sorted(block.entities)) {
-    add_runs(block);
-    keep(block.records.span());
+    n_runs = add_runs(block);
+    keep(block.records);
   } else {
     std::ranges::stable_sort(order_, {}, [&](std::uint32_t i) { return block.entities[i]; });
+    const std::size_t n_bytes = block.records.row_bytes();
     sorted_.clear();
-    double* out = sorted_.extend(order_.size() * width);
-    for (const std::uint32_t i : order_)
-      out = std::copy_n(block.records.data() + i * width, width, out);
-    add_runs(block);
-    keep(sorted_.span());
+    if (!block.records.is_narrow()) sorted_.widen();
+    std::byte* out = sorted_.extend(order_.size());
+    for (const std::uint32_t i : order_) {
+      std::memcpy(out, block.records.row(i), n_bytes);
+      out += n_bytes;
+    }
+    n_runs = add_runs(block);
+    keep(sorted_);
   }
   block.clear();
+  return n_runs;
 }
 
 void SpillWriter::end_file(const RowSource& source) {
@@ -291,7 +310,7 @@ SpilledRows::SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::
     std::int64_t record = 0;
     std::size_t chunk = 0, place = 0;  // where memory has the run
     for (const Run& run : parts[p].runs) {
-      KeptRecords::Rows kept;
+      RecordRows kept;
       if (!kept_[p].empty()) {
         while (place == kept_[p][chunk].n_rows()) ++chunk, place = 0;
         kept = kept_[p][chunk].rows().from(static_cast<std::int64_t>(place));

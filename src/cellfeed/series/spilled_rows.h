@@ -28,7 +28,7 @@ struct SpilledPart {
   std::vector<std::string> entities;
   StaticTable statics;  // of the entities
   std::vector<Run> runs;
-  std::vector<KeptRecords> kept;  // all of its records, in their order; empty where a file has them
+  std::vector<Records> kept;  // all of its records, in their order; empty where a file has them
   std::optional<TimeKind> kind;
   std::int64_t n_read = 0, n_dropped = 0;
 };
@@ -42,8 +42,8 @@ class SpillWriter {
               std::function<bool(std::int64_t)> take_memory);
   ~SpillWriter();
   // Rows of one file; names: of the entities that blocks of this file number. Leaves the block
-  // empty.
-  void add(RowBlock& block, std::span<const std::string> names);
+  // empty. Returns how many runs they became.
+  std::int64_t add(RowBlock& block, std::span<const std::string> names);
   // Entities of the next file are numbered anew.
   void end_file(const RowSource& source);
   SpilledPart commit();
@@ -51,8 +51,9 @@ class SpillWriter {
  private:
   struct Names;
   void open_file();
-  void keep(std::span<const double> records);
-  void add_runs(const RowBlock& block);
+  void keep(Records& records);
+  void append_records(const Records& records);
+  std::int64_t add_runs(const RowBlock& block);
   void append(std::span<const std::byte> bytes);
   void write(std::span<const std::byte> bytes);
   void append_footer();
@@ -80,7 +81,7 @@ class SpilledRows {
     std::int32_t part = 0;
     std::int64_t first_record = 0;
     std::int64_t n_rows = 0;
-    KeptRecords::Rows kept{};  // in memory; without data where they are in a file
+    RecordRows kept{};  // in memory; without data where they are in a file
   };
 
   SpilledRows(std::vector<SpilledPart> parts, const std::vector<std::string>& paths,
@@ -102,7 +103,7 @@ class SpilledRows {
   std::size_t n_values_;
   StaticTable statics_;
   std::vector<std::unique_ptr<io::ByteSource>> files_;  // none for a part in memory
-  std::vector<std::vector<KeptRecords>> kept_;
+  std::vector<std::vector<Records>> kept_;
   std::vector<std::string> entities_;
   std::vector<Piece> pieces_;             // entity by entity
   std::vector<std::size_t> first_piece_;  // of each entity, and their number

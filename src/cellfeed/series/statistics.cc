@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-
-#include "cellfeed/series/record_kernels.h"
+#include <cstring>
+#include <utility>
 
 namespace cellfeed::series {
 namespace {
@@ -36,33 +36,39 @@ void ColumnStatistics::merge(const ColumnStatistics& other) {
 RowStatistics::RowStatistics(std::size_t n_cols)
     : columns_(n_cols), n_(n_cols), sum_(n_cols), min_(n_cols), max_(n_cols), m2_(n_cols) {}
 
-void RowStatistics::add(const double* rows, std::int64_t n, std::size_t stride) {
+void RowStatistics::add(NumberRows rows) {
   const std::size_t n_cols = columns_.size();
-  auto left = static_cast<std::size_t>(n);
-  while (left > 0) {
-    if (kept_.empty() && left >= kBlockRows) {
-      add_block(rows, kBlockRows, stride);
-      rows += kBlockRows * stride;
-      left -= kBlockRows;
-      continue;
-    }
-    for (; left > 0 && kept_.size() < kBlockRows * n_cols; rows += stride, --left)
-      kept_.insert(kept_.end(), rows, rows + n_cols);
-    if (kept_.size() < kBlockRows * n_cols) return;
-    add_block(kept_.data(), kBlockRows, n_cols);
-    kept_.clear();
+  while (rows.n > 0) {
+    const std::size_t n = std::min(rows.n, kBlockRows - n_kept_);
+    const NumberRows some{rows.data, n, rows.n_bytes, rows.is_narrow};
+    if (n == kBlockRows)
+      add_block(some);
+    else
+      keep(some);
+    if (n_kept_ == kBlockRows) add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), n_cols));
+    rows.data += n * rows.n_bytes;
+    rows.n -= n;
   }
 }
 
+void RowStatistics::keep(const NumberRows& rows) {
+  const std::size_t n_cols = columns_.size();
+  if (!kept_) kept_ = std::make_unique_for_overwrite<double[]>(kBlockRows * n_cols);
+  double* out = kept_.get() + n_kept_ * n_cols;
+  n_kept_ += rows.n;
+  if (rows.is_narrow) return widen_rows(rows, n_cols, out, n_cols);
+  for (std::size_t i = 0; i < rows.n; ++i, out += n_cols)
+    std::memcpy(out, rows.data + i * rows.n_bytes, n_cols * sizeof(double));
+}
+
 std::vector<ColumnStatistics> RowStatistics::finish() {
-  if (!kept_.empty()) add_block(kept_.data(), kept_.size() / columns_.size(), columns_.size());
-  kept_.clear();
+  if (n_kept_ > 0)
+    add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), columns_.size()));
   return std::move(columns_);
 }
 
-void RowStatistics::add_block(const double* rows, std::size_t n, std::size_t stride) {
+void RowStatistics::add_block(const NumberRows& block) {
   const std::size_t n_cols = columns_.size();
-  const NumberRows block{rows, n, stride};
   sum_columns(block, n_cols, {n_.data(), sum_.data(), min_.data(), max_.data()});
   for (std::size_t c = 0; c < n_cols; ++c) sum_[c] = n_[c] > 0 ? sum_[c] / n_[c] : 0;
   sum_squares(block, n_cols, sum_.data(), m2_.data());

@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
 
@@ -26,14 +29,15 @@ struct ColumnStatistics {
 class RowStatistics {
  public:
   explicit RowStatistics(std::size_t n_cols);
-  // n rows, that many numbers apart.
-  void add(const double* rows, std::int64_t n, std::size_t stride);
+  void add(NumberRows rows);
   std::vector<ColumnStatistics> finish();
 
  private:
-  void add_block(const double* rows, std::size_t n, std::size_t stride);
+  void keep(const NumberRows& rows);
+  void add_block(const NumberRows& block);
   std::vector<ColumnStatistics> columns_;
-  std::vector<double> kept_;                      // rows that are no whole block yet
+  std::unique_ptr<double[]> kept_;                // rows that are no whole block yet
+  std::size_t n_kept_ = 0;
   std::vector<double> n_, sum_, min_, max_, m2_;  // scratch, a number a column
 };
 

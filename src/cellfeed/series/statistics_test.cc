@@ -25,13 +25,13 @@ TEST(RowStatistics, AreThoseOfAllRowsAtOnce) {
     for (std::size_t begin = 0; begin < values.size(); begin += 777) {
       RowStatistics part(1);
       for (std::size_t i = begin; i < std::min(begin + 777, values.size()); ++i)
-        part.add(&values[i], 1, 1);
+        part.add(number_rows(&values[i], 1, 1));
       parts.merge(part.finish()[0]);
     }
     long double sum = 0, squares = 0;
     std::int64_t n = 0;
     for (const double value : values) {
-      all.add(&value, 1, 1);
+      all.add(number_rows(&value, 1, 1));
       if (std::isnan(value)) continue;
       sum += value;
       ++n;

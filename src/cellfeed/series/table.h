@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,6 +45,9 @@ class Table {
   virtual void numbers(int column, double* out, std::int64_t stride) const = 0;
   // numbers() of each column, the c-th from out + c on.
   virtual void rows(std::span<const int> columns, double* out, std::int64_t stride) const;
+  // The same as float32, `n_bytes` from row to row, where that is quick and changes no number and
+  // none is wrong; else false, and `out` half done.
+  virtual bool narrow_rows(std::span<const int>, std::byte*, std::size_t) const { return false; }
   // As numbers; texts that say true or false are 1 and 0.
   virtual void flags(int column, double* out, std::int64_t stride) const {
     numbers(column, out, stride);

@@ -92,12 +92,6 @@ std::int64_t nanoseconds_of_unit(std::string_view unit) {
   throw_invalid("a unit of time must be s, ms, us or ns, not '{}'", unit);
 }
 
-std::optional<std::int64_t> scaled_time(std::int64_t value, std::int64_t nanoseconds) {
-  std::int64_t out = 0;
-  if (__builtin_mul_overflow(value, nanoseconds, &out) || out == kNoTime) return std::nullopt;
-  return out;
-}
-
 std::optional<std::int64_t> time_of_fields(std::span<const std::int64_t> fields) {
   std::array<std::int64_t, 6> f{1970, 1, 1, 0, 0, 0};
   for (std::size_t i = 0; i < fields.size(); ++i) f[i] = fields[i];

@@ -28,7 +28,13 @@ inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min()
 // Nanoseconds of a unit: "s", "ms", "us" or "ns". Throws kInvalidArgument.
 std::int64_t nanoseconds_of_unit(std::string_view unit);
 // Empty where nanoseconds would leave 64 bits (1677-09-21 to 2262-04-11).
-std::optional<std::int64_t> scaled_time(std::int64_t value, std::int64_t nanoseconds_of_unit);
+inline std::optional<std::int64_t> scaled_time(std::int64_t value,
+                                               std::int64_t nanoseconds_of_unit) {
+  std::int64_t out = 0;
+  if (__builtin_mul_overflow(value, nanoseconds_of_unit, &out) || out == kNoTime)
+    return std::nullopt;
+  return out;
+}
 
 // Year, month, day, hour, minute, second; what is left out is 0. Empty where there is no such time.
 std::optional<std::int64_t> time_of_fields(std::span<const std::int64_t> fields);
