@@ -126,7 +126,8 @@ class ArrowTable : public Table {
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
   std::shared_ptr<const io::ByteSource> open(io::FileAccess access) const {
-    return io::open_file(path_, {.access = access, .guarded = access == io::FileAccess::kMap, .threads = 1});
+    return io::open_file(
+        path_, {.access = access, .guarded = access == io::FileAccess::kMap, .threads = 1});
   }
   std::shared_ptr<format::SourceFile> file_of(std::shared_ptr<const io::ByteSource> source) const {
     return std::make_shared<format::SourceFile>(std::move(source), pool());
@@ -274,8 +275,7 @@ class ParquetTable : public ArrowTable {
   // Has the disk read what is not in memory, many pieces at once.
   void ask_for(std::vector<io::ByteRange>& ranges, std::int64_t bytes) const {
     const auto is_outside = [&](const io::ByteRange& range) {
-      return range.offset < 0 || range.length < 1 ||
-             range.length > source_->size() - range.offset;
+      return range.offset < 0 || range.length < 1 || range.length > source_->size() - range.offset;
     };
     if (bytes > kAskedBytes) return;
     std::erase_if(ranges, is_outside);  // whoever reads such says so
@@ -297,7 +297,8 @@ class ParquetTable : public ArrowTable {
 
 class IpcTable : public ArrowTable {
  public:
-  IpcTable(const std::string& path, std::int64_t budget) : ArrowTable(path, budget), file_(file_of(open(io::FileAccess::kPread))) {
+  IpcTable(const std::string& path, std::int64_t budget)
+      : ArrowTable(path, budget), file_(file_of(open(io::FileAccess::kPread))) {
     options_.memory_pool = pool();
     options_.use_threads = false;
     set_columns(*value(arrow::ipc::RecordBatchFileReader::Open(file_, options_))->schema());

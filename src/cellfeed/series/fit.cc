@@ -148,7 +148,8 @@ std::vector<double> global_quartiles(const FitRows& fit, SeriesWork& work) {
     each_fit_row(
         fit, work, std::vector<std::int64_t>(n),
         [&](std::vector<std::int64_t>& mine, const RecordRows& row) {
-          for (std::size_t c = 0; c < n; ++c) mine[c] += std::isnan(row.value(0, first + c)) ? 0 : 1;
+          for (std::size_t c = 0; c < n; ++c)
+            mine[c] += std::isnan(row.value(0, first + c)) ? 0 : 1;
         },
         [&](const std::vector<std::int64_t>& mine) {
           for (std::size_t c = 0; c < n; ++c) counts[c] += mine[c];

@@ -72,8 +72,8 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
   // Where entities alternate, large ones make fewer and longer runs.
   std::int64_t block_rows = std::min(
       most_rows,
-      std::max<std::int64_t>(1024, kBlockBytes / static_cast<std::int64_t>(Records::narrow_bytes(
-                                                     columns.n_values()))));
+      std::max<std::int64_t>(1024, kBlockBytes / static_cast<std::int64_t>(
+                                                     Records::narrow_bytes(columns.n_values()))));
   // Rows of these are put together column by column, in the processor's cache.
   const std::int64_t rows_together = std::max<std::int64_t>(64, kCachedBytes / width);
   RowBlock block(columns.n_values());

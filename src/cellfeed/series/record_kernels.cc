@@ -141,8 +141,8 @@ bool scale_from(const NumberRows& rows, std::size_t n_cols, const double* HWY_RE
   for (std::size_t i = 0; i < rows.n; ++i, row += rows.n_bytes, out += n_cols) {
     std::size_t c = 0;
     for (; c + hn::Lanes(d) <= n_cols; c += hn::Lanes(d)) {
-      const auto scaled = hn::Div(hn::Sub(numbers<From>(row, c), hn::LoadU(d, center + c)),
-                                  hn::LoadU(d, by + c));
+      const auto scaled =
+          hn::Div(hn::Sub(numbers<From>(row, c), hn::LoadU(d, center + c)), hn::LoadU(d, by + c));
       const auto value = [&] {
         if constexpr (sizeof(T) == 4)
           return hn::DemoteTo(t, scaled);

@@ -107,8 +107,10 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
 
 RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
                      std::int64_t budget, TableShare share)
-    : columns_(columns), table_(open_table(path, budget, share)),
-      statics_(columns.static_columns), wide_(columns.n_values()) {
+    : columns_(columns),
+      table_(open_table(path, budget, share)),
+      statics_(columns.static_columns),
+      wide_(columns.n_values()) {
   if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
   find_columns(was_auto);
 }
@@ -296,8 +298,8 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
   Records& records = block.records;
   const std::size_t first = records.n_rows() - static_cast<std::size_t>(n);
   const RecordRows rows = records.rows().from(static_cast<std::int64_t>(first));
-  const bool is_refused = columns_.missing == Missing::kError &&
-                          has_missing(rows.values(n), columns_.n_values());
+  const bool is_refused =
+      columns_.missing == Missing::kError && has_missing(rows.values(n), columns_.n_values());
   std::size_t n_kept = first;
   std::uint32_t entity = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -314,8 +316,7 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
     for (std::size_t f = 0; f < columns_.n_values() && is_refused; ++f)
       if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f]);
     std::byte* const kept = records.row(n_kept++);
-    if (n_kept != first + row + 1)
-      std::memcpy(kept, records.row(first + row), records.row_bytes());
+    if (n_kept != first + row + 1) std::memcpy(kept, records.row(first + row), records.row_bytes());
     std::memcpy(kept, &times_[row], sizeof times_[row]);
     block.entities.push_back(entity);
     row_entities_[row] = entity;

@@ -45,7 +45,8 @@ void RowStatistics::add(NumberRows rows) {
       add_block(some);
     else
       keep(some);
-    if (n_kept_ == kBlockRows) add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), n_cols));
+    if (n_kept_ == kBlockRows)
+      add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), n_cols));
     rows.data += n * rows.n_bytes;
     rows.n -= n;
   }
@@ -62,8 +63,7 @@ void RowStatistics::keep(const NumberRows& rows) {
 }
 
 std::vector<ColumnStatistics> RowStatistics::finish() {
-  if (n_kept_ > 0)
-    add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), columns_.size()));
+  if (n_kept_ > 0) add_block(number_rows(kept_.get(), std::exchange(n_kept_, 0), columns_.size()));
   return std::move(columns_);
 }
 

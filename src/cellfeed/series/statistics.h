@@ -36,7 +36,7 @@ class RowStatistics {
   void keep(const NumberRows& rows);
   void add_block(const NumberRows& block);
   std::vector<ColumnStatistics> columns_;
-  std::unique_ptr<double[]> kept_;                // rows that are no whole block yet
+  std::unique_ptr<double[]> kept_;  // rows that are no whole block yet
   std::size_t n_kept_ = 0;
   std::vector<double> n_, sum_, min_, max_, m2_;  // scratch, a number a column
 };
