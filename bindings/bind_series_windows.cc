@@ -140,9 +140,12 @@ nb::list static_columns(const series::SeriesRows& rows) {
   return out;
 }
 
-std::shared_ptr<const series::SeriesRows> open_rows(const FilePath& dir) {
+std::shared_ptr<const series::SeriesRows> open_rows(const FilePath& dir,
+                                                    const std::string& access) {
+  series::RowReading reading;
+  reading.access = series::row_access_from_name(access);
   const ReleasedGil released;
-  return series::SeriesRows::open(dir.bytes);
+  return series::SeriesRows::open(dir.bytes, std::move(reading));
 }
 
 std::shared_ptr<Windows> make_windows(
@@ -229,10 +232,10 @@ void bind_series_windows(nb::module_& module) {
           "indices"_a, "predictions"_a);
   module.def(
       "open_series_rows",
-      [](const FilePath& dir) {
-        return std::const_pointer_cast<series::SeriesRows>(open_rows(dir));
+      [](const FilePath& dir, const std::string& access) {
+        return std::const_pointer_cast<series::SeriesRows>(open_rows(dir, access));
       },
-      "path"_a);
+      "path"_a, "access"_a);
   module.def("make_series_windows", &make_windows, "rows"_a, "window"_a, "horizon"_a, "stride"_a,
              "features"_a, "targets"_a, "future"_a, "entities"_a, "since"_a.none(),
              "until"_a.none(), "purge"_a, "dtype"_a, "steps"_a, "norms"_a);

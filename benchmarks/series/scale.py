@@ -10,7 +10,9 @@ python benchmarks/series/scale.py [--entities N] [--rows N] [--cold-rows N] [--s
 3. Cold: batches of windows at random places of a file whose pages the system was told to forget, so
    that each window is read from the disk, as of a file that is larger than memory; beside the most
    that the disk gives: reads of as many bytes at such places by 16, 64 and 256 threads of a program
-   in C, the fastest of which counts. --cold-rows above the machine's memory needs no telling.
+   in C, the fastest of which counts. Both ways of reading are measured: past the system's cache is
+   how rows are read that take more memory than there is. --cold-rows above the machine's memory
+   needs no telling.
 """
 
 import argparse
@@ -200,7 +202,9 @@ def read_rate(reads, path: pathlib.Path, places: np.ndarray, n_bytes: int, threa
     return len(places) / seconds
 
 
-def measure_cold(path: pathlib.Path, n_batches: int, threads: int, rounds: int) -> None:
+def measure_cold(
+    path: pathlib.Path, n_batches: int, threads: int, rounds: int, access: str
+) -> None:
     values = path / "all_features.mmap"
     row, n_bytes = N_FEATURES * 4, (WINDOW + 1) * N_FEATURES * 4
     reads = compiled_reads(path.parent)
@@ -208,7 +212,7 @@ def measure_cold(path: pathlib.Path, n_batches: int, threads: int, rounds: int) 
     last = (values.stat().st_size - n_bytes) // row
     ratios, most = [], {}
     for number in range(rounds):
-        ds = SeriesDataset(path, window=WINDOW)
+        ds = SeriesDataset(path, window=WINDOW, access=access)
         forget_pages(values)
         loader = cf.Loader(ds, cf.BlockShuffling(1), BATCH, seed=number, threads=threads)
         begin = time.perf_counter()
@@ -224,8 +228,9 @@ def measure_cold(path: pathlib.Path, n_batches: int, threads: int, rounds: int) 
     best = max(most, key=lambda deep: most[deep])
     rates = f"{ours * n_bytes / 1e6:,.0f} MB/s beside {most[best] * n_bytes / 1e6:,.0f} MB/s"
     print(
-        f"cold, {size:.2f} GB of values: {sorted(ratios)[len(ratios) // 2]:.2f} of the disk's "
-        f"random reads ({min(ratios):.2f} to {max(ratios):.2f}); {rates} of pread on {best} threads"
+        f"cold, access={access!r}, {size:.2f} GB of values: "
+        f"{sorted(ratios)[len(ratios) // 2]:.2f} of the disk's random reads "
+        f"({min(ratios):.2f} to {max(ratios):.2f}); {rates} of pread on {best} threads"
     )
 
 
@@ -250,7 +255,8 @@ def main() -> None:
         made = make_sparse(folder / "cold", options.cold_rows // 1000, 1000)
         fill(made)
         measure_memory(made, 4 * options.batches)
-        measure_cold(made, options.batches, options.threads, options.rounds)
+        for access in ("map", "direct"):
+            measure_cold(made, options.batches, options.threads, options.rounds, access)
 
 
 if __name__ == "__main__":

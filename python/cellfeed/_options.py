@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .vocab import GeneVocab
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
+RowAccess: TypeAlias = Literal["auto", "map", "direct"]
 CacheMode: TypeAlias = Literal["packed", "file", "block"]
 Casting: TypeAlias = Literal["round", "exact", "same_kind"]
 Compression: TypeAlias = Literal["none", "gzip"]
@@ -61,6 +62,7 @@ Verify: TypeAlias = Literal["always", "never"]
 
 CACHE_MODES = get_args(CacheMode)
 ACCESS, CASTINGS, COMPRESSIONS = get_args(Access), get_args(Casting), get_args(Compression)
+ROW_ACCESS = get_args(RowAccess)
 DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(Join)
 GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
     get_args(GeneSelection), get_args(Layout), get_args(MissingGenes),

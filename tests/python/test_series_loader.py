@@ -66,6 +66,44 @@ def test_batches_are_the_windows_of_the_plan(ds, name):
     assert loader.stats()["windows"] == len(seen) + len(second)
 
 
+def directly(path, *arguments, **options):
+    try:
+        return SeriesDataset(path, *arguments, access="direct", **options)
+    except errors.UnsupportedError:
+        pytest.skip("this file system has no direct reads")
+
+
+def test_windows_read_past_the_cache_are_those_of_the_rows(tmp_path):
+    path, frame = make_series(tmp_path, [900, 31, 444])
+    ds = directly(path, 6, 2, target=["f1", "f0"], stride=2, future=["f2"], features=["f0", "f1"])
+    part = ds.split(by="entity", fractions={"some": 0.5, "others": 0.5})["some"]
+    rows = {name: of[["f0", "f1", "f2"]].to_numpy() for name, of in frame.groupby("e")}
+    for source in (ds, pickle.loads(pickle.dumps(ds)), part):
+        assert source.access == "direct"
+        for batch in cf.Loader(source, cf.BlockShuffling(1), batch_size=200, threads=2):
+            times = frame.t.to_numpy()
+            for k, name in enumerate(batch.entities):
+                of_entity = times[(frame.e == name).to_numpy()]
+                last = int(np.searchsorted(of_entity, batch.obs["time"][k]))
+                np.testing.assert_array_equal(batch.x[k], rows[name][last - 5 : last + 1, :2])
+                np.testing.assert_array_equal(batch.y[k], rows[name][last + 1 : last + 3, [1, 0]])
+                np.testing.assert_array_equal(batch.future[k], rows[name][last + 1 : last + 3, 2:])
+    with pytest.raises(errors.InvalidArgumentError, match="access"):
+        SeriesDataset(path, 6, access="pread")
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_read_past_the_cache_as_their_parent_does(tmp_path, context):
+    path, _ = make_series(tmp_path, [300, 100])
+    ds, mapped = directly(path, 6), SeriesDataset(path, 6, access="map")
+    assert_batch(mapped, next(iter(cf.Loader(ds, cf.BlockShuffling(1), batch_size=32))))
+    options = {"num_workers": 2, "multiprocessing_context": context}
+    of_workers = torch.utils.data.DataLoader(ds, batch_size=64, **options)
+    expected = torch.utils.data.DataLoader(mapped, batch_size=64)
+    for (x, y), (mapped_x, mapped_y) in zip(of_workers, expected, strict=True):
+        assert torch.equal(x, mapped_x) and torch.equal(y, mapped_y)
+
+
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_share_an_epoch(ds, world):
     parts = [

@@ -14,7 +14,7 @@ from .._arguments import (
     as_int,
     as_row_numbers,
 )
-from .._options import DType, Names, Path, Rows
+from .._options import DType, Names, Path, RowAccess, Rows
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._build import Time
 from ._scaler import Scaler
@@ -87,12 +87,17 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         Columns of one value an entity (:func:`build_series`, ``static``): ``X`` is a dict too,
         ``"static"`` of shape ``(len(static),)``. Numbers are not scaled; texts are their places in
         ``categories``; NaN where an entity has none.
+    access
+        ``"map"``: windows are copied out of the system's cache of the file, which the disk fills.
+        ``"direct"``: they are read past it, many at once, and again each time: for rows that take
+        more memory than there is; of a local disk only. ``"auto"``: direct where all rows together
+        take more than is available when the data set is made, and the disk can.
 
     Attributes
     ----------
     n_short
         Entities that are too short for any window.
-    window, horizon, stride, features, target, future, static
+    window, horizon, stride, features, target, future, static, access
         As given, or by default.
 
     Warns
@@ -162,10 +167,11 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         transforms: Sequence[WindowTransform] = (),
         future: Names | None = None,
         static: Names | None = None,
+        access: RowAccess = "auto",
     ) -> None:
         super().__init__(
             path, window, horizon, stride, target, features, entities, between, dtype, transforms,
-            future, static,
+            future, static, access,
         )  # fmt: skip
         self.transform = as_function("transform", transform)
 

@@ -21,7 +21,7 @@ from .._arguments import (
     shown,
     suggestion,
 )
-from .._options import DType, Names, Rows
+from .._options import ROW_ACCESS, DType, Names, RowAccess, Rows
 from ..errors import (
     CorruptDataError,
     InvalidArgumentError,
@@ -52,6 +52,7 @@ class WindowKeywords(TypedDict, total=False):
     between: Between | None
     dtype: DType
     transforms: Sequence[WindowTransform]
+    access: RowAccess
 
 
 class SeriesWindows:
@@ -74,10 +75,12 @@ class SeriesWindows:
         transforms: Sequence[WindowTransform],
         future: Names | None,
         static: Names | None,
+        access: RowAccess,
     ) -> None:
         name = as_path("path", path)
         self.path = absolute(name)
-        self._rows = _core.open_series_rows(self.path)
+        self.access = as_choice("access", access, ROW_ACCESS)
+        self._rows = _core.open_series_rows(self.path, self.access)
         about = self._rows.describe()
         self._about = about
         if window is None and about["window"] == 0:
@@ -225,7 +228,7 @@ class SeriesWindows:
 
         Workers need not call it: maps that a forked process inherits are safe to read.
         """
-        rows = _core.open_series_rows(self.path)
+        rows = _core.open_series_rows(self.path, self.access)
         about = rows.describe()
         if (about["fingerprint"], about["n_rows"]) != (
             self._about["fingerprint"], self._about["n_rows"],

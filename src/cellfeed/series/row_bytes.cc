@@ -11,6 +11,18 @@ RowBytes::RowBytes(const io::ByteSource& source, std::int64_t row_bytes,
     mapped_ = source.map().data();
     return;
   }
+  begin_reads(source, rows);
+  reads_.wait();
+}
+
+RowBytes RowBytes::begin(const io::ByteSource& source, std::int64_t row_bytes,
+                         std::span<const Extent> rows) {
+  RowBytes bytes(row_bytes);
+  bytes.begin_reads(source, rows);
+  return bytes;
+}
+
+void RowBytes::begin_reads(const io::ByteSource& source, std::span<const Extent> rows) {
   read_.assign(rows.begin(), rows.end());
   std::ranges::sort(read_, {}, &Extent::begin);
   std::size_t n = 0;
@@ -22,9 +34,8 @@ RowBytes::RowBytes(const io::ByteSource& source, std::int64_t row_bytes,
   }
   read_.resize(n);
   for (const Extent& extent : read_)
-    reads_.add(source, {extent.begin * row_bytes, (extent.end - extent.begin) * row_bytes});
+    reads_.add(source, {extent.begin * row_bytes_, (extent.end - extent.begin) * row_bytes_});
   reads_.begin();
-  reads_.wait();
 }
 
 const std::byte* RowBytes::read_row(std::int64_t row) const {

@@ -21,6 +21,10 @@ class RowBytes {
   // rows: in any order; some may be there twice. Of a mapped file all rows are there. Throws what
   // the source throws. REQUIRES: rows inside the source.
   RowBytes(const io::ByteSource& source, std::int64_t row_bytes, std::span<const Extent> rows);
+  // The same, but need not wait for what is to be read: wait() does, before row() is asked.
+  static RowBytes begin(const io::ByteSource& source, std::int64_t row_bytes,
+                        std::span<const Extent> rows);
+  void wait() { reads_.wait(); }
 
   // The rows after it lie behind it, as far as they were asked for together.
   const std::byte* row(std::int64_t row) const {
@@ -28,6 +32,8 @@ class RowBytes {
   }
 
  private:
+  explicit RowBytes(std::int64_t row_bytes) : row_bytes_(row_bytes) {}
+  void begin_reads(const io::ByteSource& source, std::span<const Extent> rows);
   const std::byte* read_row(std::int64_t row) const;
 
   const std::byte* mapped_ = nullptr;

@@ -14,12 +14,23 @@ namespace {
 // are looked for in together.
 constexpr std::int64_t kRowsToLookAt = 2048;
 constexpr std::size_t kEntitiesToLookAt = 2048;
+// Reads of windows under way, of all data sets of a process.
+constexpr int kQueueDepth = 256;
+constexpr int kReadThreads = 16;  // where the system has no such queue
 
 }  // namespace
 
-std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
+RowAccess row_access_from_name(std::string_view name) {
+  if (name == "auto") return RowAccess::kAuto;
+  if (name == "map") return RowAccess::kMap;
+  if (name == "direct") return RowAccess::kDirect;
+  throw_invalid("access must be auto, map or direct, not '{}'", name);
+}
+
+std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir, RowReading reading) {
   std::shared_ptr<SeriesRows> rows(new SeriesRows);
   rows->dir_ = dir;
+  rows->reading_ = std::move(reading);
   std::tie(rows->metadata_, rows->entities_) = read_series(dir);
   const io::Directory directory(dir);
   const auto opened = [&](const char* name) {
@@ -33,6 +44,7 @@ std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
   };
   rows->values_ = opened(kFeaturesName);
   rows->times_ = opened(kTimesName);
+  rows->open_directly(directory.path_of(kFeaturesName));
   const EntityTable& entities = rows->entities_;
   rows->first_rows_.reserve(entities.all_extents.size());
   for (std::int64_t e = 0; e < entities.size(); ++e) {
@@ -43,6 +55,37 @@ std::shared_ptr<const SeriesRows> SeriesRows::open(const std::string& dir) {
     }
   }
   return rows;
+}
+
+void SeriesRows::open_directly(const std::string& path) {
+  const bool is_asked = reading_.access == RowAccess::kDirect;
+  if (!io::is_local(path)) {
+    if (is_asked)
+      throw Error(ErrorKind::kUnsupported,
+                  "is not on a local disk, and no cache lies between: take access=\"auto\"", path);
+    return;
+  }
+  if (!is_asked &&
+      (reading_.access == RowAccess::kMap || values_->size() <= reading_.available_memory()))
+    return;
+  try {
+    direct_ = io::open_file(path, {.access = io::FileAccess::kUring,
+                                   .random_access = true,
+                                   .direct = true,
+                                   .queue_depth = kQueueDepth,
+                                   .threads = kReadThreads});
+  } catch (const Error& error) {
+    if (is_asked || error.kind() != ErrorKind::kUnsupported) throw;
+    return;  // a file system that has nothing but its cache
+  }
+  if (direct_->size() < metadata_.file(kFeaturesName).bytes)
+    throw Error(ErrorKind::kCorruptData, "became shorter while it was opened", path);
+}
+
+const io::ByteSource* SeriesRows::direct_file(std::int64_t n_rows) const {
+  if (reading_.access == RowAccess::kDirect) return direct_.get();
+  const std::int64_t available = direct_ ? reading_.available_memory() : 0;
+  return available > 0 && n_rows * row_bytes() > available ? direct_.get() : nullptr;
 }
 
 bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) const {

@@ -1,32 +1,53 @@
 // SeriesRows: a series directory, opened: its tables, and its rows, mapped where they are on a
-// local disk, else read by ranges.
+// local disk, else read by ranges; those of a local disk past the system's cache too.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cellfeed/exec/available_memory.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/row_bytes.h"
 
 namespace cellfeed::series {
 
+// Where the values of windows come from.
+enum class RowAccess {
+  kAuto,    // kDirect for rows that take more memory than there is, where the disk can, else kMap
+  kMap,     // memory; of a bucket by ranges
+  kDirect,  // the disk, many reads at once, past the system's cache: nothing is kept in memory
+};
+RowAccess row_access_from_name(std::string_view name);  // "auto", "map", "direct"
+
+struct RowReading {
+  RowAccess access = RowAccess::kAuto;
+  // Bytes; 0: not known.
+  std::function<std::int64_t()> available_memory = [] { return exec::available_memory(); };
+};
+
 // Thread-safe, fork-safe: immutable.
 class SeriesRows {
  public:
-  // Throws what read_metadata and read_entities do.
-  static std::shared_ptr<const SeriesRows> open(const std::string& dir);
+  // Throws what read_metadata and read_entities do; of kDirect, kUnsupported where the files are
+  // not of a local disk that allows it.
+  static std::shared_ptr<const SeriesRows> open(const std::string& dir, RowReading reading = {});
 
   const std::string& dir() const { return dir_; }
   const SeriesMetadata& metadata() const { return metadata_; }
   const EntityTable& entities() const { return entities_; }
   const io::ByteSource& value_file() const { return *values_; }
+  // Past the system's cache, for windows of so many rows together; null where value_file() is
+  // better.
+  const io::ByteSource* direct_file(std::int64_t n_rows) const;
   std::int64_t row_bytes() const;
   // Values of rows of the directory.
   RowBytes values(std::span<const Extent> rows) const { return {*values_, row_bytes(), rows}; }
@@ -66,11 +87,14 @@ class SeriesRows {
   std::int64_t mapped_row_at(std::int64_t entity, std::int64_t time) const;
   void search_rows(std::span<const std::int64_t> entities, std::int64_t time,
                    std::span<std::int64_t> found) const;
+  void open_directly(const std::string& path);
   std::string dir_;
+  RowReading reading_;
   SeriesMetadata metadata_;
   EntityTable entities_;
   std::vector<std::int64_t> first_rows_;  // of each extent, counted in its entity
   std::unique_ptr<io::ByteSource> values_, times_;
+  std::unique_ptr<io::ByteSource> direct_;  // the values again; null where nobody will ask for it
   // When the files were seen to have changed by appending alone: the time of change of each.
   mutable std::array<std::atomic<std::int64_t>, 2> known_changes_{};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
@@ -16,6 +17,10 @@ constexpr std::int64_t kBytesWorthAThread = std::int64_t{1} << 18;
 constexpr std::int64_t kPrefetchedAhead = 2;
 // Held at a time of windows that are read by ranges.
 constexpr std::int64_t kFetchedBytes = std::int64_t{128} << 20;
+// Of windows that are read past the system's cache, at a time; and of these, asked for while others
+// are copied.
+constexpr std::int64_t kDirectBytes = std::int64_t{8} << 20, kDirectWindows = 64;
+constexpr std::size_t kDirectAhead = 7;
 // Windows of a batch by which it is told whether the rows are in memory.
 constexpr std::size_t kLookedAt = 4;
 
@@ -64,7 +69,7 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
   std::vector<std::int64_t> begins, row_ends;
   if (options_.from) begins = rows_->first_rows_at(options_.entities, *options_.from);
   if (options_.until) row_ends = rows_->first_rows_at(options_.entities, *options_.until);
-  std::int64_t total = 0;
+  std::int64_t total = 0, rows_together = 0;
   ends_.reserve(options_.entities.size());
   first_rows_.reserve(options_.entities.size());
   for (std::size_t i = 0; i < options_.entities.size(); ++i) {
@@ -79,7 +84,9 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
     total += n;
     ends_.push_back(total);
     first_rows_.push_back(begin + lead_);
+    if (n > 0) rows_together += n_rows;
   }
+  direct_ = rows_->direct_file(rows_together);
   rows_->require_all_pages();
 }
 
@@ -160,6 +167,7 @@ void SeriesWindows::add_extents(const Place& place, std::vector<Extent>& extents
 }
 
 void SeriesWindows::will_read(std::span<const std::int64_t> indices) const {
+  if (direct_ != nullptr) return;
   std::vector<std::int64_t> some;
   const std::size_t n_looked_at = std::min(kLookedAt, indices.size());
   for (std::size_t i = 0; i < n_looked_at; ++i)
@@ -185,6 +193,11 @@ void SeriesWindows::prefetch(const Place& place, const RowBytes& rows) const {
       __builtin_prefetch(reinterpret_cast<const void*>(line));
 }
 
+WindowParts SeriesWindows::after(const WindowParts& out, std::int64_t n) const {
+  return {out.x + n * x_bytes(), out.y + n * y_bytes(),
+          out.future == nullptr ? nullptr : out.future + n * future_bytes()};
+}
+
 void SeriesWindows::copy_places(std::span<const Place> places, const RowBytes& rows,
                                 const WindowParts& out, int threads) const {
   const auto n = std::ssize(places);
@@ -197,9 +210,7 @@ void SeriesWindows::copy_places(std::span<const Place> places, const RowBytes& r
     for (std::int64_t i = piece * n / n_pieces; i < end; ++i) {
       if (i + kPrefetchedAhead < end)
         prefetch(places[static_cast<std::size_t>(i + kPrefetchedAhead)], rows);
-      copy_one(places[static_cast<std::size_t>(i)], rows,
-               {out.x + i * x_bytes(), out.y + i * y_bytes(),
-                out.future == nullptr ? nullptr : out.future + i * future_bytes()});
+      copy_one(places[static_cast<std::size_t>(i)], rows, after(out, i));
     }
   };
   if (threads <= 1 || n_pieces == 1)
@@ -208,27 +219,56 @@ void SeriesWindows::copy_places(std::span<const Place> places, const RowBytes& r
     exec::shared_pool(threads)->parallel_for(n_pieces, copy_piece);
 }
 
-void SeriesWindows::copy(std::span<const std::int64_t> indices, const WindowParts& out,
-                         int threads) const {
-  std::vector<Place> places(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
+void SeriesWindows::copy_whole(std::span<const Place> places, const WindowParts& out,
+                               int threads) const {
   const bool is_in_memory = is_mapped(rows_->value_file());
-  if (is_in_memory && indices.size() > 1) will_read(indices);
   const std::int64_t a_window = (lead_ + options_.window + options_.horizon) * rows_->row_bytes() +
                                 rows_->value_file().costs().gap_bytes;
   const std::size_t together =
       is_in_memory ? std::max<std::size_t>(1, places.size())
                    : static_cast<std::size_t>(std::max<std::int64_t>(1, kFetchedBytes / a_window));
   for (std::size_t first = 0; first < places.size(); first += together) {
-    const auto some = std::span(places).subspan(first, std::min(together, places.size() - first));
+    const auto some = places.subspan(first, std::min(together, places.size() - first));
     std::vector<Extent> extents;
     if (!is_in_memory)
       for (const Place& at : some) add_extents(at, extents);
-    const auto n = static_cast<std::int64_t>(first);
-    copy_places(some, rows_->values(extents),
-                {out.x + n * x_bytes(), out.y + n * y_bytes(),
-                 out.future == nullptr ? nullptr : out.future + n * future_bytes()},
+    copy_places(some, rows_->values(extents), after(out, static_cast<std::int64_t>(first)),
                 threads);
+  }
+}
+
+// The disk reads the windows after those that are copied.
+void SeriesWindows::copy_directly(std::span<const Place> places, const WindowParts& out,
+                                  int threads) const {
+  const std::int64_t a_window = (lead_ + options_.window + options_.horizon) * rows_->row_bytes();
+  const auto together = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(kDirectBytes / a_window, 1, kDirectWindows));
+  std::deque<RowBytes> under_way;
+  std::size_t begun = 0;
+  for (std::size_t first = 0; first < places.size(); first += together) {
+    while (begun < places.size() && under_way.size() <= kDirectAhead) {
+      std::vector<Extent> extents;
+      for (const Place& at : places.subspan(begun, std::min(together, places.size() - begun)))
+        add_extents(at, extents);
+      under_way.push_back(RowBytes::begin(*direct_, rows_->row_bytes(), extents));
+      begun += together;
+    }
+    under_way.front().wait();
+    copy_places(places.subspan(first, std::min(together, places.size() - first)), under_way.front(),
+                after(out, static_cast<std::int64_t>(first)), threads);
+    under_way.pop_front();
+  }
+}
+
+void SeriesWindows::copy(std::span<const std::int64_t> indices, const WindowParts& out,
+                         int threads) const {
+  std::vector<Place> places(indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) places[i] = place(indices[i]);
+  if (direct_ != nullptr) {
+    copy_directly(places, out, threads);
+  } else {
+    if (is_mapped(rows_->value_file()) && indices.size() > 1) will_read(indices);
+    copy_whole(places, out, threads);
   }
   rows_->require_all_pages();
 }

@@ -71,7 +71,8 @@ class SeriesWindows {
   // anything is copied, and kIo.
   void copy(std::span<const std::int64_t> indices, const WindowParts& out, int threads) const;
   // Has the rows of windows that will be copied soon read into memory, many at once, where they are
-  // not there; waits for none. Throws kOutOfRange.
+  // not there; waits for none. Does nothing where copy() reads past the system's cache. Throws
+  // kOutOfRange.
   void will_read(std::span<const std::int64_t> indices) const;
 
  private:
@@ -80,6 +81,11 @@ class SeriesWindows {
   // Of all rows that a window takes.
   void add_extents(const Place& place, std::vector<Extent>& extents) const;
   void prefetch(const Place& place, const RowBytes& rows) const;
+  // Through the memory that the rows are mapped to, or by ranges.
+  void copy_whole(std::span<const Place> places, const WindowParts& out, int threads) const;
+  void copy_directly(std::span<const Place> places, const WindowParts& out, int threads) const;
+  // Where the parts of a window go that comes after n others.
+  WindowParts after(const WindowParts& out, std::int64_t n) const;
   void copy_places(std::span<const Place> places, const RowBytes& rows, const WindowParts& out,
                    int threads) const;
   std::int64_t part_bytes(std::int64_t n_rows, std::span<const std::int32_t> columns) const;
@@ -97,7 +103,8 @@ class SeriesWindows {
   std::shared_ptr<const SeriesRows> rows_;
   WindowOptions options_;
   std::int64_t lead_ = 0;
-  std::optional<Scaler> scaler_;  // where there are transforms
+  std::optional<Scaler> scaler_;            // where there are transforms
+  const io::ByteSource* direct_ = nullptr;  // where values are read past the system's cache
   bool has_all_features_ = false, has_all_targets_ = false, has_all_future_ = false;
   // Of each entity: the end of its windows, and the first row of the first one.
   std::vector<std::int64_t> ends_, first_rows_;
