@@ -6,6 +6,11 @@
 #include <new>
 
 namespace cellfeed {
+namespace {
+
+constexpr std::size_t kSmallPageBytes = 4096;
+
+}  // namespace
 
 void* map_huge_pages(std::size_t bytes, int flags) {
   void* mapped = ::mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
@@ -19,6 +24,19 @@ void* map_huge_pages(std::size_t bytes, int flags) {
   // Advice only: without huge pages the memory is the same.
   ::madvise(begin + skip, bytes, MADV_HUGEPAGE);
   return begin + skip;
+}
+
+void FreeLargeBytes::operator()(std::byte* data) const {
+  if (mapped_bytes > 0)
+    ::munmap(data, mapped_bytes);
+  else
+    delete[] data;
+}
+
+LargeBytes make_large_bytes(std::size_t bytes) {
+  const std::size_t mapped = round_up(bytes, kSmallPageBytes);
+  if (mapped < kHugePageBytes) return LargeBytes(new std::byte[bytes]);
+  return {static_cast<std::byte*>(map_huge_pages(mapped)), FreeLargeBytes{mapped}};
 }
 
 }  // namespace cellfeed

@@ -1,18 +1,9 @@
 #include "cellfeed/series/records.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "cellfeed/base/huge_pages.h"
-
 namespace cellfeed::series {
-namespace {
-
-constexpr std::size_t kSystemPageBytes = 4096;
-
-}  // namespace
 
 void RecordRows::copy(std::int64_t n, std::size_t n_values, double* out) const {
   const auto n_rows = static_cast<std::size_t>(n);
@@ -25,13 +16,6 @@ void RecordRows::copy(std::int64_t n, std::size_t n_values, double* out) const {
     std::memcpy(out + row * (n_values + 1), data + row * n_bytes, 8);
 }
 
-void FreeRecords::operator()(std::byte* data) const {
-  if (mapped_bytes > 0)
-    ::munmap(data, mapped_bytes);
-  else
-    delete[] data;
-}
-
 std::byte* Records::extend(std::size_t n) {
   const std::size_t wanted = (n_rows_ + n) * row_bytes();
   if (wanted > capacity_bytes_) reserve(std::max(n_rows_ + n, 2 * n_rows_));
@@ -42,15 +26,10 @@ std::byte* Records::extend(std::size_t n) {
 void Records::reserve(std::size_t n_rows) {
   const std::size_t wanted = n_rows * row_bytes();
   if (wanted <= capacity_bytes_) return;
-  // Fresh memory costs the kernel a fault a page, and large pages are few.
-  std::size_t mapped = round_up(wanted, kSystemPageBytes);
-  if (mapped < kHugePageBytes) mapped = 0;
-  std::unique_ptr<std::byte[], FreeRecords> larger(
-      mapped > 0 ? static_cast<std::byte*>(map_huge_pages(mapped)) : new std::byte[wanted],
-      FreeRecords{mapped});
+  LargeBytes larger = make_large_bytes(wanted);
   if (n_rows_ > 0) std::memcpy(larger.get(), data_.get(), n_rows_ * row_bytes());
   data_ = std::move(larger);
-  capacity_bytes_ = std::max(wanted, mapped);
+  capacity_bytes_ = wanted;
 }
 
 void Records::widen() {

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 
+#include "cellfeed/base/huge_pages.h"
 #include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
@@ -49,11 +49,6 @@ inline RecordRows wide_rows(const double* records, std::size_t n_values) {
   return {reinterpret_cast<const std::byte*>(records), 8 * (n_values + 1), false};
 }
 
-struct FreeRecords {
-  std::size_t mapped_bytes = 0;  // 0: of the heap
-  void operator()(std::byte* data) const;
-};
-
 // Not thread-safe.
 class Records {
  public:
@@ -88,7 +83,7 @@ class Records {
   std::size_t n_values_;
   bool is_narrow_ = true;
   std::size_t n_rows_ = 0, capacity_bytes_ = 0;
-  std::unique_ptr<std::byte[], FreeRecords> data_;
+  LargeBytes data_;
 };
 
 }  // namespace cellfeed::series
