@@ -32,7 +32,7 @@ constexpr std::size_t kHeldGroups = 64;
 // The disk is asked for no more of a row group that is not in memory.
 constexpr std::int64_t kAskedBytes = std::int64_t{256} << 20;
 // Values that are decoded before the system may take back the pages of a mapped file.
-constexpr std::int64_t kValuesBetweenReleases = std::int64_t{8} << 20;
+constexpr std::int64_t kValuesBetweenReleases = std::int64_t{1} << 20;
 
 class ArrowTable : public Table {
  public:
