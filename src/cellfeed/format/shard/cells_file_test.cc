@@ -172,6 +172,41 @@ TEST(EncodeRows, RefusesWhatItCannotStore) {
             "no error");
 }
 
+TEST(EncodeRows, GivesEachRowAsItIsByItself) {
+  // First ones that say little of how long the others come out: of few entries, or of none.
+  for (const int n_short : {0, 1, 4, 12}) {
+    std::vector<std::int64_t> indptr{0};
+    std::vector<std::int32_t> indices;
+    std::vector<float> values;
+    for (int row = 0; row < 12; ++row) {
+      const int n = row < n_short ? row % 2 : 200 * row;
+      for (int i = 0; i < n; ++i) {
+        indices.push_back(3 * i + row);
+        values.push_back(row % 3 == 0 ? 0.1F * static_cast<float>(i + 1) : 2.0F);
+      }
+      indptr.push_back(std::ssize(indices));
+    }
+    const auto slice_of = [&](std::int64_t begin, std::int64_t end) {
+      return CsrSlice{
+          .indptr = std::span(indptr).subspan(static_cast<std::size_t>(begin),
+                                              static_cast<std::size_t>(end - begin + 1)),
+          .indices = indices.data(),
+          .values = values.data(),
+          .dtype = DType::kF32};
+    };
+    const RowEncoding encoding{.n_genes = 10'000};
+    const EncodedRows all = encode_rows(slice_of(0, 12), encoding);
+    EncodedRows apart;
+    for (std::int64_t row = 0; row < 12; ++row) {
+      const EncodedRows one = encode_rows(slice_of(row, row + 1), encoding);
+      apart.bytes.insert(apart.bytes.end(), one.bytes.begin(), one.bytes.end());
+      apart.lengths.push_back(one.lengths.at(0));
+    }
+    EXPECT_EQ(all.bytes, apart.bytes) << n_short;
+    EXPECT_EQ(all.lengths, apart.lengths) << n_short;
+  }
+}
+
 TEST(EncodedRows, CountsValuesThatAreNotFinite) {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<std::int64_t> indptr = {0, 5, 7, 7};

@@ -169,6 +169,19 @@ void pack_row_bytes(std::span<const std::int32_t> indices, const std::byte* valu
   }
 }
 
+// Room for all rows once a few are there, as if the others took as much for each entry: growing
+// step by step copies what is there again and again.
+void reserve_like_first(const CsrSlice& rows, std::size_t n_done, std::vector<std::uint8_t>& out) {
+  constexpr double kSlack = 1.125;
+  const auto entries = static_cast<double>(rows.indptr[n_done] - rows.indptr.front());
+  if (entries == 0) return;
+  const auto all = static_cast<double>(rows.indptr.back() - rows.indptr.front());
+  const double bytes = static_cast<double>(out.size()) / entries * all * kSlack;
+  // Short rows say little of long ones.
+  const double most = all * static_cast<double>(sizeof(std::int32_t) + dtype_bytes(rows.dtype));
+  out.reserve(static_cast<std::size_t>(std::min(bytes, most)));
+}
+
 }  // namespace
 
 EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
@@ -177,6 +190,7 @@ EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
     throw_invalid("dense shards hold float32, not {}", dtype_name(encoding.value_dtype));
   const std::size_t width = dtype_bytes(rows.dtype);
   const auto* values = static_cast<const std::byte*>(rows.values);
+  constexpr std::size_t kRowsMeasured = 4;
   EncodedRows encoded;
   Scratch scratch;
   const auto n_rows = static_cast<std::size_t>(rows.n_rows());
@@ -209,6 +223,7 @@ EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
     const bool is_finite = !dense && holds_counts(encoded.bytes[size_before]);
     encoded.not_finite.push_back(
         is_finite ? 0 : count_not_finite(stored, row.indices.size(), encoding.value_dtype));
+    if (i + 1 == kRowsMeasured) reserve_like_first(rows, i + 1, encoded.bytes);
   }
   return encoded;
 }
