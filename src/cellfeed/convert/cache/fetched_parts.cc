@@ -11,6 +11,7 @@ using format::FetchedRows;
 std::pair<std::int64_t, std::int64_t> FetchedPart::range(std::int64_t begin,
                                                          std::int64_t end) const {
   const auto at = [&](std::int64_t place) {
+    if (is_contiguous()) return std::clamp(place - places.front(), std::int64_t{0}, n_rows());
     return std::ranges::lower_bound(places, place) - places.begin();
   };
   return {at(begin), at(end)};

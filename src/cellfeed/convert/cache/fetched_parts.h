@@ -20,7 +20,7 @@ struct FetchedPart {
 
   std::int64_t n_rows() const { return std::ssize(places); }
   bool is_contiguous() const { return places.back() - places.front() + 1 == n_rows(); }
-  // Those of places [begin, end) of the request.
+  // Its rows at places [begin, end) of the request.
   std::pair<std::int64_t, std::int64_t> range(std::int64_t begin, std::int64_t end) const;
 };
 

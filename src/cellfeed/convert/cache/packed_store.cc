@@ -37,15 +37,21 @@ PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr
   complete_info_.inflated_bytes = complete_info_.scratch_bytes = 0;
 }
 
+void PackedStore::require_row(std::int64_t row) const {
+  if (row < 0 || row >= info_.n_rows)
+    throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", row,
+                info_.n_rows);
+}
+
 PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const {
   Split split;
+  split.kept_rows.reserve(rows.size());
+  split.kept_places.reserve(rows.size());
   std::map<std::int64_t, std::uint32_t> files;  // of the segments
   std::int64_t last_segment = -1;
   std::uint32_t last_file = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < 0 || rows[i] >= info_.n_rows)
-      throw_error(ErrorKind::kOutOfRange, info_.path, "row out of range: {}, rows {}", rows[i],
-                  info_.n_rows);
+    require_row(rows[i]);
     const PackedLog::Place place = log_->find(rows[i]);
     if (place.segment < 0) {
       split.source_rows.push_back(rows[i]);
@@ -118,8 +124,12 @@ std::string PackedStore::shards_dir(const std::stop_token& stop) const {
 }
 
 format::ReadPlan PackedStore::plan(std::span<const std::int64_t> rows) const {
-  const Split found = split(rows);
-  return found.source_rows.empty() ? format::ReadPlan{} : source_->plan(found.source_rows);
+  std::vector<std::int64_t> of_source;
+  for (const std::int64_t row : rows) {
+    require_row(row);
+    if (log_->find(row).segment < 0) of_source.push_back(row);
+  }
+  return of_source.empty() ? format::ReadPlan{} : source_->plan(of_source);
 }
 
 void PackedStore::release_pages() const { source_->release_pages(); }

@@ -61,6 +61,7 @@ class PackedStore final : public format::RowStore {
   std::unique_ptr<format::FetchedRows> begin_kept(const Split& split) const;
   void begin_shards() const;
   Split split(std::span<const std::int64_t> rows) const;
+  void require_row(std::int64_t row) const;
 
   const std::shared_ptr<const format::RowStore> source_;
   const std::shared_ptr<PackedLog> log_;
