@@ -40,6 +40,7 @@ case $1 in
     if [ "$3" = short ]; then
       run_quietly benchmarks/loader .venv/bin/python benchmarks/loader/run.py --modes short
       run_quietly benchmarks/cloud .venv/bin/python benchmarks/cloud.py --cells 4000 --genes 500 --nonzeros 50 --seconds 1
+      run_quietly benchmarks/cloud_rivals .venv/bin/python benchmarks/cloud_rivals.py --cells 40000 --genes 500 --nonzeros 20 --seconds 1 --rounds 1
       run_quietly benchmarks/dense .venv/bin/python benchmarks/dense.py --cells 6000 --genes 500 --rounds 1
       run_quietly benchmarks/csc .venv/bin/python benchmarks/csc.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
       run_quietly benchmarks/opening .venv/bin/python benchmarks/opening.py --small 200 --large 400 --files 5 --shards 5 --rounds 2
