@@ -142,7 +142,10 @@ std::optional<ParsedTime> parse_time(std::string_view text) {
 std::string time_text(std::int64_t time, TimeKind kind) {
   if (!is_timestamp(kind)) return std::to_string(time);
   using namespace std::chrono;
-  const sys_time<nanoseconds> at{nanoseconds(time)};
+  // The first nanoseconds are those of a second, and of a day, that 64 bits of them do not reach.
+  std::int64_t fraction = time % kSecond;
+  if (fraction < 0) fraction += kSecond;
+  const sys_seconds at{seconds(time / kSecond - (time % kSecond < 0 ? 1 : 0))};
   const auto day_start = floor<days>(at);
   const year_month_day date(day_start);
   const hh_mm_ss clock(at - day_start);
@@ -150,7 +153,7 @@ std::string time_text(std::int64_t time, TimeKind kind) {
       fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", static_cast<int>(date.year()),
                   static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                   clock.hours().count(), clock.minutes().count(), clock.seconds().count());
-  if (clock.subseconds().count() != 0) text += fmt::format(".{:09}", clock.subseconds().count());
+  if (fraction != 0) text += fmt::format(".{:09}", fraction);
   return text + (kind == TimeKind::kZoned ? "Z" : "");
 }
 

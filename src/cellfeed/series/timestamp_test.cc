@@ -43,6 +43,7 @@ TEST(TimeTexts, AreParsedToWhatTheyWere) {
     EXPECT_EQ(time_from_text(time_text(ns, TimeKind::kZoned), TimeKind::kZoned, "a"), ns);
     EXPECT_EQ(time_from_text(time_text(ns, TimeKind::kInteger), TimeKind::kInteger, "a"), ns);
   }
+  EXPECT_EQ(time_text(kNoTime + 1, TimeKind::kNaive), "1677-09-21 00:12:43.145224193");
   EXPECT_THROW(time_from_text("12x", TimeKind::kInteger, "a"), Error);
 }
 
