@@ -30,7 +30,7 @@ from .._iteration.schedule import Schedule
 from .._iteration.shared_iterator import SharedIterator
 from .._iteration.stats import SeriesStats
 from .._options import Partition, Remainder
-from ..errors import InvalidArgumentError, InvalidTypeError
+from ..errors import CellfeedError, InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._dataset import SeriesDataset
 from ._windows import Arrays
@@ -208,9 +208,20 @@ class SeriesLoader(BatchDataset[Yielded]):
         batches: Any = self._collated(self._batches(self._schedule.begin()))
         return SharedIterator(batches)
 
-    def _copy(self, rows: np.ndarray, is_padding: np.ndarray | None) -> SeriesBatch:
+    def _copy(self, planned: _Planned) -> Iterator[SeriesBatch]:
+        """Batches that lie one after another in one piece of memory, which threads fill at once."""
+        rows = np.concatenate([np.asarray(rows) for rows, _ in planned])
         inputs, y = self.ds.arrays(rows, threads=self._threads)
-        return SeriesBatch(self.ds, inputs, y, rows, is_padding)
+        begin = 0
+        for index, padding in planned:
+            part = slice(begin, begin + len(index))
+            own = (
+                {name: each[part] for name, each in inputs.items()}
+                if isinstance(inputs, dict)
+                else inputs[part]
+            )
+            yield SeriesBatch(self.ds, own, y[part], index, padding)
+            begin = part.stop
 
     def _ask(self, plan: _core.Plan, numbers: list[int]) -> _Planned:
         """What batches hold; a disk is asked for the rows of all of them at once."""
@@ -223,8 +234,13 @@ class SeriesLoader(BatchDataset[Yielded]):
         begin = time.perf_counter()
         batches: deque[SeriesBatch] = deque()
         try:
-            for rows, padding in asked.result():
-                batches.append(self._copy(rows, padding))
+            planned = asked.result()
+            try:
+                batches.extend(self._copy(planned))
+            except CellfeedError:
+                # Which of them fails, and what comes before it.
+                for each in planned:
+                    batches.extend(self._copy([each]))
         except BaseException as error:
             return batches, error
         finally:
