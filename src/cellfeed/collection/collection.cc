@@ -254,9 +254,13 @@ std::vector<std::string> Collection::obs_names() const {
   return names;
 }
 
+// No lock is held while columns are read, which takes other threads: who asks at once reads twice,
+// and gets the same.
 std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& name) const {
-  const std::lock_guard lock(obs_->mutex);
-  if (const auto it = obs_->by_name.find(name); it != obs_->by_name.end()) return it->second;
+  {
+    const std::lock_guard lock(obs_->mutex);
+    if (const auto it = obs_->by_name.find(name); it != obs_->by_name.end()) return it->second;
+  }
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns(stores_.size());
   std::vector<std::string> paths;
   for (const auto& store : stores_) paths.push_back(store->info().path);
@@ -283,8 +287,8 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   const auto map = labels_.find(name);
   auto column = std::make_shared<const JoinedColumn>(
       name, std::move(columns), paths, map == labels_.end() ? LabelMap{} : map->second);
-  obs_->by_name.emplace(name, column);
-  return column;
+  const std::lock_guard lock(obs_->mutex);
+  return obs_->by_name.emplace(name, std::move(column)).first->second;
 }
 
 }  // namespace cellfeed::collection
