@@ -47,16 +47,9 @@ void StagedFile::write(std::int64_t offset, std::span<const std::byte> bytes) {
   if (fd_ < 0) {
     if (std::ssize(bytes_) < end) bytes_.resize(static_cast<std::size_t>(end));
     std::ranges::copy(bytes, bytes_.begin() + offset);
-  } else {
-    for (std::int64_t at = offset; !bytes.empty();) {
-      const ssize_t n =
-          io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), at); });
-      if (n < 0)
-        throw_errno(errno, std::filesystem::temp_directory_path().string(),
-                    "keep what is to be uploaded (TMPDIR names another place)");
-      at += n;
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    }
+  } else if (!io::write_whole(fd_, bytes, offset)) {
+    throw_errno(errno, std::filesystem::temp_directory_path().string(),
+                "keep what is to be uploaded (TMPDIR names another place)");
   }
   size_ = std::max(size_, end);
 }

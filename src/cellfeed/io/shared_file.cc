@@ -144,14 +144,8 @@ void SharedFile::write(std::int64_t offset, std::span<const std::byte> bytes) co
     throw_error(ErrorKind::kIo, path_, "its length was changed while it is open");
   const std::int64_t begin = offset;
   const auto length = static_cast<std::int64_t>(bytes.size());
-  while (!bytes.empty()) {
-    const ssize_t written =
-        retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
-    if (written < 0)
-      throw_errno(errno, path_, fmt::format("write {} bytes at offset {}", bytes.size(), offset));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
+  if (!write_whole(fd_, bytes, offset))
+    throw_errno(errno, path_, fmt::format("write {} bytes at offset {}", bytes.size(), offset));
   (void)::sync_file_range(fd_, begin, length, SYNC_FILE_RANGE_WRITE);  // a hint
 }
 

@@ -1,7 +1,12 @@
 // System calls that a signal may interrupt.
 #pragma once
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 namespace cellfeed::io {
 
@@ -13,6 +18,19 @@ auto retry_interrupted(const Call& call) {
     const auto result = call();
     if (result != -1 || errno != EINTR) return result;
   }
+}
+
+// Writes all bytes at offset, in as many calls as it takes. Both move on with what is written:
+// where it fails, false and errno, they say what is left, and from where.
+inline bool write_whole(int fd, std::span<const std::byte>& bytes, std::int64_t& offset) {
+  while (!bytes.empty()) {
+    const ssize_t n =
+        retry_interrupted([&] { return ::pwrite(fd, bytes.data(), bytes.size(), offset); });
+    if (n < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += n;
+  }
+  return true;
 }
 
 }  // namespace cellfeed::io

@@ -174,14 +174,8 @@ TempFile::~TempFile() {
 }
 
 void TempFile::write(std::int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
-    if (written < 0)
-      throw_errno(errno, path_, fmt::format("write {} bytes at offset {}", bytes.size(), offset));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
+  if (!write_whole(fd_, bytes, offset))
+    throw_errno(errno, path_, fmt::format("write {} bytes at offset {}", bytes.size(), offset));
 }
 
 std::int64_t TempFile::size() const {

@@ -133,14 +133,9 @@ void LongerFile::sync() {
 }
 
 void PlacedBytes::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
-    if (n < 0) throw_errno(errno, disk_path_, "write");
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-    offset += n;
-    begin_write_back(n);
-  }
+  const auto n = std::ssize(bytes);
+  if (!io::write_whole(fd_, bytes, offset)) throw_errno(errno, disk_path_, "write");
+  begin_write_back(n);
 }
 
 // The disk writes while rows are still being made, and the last sync waits for less. A hint.

@@ -106,13 +106,8 @@ SpillWriter::~SpillWriter() {
 }
 
 void SpillWriter::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        io::retry_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), size_); });
-    if (n < 0) throw_errno(errno, path_, fmt::format("write {} bytes", bytes.size()));
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-    size_ += n;
-  }
+  if (!io::write_whole(fd_, bytes, size_))
+    throw_errno(errno, path_, fmt::format("write {} bytes", bytes.size()));
 }
 
 void SpillWriter::append(std::span<const std::byte> bytes) {

@@ -35,16 +35,10 @@ void BucketStore::open_file() {
 }
 
 void BucketStore::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = io::retry_interrupted(
-        [&] { return ::pwrite(file_->fd(), bytes.data(), bytes.size(), file_bytes_); });
-    if (written < 0)
-      throw_errno(errno, dir_.path(),
-                  fmt::format("write to the temporary file for {}, {} bytes long so far", purpose_,
-                              file_bytes_));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    file_bytes_ += written;
-  }
+  if (!io::write_whole(file_->fd(), bytes, file_bytes_))
+    throw_errno(errno, dir_.path(),
+                fmt::format("write to the temporary file for {}, {} bytes long so far", purpose_,
+                            file_bytes_));
 }
 
 void BucketStore::read(std::int64_t offset, std::span<std::byte> bytes) const {
