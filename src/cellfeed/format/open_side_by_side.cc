@@ -37,4 +37,10 @@ void open_side_by_side(std::int64_t n, bool is_local,
   if (error) std::rethrow_exception(error);
 }
 
+void wait_side_by_side(std::int64_t n, bool is_local,
+                       const std::function<void(std::int64_t)>& wait) {
+  if (!is_local) return open_side_by_side(n, false, wait);
+  for (std::int64_t i = 0; i < n; ++i) wait(i);
+}
+
 }  // namespace cellfeed::format

@@ -12,4 +12,8 @@ namespace cellfeed::format {
 void open_side_by_side(std::int64_t n, bool is_local,
                        const std::function<void(std::int64_t)>& open);
 
+// The same for what takes no time but the waiting: local files one after another, on this thread.
+void wait_side_by_side(std::int64_t n, bool is_local,
+                       const std::function<void(std::int64_t)>& wait);
+
 }  // namespace cellfeed::format

@@ -22,6 +22,18 @@ TEST(OpenSideBySide, OpensEachOnce) {
   open_side_by_side(0, true, [](std::int64_t) { FAIL(); });
 }
 
+TEST(WaitSideBySide, IsOnThisThreadAndInOrderForLocalFiles) {
+  std::vector<std::int64_t> waited;
+  const auto thread = std::this_thread::get_id();
+  wait_side_by_side(5, true, [&](std::int64_t i) {
+    EXPECT_EQ(std::this_thread::get_id(), thread);
+    waited.push_back(i);
+  });
+  EXPECT_EQ(waited, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  std::latch both{2};
+  wait_side_by_side(2, false, [&](std::int64_t) { both.arrive_and_wait(); });
+}
+
 // The fourth waits until the fifth has failed.
 TEST(OpenSideBySide, TheErrorIsThatOfTheLowest) {
   std::latch has_failed{1};

@@ -145,11 +145,16 @@ std::unique_ptr<ColumnReader> Dataframe::make_member_reader(const std::string& c
   return std::make_unique<ColumnReader>(file_, std::move(stored), categories.get());
 }
 
+// No lock is held while a reader is made, which over a link waits for other threads. Of two made at
+// once the first is kept.
 const ColumnReader& Dataframe::reader(const std::string& column) const {
+  {
+    const std::lock_guard lock(readers_mutex_);
+    if (const auto known = readers_.find(column); known != readers_.end()) return *known->second;
+  }
+  auto made = make_reader(column);
   const std::lock_guard lock(readers_mutex_);
-  auto& slot = readers_[column];
-  if (!slot) slot = make_reader(column);
-  return *slot;
+  return *readers_.try_emplace(column, std::move(made)).first->second;
 }
 
 std::shared_ptr<arrow::Array> Dataframe::read_column(const std::string& column, std::int64_t begin,
@@ -173,11 +178,7 @@ std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t e
     const auto at = static_cast<std::size_t>(i);
     arrays[at] = i == 0 ? read_index(begin, end) : read_column(columns_[at - 1], begin, end);
   };
-  const auto n = std::ssize(arrays);
-  if (io::is_local(file_.path()))
-    for (std::int64_t i = 0; i < n; ++i) read_one(i);
-  else
-    open_side_by_side(n, false, read_one);
+  wait_side_by_side(std::ssize(arrays), io::is_local(file_.path()), read_one);
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     auto field = arrow::field(columns_[i], arrays[i + 1]->type());
     if (reader(columns_[i]).is_nullable())

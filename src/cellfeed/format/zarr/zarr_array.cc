@@ -97,11 +97,7 @@ void ZarrArray::locate_chunks(std::span<const std::int64_t> chunks) const {
   std::vector<std::int64_t> unknown;
   for (const std::int64_t chunk : chunks)
     if (!places_.has(chunk)) unknown.push_back(chunk);
-  if (source_.is_local()) {
-    for (const std::int64_t chunk : unknown) locate(chunk);
-    return;
-  }
-  open_side_by_side(std::ssize(unknown), false,
+  wait_side_by_side(std::ssize(unknown), source_.is_local(),
                     [&](std::int64_t i) { locate(unknown[static_cast<std::size_t>(i)]); });
 }
 
