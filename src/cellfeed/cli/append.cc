@@ -88,10 +88,7 @@ void add_append(CLI::App& program, Session& session) {
                   "X, raw/X, or the name of a layer [default: what the shards hold of theirs]")
       ->type_name("NAME");
   add_external_option(verb, convert.allow_external);
-  verb.add_option("--cache-dir", arguments->cache.dir,
-                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
-                  "cellfeed.open and other runs [default: nothing of them stays]")
-      ->type_name("DIR");
+  add_kept_rows_option(verb, arguments->cache);
   add_tenx_options(verb, convert.genome, convert.feature_type);
   add_table_options(verb, convert.table);
   add_resource_options(verb, convert.threads, convert.memory_budget);

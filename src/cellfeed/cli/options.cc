@@ -87,6 +87,13 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache) {
   verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
 }
 
+void add_kept_rows_option(CLI::App& verb, CacheArguments& cache) {
+  verb.add_option("--cache-dir", cache.dir,
+                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
+                  "cellfeed.open and other runs [default: nothing of them stays]")
+      ->type_name("DIR");
+}
+
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache) {
   if (cache.is_refused) return {};
   return [&session, rows = convert::RowCache({.dir = cache.dir})](

@@ -36,6 +36,8 @@ struct CacheArguments {
 };
 // --cache-dir and --no-cache.
 void add_cache_options(CLI::App& verb, CacheArguments& cache);
+// --cache-dir of who writes shards and needs the rows once.
+void add_kept_rows_option(CLI::App& verb, CacheArguments& cache);
 // Null where the cache is refused. Says what is written, and how far it is, on stderr unless quiet.
 // Lifetime: the session outlives it.
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache);

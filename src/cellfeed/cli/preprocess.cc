@@ -151,10 +151,7 @@ void add_preprocess(CLI::App& program, Session& session) {
       ->excludes("--resume");
   add_layer_option(verb, convert.layer);
   add_external_option(verb, convert.allow_external);
-  verb.add_option("--cache-dir", arguments->cache.dir,
-                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
-                  "cellfeed.open and other runs [default: nothing of them stays]")
-      ->type_name("DIR");
+  add_kept_rows_option(verb, arguments->cache);
   add_tenx_options(verb, convert.genome, convert.feature_type);
   add_table_options(verb, convert.table);
   add_scheduler_option(verb, arguments->scheduler);

@@ -112,10 +112,7 @@ void add_shard(CLI::App& program, Session& session) {
   add_layer_option(verb, options.layer);
   add_matrix_options(verb, options.layers, options.obsm);
   add_external_option(verb, options.allow_external);
-  verb.add_option("--cache-dir", arguments->cache.dir,
-                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
-                  "cellfeed.open and other runs [default: nothing of them stays]")
-      ->type_name("DIR");
+  add_kept_rows_option(verb, arguments->cache);
   add_tenx_options(verb, options.genome, options.feature_type);
   add_table_options(verb, options.table);
   add_scheduler_option(verb, arguments->scheduler);

@@ -147,6 +147,16 @@ class WindowReading : public ::testing::Test {
     return status == BatchIterator::Status::kReady ? batch->batch().n_rows() : 0;
   }
 
+  // Starts the threads: so many windows are begun before the reads that wait may end, and then all
+  // rows come.
+  void expect_begun_ahead(int n_windows, std::int64_t n_rows = kRows) {
+    const std::int64_t rows = poll();
+    EXPECT_TRUE(reads_.wait_until_begun(n_windows));
+    reads_.let_end(1 << 30);
+    std::int64_t n = 0;
+    EXPECT_EQ(rows + drain(&n), n_rows);
+  }
+
   // The pool's threads may hold the last window a moment longer than the iterator lives.
   bool are_all_taken_back() {
     for (int i = 0; i < 1000; ++i) {
@@ -168,11 +178,7 @@ class WindowReading : public ::testing::Test {
 TEST_F(WindowReading, SmallWindowsAreBegunManyAhead) {
   reads_.may_end = 1;
   start();
-  const std::int64_t rows = poll();
-  EXPECT_TRUE(reads_.wait_until_begun(20));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), kRows);
+  expect_begun_ahead(20);
 }
 
 TEST_F(WindowReading, TheFirstWindowIsReadAlone) {
@@ -190,11 +196,7 @@ TEST_F(WindowReading, LargeWindowsAreBegunFewAhead) {
   reads_.may_end = 1;
   reads_.row_bytes_used = (20 << 20) / kBatch;
   start();
-  const std::int64_t rows = poll();
-  EXPECT_TRUE(reads_.wait_until_begun(3));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), kRows);
+  expect_begun_ahead(3);
   EXPECT_LE(reads_.most_unfinished, 3);
   EXPECT_GE(reads_.most_unfinished, 2) << "the window that was let end, and two ahead of it";
 }
@@ -205,12 +207,8 @@ TEST_F(WindowReading, WindowsAreBegunAsFarAheadAsTheirSourceSays) {
   reads_.row_bytes_used = (20 << 20) / kBatch;
   reads_.read_ahead_bytes = std::int64_t{200} << 20;
   start();
-  const std::int64_t rows = poll();
   // 200 MiB, and the one that was let end where it was taken soon enough.
-  EXPECT_TRUE(reads_.wait_until_begun(10));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), kRows);
+  expect_begun_ahead(10);
   EXPECT_LE(reads_.most_unfinished, 11);
 }
 
@@ -220,11 +218,7 @@ TEST_F(WindowReading, NoSourceHasMoreAheadThanTheBudgetAllows) {
   reads_.read_ahead_bytes = std::int64_t{1} << 40;
   reads_.may_end = 1;
   start(10 * kBatch * kLargeRow);
-  const std::int64_t rows = poll();
-  EXPECT_TRUE(reads_.wait_until_begun(4));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), kRows);
+  expect_begun_ahead(4);
   EXPECT_LE(reads_.most_unfinished, 6);
   EXPECT_LE(core_->counters->peak_bytes.load(), 10 * kBatch * kLargeRow);
 }
@@ -233,11 +227,7 @@ TEST_F(WindowReading, WindowsAheadLeaveHalfOfTheBudget) {
   reads_.row_bytes = kLargeRow;
   reads_.may_end = 1;
   start(10 * kBatch * kLargeRow);
-  const std::int64_t rows = poll();
-  EXPECT_TRUE(reads_.wait_until_begun(4));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), kRows);
+  expect_begun_ahead(4);
   EXPECT_LE(reads_.most_unfinished, 6);
   EXPECT_LE(core_->counters->peak_bytes.load(), 10 * kBatch * kLargeRow);
 }
@@ -266,11 +256,7 @@ TEST_F(WindowReading, ACompressedFileAmongOthersIsReadAheadWithThem) {
   reads_.inflated_bytes = std::int64_t{1} << 40;
   reads_.may_end = 1;
   start(std::int64_t{1} << 30, 9);
-  const std::int64_t rows = poll();
-  EXPECT_TRUE(reads_.wait_until_begun(4));
-  reads_.let_end(1 << 30);
-  std::int64_t n = 0;
-  EXPECT_EQ(rows + drain(&n), 10 * kRows);
+  expect_begun_ahead(4, 10 * kRows);
 }
 
 TEST_F(WindowReading, AFailedReadComesAfterTheBatchesBeforeIt) {
