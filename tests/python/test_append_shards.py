@@ -382,3 +382,19 @@ def test_a_copy_of_appended_shards_reads_alike_and_a_missing_file_is_named(files
     (moved / name).unlink()
     with pytest.raises(NotFoundError, match=name):
         cf.open(moved)
+
+
+def test_cells_of_one_shard_are_not_appended_again_with_the_others(files, tmp_path):
+    cf.convert_to_shards(paths_of(files, "a"), tmp_path / "shards", progress=False)
+    others = tmp_path / "others"
+    cf.convert_to_shards(paths_of(files, "b"), others, shard_size=20, progress=False)
+    genes = cf.open(tmp_path / "shards").var_names
+    third = cf.open(others, genes=genes)[40:60]
+    assert cf.append_to_shards(third, tmp_path / "shards").n_cells_added == 20
+    with pytest.raises(AlreadyExistsError, match="would be there twice"):
+        cf.append_to_shards(others, tmp_path / "shards")
+    assert len(cf.open(tmp_path / "shards")) == 110
+    with pytest.warns(UserWarning, match="there twice now"):
+        forced = cf.append_to_shards(others, tmp_path / "shards", force=True)
+    assert forced.n_cells_added == 70
+    assert sum("there twice" in text for text in forced.warnings) == 1

@@ -205,6 +205,16 @@ TEST_F(Append, RefusesFilesThatCameByWayOfOtherShards) {
   EXPECT_EQ(append_to_shards(append({"c.h5ad"})).n_cells_added, 45);
 }
 
+TEST_F(Append, RefusesOtherShardsOfAFileThatCameByWayOfShards) {
+  convert_to_shards(conversion("others", {"a.h5ad"}));
+  ConvertOptions twins = conversion("twins", {"a.h5ad"});
+  twins.shard_size = 17;
+  convert_to_shards(twins);
+  convert_to_shards(conversion("shards", {"others"}));
+  EXPECT_THAT(refusal(append({"twins"}), ErrorKind::kAlreadyExists),
+              HasSubstr("by way of other shards"));
+}
+
 TEST_F(Append, SaysThatAFileOfTheNameHeldSomethingElse) {
   convert_to_shards(conversion("shards", {"a.h5ad"}));
   std::filesystem::remove(dir_.file("a.h5ad"));

@@ -64,24 +64,27 @@ class KnownSources {
   std::set<std::string> by_path_, origins_;
 };
 
-// A file, or the directory of a shard: its manifest is looked at once.
+// A file, or the directory of a shard.
 std::string name_of_source(const format::RowStore& store) {
   const std::string& path = store.info().path;
   return store.info().format == "shard" ? fs::path(path).parent_path().string() : path;
 }
 
-// How the shards hold the cells of a source already; empty where they do not. Of shards it is asked
-// of the sources that their own manifest names.
+// How the shards hold the cells of a source already; empty where they do not.
 std::string how_known(const KnownSources& known, const format::RowStore& store) {
-  const std::string& path = store.info().path;
   if (const auto name = known.name_of(store.whole_fingerprint()))
     return fmt::format("from '{}'", *name);
-  if (known.has_origin(path)) return "by way of other shards";
-  if (store.info().format != "shard") return {};
-  for (const auto& source : shard::read_manifest(fs::path(path).parent_path().string()).sources)
+  return known.has_origin(store.info().path) ? "by way of other shards" : "";
+}
+
+// The same of the sources that the manifest of other shards names.
+std::string how_known_by_sources(const KnownSources& known, const std::string& dir) {
+  for (const auto& source : shard::read_manifest(dir).sources) {
     if (const auto name = known.name_of(fingerprint_of_all(source)))
       return fmt::format("by '{}'", *name);
-  return {};
+    if (known.has_origin(source.path)) return "by way of other shards";
+  }
+  return "";
 }
 
 }  // namespace
@@ -90,12 +93,21 @@ std::vector<std::string> look_for_known_sources(const ShardBase& base, const Sou
                                                 bool is_forced) {
   std::vector<std::string> warnings;
   const KnownSources known(base);
-  std::set<std::string> seen;
+  std::set<std::string> said;                      // of each directory once
+  std::map<std::string, std::string> by_manifest;  // how_known_by_sources of each directory
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const format::RowStore& store = sources.store(s);
     const std::string& path = store.info().path;
-    if (!seen.insert(name_of_source(store)).second) continue;
-    if (const std::string how = how_known(known, store); !how.empty()) {
+    const std::string name = name_of_source(store);
+    if (said.contains(name)) continue;
+    std::string how = how_known(known, store);
+    if (how.empty() && name != path) {
+      const auto [found, is_new] = by_manifest.try_emplace(name);
+      if (is_new) found->second = how_known_by_sources(known, name);
+      how = found->second;
+    }
+    if (!how.empty()) {
+      said.insert(name);
       if (!is_forced)
         throw_error(ErrorKind::kAlreadyExists, path,
                     "cells of it are in '{}' already, {}, and would be there twice; append it all "
@@ -103,6 +115,7 @@ std::vector<std::string> look_for_known_sources(const ShardBase& base, const Sou
                     base.dir(), how);
       warnings.push_back(fmt::format("{}: cells of it are there twice now, {}", path, how));
     } else if (known.has_path(path)) {
+      said.insert(name);
       warnings.push_back(fmt::format(
           "{}: a file of this name was written to the shards before, and held something else: if "
           "it holds the same cells as well, they are there twice now",
