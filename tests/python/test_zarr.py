@@ -318,6 +318,17 @@ def test_columns_of_a_store_in_a_bucket_are_read_side_by_side(
         assert proxy.most_under_way >= 16
 
 
+def test_layers_with_backslashes_are_told_apart_by_their_values(tmp_path):
+    loaders = []
+    for name, value in ("a", 7), ("b", 8):
+        made = anndata.AnnData(np.ones((20, 3), np.float32))
+        made.layers["x\\y"] = np.full((20, 3), value, np.float32)
+        path = write_store(made, tmp_path / f"{name}.zarr", 3)
+        loaders.append(cf.Loader(cf.open(path, layer="x\\y"), cf.BlockShuffling(1), 5))
+    with pytest.raises(cf.errors.CellfeedError):
+        loaders[1].load_state_dict(loaders[0].state_dict())
+
+
 @given(anndatas(), st.sampled_from([2, 3]), st.booleans())
 @settings(max_examples=40)
 def test_any_anndata(adata, version, is_zipped):

@@ -25,7 +25,6 @@ class CodecChain {
   // In the order of writing.
   explicit CodecChain(std::vector<Codec> codecs) : codecs_(std::move(codecs)) {}
 
-  bool empty() const { return codecs_.empty(); }
   // "none", "shuffle+gzip".
   std::string name() const;
   // Whether so many bytes can come of those. Asked before there is memory for them.

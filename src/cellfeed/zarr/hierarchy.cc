@@ -35,32 +35,38 @@ Hierarchy::Hierarchy(std::shared_ptr<const KeyStore> store) : store_(std::move(s
   require_unchanged();
 }
 
+// What is written between both is told later.
+std::optional<std::string> Hierarchy::read_root_key(const std::string& key) {
+  root_key_ = key;
+  if (store_->is_local()) root_status_ = store_->status(key);
+  return read_text(*store_, key);
+}
+
 void Hierarchy::read_root() {
-  if (const auto text = read_text(*store_, "zarr.json")) return read_v3_root(*text);
-  for (const char* name : {".zgroup", ".zarray"})
-    if (const auto text = read_text(*store_, name)) return read_v2_root(name);
+  if (const auto text = read_root_key("zarr.json")) return read_v3_root(*text);
+  if (read_root_key(".zgroup")) return read_v2_group();
+  if (read_root_key(".zarray")) return;
   throw_error(ErrorKind::kCorruptData, store_->path(),
               "no zarr store: there is neither zarr.json nor .zgroup (an empty or partly copied "
               "one?)");
 }
 
-void Hierarchy::read_v2_root(const std::string& name) {
-  root_key_ = name;
-  if (const auto text = name == ".zgroup" ? read_text(*store_, ".zmetadata") : std::nullopt) {
-    root_key_ = ".zmetadata";
+void Hierarchy::read_v2_group() {
+  const auto of_group = root_status_;
+  if (const auto text = read_root_key(".zmetadata")) {
     const Json json = parse(*text, root_key_);
     if (!json.contains("metadata") || !json["metadata"].is_object())
       throw_error(ErrorKind::kCorruptData, store_->path(), "damaged metadata: '.zmetadata'");
     is_consolidated_ = true;
     add_v2_entries(json["metadata"]);
+    return;
   }
-  root_status_ = store_->status(root_key_);
+  root_key_ = ".zgroup";
+  root_status_ = of_group;
 }
 
 void Hierarchy::read_v3_root(const std::string& text) {
   is_v3_ = true;
-  root_key_ = "zarr.json";
-  root_status_ = store_->status(root_key_);
   const Json json = parse(text, root_key_);
   nodes_[""] = v3_node(json, "");
   const Json consolidated = json.value("consolidated_metadata", Json());
@@ -153,13 +159,13 @@ std::shared_ptr<const Node> Hierarchy::look_up(const std::string& path) const {
   return text ? v3_node(parse(*text, key), path) : nullptr;
 }
 
-std::shared_ptr<const Node> Hierarchy::find(const std::string& path) const {
-  // zarr takes backslashes for slashes when it writes.
-  if (path.find('\\') != std::string::npos) {
-    std::string written = path;
-    std::ranges::replace(written, '\\', '/');
-    return find(written);
-  }
+std::string Hierarchy::as_written(std::string path) {
+  std::ranges::replace(path, '\\', '/');
+  return path;
+}
+
+std::shared_ptr<const Node> Hierarchy::find(const std::string& given) const {
+  const std::string path = as_written(given);
   {
     const std::lock_guard lock(mutex_);
     const auto found = nodes_.find(path);

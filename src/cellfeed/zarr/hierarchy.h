@@ -28,7 +28,9 @@ class Hierarchy {
 
   const KeyStore& store() const { return *store_; }
   const std::shared_ptr<const KeyStore>& shared_store() const { return store_; }
-  bool is_v3() const { return is_v3_; }
+  // zarr takes backslashes for slashes when it writes: who goes on from a node to its chunks needs
+  // the path so.
+  static std::string as_written(std::string path);
   // Null where nothing is there. path: "" is the root. Throws kCorruptData for damaged metadata.
   std::shared_ptr<const Node> find(const std::string& path) const;
   // Of a group, ascending.
@@ -45,7 +47,8 @@ class Hierarchy {
 
  private:
   void read_root();
-  void read_v2_root(const std::string& group);
+  std::optional<std::string> read_root_key(const std::string& key);
+  void read_v2_group();
   void read_v3_root(const std::string& text);
   nlohmann::json parse(const std::string& text, const std::string& key) const;
   void add_v2_entries(const nlohmann::json& entries);

@@ -33,13 +33,6 @@ class PartSource final : public io::ByteSource {
       std::span<const io::ReadRequest> requests) const override {
     return whole_->begin_read_many(moved(requests));
   }
-  io::ReadCosts costs() const override { return whole_->costs(); }
-  std::span<const std::byte> map() const override {
-    const auto map = whole_->map();
-    if (map.empty()) return map;
-    return map.subspan(static_cast<std::size_t>(range_.offset),
-                       static_cast<std::size_t>(range_.length));
-  }
   bool has_lost_pages() const override { return whole_->has_lost_pages(); }
 
  private:

@@ -49,7 +49,7 @@ class Fingerprint {
   }
 
   std::uint64_t value() {
-    open_side_by_side(std::ssize(samples_), store_.store().is_local(), [&](std::int64_t i) {
+    wait_side_by_side(std::ssize(samples_), store_.store().is_local(), [&](std::int64_t i) {
       SampledChunk& sample = samples_[static_cast<std::size_t>(i)];
       sample.place = sample.chunks->locate(sample.chunk);
     });
@@ -82,20 +82,23 @@ class Fingerprint {
   // As many from `begin` on as are read at once; where the next ones begin.
   std::size_t add_samples(std::size_t begin) {
     io::RangeReads reads;
+    std::vector<std::size_t> n_ranges;  // of each sample
     std::int64_t n_bytes = 0;
     std::size_t end = begin;
-    for (; end < samples_.size() && n_bytes < kBytesAtOnce; ++end)
-      for (const io::ByteRange& range : samples_[end].ranges()) {
+    for (; end < samples_.size() && n_bytes < kBytesAtOnce; ++end) {
+      const auto ranges = samples_[end].ranges();
+      n_ranges.push_back(ranges.size());
+      for (const io::ByteRange& range : ranges) {
         reads.add(*samples_[end].chunks, range);
         n_bytes += range.length;
       }
+    }
     reads.begin();
     reads.wait();
     std::size_t number = 0;
     for (std::size_t i = begin; i < end; ++i) {
       checksum_.add(std::as_bytes(std::span(&samples_[i].place.range.length, 1)));
-      for (std::size_t k = samples_[i].ranges().size(); k > 0; --k)
-        checksum_.add(reads.bytes(number++));
+      for (std::size_t k = 0; k < n_ranges[i - begin]; ++k) checksum_.add(reads.bytes(number++));
     }
     return end;
   }
@@ -110,7 +113,7 @@ class Fingerprint {
 
 std::uint64_t tree_fingerprint(const zr::Hierarchy& store, std::span<const std::string> groups) {
   Fingerprint found(store);
-  for (const std::string& group : groups) found.add(group, 0);
+  for (const std::string& group : groups) found.add(zr::Hierarchy::as_written(group), 0);
   return found.value();
 }
 

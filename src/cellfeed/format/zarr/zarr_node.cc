@@ -84,7 +84,8 @@ std::shared_ptr<const ColumnSource> ZarrNode::field(const std::string& name) con
 std::unique_ptr<StoredNode> ZarrNode::categories(const std::string& group) const {
   const auto stored = text_attribute("categories");
   if (!stored) return nullptr;
-  const std::string path = group.substr(0, group.rfind('/') + 1) + *stored;
+  const std::string path =
+      cellfeed::zarr::Hierarchy::as_written(group.substr(0, group.rfind('/') + 1) + *stored);
   auto node = store_.find(path);
   if (!node || !node->is_array)
     throw_error(ErrorKind::kUnsupported, store_.store().path(),

@@ -13,23 +13,17 @@ namespace {
 
 namespace zr = cellfeed::zarr;
 
-// As Hierarchy::find takes it.
-std::string as_written(std::string path) {
-  std::ranges::replace(path, '\\', '/');
-  return path;
-}
-
 }  // namespace
 
 std::unique_ptr<StoredNode> ZarrTree::find(const std::string& path) const {
-  const std::string written = as_written(path);
+  const std::string written = zr::Hierarchy::as_written(path);
   auto node = store_.find(written);
   return node ? std::make_unique<ZarrNode>(store_, written, std::move(node)) : nullptr;
 }
 
 std::unique_ptr<StoredArray> ZarrTree::open_array(const std::string& path,
                                                   const ArrayUse& use) const {
-  const std::string written = as_written(path);
+  const std::string written = zr::Hierarchy::as_written(path);
   const auto node = store_.find(written);
   if (!node || !node->is_array)
     throw_error(ErrorKind::kCorruptData, this->path(), "no such array: '{}'", path);
@@ -38,7 +32,8 @@ std::unique_ptr<StoredArray> ZarrTree::open_array(const std::string& path,
 
 std::vector<std::string> ZarrTree::files_of(std::span<const std::string> arrays) const {
   std::vector<std::string> files{store_.store().file_of(store_.root_key())};
-  for (const std::string& path : arrays) {
+  for (const std::string& given : arrays) {
+    const std::string path = zr::Hierarchy::as_written(given);
     const auto node = store_.find(path);
     if (!node || !node->is_array) continue;
     const zr::ChunkSource chunks(store_.shared_store(), path, store_.array_of(*node, path));
