@@ -171,9 +171,10 @@ std::vector<std::shared_ptr<BlockFetch>> BlockCache::fetches_of(
     const auto found = of_process.under_way.find(block);
     return found == of_process.under_way.end() ? std::weak_ptr<BlockFetch>() : found->second;
   };
+  std::shared_ptr<BlockFetch> fetch;
   const std::scoped_lock lock(of_process.mutex);
   for (std::size_t i = 0; i < blocks.size();) {
-    std::shared_ptr<BlockFetch> fetch = find(blocks[i]).lock();
+    fetch = find(blocks[i]).lock();
     if (!fetch) {
       if ((!is_one_due || !fetches.empty()) && bytes_under_way() >= kMostBytesUnderWay) break;
       std::int64_t n = 1;

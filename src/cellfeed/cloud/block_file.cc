@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/base/hash_text.h"
 #include "cellfeed/cloud/cache_warnings.h"
+#include "cellfeed/cloud/kept_copies.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -87,11 +86,7 @@ std::optional<Head> read_head(const io::SharedFile& file, const std::string& nam
 }  // namespace
 
 bool is_block_file_name(std::string_view name) {
-  if (!name.starts_with(kBlocksPrefix) || io::is_temp_name(name)) return false;
-  name.remove_prefix(kBlocksPrefix.size());
-  return name.size() > 2 * kHashDigits + 1 && name[kHashDigits] == '-' &&
-         name[2 * kHashDigits + 1] == '-' && is_hash_text(name.substr(0, kHashDigits)) &&
-         is_hash_text(name.substr(kHashDigits + 1, kHashDigits));
+  return name.starts_with(kBlocksPrefix) && is_copy_name(name.substr(kBlocksPrefix.size()));
 }
 
 std::unique_ptr<BlockFile> BlockFile::open_or_make(const io::Directory& directory,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <utility>
 #include <vector>
 

@@ -137,8 +137,7 @@ std::unique_ptr<io::ByteSource> open_blocks(std::shared_ptr<const io::ByteSource
   check_limit(*remote, directory, limit);
   auto file = BlockFile::open_or_make(directory, name, remote->path(), remote->size());
   file->file().note_use();
-  if (file->is_new())
-    remove_other_blocks(directory, std::string(kBlocksPrefix) + names.of_object, name);
+  if (file->is_new()) remove_other_versions(directory, names.of_object, names.copy);
   auto cache = make_block_cache(std::move(remote), std::move(file), io::canonical(directory.path()),
                                 limit, true);
   return make_block_source(std::move(cache), options.threads);

@@ -142,10 +142,15 @@ void copy_rest(const io::ByteSource& remote, GrowingCopy& copy, std::int64_t par
 
 void remove_other_versions(const io::Directory& directory, const std::string& of_object,
                            const std::string& but) {
-  for (const std::string& name : directory.names())
-    if (is_copy_name(name) && name.starts_with(of_object) && name != but)
-      remove_copy(directory, {.name = name, .of_object = {}});
-  (*directory).remove_leftovers(of_object);
+  const std::string of_blocks = std::string(kBlocksPrefix) + of_object;
+  for (const std::string& name : directory.names()) {
+    const bool is_blocks = is_block_file_name(name);
+    if (!is_blocks && !is_copy_name(name)) continue;
+    const std::string version = is_blocks ? name.substr(kBlocksPrefix.size()) : name;
+    if (version.starts_with(of_object) && version != but)
+      remove_copy(directory, {.name = name, .of_object = {}, .is_blocks = is_blocks});
+  }
+  for (const std::string& prefix : {of_object, of_blocks}) (*directory).remove_leftovers(prefix);
   remove_journals_alone(directory, of_object);
 }
 

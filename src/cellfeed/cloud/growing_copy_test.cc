@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -175,6 +176,19 @@ TEST_F(GrowingCopies, OfOtherVersionsAndUnfinishedOnesAreRemovedWithTheirNotes) 
   fail_at(6);
   remove_unfinished(directory);
   EXPECT_TRUE(names().empty());
+}
+
+// Whole copies and blocks: one kind may have been asked for before, and the other now.
+TEST_F(GrowingCopies, OtherVersionsOfBothKindsAreRemoved) {
+  const std::string object = "0123456789abcdef-", old = object + "1111111111111111-a.h5ad";
+  const std::string now = object + "2222222222222222-a.h5ad";
+  const std::string other = "fedcba9876543210-1111111111111111-b.h5ad";
+  for (const std::string& name : {old, now, other})
+    for (const char* prefix : {"", "blocks-"}) dir_.write(prefix + name, "x");
+  remove_other_versions(io::Directory(dir_.path()), object, now);
+  const std::vector<std::string> left = names();
+  EXPECT_EQ(std::set<std::string>(left.begin(), left.end()),
+            (std::set<std::string>{now, "blocks-" + now, other, "blocks-" + other}));
 }
 
 TEST_F(GrowingCopies, TellHowFarTheyAre) {

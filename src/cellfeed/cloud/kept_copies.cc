@@ -122,13 +122,6 @@ void remove_copy(const io::Directory& directory, const KeptCopy& copy) {
   directory.remove(copy.name);
 }
 
-void remove_other_blocks(const io::Directory& directory, const std::string& prefix,
-                         const std::string& but) {
-  for (const std::string& name : directory.names())
-    if (is_block_file_name(name) && name.starts_with(prefix) && name != but) directory.remove(name);
-  (*directory).remove_leftovers(prefix);
-}
-
 std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
   if (copy.is_blocks) return damage_of_blocks(directory, copy.name, progress);

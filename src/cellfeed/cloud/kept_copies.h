@@ -37,10 +37,6 @@ void remove_copy(const io::Directory& directory, const KeptCopy& copy);
 std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
                       const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-// Of files of blocks whose names begin so, all but the one of this name.
-void remove_other_blocks(const io::Directory& directory, const std::string& prefix,
-                         const std::string& but);
-
 // The note of a copy that is being made. Not thread-safe.
 class CopyNote {
  public:

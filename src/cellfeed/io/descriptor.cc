@@ -63,6 +63,17 @@ OpenDescriptors& all() {
   return *descriptors;
 }
 
+// It is there for programs that use select().
+bool raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+// REQUIRES: the lock is held.
+bool find_room() { return raise_file_limit() || all().close_one(); }
+
 // Half of the descriptors are left to the rest of the process.
 void keep_room_for_others(int fd) {
   rlimit limit{};
@@ -85,7 +96,7 @@ std::string absolute_path(const std::string& path) {
 int open_descriptor(const std::string& path, int flags) {
   const auto open = [&] { return retry_interrupted([&] { return ::open(path.c_str(), flags); }); };
   int fd = open();
-  while (fd < 0 && errno == EMFILE && (raise_file_limit() || all().close_one())) fd = open();
+  while (fd < 0 && errno == EMFILE && find_room()) fd = open();
   if (fd >= 0) keep_room_for_others(fd);
   return fd;
 }
@@ -104,12 +115,9 @@ int open_descriptor(const std::string& path, int flags) {
 
 }  // namespace
 
-// It is there for programs that use select().
-bool raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+bool make_room_for_file() {
+  const std::lock_guard lock(all().mutex);
+  return find_room();
 }
 
 // O_NONBLOCK: a pipe without a writer would block in open; regular files do not know it.

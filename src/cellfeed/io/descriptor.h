@@ -10,8 +10,10 @@
 
 namespace cellfeed::io {
 
-// The soft limit of open files, often 1,024, becomes the hard one. True where that made room.
-bool raise_file_limit();
+// For who opens a file by itself and found no descriptor free: the soft limit of open files, often
+// 1,024, becomes the hard one, or a file that can be opened again is closed. True where that made
+// room. Thread-safe.
+bool make_room_for_file();
 
 class Descriptor {
  public:

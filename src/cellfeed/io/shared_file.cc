@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -30,7 +29,7 @@ int open_shared(const Directory& directory, const std::string& name, int access)
     });
   };
   int fd = open();
-  while (fd < 0 && errno == EMFILE && raise_file_limit()) fd = open();
+  while (fd < 0 && errno == EMFILE && make_room_for_file()) fd = open();
   return fd;
 }
 
