@@ -36,7 +36,7 @@ class WindowBuffers : public std::enable_shared_from_this<WindowBuffers> {
   }
 
  private:
-  static constexpr std::size_t kKept = 32;  // x and y of two groups of batches
+  static constexpr std::size_t kKept = 9;  // x, y and future of three groups of batches
   void give_back(std::size_t bytes, LargeBytes data) {
     const std::lock_guard lock(mutex_);
     if (free_.size() == kKept) free_.erase(free_.begin());

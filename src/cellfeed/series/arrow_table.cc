@@ -15,6 +15,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/arrow_source.h"
 #include "cellfeed/format/decode_pool.h"
+#include "cellfeed/format/parquet_chunk.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/series/arrow_values.h"
 #include "cellfeed/series/table.h"
@@ -239,14 +240,8 @@ class ParquetTable : public ArrowTable {
   std::vector<io::ByteRange> ranges_of(int group) const {
     const auto about = reader_->parquet_reader()->metadata()->RowGroup(group);
     std::vector<io::ByteRange> ranges;
-    for (const int leaf : leaves_) {
-      const auto chunk = about->ColumnChunk(leaf);
-      const std::int64_t begin =
-          chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
-              ? std::min(chunk->dictionary_page_offset(), chunk->data_page_offset())
-              : chunk->data_page_offset();
-      ranges.push_back({begin, chunk->total_compressed_size()});
-    }
+    for (const int leaf : leaves_)
+      ranges.push_back(format::range_of_chunk(*about->ColumnChunk(leaf)));
     return ranges;
   }
 

@@ -34,9 +34,12 @@ void Records::reserve(std::size_t n_rows) {
 
 void Records::widen() {
   if (!is_narrow_) return;
+  if (n_rows_ == 0) {  // keeps its memory
+    is_narrow_ = false;
+    return;
+  }
   Records narrow = std::exchange(*this, Records(n_values_));
   is_narrow_ = false;
-  if (narrow.n_rows_ == 0) return;
   auto* out = reinterpret_cast<double*>(extend(narrow.n_rows_));
   narrow.rows().copy(static_cast<std::int64_t>(narrow.n_rows_), n_values_, out);
 }

@@ -65,8 +65,7 @@ void SeriesRows::open_directly(const std::string& path) {
                   "is not on a local disk, and no cache lies between: take access=\"auto\"", path);
     return;
   }
-  if (!is_asked &&
-      (reading_.access == RowAccess::kMap || values_->size() <= reading_.available_memory()))
+  if (!is_asked && (reading_.access == RowAccess::kMap || !is_more_than_there_is(values_->size())))
     return;
   try {
     direct_ = io::open_file(path, {.access = io::FileAccess::kUring,
@@ -84,8 +83,12 @@ void SeriesRows::open_directly(const std::string& path) {
 
 const io::ByteSource* SeriesRows::direct_file(std::int64_t n_rows) const {
   if (reading_.access == RowAccess::kDirect) return direct_.get();
-  const std::int64_t available = direct_ ? reading_.available_memory() : 0;
-  return available > 0 && n_rows * row_bytes() > available ? direct_.get() : nullptr;
+  return direct_ && is_more_than_there_is(n_rows * row_bytes()) ? direct_.get() : nullptr;
+}
+
+bool SeriesRows::is_more_than_there_is(std::int64_t n_bytes) const {
+  const std::int64_t available = reading_.available_memory();
+  return available > 0 && n_bytes > available;
 }
 
 bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) const {

@@ -88,6 +88,7 @@ class SeriesRows {
   void search_rows(std::span<const std::int64_t> entities, std::int64_t time,
                    std::span<std::int64_t> found) const;
   void open_directly(const std::string& path);
+  bool is_more_than_there_is(std::int64_t n_bytes) const;
   std::string dir_;
   RowReading reading_;
   SeriesMetadata metadata_;

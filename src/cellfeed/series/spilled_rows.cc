@@ -143,7 +143,6 @@ void SpillWriter::append_records(const Records& records) {
   }
 }
 
-// Leaves none.
 void SpillWriter::keep(Records& records) {
   if (records.n_rows() == 0) return;
   if (fd_ < 0) {

@@ -252,8 +252,8 @@ void ListMatrix::decode(int number, std::vector<HeldBytes> held, std::span<std::
 
 std::unique_ptr<FetchedRows> ListMatrix::begin(const GroupCache& cache,
                                                std::span<const std::int64_t> rows,
-                                               const ReadContext& context) const {
-  return begin_list_rows(*this, cache, rows, context);
+                                               const ReadContext& /*context*/) const {
+  return begin_list_rows(*this, cache, rows);
 }
 
 ReadPlan ListMatrix::plan(std::span<const std::int64_t> rows) const {

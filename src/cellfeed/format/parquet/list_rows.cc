@@ -108,8 +108,7 @@ void ListRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink&
 }  // namespace
 
 std::unique_ptr<FetchedRows> begin_list_rows(const ListMatrix& matrix, const GroupCache& cache,
-                                             std::span<const std::int64_t> rows,
-                                             const ReadContext&) {
+                                             std::span<const std::int64_t> rows) {
   return std::make_unique<ListRows>(matrix, cache, rows);
 }
 

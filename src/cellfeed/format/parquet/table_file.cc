@@ -19,6 +19,7 @@
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/decode_pool.h"
+#include "cellfeed/format/parquet_chunk.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::parquet_table {
@@ -152,10 +153,8 @@ StoredChunk TableFile::chunk(int group, int leaf) const {
     StoredChunk chunk{.n_values = stored->num_values(),
                       .bytes = stored->total_uncompressed_size(),
                       .compression = name_of(stored->compression())};
-    std::int64_t begin = stored->data_page_offset();
-    if (stored->has_dictionary_page() && stored->dictionary_page_offset() > 0)
-      begin = std::min(begin, stored->dictionary_page_offset());
-    chunk.range = {begin, stored->total_compressed_size()};
+    chunk.range = range_of_chunk(*stored);
+    const std::int64_t begin = chunk.range.offset;
     if (begin < 0 || chunk.range.length < 0 || begin > size() ||
         chunk.range.length > size() - begin || chunk.n_values < 0 || chunk.bytes < 0)
       throw_error(ErrorKind::kCorruptData, path_,
