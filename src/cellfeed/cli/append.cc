@@ -49,8 +49,7 @@ void add_gene_options(CLI::App& verb, AppendArguments& arguments) {
       ->check(one_of({"warn", "zero", "error"}))
       ->type_name("WHAT");
   add_var_key_option(verb, arguments.options.convert.var_keys);
-  verb.add_flag("--make-unique", arguments.options.convert.make_unique,
-                "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  add_make_unique_option(verb, arguments.options.convert.make_unique);
 }
 
 }  // namespace

@@ -77,8 +77,7 @@ void add_export(CLI::App& program, Session& session) {
   add_filter_option(verb, options.filter);
   add_join_option(verb, options.join);
   add_var_key_option(verb, options.var_keys);
-  verb.add_flag("--make-unique", options.make_unique,
-                "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  add_make_unique_option(verb, options.make_unique);
   verb.add_flag("--keep-source-columns", options.keep_source_columns,
                 "Keep the obs columns that say which file and row a cell is from");
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");

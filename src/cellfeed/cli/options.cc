@@ -151,6 +151,11 @@ void warn_left_out(const Session& session, const collection::Collection& cells) 
   if (!session.quiet && !text.empty()) fmt::print(stderr, "{}\n", text);
 }
 
+void add_make_unique_option(CLI::App& verb, bool& make_unique) {
+  verb.add_flag("--make-unique", make_unique,
+                "Number repeated gene names (A, A-1, ...) instead of refusing them");
+}
+
 void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type) {
   verb.add_option("--genome", genome,
                   "Of 10x .h5 files: which genome; needed where a file has a matrix for each")

@@ -50,6 +50,7 @@ void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
 void add_external_option(CLI::App& verb, std::string& folder);
 // Says on stderr what of the files is left out though nobody chose that.
 void warn_left_out(const Session& session, const collection::Collection& cells);
+void add_make_unique_option(CLI::App& verb, bool& make_unique);
 // --genome and --feature-type.
 void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type);
 // --genes-column, --values-column, --var and --obs-columns.

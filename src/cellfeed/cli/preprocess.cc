@@ -144,8 +144,7 @@ void add_preprocess(CLI::App& program, Session& session) {
   add_filter_option(verb, convert.filter);
   add_join_option(verb, convert.join);
   add_var_key_option(verb, convert.var_keys);
-  verb.add_flag("--make-unique", convert.make_unique,
-                "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  add_make_unique_option(verb, convert.make_unique);
   verb.add_flag("--resume", arguments->resume, "Continue shards whose writing was interrupted");
   verb.add_flag("--overwrite", arguments->overwrite, "Replace what is there, once the new is whole")
       ->excludes("--resume");

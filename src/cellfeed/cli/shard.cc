@@ -103,8 +103,7 @@ void add_shard(CLI::App& program, Session& session) {
                 "of the shards once more while it runs");
   add_seed_option(verb, options.seed, "Of the shuffle: the same seed, the same order")
       ->needs("--shuffle");
-  verb.add_flag("--make-unique", options.make_unique,
-                "Number repeated gene names (A, A-1, ...) instead of refusing them");
+  add_make_unique_option(verb, options.make_unique);
   verb.add_flag("--resume", arguments->resume, "Continue a conversion that was interrupted");
   verb.add_flag("--overwrite", arguments->overwrite,
                 "Replace shards that are there; other files are never touched")

@@ -119,11 +119,10 @@ std::vector<shard::Damage> ConversionRun::find_damage() {
 void ConversionRun::require_whole() {
   for (const auto& damage : find_damage())
     if (damage.end > damage.begin)
-      throw_error(
-          ErrorKind::kCorruptData, options_.output_dir,
-          "the shards are finished, but damaged: {}, bytes {} to {}: {}; convert again with "
-          "--overwrite",
-          damage.file, damage.begin, damage.end, damage.what);
+      throw_error(ErrorKind::kCorruptData, options_.output_dir,
+                  "the shards are finished, but damaged: {}, bytes {} to {}: {}; {}", damage.file,
+                  damage.begin, damage.end, damage.what,
+                  options_.base ? "restore this file" : "convert again with --overwrite");
 }
 
 std::vector<std::int64_t> ConversionRun::missing_shards() const {

@@ -31,9 +31,7 @@ void rank_places(std::span<const float> values, std::span<std::uint32_t> places)
   if (values.size() > kMostKeyPlaces) return sort_by_wide_keys(values, places);
   if (values.size() >= kFewEntries) return sort_places(values, places);
   std::iota(places.begin(), places.end(), std::uint32_t{0});
-  std::ranges::sort(places, [&](std::uint32_t a, std::uint32_t b) {
-    return values[a] != values[b] ? values[a] > values[b] : a < b;
-  });
+  std::ranges::sort(places, ComesFirst{values.data()});
 }
 
 }  // namespace cellfeed::transform

@@ -215,14 +215,11 @@ std::size_t next_tie(const std::uint32_t* sorted, std::size_t n, std::size_t i, 
 // Keys that are the same but for the place: by all bits of their values.
 void order_ties(const float* values, const std::uint32_t* sorted, std::size_t n, int place_bits,
                 std::uint32_t* places) {
-  const auto comes_first = [values](std::uint32_t a, std::uint32_t b) {
-    return values[a] != values[b] ? values[a] > values[b] : a < b;
-  };
   for (std::size_t i = next_tie(sorted, n, 0, place_bits); i + 1 < n;
        i = next_tie(sorted, n, i, place_bits)) {
     const std::size_t begin = i++;
     while (i < n && (sorted[begin] ^ sorted[i]) >> place_bits == 0) ++i;
-    std::sort(places + begin, places + i, comes_first);
+    std::sort(places + begin, places + i, ComesFirst{values});
   }
 }
 
