@@ -469,6 +469,23 @@ def test_row_groups_larger_than_the_budget_are_read_within_it(tmp_path):
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
+def test_texts_that_take_more_than_the_budget_once_decoded_are_read_within_it(tmp_path):
+    n, names = 100_000, [letter * 1000 for letter in "abc"]
+    frame = pd.DataFrame({"t": np.arange(n), "v": np.arange(n, dtype=float)})
+    frame["e"] = np.repeat(names, [1, n // 2, n - n // 2 - 1])
+    frame.to_parquet(tmp_path / "one.parquet", row_group_size=n, index=False)
+    assert pq.ParquetFile(tmp_path / "one.parquet").metadata.num_row_groups == 1
+    build_series(
+        tmp_path / "one.parquet", tmp_path / "out", entity="e", time="t", scaler=None,
+        memory_budget="32MB", threads=1,
+    )  # fmt: skip
+    about, entities, times, values = stored(tmp_path / "out")
+    assert [each["name"] for each in about["entities"]] == names
+    np.testing.assert_array_equal(entities, frame.e)
+    np.testing.assert_array_equal(times, frame.t)
+    np.testing.assert_array_equal(values[:, 0], frame.v.astype("float32"))
+
+
 def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
     command = [PROGRAM, "series", "build", large, *OPTIONS, "--quiet", "--threads", "2"]
     begin = time.monotonic()

@@ -32,6 +32,8 @@ constexpr std::int64_t kHeldBytes = std::int64_t{16} << 20;
 constexpr std::size_t kHeldGroups = 64;
 // The disk is asked for no more of a row group that is not in memory.
 constexpr std::int64_t kAskedBytes = std::int64_t{256} << 20;
+// Row groups of so many numbers are decoded column by column.
+constexpr std::int64_t kWholeBytes = std::int64_t{128} << 20;
 // Values that are decoded before the system may take back the pages of a mapped file.
 constexpr std::int64_t kValuesBetweenReleases = std::int64_t{1} << 20;
 
@@ -218,6 +220,7 @@ class ParquetTable : public ArrowTable {
       if (batch) release_pages(batch->num_rows());
       if (batch || next_group_ == groups_.size()) return batch;
       batches_.reset();
+      whole_.reset();
       prepare_next_groups();
     }
   }
@@ -229,10 +232,39 @@ class ParquetTable : public ArrowTable {
     source_->release_pages();
   }
 
+  // Column by column, so that pages and dictionaries of one at a time take memory, and the
+  // processor's cache holds them. Null where the rows take too much for that.
+  std::unique_ptr<arrow::RecordBatchReader> read_whole(const std::vector<int>& some) {
+    const std::int64_t most_rows = std::min(kWholeBytes, budget() / 4) /
+                                   static_cast<std::int64_t>(sizeof(double)) /
+                                   std::max<std::int64_t>(1, std::ssize(leaves_));
+    std::int64_t n_rows = 0;
+    for (const int group : some) {
+      const std::int64_t more = reader_->parquet_reader()->metadata()->RowGroup(group)->num_rows();
+      if (more < 0 || more > most_rows - n_rows) return nullptr;
+      n_rows += more;
+    }
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    std::vector<std::shared_ptr<arrow::ChunkedArray>> columns;
+    for (const int leaf : leaves_) {
+      auto table = reader_->ReadRowGroups(some, {leaf});
+      if (table.status().IsOutOfMemory()) return nullptr;  // long texts
+      const std::shared_ptr<arrow::Table> column = value(std::move(table));
+      fields.push_back(column->schema()->field(0));
+      columns.push_back(column->column(0));
+    }
+    whole_ = arrow::Table::Make(arrow::schema(fields), std::move(columns));
+    check(whole_->Validate());
+    return std::make_unique<arrow::TableBatchReader>(*whole_);
+  }
+
   void read_groups(std::size_t n) {
     const auto first = groups_.begin() + static_cast<std::ptrdiff_t>(next_group_);
     const std::vector<int> some(first, first + static_cast<std::ptrdiff_t>(n));
-    guarded([&] { batches_ = value(reader_->GetRecordBatchReader(some, leaves_)); });
+    guarded([&] {
+      batches_ = leaves_.empty() ? nullptr : read_whole(some);
+      if (!batches_) batches_ = value(reader_->GetRecordBatchReader(some, leaves_));
+    });
     next_group_ += n;
   }
 
@@ -286,6 +318,7 @@ class ParquetTable : public ArrowTable {
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> groups_, leaves_;
   std::size_t next_group_ = 0;
+  std::shared_ptr<arrow::Table> whole_;  // what batches_ are of
   std::unique_ptr<arrow::RecordBatchReader> batches_;
   std::int64_t n_values_ = 0;  // decoded since pages were released
 };
