@@ -7,12 +7,15 @@ with one; disk and page cache are shared. The one process is bound to the first 
 figure is the time of a whole call: inputs are opened by the client and by every worker, shards are
 synced to the disk. Rounds alternate; the ratio is taken within each, and the median is printed with
 the smallest and largest. In brackets the same by processor time: that of the client and of the
-worker that has more. Bytes are compared once.
+worker that has more. "Two processes": how much more two of them do beside each other, each with a
+processor and a conversion of its own, than one alone: what the machine allows. Bytes are compared
+once.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -64,6 +67,49 @@ def convert(work: str, folder: pathlib.Path, output: pathlib.Path, **more: Any) 
     return time.perf_counter() - begun
 
 
+def convert_when_told(pipe: Any, processor: int, work: str, folder: str, number: int) -> None:
+    """A process: answers each word with the seconds of a conversion."""
+    os.sched_setaffinity(0, {processor})
+    while pipe.recv():
+        place = pathlib.Path(folder)
+        size = {"shard_size": pipe.recv(), "progress": False, "threads": 1}
+        output = place / f"beside_{number}"
+        pipe.send(convert(work, place, output, **size))
+        shutil.rmtree(output)
+
+
+class TwoProcesses:
+    """One conversion alone, and two at once."""
+
+    def __init__(self, work: str, folder: pathlib.Path, size: int) -> None:
+        self._size = size
+        self._pipes, self._running = [], []
+        spawned = multiprocessing.get_context("spawn")
+        processors = sorted(os.sched_getaffinity(0))
+        for number in range(2):
+            ours, theirs = spawned.Pipe()
+            processor = processors[number % len(processors)]
+            arguments = (theirs, processor, work, str(folder), number)
+            self._running.append(spawned.Process(target=convert_when_told, args=arguments))
+            self._running[-1].start()
+            self._pipes.append(ours)
+        self._convert(2)  # modules are imported
+
+    def _convert(self, n: int) -> float:
+        for pipe in self._pipes[:n]:
+            pipe.send(True)
+            pipe.send(self._size)
+        return max(pipe.recv() for pipe in self._pipes[:n])
+
+    def gain(self) -> float:
+        return 2 * self._convert(1) / self._convert(2)
+
+    def end(self) -> None:
+        for pipe, process in zip(self._pipes, self._running, strict=True):
+            pipe.send(False)
+            process.join()
+
+
 def processor_seconds(client: Client) -> tuple[float, dict[str, float]]:
     return time.process_time(), client.run(time.process_time)
 
@@ -71,6 +117,8 @@ def processor_seconds(client: Client) -> tuple[float, dict[str, float]]:
 def measure(work: str, folder: pathlib.Path, clients: dict[int, Client], size: int, n: int) -> None:
     times: dict[Any, list[float]] = {"process": [], 1: [], 2: []}
     processor: dict[int, list[float]] = {1: [], 2: []}
+    two = TwoProcesses(work, folder, size)
+    gains = []
     for number in range(n + 1):
         shared: dict[str, Any] = {"shard_size": size, "progress": False, "threads": 1}
         processors = os.sched_getaffinity(0)
@@ -87,19 +135,24 @@ def measure(work: str, folder: pathlib.Path, clients: dict[int, Client], size: i
                 processor[n_workers].append(after - before + most)
             if number == 0 and files_of(output) != files_of(folder / "one"):
                 raise SystemExit(f"{work}: other bytes by {n_workers} workers")
+            shutil.rmtree(output)
+        shutil.rmtree(folder / "one")
         if number == 0:
             continue  # files are not in memory yet, modules not imported
+        gains.append(two.gain())
         for key, seconds in found.items():
             times[key].append(seconds)
-    ratios = [one / two for one, two in zip(times[1], times[2], strict=True)]
-    by_processor = [one / two for one, two in zip(processor[1], processor[2], strict=True)]
+    two.end()
+    ratios = [a / b for a, b in zip(times[1], times[2], strict=True)]
+    by_processor = [a / b for a, b in zip(processor[1], processor[2], strict=True)]
     over = [one / process for one, process in zip(times[1], times["process"], strict=True)]
     print(
         f"{work:15s} one process {min(times['process']):6.2f} s, a worker {min(times[1]):6.2f} s "
         f"({statistics.median(over):.2f} of it), two {min(times[2]):6.2f} s: "
         f"{statistics.median(ratios):.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f}) "
         f"[{statistics.median(by_processor):.2f}, {min(by_processor):.2f} to "
-        f"{max(by_processor):.2f}]",
+        f"{max(by_processor):.2f}]; two processes {statistics.median(gains):.2f} "
+        f"({min(gains):.2f} to {max(gains):.2f})",
         flush=True,
     )
 

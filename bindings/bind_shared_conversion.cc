@@ -86,6 +86,7 @@ void bind_shared_conversion(nb::module_& module) {
       .def("finish", &finish)
       .def("finish_as_text", &finish_as_text, "output"_a, "as_json"_a);
   nb::class_<ShardWorker>(module, "ShardWorker")
+      .def("is_under_way", &ShardWorker::is_under_way, nb::call_guard<ReleasedGil>())
       .def("write", &write_shards, "shards"_a, "progress"_a.none());
   module.def("begin_shared_conversion", &begin_shared_conversion, "options"_a, "cells"_a.none(),
              "threads"_a, "memory_budget"_a, "progress"_a.none());

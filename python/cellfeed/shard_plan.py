@@ -310,7 +310,8 @@ def _worker_of(
     require_same_version(plan)
     key = (plan._task, threads, memory_budget, n_callers)
     with _lock:
-        if _open is not None and _open[0] == key:
+        # The same call may have been made before, in a run that is over.
+        if _open is not None and _open[0] == key and _open[1].is_under_way():
             return _open[1]
         cells = None if plan._source is None else chosen_cells(plan._source)
         worker = _core.open_shard_worker(plan._task, cells, threads, memory_budget, n_callers)

@@ -217,6 +217,20 @@ def test_a_folder_that_is_not_there_or_another_one(atlas, tmp_path):
     assert not list((tmp_path / "many").iterdir())
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_the_same_call_is_made_again_in_one_process(atlas, tmp_path, is_removed):
+    target = tmp_path / "shards"
+    for _ in range(2):
+        if is_removed:
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.rmtree(tmp_path / "one", ignore_errors=True)
+        plan = cf.plan_shards(atlas, target, shard_size=100, overwrite=True)
+        written = [cf.write_shards(plan, part) for part in plan.parts(2)]
+        assert cf.finish_shards(plan, written).n_shards == plan.n_shards
+        cf.convert_to_shards(atlas, tmp_path / "one", shard_size=100, overwrite=True)
+        assert files_of(target) == files_of(tmp_path / "one")
+
+
 def test_a_plan_that_was_given_up_writes_no_more(atlas, tmp_path):
     late = cf.plan_shards(atlas, tmp_path / "many", shard_size=100)
     cf.write_shards(late, 0)

@@ -49,11 +49,14 @@ bool needs_first_pass(const SharedOptions& options) {
   return options.processing || options.convert.gene_order == shard::GeneOrder::kMean;
 }
 
-void ShardWorker::require_under_way() const {
+bool ShardWorker::is_under_way() const {
   const auto head = shard::read_journal_head(target_.dir);
-  if (head && head->generation == target_.generation &&
-      shard::plan_fingerprint(head->plan) == plan_fingerprint_)
-    return;
+  return head && head->generation == target_.generation &&
+         shard::plan_fingerprint(head->plan) == plan_fingerprint_;
+}
+
+void ShardWorker::require_under_way() const {
+  if (is_under_way()) return;
   throw Error(ErrorKind::kCancelled,
               "the conversion that this process writes shards of is no longer under way there, or "
               "the folder is another one than the process that began it sees",

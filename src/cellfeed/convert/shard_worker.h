@@ -36,6 +36,8 @@ class ShardWorker {
   // longer under way.
   ShardWorker(const std::string& task, const ChosenCells& cells, const Resources& resources);
 
+  // Whether the conversion that it was opened for goes on. Reads what notes it.
+  bool is_under_way() const;
   // Returns, of each shard, what SharedConversion::add takes, once its files are whole and
   // lasting. Progress counts the cells of these shards. Throws what the constructor throws.
   std::vector<std::string> write(const std::vector<std::int64_t>& shards,
