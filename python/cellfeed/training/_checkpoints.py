@@ -14,14 +14,9 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from ..errors import (
-    CorruptDataError,
-    InputOutputError,
-    InvalidArgumentError,
-    NotFoundError,
-)
+from ..errors import CorruptDataError, InputOutputError, NotFoundError
 from ._run_folder import RunFolder
-from ._specification import KEY, VERSION, Specification
+from ._specification import KEY, VERSION
 from ._whole_file import whole_file
 
 
@@ -136,50 +131,3 @@ def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     if kept[KEY].get("version") != VERSION:
         raise CorruptDataError(f"{name}: of another version of cellfeed")
     return kept
-
-
-def describe(specification: Specification, fingerprint: str) -> dict[str, Any]:
-    """What is kept under KEY."""
-    return {
-        "version": VERSION,
-        "specification": specification.to_dict(),
-        "fingerprint": fingerprint,
-    }
-
-
-def require_same_run(path: Path, specification: Specification, fingerprint: str) -> None:
-    """A checkpoint of another data set or another model is an error that says what differs.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not of this run.
-    CellfeedError
-        Of :func:`read_checkpoint`.
-    """
-    kept = read_checkpoint(path)[KEY]
-    other = Specification.from_dict(kept["specification"], str(path)).to_dict()
-    mine = specification.to_dict()
-    for name in ("genes", "gene_ids", "label_key", "classes"):
-        if other[name] != mine[name]:
-            raise InvalidArgumentError(
-                f"{path} is of another data set: its {name} ({_short(other[name])}) are not those "
-                f"of the configuration ({_short(mine[name])})"
-            )
-    for name, value in mine.items():
-        if other[name] != value:
-            raise InvalidArgumentError(
-                f"{path} is of another model: its {name} is {other[name]!r}, and that of the "
-                f"configuration {value!r}"
-            )
-    if kept["fingerprint"] != fingerprint:
-        raise InvalidArgumentError(
-            f"{path} is of another data set: the cells are not those that it was trained on; use "
-            "the same files in the same order"
-        )
-
-
-def _short(value: object) -> str:
-    if isinstance(value, list):
-        return f"{len(value)}: {', '.join(map(str, value[:3]))}{', ...' if len(value) > 3 else ''}"
-    return repr(value)

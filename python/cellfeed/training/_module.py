@@ -111,6 +111,11 @@ class CellModule(LightningModule):
             loss = functional.mse_loss(predicted.squeeze(1), wanted, reduction="sum")
         return torch.stack([loss, torch.full_like(loss, len(predicted))])
 
+    def on_train_start(self) -> None:
+        """Lightning's hook: a checkpoint has brought the decay that it was trained with."""
+        for optimizer in self.trainer.optimizers:
+            optimizer.param_groups[0]["weight_decay"] = self.optimization.weight_decay
+
     def on_train_batch_start(self, batch: CellTensors, batch_idx: int) -> None:
         """Lightning's hook: dropout and rate are functions of the step, so a checkpoint keeps none.
 

@@ -21,7 +21,7 @@ from .._arguments import as_int
 from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..vocab import GeneVocab
-from ._checkpoints import CheckpointFiles, Checkpoints, describe, require_same_run
+from ._checkpoints import CheckpointFiles, Checkpoints
 from ._checks import require_counts, require_enough_cells, require_same_species
 from ._data_module import CellDataModule
 from ._from_config import arguments_of
@@ -30,6 +30,7 @@ from ._module import CellModule, Optimization
 from ._ranks import Devices, devices_of, is_first_rank, share_out_of, strategy_of
 from ._report import Report, make_report, write_report
 from ._run_folder import RunFolder
+from ._same_run import RunIdentity, describe, require_same_run
 from ._specification import Specification
 from ._specified import specification_of
 
@@ -88,9 +89,9 @@ def train(
     data = _data_of(config)
     specification = _specified(config, data, devices)
     data.feed(specification, training.mask_fraction)
-    fingerprint = f"{data.cells.fingerprint:016x}"
+    run = RunIdentity.of(config, data, devices.world_size)
     if checkpoint is not None:
-        require_same_run(checkpoint, specification, fingerprint)
+        require_same_run(checkpoint, specification, run)
     loggers = _loggers(config, folder)
     if is_first_rank():
         folder.make(is_resumed=resume is not None)
@@ -103,7 +104,7 @@ def train(
         share_out_of(config),
     )
     history = History(folder.path / "metrics.csv", training.log_every_n_steps)
-    description = describe(specification, fingerprint)
+    description = describe(specification, run)
     callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
     if training.early_stopping_patience:
         callbacks.append(EarlyStopping("val_loss", patience=training.early_stopping_patience))
