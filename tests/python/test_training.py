@@ -427,13 +427,42 @@ def test_hidden_tokens_and_labels_are_learned_together_and_resumed_bit_for_bit(a
     assert resumed["scores"] == whole["scores"]
 
 
-def test_vectors_of_a_transformer_do_not_depend_on_the_batch(atlas):
-    config = transformer("rank_value", "classification")
+@pytest.mark.parametrize("selection", ["all", "most_expressed", "random_expressed"])
+def test_vectors_of_a_transformer_do_not_depend_on_the_batch(atlas, selection):
+    config = transformer("rank_value", "classification", num_epochs=1)
     text = json.loads(Path(config).read_text())
-    del text["data"]["gene_selection"]  # which is of a batch
+    text["data"]["gene_selection"] = {"strategy": selection, "n_genes": 15}
+    if selection == "all":
+        del text["data"]["gene_selection"]
     Path(config).write_text(json.dumps(text))
-    quietly(config)
+    report = quietly(config)
     model = load(CHECKPOINT)
     together = model.embed("atlas.h5ad", batch_size=240).obsm["X_cellfeed"]
-    alone = model.embed(cf.open("atlas.h5ad").filter([7, 3]), batch_size=1).obsm["X_cellfeed"]
-    np.testing.assert_allclose(alone, together[[7, 3]], rtol=1e-4, atol=1e-5)
+    some = cf.open("atlas.h5ad").filter([7, 3])
+    for batch_size in (1, 2):
+        alone = model.embed(some, batch_size=batch_size).obsm["X_cellfeed"]
+        np.testing.assert_allclose(alone, together[[7, 3]], rtol=1e-4, atol=1e-5)
+    labels = [model.predict("atlas.h5ad", batch_size=n).obs["predicted_kind"] for n in (240, 7)]
+    assert labels[0].tolist() == labels[1].tolist()
+    # The scores of validation are those of such labels.
+    data = cf.training.CellDataModule(["atlas.h5ad"], split={"train": 0.75, "val": 0.25})
+    data.setup()
+    said = model.predict(data.parts["val"], batch_size=50).obs
+    right = (said["predicted_kind"].astype(str) == said["kind"].astype(str)).mean()
+    assert report["scores"]["val"]["accuracy"] == pytest.approx(right)
+
+
+def test_the_genes_kept_for_other_cells_are_those_most_expressed_in_training(atlas):
+    transformer("rank_value", "classification", num_epochs=1)
+    quietly("run.yaml")
+    model = load(CHECKPOINT)
+    data = cf.training.CellDataModule(["atlas.h5ad"], split={"train": 0.75, "val": 0.25})
+    data.setup()
+    cells = atlas[data.parts["train"].obs.df.index].X.toarray()
+    sums = np.log1p(cells * (1e4 / cells.sum(axis=1, keepdims=True))).sum(axis=0)
+    assert model.specification.kept_genes == list(atlas.var_names[np.argsort(-sums)[:30]])
+    kept = torch.load(CHECKPOINT, weights_only=True)
+    del kept["cellfeed"]["specification"]["kept_genes"]  # as an older version wrote it
+    torch.save(kept, "older.ckpt")
+    with pytest.raises(UnsupportedError, match="depend on the cells beside it"):
+        load("older.ckpt").predict("atlas.h5ad")

@@ -95,9 +95,19 @@ def kind_of_values(cells: CellCollection) -> str:
     return "counts" if bool((values == np.floor(values)).all()) else "fractions"
 
 
+def some_rows(cells: CellCollection) -> np.ndarray:
+    """Some thousand rows, spread over all, increasing.
+
+    Parameters
+    ----------
+    cells
+        Some of which are looked at.
+    """
+    return np.unique(np.linspace(0, len(cells) - 1, _CELLS_LOOKED_AT).astype(np.int64))
+
+
 def _some_values(cells: CellCollection) -> np.ndarray:
-    rows = np.unique(np.linspace(0, len(cells) - 1, _CELLS_LOOKED_AT).astype(np.int64))
-    values: np.ndarray = cells.read(rows, obs=(), dtype="float64").x.data
+    values: np.ndarray = cells.read(some_rows(cells), obs=(), dtype="float64").x.data
     return values
 
 

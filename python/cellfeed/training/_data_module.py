@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from .._arguments import as_bool, as_int, as_names, check_options
 from .._iteration.rank import Ranks
@@ -113,6 +113,7 @@ class CellDataModule(LightningDataModule):
         self._output: LoaderOutput = output
         check_options("CellDataModule", options, list(LoaderKeywords.__annotations__))
         self._options = options
+        self._in_order_options: dict[str, Any] = {}
         self._cells: CellCollection | None = None
         self._parts: dict[str, CellCollection] = {}
 
@@ -200,6 +201,7 @@ class CellDataModule(LightningDataModule):
         self._output = "dense" if tokens is None else "tokens"
         if tokens is not None:
             self._options["tokens"] = tokens
+            self._in_order_options["tokens"] = specification.token_output_of_cells()
         if specification.predicts is not None:
             self._options["masking"] = Masking(mask_fraction, specification.predicts)
 
@@ -246,6 +248,9 @@ class CellDataModule(LightningDataModule):
         return self._in_order(self.cells)
 
     def _in_order(self, cells: CellCollection) -> Loader[Any]:
+        options: dict[str, Any] = {**self._options, **self._in_order_options}
         return self._loader(
-            cells, Streaming(), {**self._options, "drop_last": False, "tune": False}
+            cells,
+            Streaming(),
+            cast("LoaderKeywords", {**options, "drop_last": False, "tune": False}),
         )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .._options import Label
-from ..errors import CorruptDataError
+from ..errors import CorruptDataError, UnsupportedError
 from ..tokens import BinnedTokens, CellTokens, ContinuousTokens, Predicted, RankTokens
 from ..transforms import Log1p, NormalizeTotal, Transform
 from ..vocab import GeneVocab
@@ -39,6 +39,9 @@ class Specification:
         Of a transformer: ``tokenizer.strategy`` and how many a cell has at most.
     gene_selection, n_selected
         Genes that a batch keeps, and how many; see :class:`cellfeed.RankTokens`.
+    kept_genes
+        Of ``"most_expressed"``: the ``n_selected`` genes with the largest sums over some thousand
+        cells of training, which cells have that are judged or predicted.
     predicts
         ``"genes"`` or ``"values"`` of hidden tokens; ``None`` where none are hidden.
     normalize_to, log_transform
@@ -59,6 +62,7 @@ class Specification:
     max_length: int = 0
     gene_selection: str = "all"
     n_selected: int | None = None
+    kept_genes: list[str] = field(default_factory=list)
     predicts: Predicted | None = None
     normalize_to: float | None = None
     log_transform: bool = False
@@ -82,14 +86,41 @@ class Specification:
         return 0.1 if self.log_transform else 1.0
 
     def token_output(self) -> CellTokens | None:
-        """How a loader makes tokens of cells; None of an MLP."""
+        """How a loader makes tokens of cells to train on; None of an MLP."""
+        return self._tokens_of(self.genes, self.gene_selection, self.n_selected)
+
+    def token_output_of_cells(self) -> CellTokens | None:
+        """The same of cells to judge or predict: tokens that do not depend on the batch.
+
+        Of ``"most_expressed"`` the genes are ``kept_genes``, what a batch's come to as it grows; of
+        ``"random_expressed"`` all of them, as with dropout.
+
+        Raises
+        ------
+        UnsupportedError
+            The model was made by a version that kept no such genes.
+        """
+        if self.gene_selection != "most_expressed":
+            return self._tokens_of(self.genes, "all", None)
+        if not self.kept_genes:
+            raise UnsupportedError(
+                "this model was trained on the most expressed genes of each batch by an older "
+                "version of cellfeed, which did not keep the genes for other cells: what it says "
+                "of a cell would depend on the cells beside it; train it again"
+            )
+        return self._tokens_of(self.kept_genes, "all", None)
+
+    def _tokens_of(
+        self, genes: list[str], selection: str, n_selected: int | None
+    ) -> CellTokens | None:
         if self.tokens is None:
             return None
-        vocab = GeneVocab(dict(zip(self.genes, self.gene_ids, strict=True)))
+        id_of = dict(zip(self.genes, self.gene_ids, strict=True))
         kind: Callable[..., CellTokens] = _TOKENS[self.tokens]
         return kind(
-            vocab, max_length=self.max_length, gene_selection=self.gene_selection,
-            n_genes=self.n_selected, **({"n_bins": N_BINS} if self.tokens == "binned" else {}),
+            GeneVocab({gene: id_of[gene] for gene in genes}), max_length=self.max_length,
+            gene_selection=selection, n_genes=n_selected,
+            **({"n_bins": N_BINS} if self.tokens == "binned" else {}),
         )  # fmt: skip
 
     def transforms(self) -> list[Transform]:

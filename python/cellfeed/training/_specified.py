@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError
+from ..loader import Loader
+from ..strategies import Streaming
 from ..vocab import GeneVocab
-from ._checks import classes_of, kind_of_values
+from ._checks import classes_of, kind_of_values, some_rows
 from ._data_module import CellDataModule
 from ._specification import Specification
 
@@ -37,7 +43,7 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
         vocab = GeneVocab.from_genes(data.cells.var_names)
     done = config.data.preprocessing
     is_processed = any(name.startswith("data.preprocessing.") for name in config.given)
-    return Specification(
+    specification = Specification(
         architecture=model.architecture,
         d_model=model.d_model,
         n_layers=model.n_layers,
@@ -52,6 +58,9 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
         log_transform=bool(is_processed and done.log_transform),
         **_of_tokens(config, learns_hidden),
     )
+    if specification.gene_selection != "most_expressed":
+        return specification
+    return replace(specification, kept_genes=_most_expressed(train, specification))
 
 
 def _objectives(config: Config) -> tuple[bool, bool]:
@@ -81,3 +90,18 @@ def _of_tokens(config: Config, learns_hidden: bool) -> dict[str, Any]:
         "n_selected": selection.n_genes,
         "predicts": predicts if learns_hidden else None,
     }
+
+
+def _most_expressed(train: CellCollection, specification: Specification) -> list[str]:
+    """Genes with the largest sums over some cells, after the transforms, as batches choose them."""
+    loader: Loader[Any] = Loader(
+        train.filter(some_rows(train)), Streaming(), 256, obs=(), output="csr", rank=0,
+        world_size=1, transforms=specification.transforms(),
+    )  # fmt: skip
+    with loader:
+        sums = sum(np.asarray(batch.x.sum(axis=0, dtype=np.float64)).ravel() for batch in loader)
+    sum_of = dict(zip(map(str, train.var_names), np.asarray(sums).tolist(), strict=True))
+    id_of = dict(zip(specification.genes, specification.gene_ids, strict=True))
+    expressed = [gene for gene in specification.genes if sum_of.get(gene, 0.0) > 0]
+    expressed.sort(key=lambda gene: (-sum_of[gene], id_of[gene]))
+    return expressed[: specification.n_selected]

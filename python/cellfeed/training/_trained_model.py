@@ -214,7 +214,7 @@ class TrainedModel:
             require_values_as_trained(cells, self.specification)
         transforms = self.specification.transforms()
         options: dict[str, Any] = {"output": "dense"}
-        tokens = self.specification.token_output()
+        tokens = self.specification.token_output_of_cells()
         if tokens is not None:
             options = {"output": "tokens", "tokens": tokens}
         elif list(cells.var_names) != self.specification.genes:
