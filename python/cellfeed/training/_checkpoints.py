@@ -7,7 +7,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -18,6 +18,9 @@ from ..errors import CorruptDataError, InputOutputError, NotFoundError
 from ._run_folder import RunFolder
 from ._specification import KEY, VERSION
 from ._whole_file import whole_file
+
+if TYPE_CHECKING:
+    from ._module import CellModule
 
 
 class CheckpointFiles(TorchCheckpointIO):
@@ -98,6 +101,7 @@ class Checkpoints(Checkpoint):
         self._save(trainer, self._folder.last)
 
     def _save(self, trainer: Trainer, path: Path) -> None:
+        cast("CellModule", trainer.lightning_module).require_finite()
         self._saved_step = trainer.global_step
         with whole_file(path, trainer.is_global_zero) as beside:
             trainer.save_checkpoint(beside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -65,6 +65,23 @@ def classes_of(train: CellCollection, label_key: str) -> list[Label]:
     return classes
 
 
+def require_labelled(parts: Mapping[str, CellCollection], label_key: str) -> None:
+    """A part without labels would have scores that say nothing.
+
+    Raises
+    ------
+    InvalidArgumentError
+        No cell of a part has a label.
+    """
+    for name, cells in parts.items():
+        if not (cells.obs_values(label_key) >= 0).any():
+            raise InvalidArgumentError(
+                f"training.label_key: none of the {len(cells):,} cells of the part {name!r} has a "
+                f"label in obs column {label_key!r}, so that nothing can be said of it: divide the "
+                "cells otherwise (data.split), or give them labels"
+            )
+
+
 def require_same_species(cells: CellCollection, vocab: GeneVocab) -> None:
     """Most of a vocabulary should be in the files.
 
@@ -107,7 +124,19 @@ def some_rows(cells: CellCollection) -> np.ndarray:
 
 
 def _some_values(cells: CellCollection) -> np.ndarray:
-    values: np.ndarray = cells.read(some_rows(cells), obs=(), dtype="float64").x.data
+    """Values of some thousand cells; one that is no number is an error."""
+    rows = some_rows(cells)
+    x = cells.read(rows, obs=(), dtype="float64").x
+    values: np.ndarray = x.data
+    is_bad = ~np.isfinite(values)
+    if is_bad.any():
+        at = int(np.argmax(is_bad))
+        row = int(rows[np.searchsorted(x.indptr, at, side="right") - 1])
+        raise InvalidArgumentError(
+            f"X holds {values[at]:g}, which no model learns from: cell {row} of "
+            f"{len(cells):,} ({int(is_bad.sum()):,} such values in {len(rows):,} cells looked at), "
+            f"gene {cells.var_names[x.indices[at]]!r}; mend the files"
+        )
     return values
 
 

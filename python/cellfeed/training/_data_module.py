@@ -144,6 +144,14 @@ class CellDataModule(LightningDataModule):
             arguments = {k: v for k, v in arguments.items() if k not in ("cache_mode", "cache_dir")}
         return cls(**{**arguments, **changes})
 
+    def __repr__(self) -> str:
+        said = {name: len(cells) for name, cells in self._parts.items()}
+        cells = ", ".join(f"{name}: {n:,}" for name, n in said.items()) or "not set up"
+        return f"CellDataModule({cells}; batch_size={self.batch_size})"
+
+    def __str__(self) -> str:  # Lightning's makes loaders, and takes them for lists of DataLoaders
+        return repr(self)
+
     def setup(self, stage: str | None = None) -> None:
         """Open the files and divide the cells, once; Lightning calls it on each rank.
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import functional
 
+from ..errors import InvalidArgumentError
 from ..torch import TokenTensors
 from ._confusion import Scores, confusion_of, scores_of
 from ._networks import CellNetwork, CellTensors, hidden_of
@@ -68,6 +69,7 @@ class CellModule(LightningModule):
         self.network = CellNetwork(specification)
         self.scores: dict[str, Scores] = {}
         self._sums: dict[str, torch.Tensor] = {}
+        self._last_loss: tuple[int, torch.Tensor | None] = (0, None)
 
     def configure_model(self) -> None:
         """Lightning's hook: the process group is there."""
@@ -139,14 +141,35 @@ class CellModule(LightningModule):
 
     def training_step(self, batch: CellTensors, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, such that the mean over ranks is that of all their cells."""
+        self.require_finite()
         losses, _ = self._losses(batch)
         names = list(losses)
         mine = torch.stack([losses[name] for name in names])
         total = self._summed(mine.detach().double())
         n_all = total[:, 1].clamp(min=1)
         loss = (total[:, 0] / n_all).sum()
+        self._last_loss = (self.global_step, loss)
         self.log("train_loss", loss, batch_size=len(batch), logger=False)  # History has it
         return (mine[:, 0] / n_all.to(mine.dtype)).sum() * self.trainer.world_size
+
+    def require_finite(self) -> None:
+        """Stop where the last step's loss is not a number; before the next step and each save.
+
+        A step later than it is known: a device would have to be waited for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            On all ranks alike.
+        """
+        (step, loss), self._last_loss = self._last_loss, (0, None)
+        if loss is not None and not bool(torch.isfinite(loss)):
+            raise InvalidArgumentError(
+                f"the loss of step {step + 1} is {float(loss):g}: training ends, as the weights "
+                "say nothing any more. Look for NaN, infinite or huge values in X, give "
+                "data.preprocessing, or lower training.learning_rate; the checkpoints are of "
+                "steps before"
+            )
 
     def _summed(self, values: torch.Tensor) -> torch.Tensor:
         summed: torch.Tensor = self.trainer.strategy.reduce(values, reduce_op="sum")
@@ -154,6 +177,7 @@ class CellModule(LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         """Lightning's hook."""
+        self.require_finite()
         self._sums = {}
 
     def on_test_epoch_start(self) -> None:
@@ -189,6 +213,8 @@ class CellModule(LightningModule):
             if name != "confusion":
                 loss, count = self._summed(sums).tolist()
                 losses[name] = loss / max(1.0, count)
+        if part == "val":
+            self._require_finite_score(losses)
         scores: Scores = {**losses, "loss": sum(losses.values())}
         if "confusion" in self._sums:
             confusion = self._summed(self._sums["confusion"]).cpu().numpy()
@@ -198,6 +224,15 @@ class CellModule(LightningModule):
         for name in ("loss", "label_loss", "hidden_loss", "accuracy", "macro_f1"):
             if name in scores:
                 self.log(f"{part}_{name}", float(scores[name]), logger=to_loggers)
+
+    def _require_finite_score(self, losses: dict[str, float]) -> None:
+        for name, loss in losses.items():
+            if not math.isfinite(loss):
+                raise InvalidArgumentError(
+                    f"the {name} of the validation cells is {loss:g} after step "
+                    f"{self.global_step}: no checkpoint could be the best. Look for NaN, infinite "
+                    "or huge values in X, in cells of that part above all"
+                )
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """AdamW; vectors, such as biases, do not decay."""

@@ -98,12 +98,16 @@ def _text(result: Mapping[str, Any]) -> str:
     if "output" in result:
         return f"{result['cells']:,} cells: {result['output']}"
     scores = [
-        f"{part}: loss {scores['loss']:.4f}"
+        f"{part}: loss {_score(scores['loss'])}"
         + (f", macro F1 {scores['macro_f1']:.3f}" if scores.get("macro_f1") is not None else "")
         for part, scores in result["scores"].items()
     ]
     said = [f"{result['epochs']} epochs, {result['steps']:,} steps", *scores]
     return f"{'; '.join(said)}\n{result['folder']}/report.html"
+
+
+def _score(value: float | None) -> str:
+    return "that is no number" if value is None else f"{value:.4f}"
 
 
 _VERBS = {"train": _train, "embed": _apply, "predict": _apply}

@@ -35,7 +35,7 @@ class Report(TypedDict):
     classes: list[str]
     scores: dict[str, dict[str, Any]]
     loader: dict[str, float]
-    history: list[dict[str, float]]
+    history: list[dict[str, float | None]]
     settings: dict[str, Any]
 
 
@@ -68,12 +68,13 @@ def make_report(
         "epochs": trainer.current_epoch,
         "steps": trainer.global_step,
         "classes": [str(name) for name in module.specification.classes],
-        "scores": {part: _plain(scores) for part, scores in module.scores.items()},
+        "scores": dict(module.scores),
         "loader": _loader(loader, data, module.specification.label_key),
-        "history": history.rows,
+        "history": [{**row} for row in history.rows],
         "settings": settings,
     }
-    return report
+    plain: Report = _plain(report)
+    return plain
 
 
 def _plain(values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from ._report import Report
@@ -29,6 +29,8 @@ _CURVES = (
     ("Share of the time that waits for data", ("wait_share",)),
 )
 _COLOURS = ("#2364aa", "#d1495b")
+# None: not a number.
+Rows: TypeAlias = "list[dict[str, float | None]]"
 # A larger table is no picture any more; report.json has every number.
 _LARGEST_MATRIX = 60
 
@@ -60,13 +62,18 @@ def _summary(report: Report) -> str:
     )
 
 
-def _curves(rows: list[dict[str, float]]) -> str:
+def _curves(rows: Rows) -> str:
     drawn = [_curve(title, names, rows) for title, names in _CURVES]
     return "<h2>Curves</h2>\n" + "\n".join(figure for figure in drawn if figure)
 
 
-def _curve(title: str, names: tuple[str, ...], rows: list[dict[str, float]]) -> str:
-    lines = {name: [(row["step"], row[name]) for row in rows if name in row] for name in names}
+def _points(name: str, rows: Rows) -> list[tuple[float, float]]:
+    points = ((row["step"], row.get(name)) for row in rows)
+    return [(x, y) for x, y in points if x is not None and y is not None]
+
+
+def _curve(title: str, names: tuple[str, ...], rows: Rows) -> str:
+    lines = {name: _points(name, rows) for name in names}
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
         return ""

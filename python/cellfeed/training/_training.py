@@ -22,7 +22,7 @@ from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..vocab import GeneVocab
 from ._checkpoints import CheckpointFiles, Checkpoints
-from ._checks import require_counts, require_enough_cells, require_same_species
+from ._checks import require_counts, require_enough_cells, require_labelled, require_same_species
 from ._data_module import CellDataModule
 from ._from_config import arguments_of
 from ._history import History, ProgressBar
@@ -146,6 +146,8 @@ def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specif
     if isinstance(data.genes, GeneVocab):
         require_same_species(data.cells, data.genes)
     specification = specification_of(config, data)
+    if specification.label_key is not None:
+        require_labelled(data.parts, specification.label_key)
     require_counts(train, specification.transforms())
     return specification
 
