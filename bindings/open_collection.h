@@ -24,12 +24,12 @@ using ValueArray =
     nanobind::ndarray<nanobind::ro, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
 // A collection of one store that holds copies of the arrays: what is in memory, served as files
-// are.
+// are. processing: as format::read_processing takes it.
 std::shared_ptr<const collection::Collection> collection_from_memory(
     const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
     const std::string& dtype, std::int64_t n_genes, nanobind::handle obs, nanobind::handle var,
     std::string name, bool make_unique, std::optional<std::vector<std::string>> genes,
-    std::vector<std::string> var_keys);
+    std::vector<std::string> var_keys, const std::string& processing, bool has_log1p_mark);
 
 // The stores of several collections as one, joined anew.
 std::shared_ptr<const collection::Collection> join_collections(

@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -181,6 +182,11 @@ def as_paths(name: str, value: object) -> list[str]:
     """One path, or several."""
     if isinstance(value, (str, os.PathLike)):
         return [as_path(name, value)]
+    if isinstance(value, AbstractSet):
+        raise InvalidTypeError(
+            f"{name} is a {type(value).__name__}, which does not say in which order the files are "
+            f"to be; pass a list, such as sorted({name})"
+        )
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise InvalidTypeError(
             f"{name} must be a path, a glob, or a list of these, not {shown(value)}"

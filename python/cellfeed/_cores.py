@@ -100,13 +100,14 @@ def _copy(
     genes: list[str] | None,
     name: str,
 ) -> _core.Collection:
-    from ._cells.anndata_arrays import csr_arrays
+    from ._cells.anndata_arrays import csr_arrays, processing_of
 
     of_obsm = _is_obsm(matrix)
     indptr, indices, values, gene_table = csr_arrays(adata, matrix)
     return _core.Collection.from_memory(
         indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table, gene_table,
         name, options.make_unique, None if of_obsm else genes, [] if of_obsm else options.var_keys,
+        *(processing_of(adata, name) if matrix == "X" else ("{}", False)),
     )  # fmt: skip
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["get_anndata"]
 
 
+# What filters call the names of the genes.
+_NAMES = ("feature_name", "feature_id")
+
+
 def get_anndata(
     cells: CellCollection,
     *,
@@ -43,8 +47,8 @@ def get_anndata(
     obs_coords
         Row numbers, a slice or a mask: of these cells those that pass the filter.
     var_value_filter
-        The same of the columns of ``cells.var``; the names of the genes are ``feature_name``,
-        unless there is a column of that name.
+        The same of the columns of ``cells.var``; the names of the genes are ``feature_name`` and
+        ``feature_id``, unless there is a column of that name.
     var_coords
         Numbers of genes, a slice or a mask.
     obs_column_names, var_column_names
@@ -94,8 +98,9 @@ def _genes(cells: CellCollection, coords: Rows | None, where: str | None) -> np.
     genes = np.arange(n) if coords is None else as_row_numbers(coords, n)
     if where is not None:
         frame = cells.var.iloc[genes]
-        if "feature_name" not in frame.columns:
-            frame = frame.assign(feature_name=cells.var_names[genes])
+        for name in _NAMES:
+            if name not in frame.columns:
+                frame = frame.assign(**{name: cells.var_names[genes]})
         genes = genes[genes_where(frame, as_text("var_value_filter", where))]
     if genes.size == 0:
         raise InvalidArgumentError(f"none of the {n:,} genes is left")

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers, parse_threads
 from ._mapped.arguments import (
+    FILE_NAME,
     MappedOptions,
     as_join,
     as_layers_keys,
     as_path_list,
     as_weighing,
+    check_row_names,
     each_once,
     encoded_columns,
     filtered_rows,
@@ -134,6 +136,7 @@ class MappedCollection(MapStyle):
             output=as_choice("output", output, OUTPUTS),
             make_unique=as_bool("make_unique", make_unique), threads=parse_threads(threads),
         )  # fmt: skip
+        check_row_names(options)
         self.parallel = as_bool("parallel", parallel)
         self.path_list, self.layers_keys = options.paths, options.layers_keys
         self.obs_keys = None if obs_keys is None else options.obs_keys
@@ -173,6 +176,8 @@ class MappedCollection(MapStyle):
     def __getitem__(self, idx: int) -> dict[str, Any]:
         """One cell as a dict; negative numbers count from the end."""
         n = len(self)
+        if getattr(idx, "ndim", None) == 0 and hasattr(idx, "item"):  # as samplers give them
+            idx = idx.item()
         number = as_int("idx", idx, -(2**63))
         if not -n <= number < n:
             raise OutOfRangeError(f"cell {number} is outside the collection of {n} cells")
@@ -189,7 +194,7 @@ class MappedCollection(MapStyle):
 
     def _read(self, places: np.ndarray) -> RowBatch:
         rows = places if self._rows is None else np.asarray(self._rows[places])
-        columns: dict[str, Column] = {"_store_idx": self._file_of(rows)}
+        columns: dict[str, Column] = {FILE_NAME: self._file_of(rows)}
         read: dict[str, Column] = {}
         for matrices in self._matrices:
             read.update(matrices.read(rows))

@@ -11,6 +11,7 @@ from small_atlas import make_anndata, write_atlas
 
 import cellfeed as cf
 from cellfeed._batch_source import BatchSource
+from cellfeed.errors import InvalidTypeError
 from cellfeed.transforms import adata_to_mindex, fetch_transform_adata
 
 N = 60
@@ -231,3 +232,13 @@ def test_hooks_of_anndata_take_batches(cells):
     np.testing.assert_array_equal(fetch_transform_adata(dense), expected["X"])
     with pytest.raises(KeyError, match="no obs column 'donor'; there are: cell_type, depth"):
         adata_to_mindex(cells.read(ROWS), columns="donor")
+
+
+@pytest.mark.parametrize("wrong", [torch.float16, np.float64, float, 5.5, True, None.__class__])
+def test_a_batch_goes_to_devices_alone(wrong):
+    adata = anndata.AnnData(np.ones((3, 2), "float32"))
+    batch = cf.open(adata).read([0, 2])
+    with pytest.raises(InvalidTypeError, match="device must be"):
+        batch.to(wrong)
+    for device in ("cpu", torch.device("cpu"), None):
+        assert batch.to(device).index.dtype == torch.int64

@@ -45,7 +45,7 @@ CASES = [
      lambda a: a[(a.obs.tissue == "lung") & (a.obs.n_counts > 30)]),
     (dict(var_value_filter="biotype == 'coding' and length < 600"),
      lambda a: a[:, (a.var.biotype == "coding") & (a.var.length < 600)]),
-    (dict(var_value_filter="feature_name in ['gene3', 'gene1']", obs_coords=[5, 2, 9]),
+    (dict(var_value_filter="feature_id in ['gene3', 'gene1']", obs_coords=[5, 2, 9]),
      lambda a: a[[5, 2, 9], ["gene1", "gene3"]]),
     (dict(var_coords=slice(3, 9), obs_value_filter="n_counts >= 50"),
      lambda a: a[a.obs.n_counts >= 50, 3:9]),

@@ -494,3 +494,41 @@ def test_it_is_as_lamindb_has_it(lamin, paths, options):
     assert ours.check_vars_sorted() == theirs.check_vars_sorted()
     assert ours.check_vars_non_aligned(GENES[0]) == theirs.check_vars_non_aligned(GENES[0])
     theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "twice"),
+    [
+        (dict(layers_keys=["X", "s"], obs_keys=["s"]), "'s'"),
+        (dict(obs_keys=["X"]), "'X'"),
+        (dict(obs_keys=["_store_idx"]), "'_store_idx'"),
+        (dict(obsm_keys=["P"], obs_keys=["obsm_P"]), "'obsm_P'"),
+        (dict(layers_keys=["X", "obsm_P"], obsm_keys=["P"]), "'obsm_P'"),
+    ],
+)
+def test_what_would_stand_in_a_row_twice_is_refused(options, twice):
+    adata = anndata.AnnData(np.ones((2, 3), "float32"))
+    adata.obs = pd.DataFrame(
+        {name: [1, 2] for name in ("s", "X", "_store_idx", "obsm_P")}, index=["a", "b"]
+    )
+    adata.layers["s"] = adata.layers["obsm_P"] = adata.X * 2
+    adata.obsm["P"] = np.ones((2, 4))
+    with pytest.raises(InvalidArgumentError, match=f"{twice} twice"):
+        cf.MappedCollection(adata, **options)
+
+
+def test_numbers_of_samplers_are_taken_and_unordered_files_are_not(paths):
+    ours = cf.MappedCollection(paths, obs_keys=["depth"])
+    for number in (torch.tensor(3), np.array(3), np.int32(3)):
+        np.testing.assert_array_equal(ours[number]["X"], ours[3]["X"])
+    order = torch.tensor([4, 0])
+    found = list(DataLoader(ours, batch_size=None, sampler=order))
+    np.testing.assert_array_equal(found[0]["X"], ours[4]["X"])
+    for wrong in (torch.tensor(1.0), torch.tensor(True), np.array([1])):
+        with pytest.raises(InvalidTypeError, match="idx must be an integer"):
+            ours[wrong]
+    for opened in (cf.MappedCollection, cf.open):
+        with pytest.raises(InvalidTypeError, match="in which order the files"):
+            opened(set(paths))
+    with pytest.raises(InvalidTypeError, match="unknown_label must be a label"):
+        cf.MappedCollection(paths, obs_keys=["kind"], unknown_label=["?"])

@@ -18,6 +18,7 @@ from program import PROGRAM, run
 import cellfeed as cf
 from cellfeed.errors import (
     AlreadyExistsError,
+    CorruptDataError,
     InvalidArgumentError,
     NoSuchKeyError,
 )
@@ -527,3 +528,25 @@ def test_a_record_that_is_none_is_refused(tmp_path, record):
         cf.Loader(cells, cf.Streaming(), 10, transforms=[cf.Log1p()])
     with pytest.raises(cf.errors.CorruptDataError, match=r"a\.h5ad"):
         cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards")
+
+
+def test_what_is_marked_as_logarithms_is_not_logarithmised_by_a_loader(raw):
+    adata = by_scanpy(raw)
+    adata.write_h5ad("scanpy.h5ad")
+    cf.convert_to_shards("scanpy.h5ad", "of_it")
+    made = cf.preprocess(raw, "made.h5ad")
+    for given in ("scanpy.h5ad", adata, "of_it", anndata.read_h5ad(made), [adata, adata.copy()]):
+        cells = cf.open(given)
+        for transform in (cf.Log1p(), cf.NormalizeTotal(1e4)):
+            with pytest.raises(InvalidArgumentError, match="log-transformed already"):
+                cf.Loader(cells, cf.Streaming(), 10, transforms=[transform])
+        assert len(list(cf.Loader(cells, cf.Streaming(), 10, transforms=[cf.Log1p(force=True)])))
+    with pytest.raises(InvalidArgumentError, match="log-transformed"):
+        cf.preprocess("of_it", "out.h5ad", normalize=False)
+    # Counts in a layer are not what the mark is of.
+    adata.layers["counts"] = adata.X
+    cells = cf.open(adata, layer="counts")
+    assert len(list(cf.Loader(cells, cf.Streaming(), 10, transforms=[cf.Log1p()])))
+    adata.uns["cellfeed_processing"] = {"log1p": True}
+    with pytest.raises(CorruptDataError, match="must be one text"):
+        cf.open(adata)

@@ -284,3 +284,30 @@ def test_a_conversion_goes_on_by_the_column_that_it_began_with(twice_named, tmp_
     cf.convert_to_shards(twice_named, tmp_path / "s", var_key="forth", **options)
     of_files = cf.open(twice_named, join="outer", var_key="forth").read(slice(None)).to_scipy()
     assert (cf.open(tmp_path / "s").read(slice(None)).to_scipy() != of_files).nnz == 0
+
+
+@pytest.mark.parametrize("lacks", [True, False])
+def test_a_name_that_is_an_alias_in_another_file_is_no_gene_of_zeros(tmp_path, lacks):
+    """A file of ids beside one of symbols: the gene is in both, under two names."""
+    ids, symbols = symbols_file(1), symbols_file(2)
+    symbols.var["symbol"] = symbols.var_names
+    ids.var["symbol"] = ids.var_names
+    ids.var_names = list(ids.var["gene_ids"])
+    asked = symbols.var_names[0]
+    if not lacks:  # in this file too; so it is what the file says
+        ids.var_names = [*ids.var_names[:-1], asked]
+        ids.var["symbol"] = [*ids.var["symbol"][:-1], asked]
+    paths = [tmp_path / "ids.h5ad", tmp_path / "symbols.h5ad"]
+    for adata, path in zip([ids, symbols], paths, strict=True):
+        adata.write_h5ad(path)
+    if not lacks:
+        cells = cf.open(paths, genes=[asked], gene_aliases="symbol")
+        found = cells.read(slice(None)).to_numpy()[: ids.n_obs, 0]
+        np.testing.assert_array_equal(found, ids[:, -1].X.toarray()[:, 0])
+        return
+    with pytest.raises(InvalidArgumentError, match=f"'{asked}'.*another name of.*ids.h5ad") as info:
+        cf.open(paths, genes=[asked], gene_aliases="symbol", missing_genes="zero")
+    assert "var_key=['symbol', '_index']" in str(info.value)
+    cells = cf.open(paths, genes=[asked], var_key=["symbol", "_index"])
+    expected = np.concatenate([each.X[:, 0].toarray()[:, 0] for each in (ids, symbols)])
+    np.testing.assert_array_equal(cells.read(slice(None)).to_numpy()[:, 0], expected)

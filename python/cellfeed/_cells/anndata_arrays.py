@@ -13,7 +13,13 @@ import scipy.sparse
 
 from .. import _core
 from .._arguments import suggestion
-from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
+from ..errors import (
+    CorruptDataError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NoSuchKeyError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     import anndata
@@ -58,6 +64,25 @@ def csr_arrays(
         np.ascontiguousarray(values),
         arrow_table(var),
     )
+
+
+def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool]:
+    """What was done to X: our own record of it, as JSON, and whether scanpy took logarithms.
+
+    Parameters
+    ----------
+    adata
+        In memory.
+    name
+        Of it, for messages.
+    """
+    record = adata.uns.get("cellfeed_processing")
+    texts = [] if record is None else np.asarray(record, dtype=object).ravel().tolist()
+    if record is not None and not (len(texts) == 1 and isinstance(texts[0], str)):
+        raise CorruptDataError(
+            f"{name}: uns['cellfeed_processing'] must be one text; remove it where you changed X"
+        )
+    return texts[0] if texts else "{}", "log1p" in adata.uns
 
 
 def rows_table(frame: pd.DataFrame) -> _core.Collection:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .._arguments import as_text, shown
 from ..errors import (
     InvalidArgumentError,
@@ -75,7 +77,8 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
     NoSuchKeyError
         No file has a column.
     InvalidArgumentError
-        A name is of several genes, or two names are of one.
+        A name is of several genes, or two names are of one; or it is the name of a gene in one
+        file and the other name of a gene in another.
     """
     own = set(cells.var_names)
     names_of: dict[str, set[str]] = {}
@@ -84,6 +87,8 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
             names_of.setdefault(alias, set()).add(name)
     asked: dict[str, str] = {}
     for gene in genes:
+        if gene in own:
+            _refuse_hidden(gene, names_of.get(gene, set()) - {gene}, cells, columns)
         found = {gene} if gene in own else names_of.get(gene, {gene})
         if len(found) > 1:
             raise InvalidArgumentError(
@@ -96,6 +101,22 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
             )
         asked[name] = gene
     return list(asked)
+
+
+def _refuse_hidden(gene: str, others: set[str], cells: CellTable, columns: list[str]) -> None:
+    """Refuse a name under which a file has another gene, and none of its own."""
+    if not others:
+        return
+    places = {name: i for i, name in enumerate(cells.var_names)}
+    masks = cells.gene_mask
+    for other in sorted(others):
+        hidden = np.flatnonzero(masks[:, places[other]] & ~masks[:, places[gene]])
+        if hidden.size:
+            raise InvalidArgumentError(
+                f"gene {gene!r} is a gene's name in some files and another name of {other!r} in "
+                f"{cells.files[int(hidden[0])]['path']}, where it would read as 0; name the genes "
+                f"of all files alike instead: var_key={[*columns, '_index']!r}"
+            )
 
 
 def refuse_unordered(genes: object, name: str) -> None:

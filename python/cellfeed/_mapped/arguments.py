@@ -15,6 +15,10 @@ from .._options import JOINS, Data, DTypeName, Join, Label, Output, UnknownLabel
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
+# Of the number of its file in a row.
+FILE_NAME = "_store_idx"
+NUMBERS = (bool, int, float, np.bool_, np.number)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MappedOptions:
@@ -66,6 +70,22 @@ def as_layers_keys(layers_keys: object) -> list[str]:
     return keys
 
 
+def check_row_names(options: MappedOptions) -> None:
+    """Refuse names that would stand in a row twice."""
+    what_of = {FILE_NAME: "the number of the file"}
+    for names, what in (
+        (options.layers_keys, "a matrix of layers_keys"),
+        ([f"obsm_{key}" for key in options.obsm_keys], "an array of obsm_keys"),
+        (options.obs_keys, "a column of obs_keys"),
+    ):
+        for name in names:
+            if name in what_of:
+                raise InvalidArgumentError(
+                    f"rows would have {name!r} twice: {what_of[name]}, and {what}; rename one"
+                )
+            what_of[name] = what
+
+
 def as_join(join: Join | Literal["auto"] | None) -> Join | None:
     """How genes are joined; ``"auto"`` joins those that differ, and ``"inner"`` no others."""
     if join == "auto":
@@ -106,6 +126,11 @@ def encoded_columns(encode_labels: bool | Sequence[str], obs_keys: list[str] | N
 def unknown_labels(unknown_label: UnknownLabel, encoded: list[str]) -> dict[str, Label | None]:
     """The unknown label of each encoded column that has one."""
     if not isinstance(unknown_label, Mapping):
+        if unknown_label is not None and not isinstance(unknown_label, (str, *NUMBERS)):
+            raise InvalidTypeError(
+                f"unknown_label must be a label, or a dict of column -> label, not "
+                f"{shown(unknown_label)}"
+            )
         return dict.fromkeys(encoded, unknown_label)
     for name in unknown_label:
         if name not in encoded:

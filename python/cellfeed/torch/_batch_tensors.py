@@ -8,8 +8,10 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import torch
 
+from .._arguments import shown
 from .._batch_cells import BatchObs, BatchOfCells
 from .._batch_matrices import BatchMatrices
+from ..errors import InvalidTypeError
 from ._tensors import as_tensor, block_to_tensor
 
 
@@ -24,6 +26,19 @@ class _Columns:
 
 
 Source = TypeVar("Source", bound=BatchOfCells[Any])
+
+
+def as_device(device: object) -> torch.device:
+    """A device as torch names it."""
+    if isinstance(device, torch.device):
+        return device
+    if isinstance(device, bool) or not isinstance(device, (str, int)):
+        is_dtype = isinstance(device, (torch.dtype, np.dtype, type))
+        hint = "; dtype= of the loader chooses that of the values" if is_dtype else ""
+        raise InvalidTypeError(
+            f"device must be a torch.device, its name or its number, not {shown(device)}{hint}"
+        )
+    return torch.device(device)
 
 
 class BatchTensors(Generic[Source]):
@@ -75,10 +90,16 @@ class BatchTensors(Generic[Source]):
             Where to.
         non_blocking
             Do not wait for copies out of page-locked memory.
+
+        Raises
+        ------
+        InvalidTypeError
+            It is no device: a dtype would change labels and row numbers with the values.
         """
         if device is None:
             return self
-        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        place = as_device(device)
+        return self._each(lambda tensor: tensor.to(place, non_blocking=non_blocking))
 
     def cuda(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False

@@ -16,6 +16,10 @@ constexpr int kMaxRecordDepth = 16;
 
 }  // namespace
 
+std::string Processing::text() const {
+  return json != "{}" ? "recorded: " + json : "it has uns/log1p, as scanpy writes it";
+}
+
 Processing read_processing(const std::string& json, const std::string& path) {
   if (std::ssize(json) > kMaxRecordBytes)
     throw_error(ErrorKind::kCorruptData, path,

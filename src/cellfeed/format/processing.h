@@ -14,6 +14,10 @@ struct Processing {
   bool is_normalized = false;
   bool is_log1p = false;
   bool has_log1p_mark = false;  // scanpy's uns/log1p, which says so of what was X then
+
+  bool is_logarithm() const { return is_log1p || has_log1p_mark; }
+  // What says so, for messages.
+  std::string text() const;
 };
 
 // path: for messages. Throws kCorruptData for what is no JSON object.

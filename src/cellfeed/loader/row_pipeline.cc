@@ -21,13 +21,13 @@ void refuse_repetition(const collection::Collection& collection,
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
     const auto done = collection.store(s).processing();
     const bool is_twice = once == transform::Once::kNormalization
-                              ? done.is_normalized || done.is_log1p
-                              : done.is_log1p;
+                              ? done.is_normalized || done.is_logarithm()
+                              : done.is_logarithm();
     if (is_twice)
       throw_error(ErrorKind::kInvalidArgument, collection.store(s).info().path,
-                  "its values are {} already (recorded: {}): leave {} out, or force it "
-                  "(force=True)",
-                  done.is_log1p ? "log-transformed" : "normalised", done.json, transform.name());
+                  "its values are {} already ({}): leave {} out, or force it (force=True)",
+                  done.is_logarithm() ? "log-transformed" : "normalised", done.text(),
+                  transform.name());
   }
 }
 

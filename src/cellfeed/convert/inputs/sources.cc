@@ -3,7 +3,9 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <ranges>
 
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
@@ -19,6 +21,7 @@ constexpr const char* kIndex = "_index";
 // Of var, where another column names the genes.
 constexpr const char* kOwnNames = "var_names";
 
+// What is recorded of all of them; scanpy's mark counts where each has it.
 std::string join_processing(const collection::Collection& cells) {
   const format::RowStore& first = cells.store(0);
   const std::string processing = first.processing().json;
@@ -30,7 +33,13 @@ std::string join_processing(const collection::Collection& cells) {
           "{}, '{}' says {}",
           first.info().path, processing, other.info().path, its);
   }
-  return processing;
+  const auto is_marked = [&](std::int64_t s) { return cells.store(s).processing().has_log1p_mark; };
+  if (first.processing().is_log1p ||
+      !std::ranges::all_of(std::views::iota(0, cells.n_stores()), is_marked))
+    return processing;
+  nlohmann::json record = nlohmann::json::parse(processing);
+  record["log1p"] = true;
+  return record.dump();
 }
 
 DType unite_value_dtypes(const collection::Collection& cells) {

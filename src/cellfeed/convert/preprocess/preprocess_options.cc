@@ -52,17 +52,13 @@ void check_processing(const ProcessingOptions& options) {
 
 void refuse_repetition(const ProcessingOptions& options, const format::Processing& before,
                        const std::string& path) {
-  const bool is_log = before.is_log1p || before.has_log1p_mark;
+  const bool is_log = before.is_logarithm();
   const auto refuse = [&](const std::string& done, const std::string& asked) {
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        fmt::format("its values are {} already ({}), and would be {}; leave that step out, "
-                    "start from the raw counts (see --layer), or force it",
-                    done,
-                    before.json != "{}" ? fmt::format("recorded: {}", before.json)
-                                        : std::string("it has uns/log1p, as scanpy writes it"),
-                    asked),
-        path);
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("its values are {} already ({}), and would be {}; leave that step out, "
+                            "start from the raw counts (see --layer), or force it",
+                            done, before.text(), asked),
+                path);
   };
   if (options.keeps_counts && (is_log || before.is_normalized))
     refuse(is_log ? "log-transformed" : "normalised", "kept as counts");

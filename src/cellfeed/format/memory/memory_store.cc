@@ -60,6 +60,8 @@ class MemoryStore final : public RowStore {
   MemoryStore(StoredCsr rows, std::shared_ptr<arrow::Table> obs, std::shared_ptr<arrow::Table> var,
               std::string path);
   const StoreInfo& info() const override { return info_; }
+  void set_processing(Processing processing) { processing_ = std::move(processing); }
+  Processing processing() const override { return processing_; }
   const matrix::GeneAxis& genes() const override { return genes_; }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext&) const override {
@@ -93,6 +95,7 @@ class MemoryStore final : public RowStore {
   StoreInfo info_;
   matrix::GeneAxis genes_;
   std::unique_ptr<RowDecoder> decoder_;
+  Processing processing_;
 };
 
 void check_indptr(const StoredCsr& rows) {
@@ -229,9 +232,12 @@ StoredCsr make_stored_csr(const matrix::CsrBlock& block) {
 }
 
 std::unique_ptr<RowStore> make_memory_store(StoredCsr rows, std::shared_ptr<arrow::Table> obs,
-                                            std::shared_ptr<arrow::Table> var, std::string path) {
-  return std::make_unique<MemoryStore>(std::move(rows), std::move(obs), std::move(var),
-                                       std::move(path));
+                                            std::shared_ptr<arrow::Table> var, std::string path,
+                                            Processing processing) {
+  auto store = std::make_unique<MemoryStore>(std::move(rows), std::move(obs), std::move(var),
+                                             std::move(path));
+  store->set_processing(std::move(processing));
+  return store;
 }
 
 }  // namespace cellfeed::format::memory

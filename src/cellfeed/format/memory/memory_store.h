@@ -33,6 +33,7 @@ StoredCsr make_stored_csr(const matrix::CsrBlock& block);
 std::unique_ptr<RowStore> make_memory_store(StoredCsr rows,
                                             std::shared_ptr<arrow::Table> obs = nullptr,
                                             std::shared_ptr<arrow::Table> var = nullptr,
-                                            std::string path = "memory");
+                                            std::string path = "memory",
+                                            Processing processing = {});
 
 }  // namespace cellfeed::format::memory
