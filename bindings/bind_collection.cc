@@ -151,6 +151,9 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("ordered", &JoinedColumn::ordered)
       .def_prop_ro("dtype",
                    [](const JoinedColumn& self) { return std::string(dtype_name(self.dtype())); })
+      .def_prop_ro(
+          "stored_dtype",
+          [](const JoinedColumn& self) { return std::string(dtype_name(self.stored_dtype())); })
       .def_prop_ro("categories", &JoinedColumn::categories);
   nb::class_<PackedPart>(module, "PackedRecords")
       .def_ro("begin", &PackedPart::begin)

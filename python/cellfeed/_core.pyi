@@ -61,6 +61,9 @@ class ObsColumn:
     def dtype(self) -> str: ...
 
     @property
+    def stored_dtype(self) -> str: ...
+
+    @property
     def categories(self) -> list[str | bool | int | int | float]: ...
 
 class PackedRecords:

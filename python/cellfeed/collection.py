@@ -110,24 +110,29 @@ class CellCollection(CellTable):
         shares
             Name -> share of the cells, such as ``{"train": 0.8, "val": 0.1, "test": 0.1}``.
         by
-            An obs column of labels, such as ``"donor"``: cells with one label come to one part, so
-            that nothing is learned of the others' donors. Parts are then as near to their shares as
-            whole groups allow.
+            An obs column of labels, integers or booleans, such as ``"donor"``: cells with one value
+            come to one part, so that nothing is learned of the others' donors. No part is empty
+            where there are as many groups as parts. Without ``stratify``, parts are within one cell
+            of their shares or as near as whole groups allow: of up to 7 groups for certain, of more
+            as far as moves and swaps of groups lead.
         stratify
-            An obs column of labels that every part has in about equal proportions; without
-            ``by``, to one cell of each label.
+            An obs column of labels, integers or booleans that every part has in about equal
+            proportions; without ``by``, to one cell of each label.
         seed
             Another seed is another division.
 
         Returns
         -------
         dict
-            Name -> collection, each with its cells in the order they have here.
+            Name -> collection, each with its cells in the order they have here. A cell that is here
+            several times is of one part.
 
         Raises
         ------
         InvalidArgumentError
             A part would have no cell; a cell has no label of ``by``.
+        InvalidTypeError
+            ``by`` or ``stratify`` is a column of floats.
         """
         parts = deal(self, shares, by, stratify, as_int("seed", seed, 0))
         how = f"split {dict(shares)}, by={by!r}, stratify={stratify!r}, seed={seed}"

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import _core
 from .._arguments import as_float, as_text, shown
 from ..errors import InvalidArgumentError, InvalidTypeError
+from .group_shares import fill_parts, nearest_parts, shuffled
+from .labels import look_up_labels
 
 if TYPE_CHECKING:
     from .._table import CellTable
+
+_CELLS_AT_ONCE = 1 << 22
 
 
 def deal(
@@ -30,7 +33,7 @@ def deal(
     sizes = _sizes(shares)
     labels = None if stratify is None else _codes(cells, "stratify", stratify)
     if by is None:
-        parts = deal_cells(sizes, labels, len(cells), seed)
+        parts = deal_cells(sizes, labels, len(cells), seed, _repeats(cells))
     else:
         groups = _codes(cells, "by", by)
         if (groups < 0).any():
@@ -43,7 +46,8 @@ def deal(
         if not (parts == part).any():
             of_groups = "" if by is None else f", or groups in {by!r},"
             raise InvalidArgumentError(
-                f"{name!r} would have no cell: there are too few cells{of_groups} for these shares"
+                f"{name!r} would have no cell: there are too few cells{of_groups} for these "
+                "shares (a cell that was chosen several times is of one part)"
             )
     return parts
 
@@ -63,19 +67,37 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
 
 def _codes(cells: CellTable, argument: str, name: str) -> np.ndarray:
     column = cells.obs_column(as_text(argument, name))
-    if not column.is_categorical:
+    if not column.is_categorical and column.stored_dtype.startswith("float"):
         raise InvalidTypeError(
-            f"{argument} must be a column of labels; {name!r} holds {column.dtype}"
+            f"{argument} must be a column of labels, integers or booleans; {name!r} holds "
+            f"{column.stored_dtype}"
         )
-    return np.asarray(cells.obs_values(name))
+    return look_up_labels(cells, name)[0]
 
 
-def _shuffled(n: int, seed: int) -> np.ndarray:
-    """0 to n - 1 in the order that ``BlockShuffling(block_size=1)`` has for the seed."""
-    return _core.make_block_shuffling(n, 1, None, False).order(seed, 0, 0, n)
+def _repeats(cells: CellTable) -> np.ndarray | None:
+    """A code for each cell, the same for cells that are one in their file; None without such."""
+    if not cells._origin.steps:
+        return None
+    begins = np.cumsum([0, *(file["n_cells"] for file in cells.files)])
+    places = np.empty(len(cells), dtype=np.int64)
+    for begin in range(0, len(cells), _CELLS_AT_ONCE):
+        files, rows = cells.locate(slice(begin, begin + _CELLS_AT_ONCE))
+        places[begin : begin + len(rows)] = begins[files] + rows
+    is_chosen = np.zeros(begins[-1], dtype=bool)
+    is_chosen[places] = True
+    if np.count_nonzero(is_chosen) == len(cells):
+        return None
+    return np.asarray((np.cumsum(is_chosen) - 1)[places])
 
 
-def deal_cells(shares: np.ndarray, labels: np.ndarray | None, n: int, seed: int) -> np.ndarray:
+def deal_cells(
+    shares: np.ndarray,
+    labels: np.ndarray | None,
+    n: int,
+    seed: int,
+    repeats: np.ndarray | None = None,
+) -> np.ndarray:
     """The part of each of n cells, in random order; of each label, parts get their shares.
 
     Parameters
@@ -86,18 +108,30 @@ def deal_cells(shares: np.ndarray, labels: np.ndarray | None, n: int, seed: int)
         Codes, one a cell; -1 is a label as well.
     n, seed
         Number of cells, and where random numbers begin.
+    repeats
+        Codes from 0, one a cell; cells of one code have one label and come to one part.
     """
     of_label = np.zeros(n, dtype=np.uint16) if labels is None else _narrow(labels)
-    order = _shuffled(n, seed)
-    order = order[np.argsort(of_label[order], kind="stable")]
-    begins = np.flatnonzero(np.diff(of_label[order])) + 1
-    parts = np.empty(n, dtype=np.int64)
+    if repeats is None:
+        return _deal_alike(shares, of_label, np.ones(n, dtype=np.uint8), seed)
+    _, firsts, times = np.unique(repeats, return_index=True, return_counts=True)
+    return np.asarray(_deal_alike(shares, of_label[firsts], times, seed)[repeats])
+
+
+def _deal_alike(shares: np.ndarray, labels: np.ndarray, times: np.ndarray, seed: int) -> np.ndarray:
+    """The part of each cell that counts so many times; those that count most are dealt first."""
+    order = shuffled(len(labels), seed)
+    order = order[np.argsort(_narrow(-times.astype(np.int64))[order], kind="stable")]
+    order = order[np.argsort(labels[order], kind="stable")]
+    differs = (np.diff(labels[order]) != 0) | (np.diff(times[order]) != 0)
+    parts = np.empty(len(labels), dtype=np.int64)
     left = np.zeros_like(shares)
-    for cells in np.split(order, begins):
-        # What earlier labels were rounded by is made up for.
-        wanted = shares * len(cells) + left
-        given = _whole(wanted, len(cells))
-        left = wanted - given
+    for cells in np.split(order, np.flatnonzero(differs) + 1):
+        # What earlier ones were rounded by is made up for.
+        each = int(times[cells[0]])
+        wanted = shares * len(cells) * each + left
+        given = _whole(wanted / each, len(cells))
+        left = wanted - given * each
         parts[cells] = np.repeat(np.arange(len(shares)), given)
     return parts
 
@@ -110,7 +144,12 @@ def _narrow(codes: np.ndarray) -> np.ndarray:
 
 def _whole(wanted: np.ndarray, total: int) -> np.ndarray:
     """Whole numbers near those wanted, not negative, that sum to the total."""
-    given = np.maximum(np.floor(wanted + 1e-9), 0).astype(np.int64)
+    if wanted.min() < 0:
+        # Those that have too many already get none, and all others as much less.
+        most_first = -np.sort(-wanted)
+        levels = (np.cumsum(most_first) - total) / np.arange(1, len(wanted) + 1)
+        wanted = np.maximum(wanted - levels[np.flatnonzero(most_first > levels)[-1]], 0)
+    given = np.floor(wanted + 1e-9).astype(np.int64)
     while given.sum() > total:
         given[np.argmax(given - wanted)] -= 1
     while given.sum() < total:
@@ -123,8 +162,9 @@ def deal_groups(
 ) -> np.ndarray:
     """The part of each cell, where all cells of a group come to one part.
 
-    Groups are taken from the largest to the smallest, those of equal size in random order; each
-    goes to the part where it brings the cells of every label nearest to their shares.
+    Without labels the parts are as near to their shares as :func:`nearest_parts` makes them. With
+    labels, groups are taken from the largest to the smallest, those of equal size in random order;
+    each goes to the part where it brings the cells of every label nearest to their shares.
 
     Parameters
     ----------
@@ -137,24 +177,16 @@ def deal_groups(
     seed
         Where random numbers begin.
     """
-    n_groups = int(groups.max()) + 1
-    of_label = np.zeros(len(groups), dtype=np.int64) if labels is None else labels - labels.min()
+    sizes = np.bincount(groups)
+    # Codes of those that some cell is of.
+    groups = (np.cumsum(sizes > 0) - 1)[groups]
+    sizes = sizes[sizes > 0]
+    if labels is None and len(sizes) >= len(shares):
+        return np.asarray(nearest_parts(shares, sizes, seed)[groups])
+    of_label = np.zeros_like(groups) if labels is None else labels.astype(np.int64) - labels.min()
     n_labels = int(of_label.max()) + 1
-    counts = np.bincount(groups * n_labels + of_label, minlength=n_groups * n_labels)
-    counts = counts.reshape(n_groups, n_labels).astype(np.float64)
-    totals = counts.sum(axis=0)
-    wanted = shares[:, None] * np.maximum(totals, 1)
-    held = np.zeros_like(wanted)
-    part_of_group = np.zeros(n_groups, dtype=np.int64)
-    order = _shuffled(n_groups, seed)
-    for group in order[np.argsort(-counts.sum(axis=1)[order], kind="stable")].tolist():
-        if counts[group].sum() == 0:
-            continue
-        # How far every label of a part would be from its share, over how far it is now.
-        after = (((held + counts[group]) / wanted - 1) ** 2).sum(axis=1)
-        now = ((held / wanted - 1) ** 2).sum(axis=1)
-        part = int(np.argmin((after - now) * shares))
-        part_of_group[group] = part
-        held[part] += counts[group]
-    parts: np.ndarray = part_of_group[groups]
-    return parts
+    counts = np.bincount(groups * n_labels + of_label, minlength=len(sizes) * n_labels)
+    order = shuffled(len(sizes), seed)
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    part_of_group = fill_parts(shares, counts.reshape(len(sizes), n_labels), order)
+    return np.asarray(part_of_group[groups])

@@ -168,7 +168,7 @@ void JoinedColumn::join_labels(matrix::UnitedObs&& united, const LabelMap& map) 
 }
 
 void JoinedColumn::join_numbers(std::span<const std::string> paths, DType united) {
-  dtype_ = united;
+  dtype_ = stored_dtype_ = united;
   bool has_missing = false;
   for (auto& column : columns_) {
     if (column && column->is_categorical) column.reset();  // no label in it: all are missing

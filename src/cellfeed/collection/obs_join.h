@@ -35,6 +35,8 @@ class JoinedColumn {
   // What gather writes: int64 codes of a categorical; else the united dtype, float64 where integers
   // or booleans are missing.
   DType dtype() const { return dtype_; }
+  // The united dtype of what the stores hold, also where missing values make dtype() float64.
+  DType stored_dtype() const { return stored_dtype_; }
   // Typed: all text, all booleans, or all numbers of one type.
   const matrix::Categories& categories() const { return categories_; }
   void gather(std::span<const RowPlace> places, void* out) const;
@@ -51,6 +53,7 @@ class JoinedColumn {
   bool is_categorical_ = false;
   bool ordered_ = false;
   DType dtype_ = DType::kI64;
+  DType stored_dtype_ = DType::kI64;
   matrix::Categories categories_;
   std::vector<std::int64_t> n_codes_;  // per store
   // Per store: its code -> the joined code, -1 for missing; null where they are the same.
