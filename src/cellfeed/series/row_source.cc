@@ -275,11 +275,11 @@ void RowSource::read_statics(std::int64_t n) {
   }
 }
 
-void RowSource::throw_missing(std::int64_t row, const std::string& column) const {
-  throw_error(ErrorKind::kCorruptData, table_->path(),
-              "{}, column '{}': the value is missing; choose what becomes of such rows with "
-              "missing (drop, ffill, nan)",
-              table_->place(row), column);
+void RowSource::throw_missing(std::int64_t row, const std::string& column, bool is_feature) const {
+  throw_error(ErrorKind::kCorruptData, table_->path(), "{}, column '{}': the value is missing; {}",
+              table_->place(row), column,
+              is_feature ? "choose what becomes of such rows with missing (drop, ffill, nan)"
+                         : "no row goes without: leave out such rows with missing=\"drop\"");
 }
 
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
@@ -298,12 +298,12 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
     if (entity_column_ >= 0 && !is_known) entity = entity_number(names_[row]);
     if (times_[row] == kNoTime || entity == kNoEntity) {
       if (columns_.missing != Missing::kDrop)
-        throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0]);
+        throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0], false);
       ++n_dropped_;
       continue;
     }
     for (std::size_t f = 0; f < columns_.n_values() && is_refused; ++f)
-      if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f]);
+      if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f], true);
     std::byte* const kept = records.row(n_kept++);
     if (n_kept != first + row + 1) std::memcpy(kept, records.row(first + row), records.row_bytes());
     std::memcpy(kept, &times_[row], sizeof times_[row]);

@@ -90,7 +90,8 @@ class RowSource {
   void read_statics(std::int64_t n);
   // Of the n rows at the end of the block.
   void keep_complete_rows(std::int64_t n, RowBlock& block);
-  [[noreturn]] void throw_missing(std::int64_t row, const std::string& column) const;
+  [[noreturn]] void throw_missing(std::int64_t row, const std::string& column,
+                                  bool is_feature) const;
 
   RowColumns columns_;
   std::unique_ptr<Table> table_;
