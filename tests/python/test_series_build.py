@@ -690,3 +690,19 @@ def test_a_finished_series_is_not_built_again(large, tmp_path):
         first.n_entities,
     )
     shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("missing", ["error", "ffill", "nan"])
+def test_a_missing_time_or_entity_is_said_to_need_its_row_left_out(tmp_path, missing):
+    path = csv(tmp_path / "a.csv", "t,e,v\n1,a,1\n,a,2\n3,,3\n")
+    for columns in ({"time": "t"}, {"entity": "e"}):
+        with pytest.raises(errors.CorruptDataError, match="leave out such rows") as refused:
+            build_series(path, tmp_path / "out", missing=missing, features=["v"], **columns)
+        assert "nan" not in str(refused.value)
+        assert (
+            build_series(
+                path, tmp_path / missing, missing="drop", features=["v"], scaler=None, **columns
+            ).n_dropped
+            == 1
+        )
+        shutil.rmtree(tmp_path / missing)

@@ -386,3 +386,19 @@ def test_the_seed_s_code_runs_as_printed(tmp_path):
     x, y = next(iter(loader))
     assert x.shape == (512, 60, 6) and y.shape == (512, 1)
     assert (pathlib.Path(ds.path) / "all_features.mmap").stat().st_size == 4 * 6 * 53240
+
+
+def test_numbers_of_windows_may_be_those_of_numpy_and_torch(tmp_path):
+    (tmp_path / "a.csv").write_text("v\n" + "".join(f"{i}\n" for i in range(10)))
+    build_series(tmp_path / "a.csv", tmp_path / "out", scaler=None)
+    data = SeriesDataset(tmp_path / "out", window=2, horizon=1)
+    for index in (3, np.int64(3), np.array(3), np.array(3, np.uint8), torch.tensor(3)):
+        x, y = data[index]
+        assert (x.tolist(), y.tolist()) == ([[3.0], [4.0]], [[5.0]])
+    assert data[torch.tensor(-1)][1].tolist() == [[9.0]]
+    for index in (np.array(100), torch.tensor(-100)):
+        with pytest.raises(errors.OutOfRangeError):
+            data[index]
+    for index in (np.array(1.0), torch.tensor(True), torch.tensor([1]), "1"):
+        with pytest.raises(errors.InvalidTypeError):
+            data[index]

@@ -176,7 +176,7 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         self.transform = as_function("transform", transform)
 
     def __getitem__(self, index: int) -> Pair:
-        if isinstance(index, (slice, list, np.ndarray)):
+        if isinstance(index, (slice, list)) or getattr(index, "shape", ()) != ():
             raise InvalidTypeError("one window at a time: take ds.batch(indices) for several")
         number = window_number(index, len(self))
         x, y = self.batch([number])

@@ -132,7 +132,12 @@ class Scaler:
         }  # fmt: skip
         if self.scale == "entity":
             fields["entities"] = self.entities
-        return json.dumps(fields | {name: a.tolist() for name, a in self._arrays.items()}, indent=1)
+        nothing: Any = None  # for statistics beyond float64, as in the file
+        arrays = {
+            name: np.where(np.isfinite(array), array.astype(object), nothing).tolist()
+            for name, array in self._arrays.items()
+        }
+        return json.dumps(fields | arrays, indent=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``scaler.json``; a file that is there is replaced.

@@ -81,21 +81,20 @@ class ArrowTable : public Table {
   }
 
  protected:
-  ArrowTable(const std::string& path, std::int64_t budget)
-      : Table(path), budget_(budget), pool_(budget) {}
+  ArrowTable(const std::string& path, io::FileAccess access, std::int64_t budget)
+      : Table(path, io::open_file(path, {.access = access,
+                                         .guarded = access == io::FileAccess::kMap,
+                                         .threads = 1})),
+        budget_(budget),
+        pool_(budget) {}
 
   // Null at the end.
   virtual std::shared_ptr<arrow::RecordBatch> read_batch() = 0;
 
   void set_columns(const arrow::Schema& schema) {
-    for (const auto& field : schema.fields()) {
-      for (const TableColumn& other : columns_)
-        if (other.name == field->name())
-          throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'",
-                      field->name());
-      columns_.push_back({field->name(), is_numeric_type(*field->type()),
-                          field->type()->id() == arrow::Type::BOOL});
-    }
+    for (const auto& field : schema.fields())
+      add_column({field->name(), is_numeric_type(*field->type()),
+                  field->type()->id() == arrow::Type::BOOL});
   }
   void choose_slots(std::span<const int> columns) {
     slots_.assign(columns_.size(), -1);
@@ -128,12 +127,8 @@ class ArrowTable : public Table {
     }
   }
   arrow::MemoryPool* pool() const { return pool_.get(); }
-  std::shared_ptr<const io::ByteSource> open(io::FileAccess access) const {
-    return io::open_file(
-        path_, {.access = access, .guarded = access == io::FileAccess::kMap, .threads = 1});
-  }
-  std::shared_ptr<format::SourceFile> file_of(std::shared_ptr<const io::ByteSource> source) const {
-    return std::make_shared<format::SourceFile>(std::move(source), pool());
+  std::shared_ptr<format::SourceFile> file_to_decode() const {
+    return std::make_shared<format::SourceFile>(source_, pool());
   }
   std::int64_t budget() const { return budget_; }
   // Of shares before this one.
@@ -167,7 +162,7 @@ class ParquetTable : public ArrowTable {
  public:
   ParquetTable(const std::string& path, std::int64_t budget, TableShare share,
                std::int64_t* n_groups)
-      : ArrowTable(path, budget), source_(open(io::FileAccess::kMap)) {
+      : ArrowTable(path, io::FileAccess::kMap, budget) {
     guarded([&] {
       parquet::ReaderProperties properties(pool());
       if (source_->map().empty()) {
@@ -178,7 +173,7 @@ class ParquetTable : public ArrowTable {
       arrow_properties.set_batch_size(kBatchRows);
       arrow_properties.set_pre_buffer(false);
       parquet::arrow::FileReaderBuilder builder;
-      file_ = file_of(source_);
+      file_ = file_to_decode();
       check(builder.Open(file_, properties));
       reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
       std::shared_ptr<arrow::Schema> schema;
@@ -313,7 +308,6 @@ class ParquetTable : public ArrowTable {
     source_->will_read(ranges);
   }
 
-  const std::shared_ptr<const io::ByteSource> source_;
   std::shared_ptr<format::SourceFile> file_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> groups_, leaves_;
@@ -326,7 +320,7 @@ class ParquetTable : public ArrowTable {
 class IpcTable : public ArrowTable {
  public:
   IpcTable(const std::string& path, std::int64_t budget)
-      : ArrowTable(path, budget), file_(file_of(open(io::FileAccess::kPread))) {
+      : ArrowTable(path, io::FileAccess::kPread, budget), file_(file_to_decode()) {
     options_.memory_pool = pool();
     options_.use_threads = false;
     set_columns(*value(arrow::ipc::RecordBatchFileReader::Open(file_, options_))->schema());

@@ -370,11 +370,15 @@ BuildResult Build::run() {
   target.remove_parts();
   remember_bytes(target);
   if (n_constant_ > 0 && scaler_.kind != ScalerKind::kNone && options_.given_scaler.empty())
-    result_.warnings.push_back(fmt::format(
-        "all values are the same, so that their scale is 1: {}{}", fmt::join(constant_, ", "),
-        n_constant_ > std::ssize(constant_)
-            ? fmt::format(" and {} more", n_constant_ - std::ssize(constant_))
-            : ""));
+    result_.warnings.push_back(
+        fmt::format("{}, so that their scale is 1: {}{}",
+                    scaler_.kind == ScalerKind::kRobust
+                        ? "the quartiles are the same, as of values of which most are"
+                        : "all values are the same",
+                    fmt::join(constant_, ", "),
+                    n_constant_ > std::ssize(constant_)
+                        ? fmt::format(" and {} more", n_constant_ - std::ssize(constant_))
+                        : ""));
   result_.seconds = clock.seconds();
   result_.rows_per_second =
       result_.seconds > 0 ? static_cast<double>(result_.n_rows) / result_.seconds : 0;

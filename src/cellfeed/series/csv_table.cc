@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/file_system.h"
@@ -43,9 +42,8 @@ class SourceRange final : public io::ByteSource {
 class CsvTable : public Table {
  public:
   CsvTable(const std::string& path, TableShare share)
-      : Table(path),
-        delimiter_(delimiter_of(path)),
-        source_(io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1})) {
+      : Table(path, io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1})),
+        delimiter_(delimiter_of(path)) {
     rewind();
     if (columns_.empty()) return;
     std::vector<bool> is_text(columns_.size());
@@ -163,12 +161,7 @@ class CsvTable : public Table {
     if (const std::string_view wrong = split_.split(*header, delimiter_); !wrong.empty())
       throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
     if (!columns_.empty()) return;
-    std::set<std::string_view> seen;
-    for (const std::string_view name : split_.fields()) {
-      if (!seen.insert(name).second)
-        throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'", name);
-      columns_.push_back({std::string(name), false});
-    }
+    for (const std::string_view name : split_.fields()) add_column({std::string(name)});
   }
 
   // The next line that is not blank, in split_.
@@ -256,7 +249,6 @@ class CsvTable : public Table {
   }
 
   const char delimiter_;
-  const std::shared_ptr<const io::ByteSource> source_;
   std::int64_t begin_ = 0;  // of the share
   std::unique_ptr<io::LineReader> reader_;
   CsvFields split_;

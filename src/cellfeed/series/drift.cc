@@ -31,7 +31,8 @@ void Drift::add(std::int64_t entity, std::span<const ColumnStatistics> columns) 
     if (scaler_.variance[i] > 0)
       in_deviations_[f].merge(
           in_units(columns[f], scaler_.mean[i], std::sqrt(scaler_.variance[i])));
-    if (range > 0) in_ranges_[f].merge(in_units(columns[f], scaler_.min[i], range));
+    if (range > 0 && std::isfinite(range))
+      in_ranges_[f].merge(in_units(columns[f], scaler_.min[i], range));
   }
 }
 
@@ -58,7 +59,8 @@ std::vector<std::string> drift_warnings(std::span<const FeatureDrift> drift) {
     if (d.n == 0) continue;
     const bool is_wide = d.spread_ratio > kMostRatio || d.spread_ratio < 1 / kMostRatio;
     const double most = kMostShift + kMostErrors / std::sqrt(static_cast<double>(d.n));
-    if (std::abs(d.mean_shift) > most || (is_wide && d.n >= kEnoughForSpread))
+    // Of huge values it is no number.
+    if (!(std::abs(d.mean_shift) <= most) || (is_wide && d.n >= kEnoughForSpread))
       warnings.push_back(fmt::format(
           "'{}' is not what the scaler was fitted on: its mean moved by {:.2f} standard "
           "deviations, and its spread is {:.2f} times what it was",

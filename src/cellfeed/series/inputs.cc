@@ -29,8 +29,8 @@ Inputs::Inputs(std::vector<std::string> files) : files_(std::move(files)) {
   for (const std::string& path : files_) {
     const io::PathStatus status = io::status_of(path);
     if (!status.is_there()) throw Error(ErrorKind::kNotFound, "there is no such file", path);
-    sizes_.push_back(status.size);
-    bytes_ += sizes_.back();
+    planned_.push_back(status);
+    bytes_ += status.size;
   }
   // Groups do not depend on the threads: an interrupted build may go on with another number.
   const std::int64_t enough =
@@ -39,10 +39,11 @@ Inputs::Inputs(std::vector<std::string> files) : files_(std::move(files)) {
 }
 
 void Inputs::add_shares(std::size_t file, std::int64_t enough) {
-  const std::int64_t wanted = sizes_[file] / (2 * enough);
+  const std::int64_t size = planned_[file].size;
+  const std::int64_t wanted = size / (2 * enough);
   const std::int64_t n = wanted < 2 ? 1 : table_shares(files_[file], kDecodeBytes, wanted);
   for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t bytes = sizes_[file] * (k + 1) / n - sizes_[file] * k / n;
+    const std::int64_t bytes = size * (k + 1) / n - size * k / n;
     if (groups_.empty() || groups_.back().bytes >= enough) groups_.emplace_back();
     groups_.back().shares.push_back({file, {k, n}, bytes});
     groups_.back().bytes += bytes;
@@ -52,13 +53,45 @@ void Inputs::add_shares(std::size_t file, std::int64_t enough) {
 std::string Inputs::plan() const {
   std::string text;
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    const std::int64_t changed = io::status_of(files_[i]).modified_ns;
     const bool is_local = io::is_local(files_[i]);
     text += fmt::format("{} {} {}\n",
                         is_local ? std::filesystem::absolute(files_[i]).string() : files_[i],
-                        sizes_[i], changed);
+                        planned_[i].size, planned_[i].modified_ns);
   }
   return text;
+}
+
+void Inputs::require_as_planned(std::size_t file) const {
+  const io::PathStatus now = io::status_of(files_[file]);
+  const io::PathStatus& planned = planned_[file];
+  // A file's own number is not compared: some file systems do not keep it. Of an object, device is
+  // its version.
+  const bool is_same = now.is_there() && now.size == planned.size &&
+                       now.modified_ns == planned.modified_ns &&
+                       now.changed_ns == planned.changed_ns &&
+                       (io::is_local(files_[file]) || now.device == planned.device);
+  if (!is_same)
+    throw Error(
+        ErrorKind::kCorruptData,
+        "the file was replaced, removed or written again since its reading began, so its rows may "
+        "not belong together: begin again once it stays as it is",
+        files_[file]);
+}
+
+template <typename Fn>
+void Inputs::with_source(const Share& share, const RowColumns& columns, bool was_auto,
+                         const SeriesWork& work, const Fn& fn) const {
+  try {
+    RowSource source(files_[share.file], columns, was_auto, decode_bytes(work), share.of);
+    require_as_planned(share.file);
+    fn(source);
+    source.require_unchanged();
+  } catch (const Error& error) {
+    // Whatever looks wrong in a file that is another by now.
+    if (error.kind() != ErrorKind::kCancelled && error.path() == files_[share.file])
+      require_as_planned(share.file);
+    throw;
+  }
 }
 
 SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bool was_auto,
@@ -77,8 +110,7 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
   // Rows of these are put together column by column, in the processor's cache.
   const std::int64_t rows_together = std::max<std::int64_t>(64, kCachedBytes / width);
   RowBlock block(columns.n_values());
-  for (const Share& share : group.shares) {
-    RowSource source(files_[share.file], columns, was_auto, decode_bytes(work), share.of);
+  const auto add_rows = [&](RowSource& source) {
     bool is_at_end = false;
     while (!is_at_end) {
       block.clear();
@@ -92,6 +124,9 @@ SpilledPart Inputs::read_group(const Group& group, const RowColumns& columns, bo
       work.check_stop();
     }
     writer.end_file(source);
+  };
+  for (const Share& share : group.shares) {
+    with_source(share, columns, was_auto, work, add_rows);
     work.advance(share.bytes);
   }
   return writer.commit();

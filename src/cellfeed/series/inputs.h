@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cellfeed/io/directory.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/temp_file.h"
 #include "cellfeed/series/spilled_rows.h"
 #include "cellfeed/series/work.h"
@@ -57,12 +58,19 @@ class Inputs {
     std::int64_t bytes = 0;
   };
   void add_shares(std::size_t file, std::int64_t enough);
+  // Throws kCorruptData where the path leads to another file than was planned for, or that file
+  // was written to since.
+  void require_as_planned(std::size_t file) const;
+  // fn(source) for the share, all of whose rows are of the file that was planned for.
+  template <typename Fn>
+  void with_source(const Share& share, const RowColumns& columns, bool was_auto,
+                   const SeriesWork& work, const Fn& fn) const;
   SpilledPart read_group(const Group& group, const RowColumns& columns, bool was_auto,
                          io::FileTarget target, SeriesWork& work) const;
   TimeKind common_kind(const std::vector<SpilledPart>& parts) const;
 
   std::vector<std::string> files_;
-  std::vector<std::int64_t> sizes_;
+  std::vector<io::PathStatus> planned_;  // each file as it was then
   std::vector<Group> groups_;
   std::int64_t bytes_ = 0;
 };

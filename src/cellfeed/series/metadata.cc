@@ -112,11 +112,12 @@ std::string entities_text(const EntityTable& entities, TimeKind kind) {
   return text;
 }
 
-std::int64_t count_of(const Json& json, const char* name, std::int64_t low = 0) {
+std::int64_t count_of(const Json& json, const char* name, const std::string& path,
+                      std::int64_t low) {
   const Json& value = json.at(name);
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
   if (!value.is_number_integer() || value < low || value > kMost)
-    throw Error(ErrorKind::kCorruptData, fmt::format("'{}' is no count", name));
+    throw_error(ErrorKind::kCorruptData, path, "'{}' is no count: {}", name, value.dump());
   return value;
 }
 
@@ -126,6 +127,9 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   if (json.at("version") != kVersion)
     throw_error(ErrorKind::kUnsupported, path, "is of version {}, and this cellfeed reads {}",
                 json.at("version").dump(), kVersion);
+  const auto count = [&](const Json& of, const char* name, std::int64_t low = 0) {
+    return count_of(of, name, path, low);
+  };
   SeriesMetadata m;
   m.features = json.at("features").get<std::vector<std::string>>();
   m.target = json.at("target").get<std::vector<std::string>>();
@@ -135,8 +139,8 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   for (const std::string& name : m.target)
     if (std::ranges::find(m.features, name) == m.features.end())
       throw_error(ErrorKind::kCorruptData, path, "the target '{}' is no feature", name);
-  m.n_rows = count_of(json, "n_rows");
-  m.n_entities = count_of(json, "n_entities");
+  m.n_rows = count(json, "n_rows");
+  m.n_entities = count(json, "n_entities");
   m.time_kind = time_kind_from_name(json.at("time").at("kind").get<std::string>());
   m.scaler = scaler_kind_from_name(json.at("scaler").get<std::string>());
   m.scale = scale_of_from_name(json.at("scale").get<std::string>());
@@ -146,14 +150,14 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   m.missing = json.at("missing");
   m.duplicates = json.at("duplicates");
   m.sort = json.at("sort");
-  if (!json.at("window").is_null()) m.window = count_of(json, "window", 1);
-  m.horizon = count_of(json, "horizon", 1);
-  m.stride = count_of(json, "stride", 1);
-  m.n_files = count_of(json, "n_files");
-  m.n_rows_read = count_of(json, "n_rows_read");
-  m.n_dropped = count_of(json, "n_dropped");
-  m.n_merged = count_of(json, "n_merged");
-  m.n_appends = count_of(json, "n_appends");
+  if (!json.at("window").is_null()) m.window = count(json, "window", 1);
+  m.horizon = count(json, "horizon", 1);
+  m.stride = count(json, "stride", 1);
+  m.n_files = count(json, "n_files");
+  m.n_rows_read = count(json, "n_rows_read");
+  m.n_dropped = count(json, "n_dropped");
+  m.n_merged = count(json, "n_merged");
+  m.n_appends = count(json, "n_appends");
   m.built = parse_hex(json.at("built").get<std::string>(), path);
   m.plan = parse_hex(json.at("plan").get<std::string>(), path);
   const Json& input = json.at("input");
@@ -168,7 +172,7 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   if (json.at("segment_bytes") != kSegmentBytes)
     throw Error(ErrorKind::kUnsupported, "has segments of another size", path);
   for (const Json& file : json.at("files"))
-    m.files.push_back({file.at("name"), count_of(file, "bytes"),
+    m.files.push_back({file.at("name"), count(file, "bytes"),
                        parse_hex(file.at("checksum").get<std::string>(), path)});
   return m;
 }
@@ -297,7 +301,7 @@ std::string metadata_text(const std::string& dir) {
   return io::read_small_file(path, kMaxMetadataBytes);
 }
 
-// fn(metadata), again where an append replaced what it reads meanwhile.
+// fn(metadata, text of the file), again where an append replaced what it reads meanwhile.
 template <typename Fn>
 auto with_metadata(const std::string& dir, const Fn& fn) {
   io::look_anew();
@@ -306,7 +310,7 @@ auto with_metadata(const std::string& dir, const Fn& fn) {
     try {
       const SeriesMetadata metadata = parse_metadata(text, path);
       check_files(dir, metadata, path);
-      return fn(metadata);
+      return fn(metadata, text);
     } catch (const Error&) {
       io::look_anew();
       std::string now = metadata_text(dir);
@@ -319,11 +323,35 @@ auto with_metadata(const std::string& dir, const Fn& fn) {
 }  // namespace
 
 SeriesMetadata read_metadata(const std::string& dir) {
-  return with_metadata(dir, [](const SeriesMetadata& metadata) { return metadata; });
+  return with_metadata(dir,
+                       [](const SeriesMetadata& metadata, const std::string&) { return metadata; });
+}
+
+void require_same_entities(const std::string& dir) {
+  with_metadata(dir, [&](const SeriesMetadata& metadata, const std::string& text) {
+    const std::string path = metadata_path(dir);
+    const EntityTable entities = read_entities(dir, metadata);
+    const auto of_table =
+        nlohmann::json::parse(fmt::format("[{}]", entities_text(entities, metadata.time_kind)));
+    nlohmann::json listed;
+    try {
+      listed = nlohmann::json::parse(text).at("entities");
+    } catch (const nlohmann::json::exception& failure) {
+      throw_error(ErrorKind::kCorruptData, path, "its entities cannot be read: {}", failure.what());
+    }
+    if (listed.size() != of_table.size())
+      throw_error(ErrorKind::kCorruptData, path, "lists {} entities where {} has {}", listed.size(),
+                  metadata.file(kEntitiesName).name, of_table.size());
+    for (std::size_t e = 0; e < of_table.size(); ++e)
+      if (listed[e] != of_table[e])
+        throw_error(ErrorKind::kCorruptData, path, "entity {} is {} where {} says {}", e,
+                    listed[e].dump(), metadata.file(kEntitiesName).name, of_table[e].dump());
+    return 0;
+  });
 }
 
 std::pair<SeriesMetadata, EntityTable> read_series(const std::string& dir) {
-  return with_metadata(dir, [&](const SeriesMetadata& metadata) {
+  return with_metadata(dir, [&](const SeriesMetadata& metadata, const std::string&) {
     return std::pair(metadata, read_entities(dir, metadata));
   });
 }

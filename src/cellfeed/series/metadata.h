@@ -112,6 +112,9 @@ void write_metadata(const io::Directory& directory, const SeriesMetadata& metada
 // append replaces meanwhile is read again.
 SeriesMetadata read_metadata(const std::string& dir);
 EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata);
+// Throws kCorruptData, naming the entity, where metadata.json lists other entities, rows, times or
+// static values than entities.arrow.
+void require_same_entities(const std::string& dir);
 // Both, of one state.
 std::pair<SeriesMetadata, EntityTable> read_series(const std::string& dir);
 

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
@@ -17,18 +18,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kMissingNames{"error", "drop", "ffill", "nan"};
 constexpr std::uint32_t kNoEntity = 0xFFFFFFFF;
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t n = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 0;
-    if (n == 0 || i + n > text.size() || c == 0xC0 || c == 0xC1 || c > 0xF4) return false;
-    for (std::size_t k = 1; k < n; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;
-    i += n;
-  }
-  return true;
-}
 
 std::vector<std::string> other_columns(const RowColumns& columns) {
   std::vector<std::string> others = columns.time;
@@ -241,7 +230,7 @@ std::uint32_t RowSource::entity_number(std::string_view name) {
   const auto [at, is_new] =
       numbers_.try_emplace(std::string(name), static_cast<std::uint32_t>(entities_.size()));
   if (is_new) {
-    if (!is_utf8(name))
+    if (!format::is_utf8(name))
       throw_error(ErrorKind::kCorruptData, table_->path(),
                   "the name of an entity is not UTF-8: entity {}", entities_.size());
     entities_.emplace_back(name);
@@ -273,7 +262,7 @@ void RowSource::read_statics(std::int64_t n) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       const std::uint32_t entity = row_entities_[i];
       if (entity == kNoEntity) continue;
-      if (is_text && !is_utf8(names_[i]))
+      if (is_text && !format::is_utf8(names_[i]))
         throw_error(ErrorKind::kCorruptData, table_->path(), "{}, column '{}': is not UTF-8",
                     table_->place(static_cast<std::int64_t>(i)), column.name);
       if (!(is_text ? statics_.see(entity, c, names_[i])
@@ -286,11 +275,11 @@ void RowSource::read_statics(std::int64_t n) {
   }
 }
 
-void RowSource::throw_missing(std::int64_t row, const std::string& column) const {
-  throw_error(ErrorKind::kCorruptData, table_->path(),
-              "{}, column '{}': the value is missing; choose what becomes of such rows with "
-              "missing (drop, ffill, nan)",
-              table_->place(row), column);
+void RowSource::throw_missing(std::int64_t row, const std::string& column, bool is_feature) const {
+  throw_error(ErrorKind::kCorruptData, table_->path(), "{}, column '{}': the value is missing; {}",
+              table_->place(row), column,
+              is_feature ? "choose what becomes of such rows with missing (drop, ffill, nan)"
+                         : "no row goes without: leave out such rows with missing=\"drop\"");
 }
 
 void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
@@ -309,12 +298,12 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
     if (entity_column_ >= 0 && !is_known) entity = entity_number(names_[row]);
     if (times_[row] == kNoTime || entity == kNoEntity) {
       if (columns_.missing != Missing::kDrop)
-        throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0]);
+        throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0], false);
       ++n_dropped_;
       continue;
     }
     for (std::size_t f = 0; f < columns_.n_values() && is_refused; ++f)
-      if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f]);
+      if (std::isnan(rows.value(i, f))) throw_missing(i, columns_.features[f], true);
     std::byte* const kept = records.row(n_kept++);
     if (n_kept != first + row + 1) std::memcpy(kept, records.row(first + row), records.row_bytes());
     std::memcpy(kept, &times_[row], sizeof times_[row]);

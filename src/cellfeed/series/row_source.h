@@ -69,6 +69,8 @@ class RowSource {
   // Of the entities, by their number, as far as rows were read.
   const StaticTable& statics() const { return statics_; }
   const std::string& path() const { return table_->path(); }
+  // As of the table.
+  void require_unchanged() const { table_->require_unchanged(); }
   // Empty where the file has no rows.
   std::optional<TimeKind> time_kind() const { return kind_; }
   std::int64_t n_dropped() const { return n_dropped_; }  // without time, entity or a value
@@ -88,7 +90,8 @@ class RowSource {
   void read_statics(std::int64_t n);
   // Of the n rows at the end of the block.
   void keep_complete_rows(std::int64_t n, RowBlock& block);
-  [[noreturn]] void throw_missing(std::int64_t row, const std::string& column) const;
+  [[noreturn]] void throw_missing(std::int64_t row, const std::string& column,
+                                  bool is_feature) const;
 
   RowColumns columns_;
   std::unique_ptr<Table> table_;

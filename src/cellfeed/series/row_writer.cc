@@ -17,11 +17,11 @@ void RowWriter::throw_beyond(std::int64_t entity, const RecordRows& row, const d
   const auto scaled = [&](std::size_t f) { return (row.value(0, f) - center[f]) / scale[f]; };
   std::size_t f = 0;
   while (f + 1 < scaler_.features.size() && !(std::abs(scaled(f)) > most)) ++f;
-  throw_error(ErrorKind::kPrecision, "",
-              "entity '{}', {}, feature '{}': {} is beyond what {} holds; take float64",
-              rows_.entities()[static_cast<std::size_t>(entity)],
-              time_text(row.time(0), policy_.kind), scaler_.features[f], scaled(f),
-              dtype_name(dtype_));
+  throw_error(
+      ErrorKind::kPrecision, "", "entity '{}', {}, feature '{}': {} is beyond what {} holds; {}",
+      rows_.entities()[static_cast<std::size_t>(entity)], time_text(row.time(0), policy_.kind),
+      scaler_.features[f], scaled(f), dtype_name(dtype_),
+      dtype_ == DType::kF32 ? "take float64" : "leave out such values, or take no scaler");
 }
 
 template <typename T>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/json_depth.h"
@@ -50,7 +51,11 @@ std::vector<T> parse_numbers(const Scaler& scaler, const Json& json, const std::
   const std::size_t n_sets = scaler.of == ScaleOf::kEntity ? scaler.entities.size() : 1;
   std::vector<T> values;
   const auto add = [&](const Json& list) {
-    for (const auto& value : list) values.push_back(value.get<T>());
+    for (const auto& value : list)
+      if constexpr (std::is_floating_point_v<T>)  // null: beyond what float64 holds
+        values.push_back(value.is_null() ? NAN : value.template get<T>());
+      else
+        values.push_back(value.template get<T>());
   };
   if (scaler.of == ScaleOf::kGlobal)
     add(json.at(name));
@@ -82,6 +87,17 @@ ScaleOf scale_of_from_name(std::string_view name) {
   throw_invalid("scale must be global or entity, not '{}'", name);
 }
 
+void Scaler::require_finite(std::size_t feature, const ColumnStatistics& column, double middle,
+                            double width) const {
+  if (std::isfinite(middle) && std::isfinite(width)) return;
+  const std::size_t set = n.size() / features.size();
+  throw_error(ErrorKind::kPrecision, "",
+              "{}the feature '{}' has values from {} to {}, whose {} scale is beyond what float64 "
+              "holds: leave out what stands for no value (missing), or take another scaler",
+              of == ScaleOf::kEntity ? fmt::format("entity '{}': ", entities[set]) : "",
+              features[feature], column.min, column.max, scaler_kind_name(kind));
+}
+
 std::vector<std::size_t> Scaler::add(std::span<const ColumnStatistics> columns,
                                      std::span<const double> quartiles) {
   std::vector<std::size_t> constant;
@@ -104,6 +120,7 @@ std::vector<std::size_t> Scaler::add(std::span<const ColumnStatistics> columns,
       upper.push_back(quartiles[3 * f + 2]);
       is_flat = width < 10 * kEpsilon;
     }
+    require_finite(f, column, middle, width);
     if (is_flat) {
       constant.push_back(f);
       width = 1;

@@ -46,6 +46,9 @@ struct Scaler {
   // but for kRobust. Returns the features whose values are all the same: their scale is 1.
   std::vector<std::size_t> add(std::span<const ColumnStatistics> columns,
                                std::span<const double> quartiles);
+  // Throws kPrecision naming feature and entity where huge values have no scale.
+  void require_finite(std::size_t feature, const ColumnStatistics& column, double middle,
+                      double width) const;
   // Appends the numbers that another has at this place.
   void copy_numbers(const Scaler& other, std::size_t i);
 };

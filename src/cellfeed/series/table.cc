@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/sequential_reader.h"
 
@@ -21,8 +22,20 @@ int Table::column_of(const std::string& name, std::string_view what) const {
               suggestion(name, names));
 }
 
+void Table::require_unchanged() const { io::require_unchanged(*source_); }
+
 void Table::rows(std::span<const int> columns, double* out, std::int64_t stride) const {
   for (const int column : columns) numbers(column, out++, stride);
+}
+
+void Table::add_column(TableColumn column) {
+  if (!format::is_utf8(column.name))
+    throw_error(ErrorKind::kCorruptData, path_,
+                "the name of column {} is not UTF-8: write the file again in that encoding",
+                columns_.size() + 1);
+  if (!names_.insert(column.name).second)
+    throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'", column.name);
+  columns_.push_back(std::move(column));
 }
 
 void Table::throw_value(std::int64_t row, int column, std::string_view what) const {

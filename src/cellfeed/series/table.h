@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "cellfeed/io/byte_source.h"
 #include "cellfeed/series/timestamp.h"
 
 namespace cellfeed::series {
@@ -36,6 +38,8 @@ class Table {
   virtual void choose(std::span<const int> columns) = 0;
   // Moves on to the next rows, at most `max_rows`; how many there are, 0 at the end.
   virtual std::int64_t next(std::int64_t max_rows) = 0;
+  // Throws kCorruptData where the file that is open was written to since.
+  void require_unchanged() const;
   // "line 17" or "row 16" of the current rows.
   virtual std::string place(std::int64_t row) const = 0;
 
@@ -61,11 +65,18 @@ class Table {
   virtual void texts(int column, std::vector<std::string_view>& out) = 0;
 
  protected:
-  explicit Table(std::string path) : path_(std::move(path)) {}
+  Table(std::string path, std::shared_ptr<const io::ByteSource> source)
+      : path_(std::move(path)), source_(std::move(source)) {}
+  // Throws kCorruptData where the name is one of those before, or no text.
+  void add_column(TableColumn column);
   [[noreturn]] void throw_value(std::int64_t row, int column, std::string_view what) const;
 
-  std::string path_;
+  const std::string path_;
+  const std::shared_ptr<const io::ByteSource> source_;
   std::vector<TableColumn> columns_;
+
+ private:
+  std::unordered_set<std::string> names_;  // of the columns
 };
 
 // One of n shares of a file's rows: the k-th, from 0. All shares in their order are the file.

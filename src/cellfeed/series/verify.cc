@@ -19,6 +19,10 @@ std::string path_of(const std::string& dir, const std::string& name) {
   return io::Directory(dir).path_of(name);
 }
 
+SeriesDamage damage_of(const Error& error) {
+  return {std::filesystem::path(error.path()).filename().string(), 0, 0, error.what()};
+}
+
 // Thread-safe.
 class Verification {
  public:
@@ -83,7 +87,7 @@ std::vector<SeriesDamage> verify_series(
     metadata = read_metadata(dir);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorruptData) throw;
-    return {{std::filesystem::path(error.path()).filename().string(), 0, 0, error.what()}};
+    return {damage_of(error)};
   }
   std::int64_t total = 0;
   for (const SeriesFile& file : metadata.files) total += file.bytes;
@@ -106,7 +110,15 @@ std::vector<SeriesDamage> verify_series(
                               pool);
   verification.check_segments(times, std::span(checksums).subspan(static_cast<std::size_t>(n)),
                               pool);
-  return verification.finish();
+  std::vector<SeriesDamage> damages = verification.finish();
+  if (!damages.empty()) return damages;
+  try {
+    require_same_entities(dir);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorruptData) throw;
+    return {damage_of(error)};
+  }
+  return {};
 }
 
 }  // namespace cellfeed::series

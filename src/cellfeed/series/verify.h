@@ -1,4 +1,4 @@
-// verify_series: every byte of a series directory against its checksums.
+// verify_series: every byte of a series directory against its checksums, and what it says twice.
 #pragma once
 
 #include <cstdint>
