@@ -69,8 +69,8 @@ class ArrowTable : public Table {
                    std::size_t n_bytes) const override {
     return read_narrow_rows(arrays(columns), out, n_bytes);
   }
-  TimeKind times(int column, std::optional<std::int64_t> unit,
-                 std::span<std::int64_t> out) const override {
+  std::optional<TimeKind> times(int column, std::optional<std::int64_t> unit,
+                                std::span<std::int64_t> out) const override {
     return read_times(array(column), unit, out, bad_value(column));
   }
   void integers(int column, std::span<std::int64_t> out) const override {
@@ -90,7 +90,7 @@ class ArrowTable : public Table {
   void set_columns(const arrow::Schema& schema) {
     for (const auto& field : schema.fields()) {
       for (const TableColumn& other : columns_)
-        if (other.name == field->name())
+        if (!other.name.empty() && other.name == field->name())
           throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'",
                       field->name());
       columns_.push_back({field->name(), is_numeric_type(*field->type()),

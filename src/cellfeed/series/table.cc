@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/io/file_system.h"
@@ -13,6 +14,9 @@ namespace cellfeed::series {
 
 int Table::column_of(const std::string& name, std::string_view what) const {
   std::vector<std::string> names;
+  if (name.empty() && std::ranges::count(columns_, name, &TableColumn::name) > 1)
+    throw_error(ErrorKind::kCorruptData, path_, "{} names a column '', and several have no name",
+                what);
   for (const TableColumn& column : columns_) {
     if (column.name == name) return static_cast<int>(names.size());
     names.push_back(column.name);
@@ -43,7 +47,7 @@ Kind kind_of(const std::string& path) {
   if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
   if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
-    if (path.ends_with(suffix))
+    if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,
                   "does not begin as a {} file does: it is damaged, "
                   "or not what its name says",
