@@ -127,6 +127,11 @@ def _entity(entity: object) -> tuple[str, str]:
     if isinstance(entity, re.Pattern):
         if not isinstance(entity.pattern, str):
             raise InvalidTypeError("entity must be a pattern of str, not of bytes")
+        if flags := re.RegexFlag(entity.flags) & ~re.UNICODE:
+            raise InvalidArgumentError(
+                f"entity has {flags!r}, which patterns for paths do not know: leave it out, and "
+                "write [Aa] where a letter may be either"
+            )
         return "", entity.pattern
     return _column("entity", entity), ""
 
@@ -182,7 +187,7 @@ def build_series(
     entity
         What each row is of: a column, the key of ``key=value`` folders, or a compiled regular
         expression (in the grammar of ECMAScript) whose first group is looked for in paths. By
-        default the name of the file, without its suffix.
+        default the name of the file, without its suffix. Flags of a pattern are refused.
     time
         A column: timestamps, dates, ISO 8601 texts with a zone or none (taken for UTC), or whole
         numbers; or the columns of year, month, day, hour, minute and second. By default rows

@@ -108,7 +108,8 @@ class Scaler:
             )
         n = np.broadcast_to(np.asarray(getattr(model, "n_samples_seen_", 0)), center.shape)
         unknown = np.zeros(len(center))
-        spread = np.asarray(getattr(model, "var_", scale_by**2))
+        variance = getattr(model, "var_", None)
+        spread = scale_by**2 if variance is None else np.asarray(variance)
         quartiles = {
             "lower_quartile": center - scale_by / 2,
             "upper_quartile": center + scale_by / 2,

@@ -130,7 +130,7 @@ void Append::remove_unnamed_files() const {
 }
 
 void Append::read_inputs() {
-  inputs_.emplace(input_files(options_.inputs));
+  inputs_.emplace(input_files(options_.inputs, options_.dir));
   Inputs::Rows read = inputs_->read(metadata_.columns, metadata_.has_auto_features,
                                     kept_->directory(), false, work_);
   if (read.kind != metadata_.time_kind)

@@ -69,8 +69,8 @@ class ArrowTable : public Table {
                    std::size_t n_bytes) const override {
     return read_narrow_rows(arrays(columns), out, n_bytes);
   }
-  TimeKind times(int column, std::optional<std::int64_t> unit,
-                 std::span<std::int64_t> out) const override {
+  std::optional<TimeKind> times(int column, std::optional<std::int64_t> unit,
+                                std::span<std::int64_t> out) const override {
     return read_times(array(column), unit, out, bad_value(column));
   }
   void integers(int column, std::span<std::int64_t> out) const override {

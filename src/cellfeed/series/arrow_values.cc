@@ -224,8 +224,12 @@ bool read_narrow_rows(std::span<const arrow::Array* const> arrays, std::byte* ou
   return false;
 }
 
-TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
-                    std::span<std::int64_t> out, const OnBadValue& bad) {
+std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
+                                   std::span<std::int64_t> out, const OnBadValue& bad) {
+  if (array.null_count() == array.length()) {
+    std::ranges::fill(out, kNoTime);
+    return std::nullopt;
+  }
   const bool is_whole = array.null_count() == 0;
   const auto fill = [&](const auto& value_of) {
     for (std::int64_t i = 0; i < array.length(); ++i)
@@ -256,8 +260,8 @@ TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
   if (array.type_id() == Type::DICTIONARY) {
     const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
     std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
-    const TimeKind kind = read_times(*coded.dictionary(), unit, values,
-                                     [&](auto, const auto& what) { bad(0, what); });
+    const auto kind = read_times(*coded.dictionary(), unit, values,
+                                 [&](auto, const auto& what) { bad(0, what); });
     fill([&](std::int64_t i) {
       return values[static_cast<std::size_t>(dictionary_index(coded, i))];
     });
@@ -284,7 +288,7 @@ TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
     });
   });
   if (!is_text) bad(0, type_text(array) + ", which is no time; floats are none either");
-  return kind.value_or(TimeKind::kNaive);
+  return kind;
 }
 
 void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const OnBadValue& bad) {

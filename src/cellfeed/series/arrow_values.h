@@ -34,9 +34,10 @@ bool read_rows(std::span<const arrow::Array* const> arrays, double* out, std::in
 // The same as float32, `n_bytes` from row to row; false too where that would change a value.
 bool read_narrow_rows(std::span<const arrow::Array* const> arrays, std::byte* out,
                       std::size_t n_bytes);
-// Timestamps, dates, integers and texts, and dictionaries of these; kNoTime for null.
-TimeKind read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
-                    std::span<std::int64_t> out, const OnBadValue& bad);
+// Timestamps, dates, integers and texts, and dictionaries of these; kNoTime for null. Empty where
+// none has a time: such rows are of no kind.
+std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std::int64_t> unit,
+                                   std::span<std::int64_t> out, const OnBadValue& bad);
 // Integers; kNoTime for null.
 void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const OnBadValue& bad);
 // Texts, or integers written out, which `kept` then holds. Null data for null.

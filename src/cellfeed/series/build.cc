@@ -22,7 +22,7 @@ class Build {
         columns_(options.columns),
         work_(options.threads, options.memory_budget, options.progress, options.stop,
               options.output_dir),
-        inputs_(input_files(options.inputs)) {}
+        inputs_(input_files(options.inputs, options.output_dir)) {}
 
   BuildResult run();
 
@@ -132,7 +132,7 @@ void Build::choose_features() {
 
 std::string Build::plan() const {
   return fmt::format(
-      "cellfeed-series 3\nfeatures: {}\ntarget: {}\ntime: {} {}\nentity: {} {}\nscaler: {} {}\n"
+      "cellfeed-series 4\nfeatures: {}\ntarget: {}\ntime: {} {}\nentity: {} {}\nscaler: {} {}\n"
       "fit_until: {}\nfit_mask: {}\nstatic: {}\nmissing: {}\nduplicates: {}\nsort: {}\ndtype: "
       "{}\nwindow: {} {} {}\n"
       "given scaler: {}\n{}",

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/sequential_reader.h"
@@ -17,7 +18,8 @@ constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 constexpr std::int64_t kRowsLookedAt = 1000;
 constexpr std::size_t kLookedAtBytes = std::size_t{64} << 10;
 
-char delimiter_of(std::string_view path) {
+char delimiter_of(std::string_view written) {
+  const std::string path = lower(written);
   return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? '\t' : ',';
 }
 
@@ -46,13 +48,7 @@ class CsvTable : public Table {
         delimiter_(delimiter_of(path)) {
     rewind();
     if (columns_.empty()) return;
-    std::vector<bool> is_text(columns_.size());
-    for (std::int64_t n = 0; n < kRowsLookedAt && next_line(); ++n)
-      for (std::size_t c = 0; c < columns_.size(); ++c) {
-        const std::string_view field = split_.fields()[c];
-        if (!is_missing_text(field) && !parse_number(field)) is_text[c] = true;
-      }
-    for (std::size_t c = 0; c < columns_.size(); ++c) columns_[c].is_numeric = !is_text[c];
+    look_at_rows();
     if (share.n > 1)
       begin_share(share);
     else
@@ -85,10 +81,15 @@ class CsvTable : public Table {
   }
 
   void numbers(int column, double* out, std::int64_t stride) const override {
+    const bool is_flag = holds_flags_[static_cast<std::size_t>(column)];
     for (std::int64_t i = 0; i < n_rows(); ++i) {
       const std::string_view text = field(i, column);
       if (is_missing_text(text)) {
         out[i * stride] = NAN;
+        continue;
+      }
+      if (is_flag) {
+        out[i * stride] = flag_of(text, i, column);
         continue;
       }
       const auto value = parse_number(text);
@@ -112,8 +113,8 @@ class CsvTable : public Table {
     }
   }
 
-  TimeKind times(int column, std::optional<std::int64_t> unit,
-                 std::span<std::int64_t> out) const override {
+  std::optional<TimeKind> times(int column, std::optional<std::int64_t> unit,
+                                std::span<std::int64_t> out) const override {
     std::optional<TimeKind> kind;
     for (std::int64_t i = 0; i < n_rows(); ++i) {
       const std::string_view text = field(i, column);
@@ -127,7 +128,7 @@ class CsvTable : public Table {
                     "numbers and dates, do not mix");
       kind = found;
     }
-    return kind.value_or(unit ? TimeKind::kNaive : kind_seen_.value_or(TimeKind::kNaive));
+    return kind;
   }
 
   void integers(int column, std::span<std::int64_t> out) const override {
@@ -162,6 +163,35 @@ class CsvTable : public Table {
       throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
     if (!columns_.empty()) return;
     for (const std::string_view name : split_.fields()) add_column({std::string(name)});
+  }
+
+  // What columns hold, by the first rows.
+  void look_at_rows() {
+    std::vector<bool> is_number(columns_.size(), true), is_flag(columns_.size(), true);
+    std::vector<bool> has_value(columns_.size());
+    for (std::int64_t n = 0; n < kRowsLookedAt && next_line(); ++n)
+      for (std::size_t c = 0; c < columns_.size(); ++c) {
+        const std::string_view field = split_.fields()[c];
+        if (is_missing_text(field)) continue;
+        has_value[c] = true;
+        if (is_number[c] && !parse_number(field)) is_number[c] = false;
+        if (is_flag[c] && !parse_flag(field)) is_flag[c] = false;
+      }
+    holds_flags_.resize(columns_.size());
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      columns_[c].is_numeric = is_number[c];
+      holds_flags_[c] = is_flag[c] && has_value[c];
+    }
+  }
+
+  // Numbers do not mix with these: who wrote both meant something else.
+  double flag_of(std::string_view text, std::int64_t row, int column) const {
+    const auto flag = parse_flag(text);
+    if (!flag)
+      throw_value(row, column,
+                  fmt::format("is neither true nor false, as the column is before it: '{}'",
+                              text.substr(0, 80)));
+    return *flag ? 1 : 0;
   }
 
   // The next line that is not blank, in split_.
@@ -238,27 +268,27 @@ class CsvTable : public Table {
       const auto scaled = scaled_time(*number, unit.value_or(1));
       if (!scaled) throw_value(row, column, fmt::format("is out of range: '{}'", text));
       time = *scaled;
-      return *(kind_seen_ = unit ? TimeKind::kNaive : TimeKind::kInteger);
+      return unit ? TimeKind::kNaive : TimeKind::kInteger;
     }
     const auto parsed = parse_time(text);
     if (!parsed)
       throw_value(row, column,
                   fmt::format("is no time such as 2024-03-01 12:30:00: '{}'", text.substr(0, 80)));
     time = parsed->ns;
-    return *(kind_seen_ = parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive);
+    return parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive;
   }
 
   const char delimiter_;
   std::int64_t begin_ = 0;  // of the share
   std::unique_ptr<io::LineReader> reader_;
   CsvFields split_;
+  std::vector<bool> holds_flags_;  // of each column: its first rows are true or false
   std::vector<int> chosen_;
   std::vector<int> slots_;  // of each column, among those chosen
   // The current rows: the texts of chosen columns, row by row.
   std::string text_;
   std::vector<std::size_t> ends_;
   std::vector<std::int64_t> lines_;
-  mutable std::optional<TimeKind> kind_seen_;
 };
 
 }  // namespace

@@ -143,7 +143,12 @@ TimeKind Inputs::common_kind(const std::vector<SpilledPart>& parts) const {
                   time_kind_name(*parts[p].kind), time_kind_name(*kind));
     kind = parts[p].kind;
   }
-  if (!kind) throw Error(ErrorKind::kCorruptData, "the inputs hold no rows", files_[0]);
+  if (!kind) {
+    const bool are_empty = std::ranges::all_of(parts, [](auto& part) { return part.n_read == 0; });
+    throw Error(ErrorKind::kCorruptData,
+                are_empty ? "the inputs hold no rows" : "no row of the inputs has a time",
+                files_[0]);
+  }
   return *kind;
 }
 

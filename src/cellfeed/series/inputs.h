@@ -14,8 +14,10 @@
 
 namespace cellfeed::series {
 
-// The data files that `inputs` name: globs are expanded, folders looked through.
-std::vector<std::string> input_files(const std::vector<std::string>& inputs);
+// The data files that `inputs` name: globs are expanded, folders looked through, but for those of
+// series and `output_dir` in them.
+std::vector<std::string> input_files(const std::vector<std::string>& inputs,
+                                     const std::string& output_dir);
 
 // What decoding a file may take, though a thread's share of the budget be less: a page of every
 // column.

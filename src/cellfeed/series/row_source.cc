@@ -1,5 +1,6 @@
 #include "cellfeed/series/row_source.h"
 
+#include <arrow/util/uri.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <regex>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/series/record_kernels.h"
@@ -18,6 +20,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kMissingNames{"error", "drop", "ffill", "nan"};
 constexpr std::uint32_t kNoEntity = 0xFFFFFFFF;
+// In the name of a folder: a missing value.
+constexpr std::string_view kHiveMissing = "__HIVE_DEFAULT_PARTITION__";
 
 std::vector<std::string> other_columns(const RowColumns& columns) {
   std::vector<std::string> others = columns.time;
@@ -31,8 +35,8 @@ std::vector<std::string> numeric_columns(const Table& table, const RowColumns& c
   const std::vector<std::string> others = other_columns(columns);
   std::vector<std::string> names;
   for (const TableColumn& column : table.columns())
-    // What pandas calls an index without a name that it stores.
-    if (column.is_numeric && !column.name.starts_with("__index_level_") &&
+    // An index without a name, as pandas stores it: in text without one.
+    if (column.is_numeric && !column.name.empty() && !column.name.starts_with("__index_level_") &&
         std::ranges::find(others, column.name) == others.end())
       names.push_back(column.name);
   return names;
@@ -66,8 +70,12 @@ std::vector<std::string> numeric_features(const std::string& path, const RowColu
 }
 
 std::optional<std::string> hive_value(const std::string& path, const std::string& key) {
-  for (const auto& part : std::filesystem::path(path).parent_path())
-    if (part.string().starts_with(key + "=")) return part.string().substr(key.size() + 1);
+  for (const auto& part : std::filesystem::path(path).parent_path()) {
+    const std::string folder = part.string();
+    const std::size_t end = folder.find('=');
+    if (end != std::string::npos && arrow::util::UriUnescape(folder.substr(0, end)) == key)
+      return arrow::util::UriUnescape(folder.substr(end + 1));
+  }
   return std::nullopt;
 }
 
@@ -89,7 +97,7 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
   std::string stem = name;
   for (const char* suffix :
        {".gz", ".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".ipc"})
-    if (stem.ends_with(suffix) && stem.size() > std::string_view(suffix).size())
+    if (lower(stem).ends_with(suffix) && stem.size() > std::string_view(suffix).size())
       stem.resize(stem.size() - std::string_view(suffix).size());
   return stem;
 }
@@ -111,29 +119,42 @@ void RowSource::find_columns(bool was_auto) {
         throw_error(ErrorKind::kInvalidArgument, table_->path(),
                     "has the numeric column '{}', which the first file lacks; name the features",
                     name);
-  std::vector<int> chosen;
   for (const std::string& name : columns_.features)
-    feature_columns_.push_back(table_->column_of(name, "features"));
-  for (const std::string& name : columns_.time)
-    time_columns_.push_back(table_->column_of(name, "time"));
+    feature_columns_.push_back(column_of(name, "features"));
+  for (const std::string& name : columns_.time) time_columns_.push_back(column_of(name, "time"));
   for (const std::string& name : columns_.static_columns)
-    static_columns_.push_back(table_->column_of(name, "static"));
-  chosen = feature_columns_;
+    static_columns_.push_back(column_of(name, "static"));
+  std::vector<int> chosen = feature_columns_;
   chosen.insert(chosen.end(), static_columns_.begin(), static_columns_.end());
   if (columns_.reads_mask()) {
-    mask_column_ = table_->column_of(columns_.fit_mask, "fit_mask");
+    mask_column_ = column_of(columns_.fit_mask, "fit_mask");
     chosen.push_back(mask_column_);
   }
   chosen.insert(chosen.end(), time_columns_.begin(), time_columns_.end());
-  const bool is_in_path =
-      columns_.entity.empty() || hive_value(table_->path(), columns_.entity).has_value();
-  if (!is_in_path) {
-    entity_column_ = table_->column_of(columns_.entity, "entity");
-    chosen.push_back(entity_column_);
-  }
+  find_entity();
+  if (entity_column_ >= 0) chosen.push_back(entity_column_);
   std::ranges::sort(chosen);
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   table_->choose(chosen);
+}
+
+int RowSource::column_of(const std::string& name, std::string_view what) const {
+  const bool is_there =
+      std::ranges::find(table_->columns(), name, &TableColumn::name) != table_->columns().end();
+  if (!is_there && hive_value(table_->path(), name))
+    throw_error(ErrorKind::kUnsupported, table_->path(),
+                "'{}', which {} names, is the key of a folder, and no column of the file: of "
+                "folders entities alone are read; write it as a column",
+                name, what);
+  return table_->column_of(name, what);
+}
+
+void RowSource::find_entity() {
+  if (!columns_.entity.empty()) hive_entity_ = hive_value(table_->path(), columns_.entity);
+  const bool is_there = std::ranges::find(table_->columns(), columns_.entity, &TableColumn::name) !=
+                        table_->columns().end();
+  if (!columns_.entity.empty() && (is_there || !hive_entity_))
+    entity_column_ = table_->column_of(columns_.entity, "entity");
 }
 
 bool RowSource::next(std::int64_t max_rows, RowBlock& block) {
@@ -174,7 +195,7 @@ void RowSource::read_values(std::int64_t n, Records& records) {
 }
 
 void RowSource::read_times(std::int64_t n) {
-  TimeKind kind = TimeKind::kRow;
+  std::optional<TimeKind> kind = TimeKind::kRow;
   if (time_columns_.size() == 1) {
     kind = table_->times(time_columns_[0], unit_, times_);
   } else if (time_columns_.size() > 1) {
@@ -183,10 +204,11 @@ void RowSource::read_times(std::int64_t n) {
   } else {
     for (std::int64_t i = 0; i < n; ++i) times_[static_cast<std::size_t>(i)] = n_read_ + i;
   }
-  if (kind_ && *kind_ != kind)
+  if (!kind) return;
+  if (kind_ && *kind_ != *kind)
     throw_error(ErrorKind::kCorruptData, table_->path(),
                 "{}: its times are {} where those before it are {}", table_->place(0),
-                time_kind_name(kind), time_kind_name(*kind_));
+                time_kind_name(*kind), time_kind_name(*kind_));
   kind_ = kind;
 }
 
@@ -213,7 +235,13 @@ void RowSource::read_split_times(std::int64_t n) {
 }
 
 void RowSource::read_entities(std::int64_t n) {
-  if (entity_column_ >= 0) return table_->texts(entity_column_, names_);
+  const bool is_missing = hive_entity_ == kHiveMissing;
+  if (entity_column_ >= 0) {
+    table_->texts(entity_column_, names_);
+    if (hive_entity_) require_as_in_path(n, is_missing);
+    return;
+  }
+  if (is_missing) return names_.assign(static_cast<std::size_t>(n), {});
   if (entities_.empty()) {
     const std::string name = entity_of_path(table_->path(), columns_);
     if (name.empty())
@@ -222,6 +250,18 @@ void RowSource::read_entities(std::int64_t n) {
     entity_number(name);
   }
   names_.assign(static_cast<std::size_t>(n), entities_[0]);
+}
+
+void RowSource::require_as_in_path(std::int64_t n, bool is_missing) const {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::string_view name = names_[static_cast<std::size_t>(i)];
+    if (is_missing ? name.data() == nullptr : name.data() != nullptr && name == *hive_entity_)
+      continue;
+    throw_error(ErrorKind::kCorruptData, table_->path(),
+                "{}, column '{}': is '{}' where the name of the folder says '{}'; leave the column "
+                "out, or name the folder otherwise",
+                table_->place(i), columns_.entity, name.substr(0, 80), *hive_entity_);
+  }
 }
 
 std::uint32_t RowSource::entity_number(std::string_view name) {
@@ -295,7 +335,7 @@ void RowSource::keep_complete_rows(std::int64_t n, RowBlock& block) {
     const auto row = static_cast<std::size_t>(i);
     const bool is_known = i > 0 && names_[row].data() == names_[row - 1].data() &&
                           names_[row].size() == names_[row - 1].size();
-    if (entity_column_ >= 0 && !is_known) entity = entity_number(names_[row]);
+    if (!is_known) entity = entity_number(names_[row]);
     if (times_[row] == kNoTime || entity == kNoEntity) {
       if (columns_.missing != Missing::kDrop)
         throw_missing(i, entity == kNoEntity ? columns_.entity : columns_.time[0], false);

@@ -49,10 +49,10 @@ struct RowBlock {
 std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
                                           std::int64_t budget);
 // What a path says of its rows: the first group of the pattern (or all it matches), else the value
-// of a folder named "key=value", else the file's name without what follows its first suffix.
-// Throws kInvalidArgument where the pattern does not match.
+// of a folder named "key=value" (%XX decoded), else the file's name without what follows its first
+// suffix. Throws kInvalidArgument where the pattern does not match.
 std::string entity_of_path(const std::string& path, const RowColumns& columns);
-// Whether a folder of the path is named "<key>=...".
+// The value of a folder of the path named "<key>=<value>", its %XX decoded.
 std::optional<std::string> hive_value(const std::string& path, const std::string& key);
 
 // Not thread-safe.
@@ -71,19 +71,23 @@ class RowSource {
   const std::string& path() const { return table_->path(); }
   // As of the table.
   void require_unchanged() const { table_->require_unchanged(); }
-  // Empty where the file has no rows.
+  // Empty where no row has a time.
   std::optional<TimeKind> time_kind() const { return kind_; }
   std::int64_t n_dropped() const { return n_dropped_; }  // without time, entity or a value
   std::int64_t n_read() const { return n_read_; }
 
  private:
   void find_columns(bool was_auto);
+  // Of the table; throws kUnsupported where folders of the path alone have it.
+  int column_of(const std::string& name, std::string_view what) const;
+  void find_entity();
   void read_values(std::int64_t n, Records& records);
   // Records as numbers.
   void read_wide_values(std::int64_t n, double* records);
   void read_times(std::int64_t n);
   void read_split_times(std::int64_t n);
   void read_entities(std::int64_t n);
+  void require_as_in_path(std::int64_t n, bool is_missing) const;
   std::uint32_t entity_number(std::string_view name);
   void read_mask(std::int64_t n, double* out, std::int64_t stride);
   // Of the rows that keep_complete_rows kept.
@@ -97,6 +101,7 @@ class RowSource {
   std::unique_ptr<Table> table_;
   std::vector<int> feature_columns_, time_columns_, static_columns_;
   int entity_column_ = -1, mask_column_ = -1;
+  std::optional<std::string> hive_entity_;  // what a folder of the path says
   std::optional<std::int64_t> unit_;
   std::optional<TimeKind> kind_;
   std::vector<std::string> entities_;

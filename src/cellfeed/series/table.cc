@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/column_values.h"
@@ -14,6 +15,9 @@ namespace cellfeed::series {
 
 int Table::column_of(const std::string& name, std::string_view what) const {
   std::vector<std::string> names;
+  if (name.empty() && std::ranges::count(columns_, name, &TableColumn::name) > 1)
+    throw_error(ErrorKind::kCorruptData, path_, "{} names a column '', and several have no name",
+                what);
   for (const TableColumn& column : columns_) {
     if (column.name == name) return static_cast<int>(names.size());
     names.push_back(column.name);
@@ -33,7 +37,7 @@ void Table::add_column(TableColumn column) {
     throw_error(ErrorKind::kCorruptData, path_,
                 "the name of column {} is not UTF-8: write the file again in that encoding",
                 columns_.size() + 1);
-  if (!names_.insert(column.name).second)
+  if (!column.name.empty() && !names_.insert(column.name).second)
     throw_error(ErrorKind::kCorruptData, path_, "two columns have the name '{}'", column.name);
   columns_.push_back(std::move(column));
 }
@@ -56,7 +60,7 @@ Kind kind_of(const std::string& path) {
   if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
   if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
-    if (path.ends_with(suffix))
+    if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,
                   "does not begin as a {} file does: it is damaged, "
                   "or not what its name says",

@@ -56,9 +56,10 @@ class Table {
   virtual void flags(int column, double* out, std::int64_t stride) const {
     numbers(column, out, stride);
   }
-  // kNoTime for a missing one. unit: nanoseconds of a whole number, empty where none was named.
-  virtual TimeKind times(int column, std::optional<std::int64_t> unit,
-                         std::span<std::int64_t> out) const = 0;
+  // kNoTime for a missing one; empty where all are missing. unit: nanoseconds of a whole number,
+  // empty where none was named.
+  virtual std::optional<TimeKind> times(int column, std::optional<std::int64_t> unit,
+                                        std::span<std::int64_t> out) const = 0;
   // Whole numbers; kNoTime for a missing one.
   virtual void integers(int column, std::span<std::int64_t> out) const = 0;
   // An empty view with null data for a missing one. Lifetime: the next call of next() or texts().

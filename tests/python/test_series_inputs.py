@@ -1,0 +1,200 @@
+"""What files, folders and columns a build takes for what, against pandas and scikit-learn."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.preprocessing import RobustScaler, StandardScaler
+from test_series_build import stored
+
+from cellfeed import errors
+from cellfeed.series import Scaler, append_series, build_series
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def built(paths, out, **options):
+    build_series(paths, out, scaler=None, dtype="float64", **options)
+    return stored(out)
+
+
+def test_folders_of_pandas_name_entities_as_pandas_reads_them(tmp_path):
+    names = ["BRK/A", "X Y", "a=b", "100%", "é"]
+    frame = pd.DataFrame({"sym": names, "t": range(5), "v": np.arange(5.0)})
+    frame.to_parquet(tmp_path / "in", partition_cols=["sym"])
+    read = pd.read_parquet(tmp_path / "in")
+    _about, entities, _times, values = built(tmp_path / "in", tmp_path / "out", entity="sym")
+    assert sorted(entities) == sorted(names)
+    assert dict(zip(entities, values[:, -1], strict=True)) == dict(
+        zip(read["sym"].astype(str), read["v"], strict=True)
+    )
+
+
+def test_the_folder_of_missing_values_has_no_entity(tmp_path):
+    frame = pd.DataFrame({"sym": ["A", None], "t": [1, 2], "v": [1.0, 2.0]})
+    frame["sym"] = frame["sym"].fillna("__HIVE_DEFAULT_PARTITION__")
+    frame.to_parquet(tmp_path / "in", partition_cols=["sym"])
+    with pytest.raises(errors.CorruptDataError, match="'sym': the value is missing"):
+        built(tmp_path / "in", tmp_path / "bad", entity="sym", time="t")
+    result = build_series(
+        tmp_path / "in", tmp_path / "out", entity="sym", time="t", missing="drop", scaler=None
+    )
+    about, _names, _times, values = stored(tmp_path / "out")
+    assert result.n_dropped == 1 and values.tolist() == [[1.0]]
+    assert [entity["name"] for entity in about["entities"]] == ["A"]
+
+
+def test_a_column_that_the_folder_has_too_must_agree(tmp_path):
+    write(tmp_path / "same/sym=B%2FA/x.csv", "sym,v\nB/A,1\nB/A,2\n")
+    assert built(tmp_path / "same", tmp_path / "out", entity="sym")[1].tolist() == ["B/A"] * 2
+    write(tmp_path / "other/sym=B%2FA/x.csv", "sym,v\nB/A,1\nC,2\n")
+    with pytest.raises(errors.CorruptDataError, match="line 3, column 'sym': is 'C' where"):
+        built(tmp_path / "other", tmp_path / "bad", entity="sym")
+
+
+def test_times_of_folders_are_refused_by_name(tmp_path):
+    write(tmp_path / "in/year=2024/x.csv", "month,v\n1,1\n2,2\n")
+    with pytest.raises(errors.UnsupportedError, match="'year', which time names, is the key of a"):
+        built(tmp_path / "in", tmp_path / "bad", time=["year", "month"])
+
+
+def test_columns_without_a_name_are_no_features(tmp_path):
+    frame = pd.DataFrame({"t": [1, 2], "v": [1.0, 2.0]})
+    frame.to_csv(tmp_path / "index.csv")
+    assert built(tmp_path / "index.csv", tmp_path / "a", time="t")[0]["features"] == ["v"]
+    path = write(tmp_path / "two.csv", ",t,v,\n0,1,1,\n1,2,2,\n")
+    about, _names, _times, values = built(path, tmp_path / "b", time="t")
+    assert about["features"] == ["v"] and values.tolist() == [[1.0], [2.0]]
+    with pytest.raises(errors.CorruptDataError, match="several have no name"):
+        built(path, tmp_path / "bad", time="t", features=["", "v"])
+
+
+@pytest.mark.parametrize("kind", ["files", "chunks", "null text", "null type"])
+def test_rows_without_a_time_are_of_no_kind(tmp_path, kind):
+    folder = tmp_path / "in"
+    write(folder / "a.csv", "t,v\n2024-01-01T00:00Z,1\n")
+    n_missing = 1
+    if kind == "files":
+        write(folder / "b.csv", "t,v\n,2\n")
+    elif kind == "chunks":
+        n_missing = 40_000
+        write(folder / "b.csv", "t,v\n" + ",1\n" * n_missing + "2024-01-02T00:00Z,3\n")
+    else:
+        kinds = {"null text": pa.string(), "null type": pa.null()}
+        pq.write_table(pa.table({"t": pa.nulls(1, kinds[kind]), "v": [2.0]}), folder / "b.parquet")
+    result = build_series(folder, tmp_path / "out", time="t", missing="drop", scaler=None)
+    about, _names, times, values = stored(tmp_path / "out")
+    expected = ["2024-01-01", "2024-01-02"] if kind == "chunks" else ["2024-01-01"]
+    assert times.tolist() == [pd.Timestamp(day).value for day in expected]
+    assert about["time"]["kind"] == "zoned" and result.n_dropped == n_missing
+    assert values[0].tolist() == [1.0]
+    with pytest.raises(errors.CorruptDataError, match="'t': the value is missing"):
+        build_series(folder, tmp_path / "bad", time="t", scaler=None)
+
+
+def test_kinds_that_differ_are_found_beyond_rows_without_a_time(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        "t,v\n2024-01-01T00:00Z,1\n" + ",1\n" * 40_000 + "2024-01-02T00:00,3\n",
+    )
+    with pytest.raises(errors.CorruptDataError, match="zone"):
+        built(path, tmp_path / "bad", time="t", missing="drop")
+
+
+def test_no_time_at_all_is_named(tmp_path):
+    path = write(tmp_path / "a.csv", "t,v\n,1\n")
+    with pytest.raises(errors.CorruptDataError, match="no row of the inputs has a time"):
+        built(path, tmp_path / "bad", time="t", missing="drop")
+
+
+def test_booleans_of_text_are_those_of_parquet(tmp_path):
+    frame = pd.DataFrame({"p": [True, False, True], "v": [1.0, 2.0, 3.0]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    for i, name in enumerate(["a.csv", "a.parquet"]):
+        values = built(tmp_path / name, tmp_path / f"n{i}", features=["p", "v"])[3]
+        np.testing.assert_array_equal(values, frame.to_numpy(np.float64))
+        assert built(tmp_path / name, tmp_path / f"o{i}")[0]["features"] == ["v"]
+    path = write(tmp_path / "b.csv", "p,v\ntrue,1\n,2\nFalse,3\n")
+    values = built(path, tmp_path / "gap", features="p", missing="nan")[3]
+    np.testing.assert_array_equal(values[:, 0], [1, np.nan, 0])
+
+
+@pytest.mark.parametrize("last", ["1", "2.5", "yes"])
+def test_what_is_no_boolean_among_booleans_is_named(tmp_path, last):
+    path = write(tmp_path / "a.csv", "p\n" + "True\n" * 2000 + f"{last}\n")
+    with pytest.raises(errors.CorruptDataError, match=r"line 2002.*neither true nor false"):
+        built(path, tmp_path / "bad", features="p")
+    path = write(tmp_path / "b.csv", f"p\n{last}\nTrue\n")
+    with pytest.raises(errors.CorruptDataError, match="is no number"):
+        built(path, tmp_path / "bad", features="p")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StandardScaler(with_std=False),
+        StandardScaler(with_mean=False),
+        StandardScaler(with_mean=False, with_std=False),
+        RobustScaler(with_scaling=False),
+        RobustScaler(with_centering=False),
+        RobustScaler(with_centering=False, with_scaling=False),
+    ],
+    ids=repr,
+)
+def test_scalers_that_leave_out_a_step(tmp_path, model):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(5, 3, (50, 2)), columns=["a", "b"])
+    expected = model.fit(frame).transform(frame)
+    scaler = Scaler.from_sklearn(model)
+    np.testing.assert_allclose(scaler.transform(frame.to_numpy()), expected, rtol=1e-12)
+    np.testing.assert_allclose(scaler.to_sklearn().transform(frame), expected, rtol=1e-12)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    build_series(tmp_path / "x.csv", tmp_path / "out", scaler=scaler, dtype="float64")
+    np.testing.assert_allclose(stored(tmp_path / "out")[3], expected, rtol=1e-12)
+    assert Scaler.load(tmp_path / "out") == scaler
+
+
+def test_series_below_a_folder_are_no_inputs(tmp_path):
+    write(tmp_path / "in/a.csv", "t,v\n1,1\n2,2\n")
+    options = {"time": "t"}
+    first = built(tmp_path / "in", tmp_path / "in/series", **options)
+    again = built(tmp_path / "in", tmp_path / "in/again", **options)
+    other = built(tmp_path / "in", tmp_path / "other", **options)
+    for rows in (again, other):
+        np.testing.assert_array_equal(rows[3], first[3])
+        assert [e["name"] for e in rows[0]["entities"]] == ["a"]
+    write(tmp_path / "in/a.csv", "t,v\n3,3\n")
+    assert append_series(tmp_path / "in", tmp_path / "in/series").n_rows_added == 1
+    with pytest.raises(errors.NotFoundError, match="series are none"):
+        built(tmp_path / "other", tmp_path / "bad")
+
+
+def test_what_lies_where_a_series_will_be_is_no_input(tmp_path):
+    write(tmp_path / "in/a.csv", "t,v\n1,1\n2,2\n")
+    write(tmp_path / "in/b/metadata.json", '{"format": "of somebody else"}')
+    write(tmp_path / "in/b/b.csv", "t,v\n1,1\n2,2\n")
+    names = built(tmp_path / "in", tmp_path / "in/series", time="t")[1]
+    assert names.tolist() == ["a", "a", "b", "b"]
+
+
+def test_suffixes_in_capitals(tmp_path):
+    write(tmp_path / "in/A.CSV", "t,v\n1,1\n")
+    write(tmp_path / "in/B.Tsv", "t\tv\n1\t2\n")
+    _about, names, _times, values = built(tmp_path / "in", tmp_path / "out", time="t")
+    assert names.tolist() == ["A", "B"] and values[:, 0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "pattern", [re.compile("a", re.I), re.compile("(?x)a"), re.compile("a", re.A)]
+)
+def test_flags_of_patterns_are_refused(tmp_path, pattern):
+    path = write(tmp_path / "a.csv", "v\n1\n")
+    with pytest.raises(errors.InvalidArgumentError, match="which patterns for paths do not know"):
+        built(path, tmp_path / "bad", entity=pattern)
