@@ -55,7 +55,7 @@ def main() -> None:
     config.write_text(CONFIG.format(counts=write_pbmc_counts(folder)))
     name, runs_dir = "masked_genes", folder / "runs"
     report = train(config, name=name, runs_dir=runs_dir, resume="auto", progress=False)
-    losses = [row["val_loss"] for row in report["history"] if "val_loss" in row]
+    losses = [loss for row in report["history"] if (loss := row.get("val_loss")) is not None]
     print(f"loss of hidden genes: {losses[0]:.2f} after one epoch, {losses[-1]:.2f} at the end")
 
     model = load(runs_dir / name / "checkpoints" / "best.ckpt")
