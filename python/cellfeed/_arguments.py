@@ -178,15 +178,27 @@ def is_anndata(value: object) -> TypeGuard[anndata.AnnData]:
     return hasattr(value, "obs_names") and hasattr(value, "var_names")
 
 
+def refuse_unordered(values: object, name: str, what: str) -> None:
+    """Refuse a set, a dict or a view of one: its order means nothing, and may differ each run."""
+    if isinstance(values, (AbstractSet, Mapping)):
+        raise InvalidTypeError(
+            f"{name} is a {type(values).__name__}, which does not say in which order the {what} "
+            f"are to be; pass a list, such as sorted({name})"
+        )
+
+
+def without_dimensions(value: Any) -> Any:
+    """The number in an array or tensor without dimensions, as samplers give them."""
+    is_array = getattr(value, "shape", None) == () and not isinstance(value, np.generic)
+    return value.item() if is_array else value
+
+
 def as_paths(name: str, value: object) -> list[str]:
     """One path, or several."""
     if isinstance(value, (str, os.PathLike)):
         return [as_path(name, value)]
-    if isinstance(value, AbstractSet):
-        raise InvalidTypeError(
-            f"{name} is a {type(value).__name__}, which does not say in which order the files are "
-            f"to be; pass a list, such as sorted({name})"
-        )
+    if not isinstance(value, Mapping):
+        refuse_unordered(value, name, "files")
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise InvalidTypeError(
             f"{name} must be a path, a glob, or a list of these, not {shown(value)}"

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._arguments import as_bool, as_choice, as_dtype, as_int, as_row_numbers, parse_threads
+from ._arguments import (
+    as_bool,
+    as_choice,
+    as_dtype,
+    as_int,
+    as_row_numbers,
+    parse_threads,
+    without_dimensions,
+)
 from ._mapped.arguments import (
     FILE_NAME,
     MappedOptions,
@@ -176,9 +184,7 @@ class MappedCollection(MapStyle):
     def __getitem__(self, idx: int) -> dict[str, Any]:
         """One cell as a dict; negative numbers count from the end."""
         n = len(self)
-        if getattr(idx, "ndim", None) == 0 and hasattr(idx, "item"):  # as samplers give them
-            idx = idx.item()
-        number = as_int("idx", idx, -(2**63))
+        number = as_int("idx", without_dimensions(idx), -(2**63))
         if not -n <= number < n:
             raise OutOfRangeError(f"cell {number} is outside the collection of {n} cells")
         row = np.array([number + n if number < 0 else number], dtype=np.int64)

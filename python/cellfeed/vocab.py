@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import _core
-from ._arguments import as_choice, as_int, as_names, as_path, as_rows, as_text, shown, suggestion
-from ._cells.genes import refuse_unordered
+from ._arguments import (
+    as_choice,
+    as_int,
+    as_names,
+    as_path,
+    as_rows,
+    as_text,
+    refuse_unordered,
+    shown,
+    suggestion,
+)
 from ._json_file import read_json
 from ._special_tokens import CLS_ID, FIRST_GENE_ID, MASK_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from .collection import CellCollection
@@ -110,7 +119,7 @@ class GeneVocab:
         """
         if isinstance(genes, str):
             raise InvalidTypeError(f"genes must be a list of names, not one str: {genes!r}")
-        refuse_unordered(genes, "genes")
+        refuse_unordered(genes, "genes", "genes")
         names = as_names("genes", genes)
         unique = dict.fromkeys(names)
         if len(unique) < len(names):

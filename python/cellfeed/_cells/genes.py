@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._arguments import as_text, shown
+from .._arguments import as_text, refuse_unordered, shown
 from ..errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -42,7 +41,7 @@ def gene_list(genes: object, name: str = "genes") -> list[str]:
     """
     if isinstance(genes, str):
         return [as_text(name, genes)]
-    refuse_unordered(genes, name)
+    refuse_unordered(genes, name, "genes")
     genes = getattr(genes, "genes", genes)
     if isinstance(genes, bytes) or not isinstance(genes, Iterable):
         raise InvalidTypeError(f"{name} must be a list of gene names, not {shown(genes)}")
@@ -117,23 +116,6 @@ def _refuse_hidden(gene: str, others: set[str], cells: CellTable, columns: list[
                 f"{cells.files[int(hidden[0])]['path']}, where it would read as 0; name the genes "
                 f"of all files alike instead: var_key={[*columns, '_index']!r}"
             )
-
-
-def refuse_unordered(genes: object, name: str) -> None:
-    """Refuse a set, a dict or a view of one: its order means nothing, and may differ each run.
-
-    Parameters
-    ----------
-    genes
-        What the user gave.
-    name
-        The argument, for messages.
-    """
-    if isinstance(genes, (AbstractSet, Mapping)):
-        raise InvalidTypeError(
-            f"{name} is a {type(genes).__name__}, which does not say in which order the genes are "
-            f"to be; pass a list, such as sorted({name})"
-        )
 
 
 def report_left_out(text: str, stacklevel: int) -> None:

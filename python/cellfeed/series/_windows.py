@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .._arguments import (
     as_row_numbers,
     shown,
     suggestion,
+    without_dimensions,
 )
 from .._options import ROW_ACCESS, DType, Names, RowAccess, Rows
 from ..errors import (
@@ -350,8 +351,7 @@ class SeriesWindows:
 
 def window_number(index: object, n: int) -> int:
     """The number of one of n windows; negative ones count from the end."""
-    if getattr(index, "shape", None) == () and not isinstance(index, np.generic):
-        index = cast("Any", index).item()  # of numpy or torch, an array without dimensions
+    index = without_dimensions(index)
     is_truth = isinstance(index, (bool, np.bool_))
     if isinstance(index, (int, np.integer)) and not is_truth and not -n <= index < n:
         raise OutOfRangeError(f"window {index} is outside the {n} of this data set")

@@ -16,6 +16,13 @@ constexpr int kMaxRecordDepth = 16;
 
 }  // namespace
 
+std::string Processing::marked_json() const {
+  if (!has_log1p_mark) return json;
+  auto record = nlohmann::json::parse(json);
+  record["log1p"] = true;
+  return record.dump();
+}
+
 std::string Processing::text() const {
   return json != "{}" ? "recorded: " + json : "it has uns/log1p, as scanpy writes it";
 }

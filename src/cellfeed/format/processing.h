@@ -16,6 +16,8 @@ struct Processing {
   bool has_log1p_mark = false;  // scanpy's uns/log1p, which says so of what was X then
 
   bool is_logarithm() const { return is_log1p || has_log1p_mark; }
+  // The JSON with what the mark says.
+  std::string marked_json() const;
   // What says so, for messages.
   std::string text() const;
 };

@@ -138,10 +138,12 @@ void RowSource::find_columns(bool was_auto) {
   table_->choose(chosen);
 }
 
+bool RowSource::has_column(const std::string& name) const {
+  return std::ranges::find(table_->columns(), name, &TableColumn::name) != table_->columns().end();
+}
+
 int RowSource::column_of(const std::string& name, std::string_view what) const {
-  const bool is_there =
-      std::ranges::find(table_->columns(), name, &TableColumn::name) != table_->columns().end();
-  if (!is_there && hive_value(table_->path(), name))
+  if (!has_column(name) && hive_value(table_->path(), name))
     throw_error(ErrorKind::kUnsupported, table_->path(),
                 "'{}', which {} names, is the key of a folder, and no column of the file: of "
                 "folders entities alone are read; write it as a column",
@@ -151,9 +153,7 @@ int RowSource::column_of(const std::string& name, std::string_view what) const {
 
 void RowSource::find_entity() {
   if (!columns_.entity.empty()) hive_entity_ = hive_value(table_->path(), columns_.entity);
-  const bool is_there = std::ranges::find(table_->columns(), columns_.entity, &TableColumn::name) !=
-                        table_->columns().end();
-  if (!columns_.entity.empty() && (is_there || !hive_entity_))
+  if (!columns_.entity.empty() && (has_column(columns_.entity) || !hive_entity_))
     entity_column_ = table_->column_of(columns_.entity, "entity");
 }
 

@@ -78,6 +78,7 @@ class RowSource {
 
  private:
   void find_columns(bool was_auto);
+  bool has_column(const std::string& name) const;
   // Of the table; throws kUnsupported where folders of the path alone have it.
   int column_of(const std::string& name, std::string_view what) const;
   void find_entity();

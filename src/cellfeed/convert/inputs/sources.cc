@@ -3,9 +3,7 @@
 #include <arrow/api.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
-#include <ranges>
 
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
@@ -23,23 +21,19 @@ constexpr const char* kOwnNames = "var_names";
 
 // What is recorded of all of them; scanpy's mark counts where each has it.
 std::string join_processing(const collection::Collection& cells) {
-  const format::RowStore& first = cells.store(0);
-  const std::string processing = first.processing().json;
+  const format::Processing first = cells.store(0).processing();
+  bool are_marked = first.has_log1p_mark;
   for (std::int64_t s = 1; s < cells.n_stores(); ++s) {
     const format::RowStore& other = cells.store(s);
-    if (const std::string its = other.processing().json; its != processing)
+    const format::Processing its = other.processing();
+    if (its.json != first.json)
       throw_invalid(
           "the inputs hold values that were processed differently, and would be mixed: '{}' says "
           "{}, '{}' says {}",
-          first.info().path, processing, other.info().path, its);
+          cells.store(0).info().path, first.json, other.info().path, its.json);
+    are_marked &= its.has_log1p_mark;
   }
-  const auto is_marked = [&](std::int64_t s) { return cells.store(s).processing().has_log1p_mark; };
-  if (first.processing().is_log1p ||
-      !std::ranges::all_of(std::views::iota(0, cells.n_stores()), is_marked))
-    return processing;
-  nlohmann::json record = nlohmann::json::parse(processing);
-  record["log1p"] = true;
-  return record.dump();
+  return are_marked && !first.is_log1p ? first.marked_json() : first.json;
 }
 
 DType unite_value_dtypes(const collection::Collection& cells) {

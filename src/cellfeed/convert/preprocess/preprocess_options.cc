@@ -72,9 +72,9 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
 
 std::string recorded_processing(const ProcessingOptions& options,
                                 const format::Processing& before) {
-  Json record = Json::parse(before.json);
+  Json record = Json::parse(before.marked_json());
   if (options.normalize) record["normalize_total"] = options.target_sum;
-  if (options.log_transform || before.has_log1p_mark) record["log1p"] = true;
+  if (options.log_transform) record["log1p"] = true;
   if (options.min_genes > 0) record["min_genes"] = options.min_genes;
   if (options.max_mito_share < 1) record["max_mito_share"] = options.max_mito_share;
   if (options.min_cells > 0) record["min_cells"] = options.min_cells;

@@ -58,9 +58,8 @@ class MemoryRows final : public FetchedRows {
 class MemoryStore final : public RowStore {
  public:
   MemoryStore(StoredCsr rows, std::shared_ptr<arrow::Table> obs, std::shared_ptr<arrow::Table> var,
-              std::string path);
+              std::string path, Processing processing);
   const StoreInfo& info() const override { return info_; }
-  void set_processing(Processing processing) { processing_ = std::move(processing); }
   Processing processing() const override { return processing_; }
   const matrix::GeneAxis& genes() const override { return genes_; }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
@@ -95,7 +94,7 @@ class MemoryStore final : public RowStore {
   StoreInfo info_;
   matrix::GeneAxis genes_;
   std::unique_ptr<RowDecoder> decoder_;
-  Processing processing_;
+  const Processing processing_;
 };
 
 void check_indptr(const StoredCsr& rows) {
@@ -112,8 +111,11 @@ void check_indptr(const StoredCsr& rows) {
 }
 
 MemoryStore::MemoryStore(StoredCsr rows, std::shared_ptr<arrow::Table> obs,
-                         std::shared_ptr<arrow::Table> var, std::string path)
-    : rows_(std::move(rows)), obs_(std::move(obs)), var_(std::move(var)) {
+                         std::shared_ptr<arrow::Table> var, std::string path, Processing processing)
+    : rows_(std::move(rows)),
+      obs_(std::move(obs)),
+      var_(std::move(var)),
+      processing_(std::move(processing)) {
   check_indptr(rows_);
   if (!obs_) obs_ = numbered_table("cell", rows_.n_rows);
   if (!var_) var_ = numbered_table("gene", rows_.n_cols);
@@ -234,10 +236,8 @@ StoredCsr make_stored_csr(const matrix::CsrBlock& block) {
 std::unique_ptr<RowStore> make_memory_store(StoredCsr rows, std::shared_ptr<arrow::Table> obs,
                                             std::shared_ptr<arrow::Table> var, std::string path,
                                             Processing processing) {
-  auto store = std::make_unique<MemoryStore>(std::move(rows), std::move(obs), std::move(var),
-                                             std::move(path));
-  store->set_processing(std::move(processing));
-  return store;
+  return std::make_unique<MemoryStore>(std::move(rows), std::move(obs), std::move(var),
+                                       std::move(path), std::move(processing));
 }
 
 }  // namespace cellfeed::format::memory
