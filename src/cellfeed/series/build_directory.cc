@@ -62,13 +62,14 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   if (is_begun && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds an unfinished build; continue it (resume), or remove the directory", dir);
-  if (is_finished_ && !is_begun) return;
+  if (is_finished_ && !io::exists(folder)) return;
   io::make_directories(folder);
   plan_folder_ = io::Directory(folder);
   parts_.emplace(directory_, kPartsFolder,
                  fmt::format("{}\n{:016x}", io::canonical(dir), plan_fingerprint(plan)));
   if (!is_begun) {
-    begin(plan);
+    // What a build that was killed at its very end left goes with the parts.
+    if (!is_finished_) begin(plan);
     return;
   }
   const std::string before = io::read_small_file(plan_folder_->path_of(kPlanName), kMaxPlanBytes);
