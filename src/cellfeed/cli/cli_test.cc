@@ -220,7 +220,7 @@ TEST_F(Program, CtrlCLeavesNoTemporaryFilesAndExits130) {
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(99);
     std::vector<std::string> arguments = {"cellfeed", "shard",        input, "--output-dir",
-                                          output,     "--shard-size", "50"};
+                                          output,     "--shard-size", "5"};
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     ::_exit(run_program(static_cast<int>(argv.size()), argv.data()));

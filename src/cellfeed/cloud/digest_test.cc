@@ -68,9 +68,10 @@ TEST(SendParts, TheFirstFailureIsThrownAndNothingIsBegunAfterIt) {
                               is_failing.count_down();
                               throw std::runtime_error("as asked");
                             }
-                            // However late the thread of part 2 is run again.
+                            // However late the thread of part 2 is run again: all parts would
+                            // take five seconds.
                             if (part > 2) is_failing.wait();
-                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                            std::this_thread::sleep_for(std::chrono::milliseconds(200));
                           }),
                std::runtime_error);
   EXPECT_LT(n_sent, 100);

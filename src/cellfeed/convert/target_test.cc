@@ -7,13 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
 #include <functional>
 
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -246,48 +246,23 @@ TEST_F(Target, WhatAWriterLeftThatWasKilledAtTheVeryBeginningOrEndIsTidiedUp) {
   }
 }
 
-// Runs a conversion in a child process and kills it after so many microseconds; true when it was
-// killed.
-bool convert_and_kill(const ConvertOptions& options, int microseconds) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      convert_to_shards(options);
-    } catch (...) {
-      ::_exit(9);
-    }
-    ::_exit(0);
-  }
-  ::usleep(microseconds);
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << "the conversion failed by itself";
-  return WIFSIGNALED(status);
-}
-
 TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "TSan does not follow threads of a forked child";
 #endif
-  const auto start = std::chrono::steady_clock::now();
   convert_to_shards(options("whole"));
-  const auto whole =
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
   const auto expected = directory_bytes(dir_.file("whole"));
   std::uint64_t state = 42;
-  int n_killed = 0;
   for (int round = 0; round < 4; ++round) {
     const std::string name = "killed_" + std::to_string(round);
     for (int kills = 0; kills < 2; ++kills) {
-      const auto wait =
-          static_cast<int>(testing::next_random(state) % static_cast<std::uint64_t>(whole.count()));
-      n_killed += convert_and_kill(options(name, ExistingTarget::kResume), wait) ? 1 : 0;
+      const auto at = static_cast<std::int64_t>(testing::next_random(state) % 2500);
+      EXPECT_EQ(testing::exit_code_when_killed(options(name, ExistingTarget::kResume), at),
+                100 + SIGKILL);
     }
     convert_to_shards(options(name, ExistingTarget::kResume));
     EXPECT_EQ(directory_bytes(dir_.file(name)), expected) << name;
   }
-  EXPECT_GT(n_killed, 0);
 }
 
 TEST_F(Target, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {

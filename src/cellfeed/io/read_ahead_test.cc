@@ -241,7 +241,7 @@ TEST(ReadAhead, BringsAFileFromDiskIntoTheMap) {
     ranges.push_back({item << 16, 1 << 16});
   };
   EXPECT_EQ(ahead.ask(16, whole), 1 << 20);
-  for (int i = 0; i < 1000 && !source->is_cached(offsets); ++i)
+  for (int i = 0; i < 6000 && !source->is_cached(offsets); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(source->is_cached(offsets));
   EXPECT_TRUE(std::ranges::equal(source->map(), content));

@@ -267,7 +267,7 @@ TEST(Loader, AbandonedIteratorsEndAtOnce) {
 
 TEST(Loader, StopWakesAWaitingConsumer) {
   const auto core = make_loader_core(
-      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 20, 1000)), {.threads = 1});
+      two_stores(std::make_unique<TroubledStore>(memory_store(), -1, 200, 1000)), {.threads = 1});
   BatchIterator iterator(core, shuffled_plan(500));
   std::jthread stopper([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -275,7 +275,7 @@ TEST(Loader, StopWakesAWaitingConsumer) {
   });
   std::shared_ptr<LoadedBatch> batch;
   BatchIterator::Status status;
-  do status = iterator.next(5000, &batch);
+  do status = iterator.next(60'000, &batch);  // of 100 s that the rows take
   while (status == BatchIterator::Status::kReady);
   EXPECT_EQ(status, BatchIterator::Status::kEnd);
 }

@@ -11,11 +11,11 @@
 namespace cellfeed::testing {
 
 // The child's exit code: what body() returns, 2 when it throws, 100 + the signal that ended it. A
-// child that hangs is killed after 20 s.
+// child that hangs is killed after 60 s.
 inline int exit_code_in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(20);
+    ::alarm(60);
     try {
       ::_exit(body());
     } catch (const std::exception& error) {

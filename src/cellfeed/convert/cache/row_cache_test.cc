@@ -42,7 +42,10 @@ class RowCacheLock : public ::testing::Test {
         lock_.emplace(io::Directory(place_), ".X.lock");
         is_locked_.count_down();
       }
-      cache.make_rows(*store, {}, {}, [&](const std::string& text) { said_ += text; });
+      cache.make_rows(*store, {}, {}, [&](const std::string& text) {
+        if (said_.empty()) has_said_.count_down();
+        said_ += text;
+      });
       return cache.open_rows(std::move(store), open);
     };
     return format::open_stores(dir_.path(), options);
@@ -52,7 +55,7 @@ class RowCacheLock : public ::testing::Test {
   testing::TempDir dir_;
   std::string place_, said_;
   bool lock_first_ = false;
-  std::latch is_locked_{1};
+  std::latch is_locked_{1}, has_said_{1};
   std::optional<io::DirectoryLock> lock_;
 };
 
@@ -64,8 +67,9 @@ TEST_F(RowCacheLock, NobodyHoldsItAndNothingIsSaid) {
 TEST_F(RowCacheLock, WhereTheSystemFreesLocksItIsWaitedForAndSaidOnce) {
   lock_first_ = true;
   std::jthread releasing([&] {
-    is_locked_.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    for (int i = 0; i < 6000 && !has_said_.try_wait(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(900));  // for many more looks
     lock_.reset();
   });
   EXPECT_EQ(open(100).size(), 1);
@@ -95,13 +99,13 @@ TEST_F(RowCacheLock, AHolderThatShowsLifeIsWaitedFor) {
   std::ofstream(held()) << "123456789 elsewhere\n";
   std::jthread living([&, path = held()] {
     is_locked_.wait();
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 30; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
     }
     lock_.reset();
   });
-  EXPECT_EQ(open(600).size(), 1);
+  EXPECT_EQ(open(2000).size(), 1);  // twenty times what lies between two signs of life
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <numeric>
 
 #include "cellfeed/convert/export.h"
@@ -16,6 +15,7 @@
 #include "cellfeed/convert/shuffle/cell_order.h"
 #include "cellfeed/testing/chi_square.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -234,37 +234,21 @@ TEST_F(Shuffle, AKilledWriterIsContinuedToTheSameBytes) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "TSan does not follow threads of a forked child";
 #endif
-  const auto start = std::chrono::steady_clock::now();
   const auto expected = bytes_of(options("whole"));
-  const auto whole =
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start);
-  int n_killed = 0;
-  for (int round = 1; round <= 6; ++round) {
-    const ConvertOptions killed = options("killed", ExistingTarget::kResume);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      try {
-        convert_to_shards(killed);
-      } catch (...) {
-        ::_exit(9);
-      }
-      ::_exit(0);
-    }
-    ::usleep(static_cast<int>(whole.count() * round / 7));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << "failed by itself";
-    n_killed += WIFSIGNALED(status) ? 1 : 0;
-    // On a busy machine it may be killed before it made the directory.
-    std::error_code absent;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.file("killed"), absent))
+  const ConvertOptions killed = options("killed", ExistingTarget::kResume);
+  for (const auto& [phase, n_done] : {std::pair{"shuffling", 100},
+                                      {"shuffling", 1500},
+                                      {"writing", 1},
+                                      {"", 1},
+                                      {"writing", 700},
+                                      {"writing", 2000}}) {
+    EXPECT_EQ(testing::exit_code_when_killed(killed, n_done, phase), 100 + SIGKILL) << phase;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.file("killed")))
       EXPECT_FALSE(entry.path().filename().string().starts_with("shuffled")) << entry.path();
-    if (round % 3 != 0) continue;
-    EXPECT_EQ(bytes_of(killed), expected) << round;
+    if (n_done != 1 && n_done != 2000) continue;
+    EXPECT_EQ(bytes_of(killed), expected) << phase << n_done;
     std::filesystem::remove_all(dir_.file("killed"));
   }
-  EXPECT_GT(n_killed, 0);
 }
 
 // Position of one cell over many seeds, where the order is a table and where it is a network.
