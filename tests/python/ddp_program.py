@@ -8,7 +8,6 @@ two worker processes; and the gradients of a few steps of data-parallel training
 import json
 import multiprocessing
 import os
-import socket
 import sys
 import warnings
 
@@ -63,13 +62,12 @@ def make_model():
     return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 
 
-def run_rank(folder, rank, world_size, port):
-    os.environ |= {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
+def run_rank(folder, rank, world_size):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
     warnings.filterwarnings("ignore", message="This DataLoader will create")
-    dist.init_process_group("gloo")
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/group", rank=rank, world_size=world_size
+    )
     rows = {}
     for n in SIZES:
         for name, strategy in strategies(n).items():
@@ -88,20 +86,14 @@ def run_rank(folder, rank, world_size, port):
     dist.destroy_process_group()
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def main(folder):
     torch.set_num_threads(1)
     fork = multiprocessing.get_context("fork")
     for world_size in (2, 3, 4):
-        place, port = os.path.join(folder, str(world_size)), free_port()
+        place = os.path.join(folder, str(world_size))
         os.mkdir(place)
         ranks = [
-            fork.Process(target=run_rank, args=(place, rank, world_size, port))
+            fork.Process(target=run_rank, args=(place, rank, world_size))
             for rank in range(world_size)
         ]
         for rank in ranks:

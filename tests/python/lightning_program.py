@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import sys
-import time
 import warnings
 
 import torch
@@ -109,9 +108,11 @@ def run_ranks(strategy, atlas, folder):
             devices=2, strategy=strategy, max_epochs=2, enable_checkpointing=False, **OFF
         )
         trainer.fit(Recorder(os.path.join(folder, name)), batches)
-    # Lightning keeps its group to the end: gloo's threads need the interpreter to drop their work,
-    # and torch aborts where that is shutting down.
-    time.sleep(0.2)
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()  # the other has written its file too
+        # Lightning keeps its group to the end: gloo's threads need the interpreter to drop their
+        # work, and torch aborts where that is shutting down.
+        os._exit(0)
 
 
 def make_cases(atlas):

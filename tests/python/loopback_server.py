@@ -10,6 +10,9 @@ Thread-safe: a thread for every connection.
 """
 
 import http.server
+import pathlib
+import random
+import socket
 import sys
 import threading
 from typing import Self
@@ -68,3 +71,15 @@ class LoopbackServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def free_port() -> int:
+    """A port for a server that must be told one: none that the system gives to others meanwhile."""
+    given = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    for port in random.SystemRandom().sample(range(10_000, int(given.split()[0])), 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise RuntimeError("a hundred ports are all in use")

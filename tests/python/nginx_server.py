@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from bucket_servers import BucketServer, child_server, s3_environment
-from loopback_server import QuietServer
+from loopback_server import QuietServer, free_port
 
 START_S = 10
 CONFIGURATION = """
@@ -130,11 +130,6 @@ class _Listing(http.server.BaseHTTPRequestHandler):
         self.send_header("Date", email.utils.formatdate(usegmt=True))
         self.end_headers()
         self.wfile.write(body)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 def wait_for(port: int, child: subprocess.Popen) -> None:

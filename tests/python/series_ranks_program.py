@@ -9,7 +9,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import socket
 import sys
 import warnings
 
@@ -50,14 +49,11 @@ def stopped_after(path, step):
     return [told(batch) for batch in again]
 
 
-def run_rank(path, folder, rank, port):
+def run_rank(path, folder, rank):
     torch.set_num_threads(1)
-    os.environ |= {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     warnings.filterwarnings("ignore", message="This DataLoader will create")
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
     loader = make_loader(path)
     assert (loader.rank, loader.world_size) == (rank, 2)
     found = {"alone": [[told(batch) for batch in loader] for _ in range(2)]}
@@ -73,11 +69,8 @@ def run_rank(path, folder, rank, port):
 
 
 def main(path, folder):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
     fork = multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=run_rank, args=(path, folder, r, port)) for r in range(2)]
+    ranks = [fork.Process(target=run_rank, args=(path, folder, r)) for r in range(2)]
     for rank in ranks:
         rank.start()
     for rank in ranks:
