@@ -1,12 +1,13 @@
 // fault_shim: an LD_PRELOAD library that makes one chosen system call of a program fail, for tests
 // of what the program does then. Counts only calls on paths that hold the text of FAULT_UNDER.
 //
-//   FAULT="<call>:<n>:<what>"   the n-th such call, from 1; 0: every second one, beginning with the
-//   first FAULT_UNDER=<text>          part of the path FAULT_LOG=<file>            gets one line,
-//   the call's name, for each call counted
+//   FAULT="<call>:<n>:<what>"  the n-th such call, from 1; 0: every second one, from the first on
+//   FAULT_UNDER=<text>         part of the path
+//   FAULT_LOG=<file>           gets one line, the call's name, for each call counted
+//   FAULT_UNTIL=<file>         what a call that is held waits for
 //
 // <what>: EIO, ENOSPC, EINTR, ENOSYS; short (half of the bytes); kill (before the call) or died
-// (after it).
+// (after it); hold (the call waits until a file of that name is there, for a minute at most).
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,6 +79,15 @@ bool is_under(int dir, const char* name) {
   return strstr(path, under) != nullptr;
 }
 
+void wait_until_let_go() {
+  const char* gate = getenv("FAULT_UNTIL");
+  for (int i = 0; i < 60'000; ++i) {
+    if (gate != nullptr && access(gate, F_OK) == 0) return;
+    usleep(1000);
+  }
+  abort();
+}
+
 enum class Verdict { kPass, kFail, kShort, kDie };
 
 Verdict judge(const char* call, int dir, const char* name) {
@@ -96,8 +106,10 @@ Verdict judge(const char* call, int dir, const char* name) {
       const long k = ++calls;
       if (fault().n == 0 ? k % 2 == 1 : k == fault().n) {
         if (fault().is("kill")) kill(getpid(), SIGKILL);
+        if (fault().is("hold")) wait_until_let_go();
         verdict = fault().is("short")  ? Verdict::kShort
                   : fault().is("died") ? Verdict::kDie
+                  : fault().is("hold") ? Verdict::kPass
                                        : Verdict::kFail;
       }
     }

@@ -3,9 +3,9 @@
 import json
 import signal
 import subprocess
-import time
 
 import anndata
+import attack
 import numpy as np
 import pandas as pd
 import pytest
@@ -167,18 +167,21 @@ def test_simulated_cells_come_from_the_rows_they_name(shared_data, tmp_path):
 def test_a_killed_program_is_resumed_to_the_same_bytes(tmp_path):
     make_atlas(tmp_path / "a.h5ad", n_cells=20000)
     arguments = ["shard", tmp_path / "a.h5ad", "--shard-size", 1500, "--threads", 2, "--quiet"]
-    start = time.monotonic()
-    run(*arguments, "--output-dir", tmp_path / "whole")
-    whole = time.monotonic() - start
-    rng = np.random.default_rng(1)
+    log = tmp_path / "calls"
+    whole = attack.run(
+        [*arguments, "--output-dir", "{out}"], tmp_path / "whole", log=(log, "whole/")
+    )
+    assert whole.code == 0, whole.errors
+    calls = log.read_text().split()
     n_killed = 0
-    for _ in range(6):
-        process = subprocess.Popen(
-            [PROGRAM, *map(str, arguments), "--resume", "--output-dir", str(tmp_path / "killed")]
+    for at in np.random.default_rng(1).integers(0, len(calls), 6).tolist():
+        n, what = calls[: at + 1].count(calls[at]), ("kill", "died")[at % 2]
+        fault = attack.Fault(calls[at], n, what, "killed/")
+        done = attack.run(
+            [*arguments, "--resume", "--output-dir", "{out}"], tmp_path / "killed", fault
         )
-        time.sleep(rng.uniform(0, whole))
-        process.send_signal(signal.SIGKILL)
-        n_killed += process.wait() == -signal.SIGKILL
+        assert done.code in (0, -signal.SIGKILL), done.errors
+        n_killed += done.code != 0
         run(
             "info",
             tmp_path / "killed",

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import warnings
 from itertools import pairwise
 
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import REAL_DATA
+from held_program import held
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import PROGRAM, run
@@ -379,17 +379,15 @@ def test_killed_or_refused_at_any_call_it_is_the_old_state_or_the_new(small):
 
 def test_two_writers(small):
     out = small / "out"
-    rows = 400_000
+    rows = 4000
     large = pd.DataFrame({"e": "z", "t": np.arange(rows), "v": 0.5, "w": 1.5})
-    child = subprocess.Popen(
-        [PROGRAM, "series", "append", out, write(small, "large.csv", large), "--quiet"]
-    )
-    while not (out / ".appending").exists():
-        assert child.poll() is None
-        time.sleep(0.001)
-    with pytest.raises(errors.AlreadyExistsError, match=str(child.pid)):
-        append_series(small / "new.csv", out)
-    assert child.wait() == 0
+    command = [PROGRAM, "series", "append", out, write(small, "large.csv", large), "--quiet"]
+    with held(command, "pwrite:2", out) as (child, let_go):  # the first is of its lock
+        assert (out / ".appending").exists()
+        with pytest.raises(errors.AlreadyExistsError, match=str(child.pid)):
+            append_series(small / "new.csv", out)
+        let_go()
+        assert child.wait() == 0
     assert len(rows_of(out)["z"][0]) == rows
     quietly(append_series, small / "new.csv", out)
     assert verify_series(out)

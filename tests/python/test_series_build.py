@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import REAL_DATA
+from held_program import held
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import PROGRAM, run
@@ -486,18 +487,26 @@ def test_texts_that_take_more_than_the_budget_once_decoded_are_read_within_it(tm
     np.testing.assert_array_equal(values[:, 0], frame.v.astype("float32"))
 
 
+def build_with_fault(large, out, **fault):
+    return subprocess.run(
+        [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet", "--resume",
+         "--threads", "2"],
+        env={**os.environ, "LD_PRELOAD": str(SHIM), "FAULT_UNDER": str(out), **fault},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
-    command = [PROGRAM, "series", "build", large, *OPTIONS, "--quiet", "--threads", "2"]
-    begin = time.monotonic()
-    subprocess.run([*command, "--output-dir", tmp_path / "timed"], check=True)
-    seconds = time.monotonic() - begin
+    log = tmp_path / "calls"
+    assert build_with_fault(large, tmp_path / "logged", FAULT_LOG=str(log)).returncode == 0
+    calls = log.read_text().split()
     n_unfinished = 0
     for i in range(6):
         out = tmp_path / f"out{i}"
-        child = subprocess.Popen([*command, "--output-dir", out])
-        time.sleep(seconds * (i + 0.5) / 6)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        at = len(calls) * (2 * i + 1) // 12
+        moment = f"{calls[at]}:{calls[: at + 1].count(calls[at])}"
+        killed = build_with_fault(large, out, FAULT=f"{moment}:{('kill', 'died')[i % 2]}")
+        assert killed.returncode == -signal.SIGKILL, (moment, killed)
         if (out / ".building" / "plan.txt").exists() and not (out / "metadata.json").exists():
             n_unfinished += 1
             message = run("series", "build", large, "--output-dir", out, *OPTIONS, code=1)
@@ -512,17 +521,7 @@ def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
 def test_a_full_disk_is_named_and_the_build_goes_on(large, undisturbed, tmp_path, call):
     out = tmp_path / "out"
     for n in (1, 7):
-        environment = {
-            **os.environ,
-            "LD_PRELOAD": str(SHIM),
-            "FAULT": f"{call}:{n}:ENOSPC",
-            "FAULT_UNDER": str(out),
-        }
-        done = subprocess.run(
-            [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet",
-             "--resume"],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = build_with_fault(large, out, FAULT=f"{call}:{n}:ENOSPC")
         assert done.returncode in (0, 1)
         if done.returncode == 1:
             assert re.match("cellfeed: error: .*(space|full)", done.stderr), done.stderr
@@ -560,14 +559,13 @@ def test_any_flipped_byte_is_found(tmp_path):
 
 def test_two_writers(large, tmp_path):
     out = tmp_path / "out"
-    child = subprocess.Popen(
-        [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet"]
-    )
-    while not (out / ".building").exists():
-        time.sleep(0.001)
-    with pytest.raises(errors.AlreadyExistsError):
-        build_series(large, out, entity="e", time="t", resume=True)
-    assert child.wait() == 0
+    command = [PROGRAM, "series", "build", large, "--output-dir", out, *OPTIONS, "--quiet"]
+    with held(command, "pwrite:2", out) as (child, let_go):  # the first is of its lock
+        assert (out / ".building").exists()
+        with pytest.raises(errors.AlreadyExistsError):
+            build_series(large, out, entity="e", time="t", resume=True)
+        let_go()
+        assert child.wait() == 0
     assert verify_series(out)
     with pytest.raises(errors.AlreadyExistsError, match="finished series"):
         build_series(large, out, entity="e", time="t")

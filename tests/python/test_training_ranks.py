@@ -2,18 +2,17 @@
 
 import contextlib
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from attack import SHIM
+from held_program import held
+from loopback_server import free_port
 from training_atlas import torchrun, weights_of, write_atlas, write_config
 
 from cellfeed.training import load, train
@@ -83,9 +82,7 @@ def test_lightning_starts_the_ranks_where_torchrun_does_not():
 
 def test_two_nodes_are_two_agents():
     write_config("two.yaml", model=PLAIN, training={"batch_size": 8})
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     agents = [
         subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node_rank={rank}",
@@ -104,6 +101,7 @@ def test_two_nodes_are_two_agents():
 FULL_SHARD = {"enabled": True, "sharding_strategy": "FULL_SHARD"}
 
 
+@pytest.mark.skipif(not SHIM.exists(), reason="the fault shim is not built")
 @pytest.mark.parametrize("changes", [{}, {"fsdp": FULL_SHARD}], ids=["ddp", "fsdp"])
 def test_a_killed_rank_ends_the_run_and_auto_goes_on_bit_for_bit(changes):
     write_config("run.yaml", model=PLAIN, training={**changes, "batch_size": 8})
@@ -111,15 +109,14 @@ def test_a_killed_rank_ends_the_run_and_auto_goes_on_bit_for_bit(changes):
     require_close("one", "whole")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
                "--no-python", PROGRAM, "train", "--config", "run.yaml", "--quiet"]  # fmt: skip
-    agent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     last = Path("runs/run/checkpoints/last.ckpt")
-    deadline = time.monotonic() + 200
-    while not last.exists():
-        assert agent.poll() is None and time.monotonic() < deadline
-        time.sleep(0.001)
-    ranks = {int(child.environ()["RANK"]): child for child in psutil.Process(agent.pid).children()}
-    os.kill(ranks[1].pid, signal.SIGKILL)
-    assert agent.wait(timeout=100) != 0
+    with held(command, "rename:2", f"/{last.name}", stderr=subprocess.DEVNULL) as (agent, let_go):
+        assert last.exists()
+        ranks = psutil.Process(agent.pid).children()
+        (victim,) = [rank for rank in ranks if rank.environ()["RANK"] == "1"]
+        victim.kill()
+        let_go()
+        assert agent.wait(timeout=100) != 0
     assert 0 < torch.load(last, weights_only=True)["global_step"] < 36
     torchrun("--config", "run.yaml", "--resume", "auto", "--quiet")
     require_equal("whole", "run")
