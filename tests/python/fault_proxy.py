@@ -41,7 +41,7 @@ class FaultProxy(Record):
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._under_way = 0
-        self.set_faults(*faults)
+        self._rules = FaultRules(list(faults))
         self.reset()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -57,6 +57,7 @@ class FaultProxy(Record):
     def close(self) -> None:
         """Ends every connection, stalled ones too, and waits for their threads."""
         self._way.closing.set()
+        self.set_faults()
         with self._lock:
             sockets = [self._listener, *self._sockets]
         for each in sockets:
@@ -71,6 +72,7 @@ class FaultProxy(Record):
     def set_faults(self, *faults: Fault) -> None:
         """These rules and no others from now on; their counts begin at 0."""
         with self._lock:
+            self._rules.are_over.set()
             self._rules = FaultRules(list(faults))
 
     def reset(self) -> None:
@@ -79,7 +81,7 @@ class FaultProxy(Record):
             self.seen: list[Seen] = []
             self.most_under_way = self.connections = 0
 
-    def wait_until_idle(self, seconds: float = 10) -> None:
+    def wait_until_idle(self, seconds: float = 60) -> None:
         """Until no request is under way: what a client sent before it was killed arrives late."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -140,11 +142,18 @@ class FaultProxy(Record):
             self.seen.append(seen)
             self._under_way += 1
             self.most_under_way = max(self.most_under_way, self._under_way)
-            fault = self._rules.choose(method, path)
+            rules = self._rules
+            fault = rules.choose(method, path)
         seen.fault = fault.kind if fault else ""
         try:
-            return Exchange(self._way, wire, upstream, head, seen, fault).run()
+            if fault and fault.kind == "meet":
+                self._meet(fault, rules.have_met)
+            return Exchange(self._way, wire, upstream, head, seen, fault, rules.are_over).run()
         finally:
             seen.seconds = time.monotonic() - seen.began
             with self._lock:
                 self._under_way -= 1
+
+    def _meet(self, fault: Fault, have_met: threading.Event) -> None:
+        if self.most_under_way >= fault.meeting or not have_met.wait(60):
+            have_met.set()

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 import re
+import threading
 
 from http_wire import Head
 
@@ -15,6 +16,8 @@ KINDS = {
     "stall": "nothing more after `after_bytes` of the body, until the client gives up",
     "trickle": "the body at `bytes_per_second`",
     "delay": "the answer `seconds` late",
+    "hold": "the server does what it is asked; the answer waits for other rules, then a reset",
+    "meet": "a request goes on once `meeting` requests are under way, or one has waited a minute",
     "other_range": "206 that says a range `shift` bytes off, and has the bytes of another place",
     "shifted_bytes": "206 that says the range asked for, and has the bytes of another place",
     "short_range": "206 that says and has `after_bytes` only of the range asked for",
@@ -43,6 +46,7 @@ class Fault:
     retry_after: float | None = None
     bytes_per_second: float = 1000.0
     seconds: float = 1.0
+    meeting: int = 1
     shift: int = 1
 
     def __post_init__(self):
@@ -58,6 +62,7 @@ class FaultRules:
 
     def __init__(self, faults: list[Fault]):
         self._matched = [[fault, 0] for fault in faults]
+        self.are_over, self.have_met = threading.Event(), threading.Event()
 
     def choose(self, method: str, path: str) -> Fault | None:
         """The first rule that spoils this request; every rule that matches counts it."""

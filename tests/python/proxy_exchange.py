@@ -88,10 +88,12 @@ class Exchange:
         request: Head,
         seen: Seen,
         fault: Fault | None,
+        are_over: threading.Event,
     ):
         self._way, self._client, self._upstream = way, client, upstream
         self._request, self._seen, self._fault = request, seen, fault
         self._kind = fault.kind if fault else ""
+        self._are_over = are_over  # the rules that the fault is of
 
     def run(self) -> bool:
         """Whether the connection is of use for another request."""
@@ -135,7 +137,10 @@ class Exchange:
         except OSError as error:
             self._upstream.close()
             raise ConnectionError(f"the server behind the proxy: {error}") from error
-        if self._kind == "lost_answer":
+        if self._kind == "hold":
+            self._seen.is_held = True
+            self._are_over.wait()
+        if self._kind in ("hold", "lost_answer"):
             self._upstream.close()
             raise HangUpError(reset=True)
         time.sleep(self._way.latency_s)

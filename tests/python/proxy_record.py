@@ -18,6 +18,7 @@ class Seen:
     body_bytes: int = 0
     fault: str = ""
     seconds: float = 0.0
+    is_held: bool = False
 
 
 class Record:
@@ -39,6 +40,10 @@ class Record:
         """How many requests of each method and path (without its query)."""
         keys = (f"{each.method} {each.path.partition('?')[0]}" for each in list(self.seen))
         return dict(collections.Counter(keys))
+
+    def is_holding(self) -> bool:
+        """Whether a server has done what it was asked, and its answer is held back."""
+        return any(each.is_held for each in list(self.seen))
 
     @property
     def bytes_sent(self) -> int:

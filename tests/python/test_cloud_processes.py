@@ -48,17 +48,20 @@ def test_the_lock_of_a_killed_writer_is_taken_by_one_of_several(proxied, bucket,
 
     adata = write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    # Progress is shown every 0.1 s: so that the writer is killed before it is done.
-    proxied.set_faults(Fault(kind="delay", method="PUT", seconds=0.3))
-    done = run_python("""
+    # The writer waits here until it is killed, at its next look at the progress.
+    proxied.set_faults(Fault(kind="hold", method="PUT", path="shard_000002"))
+    done = run_python(
+        """
 import cellfeed as cf, os, signal
 def stop(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=100, progress=stop)
-""")
+""",
+        CELLFEED_CLOUD_DEADLINE="100",
+    )
     assert done.returncode == -9, done.stderr
-    proxied.wait_until_idle()
     proxied.set_faults()
+    proxied.wait_until_idle()
     keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
     assert "shards/.lock.held" in keys
     command = [sys.executable, "-m", "cellfeed", "shard", "s3://atlas/a.h5ad", "--resume"]

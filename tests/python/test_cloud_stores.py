@@ -108,8 +108,10 @@ def test_the_program_writes_and_a_killed_writer_is_followed(store, tmp_path):
             [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True
         )
 
-    slow = ("PUT", "POST")  # so that it is killed before it is done
-    store.proxy.set_faults(*(Fault(kind="delay", method=each, seconds=0.3) for each in slow))
+    # The writer waits here until it is killed, at its next look at the progress.
+    store.proxy.set_faults(
+        *(Fault(kind="hold", method=each, path="shard_000002") for each in ("PUT", "POST"))
+    )
     killed = run(
         "-c",
         f"""
@@ -120,9 +122,9 @@ cf.convert_to_shards({store.url("a.h5ad")!r}, {store.url("out")!r}, shard_size=1
 """,
     )
     assert killed.returncode == -9, killed.stderr
+    store.proxy.set_faults()
     store.proxy.wait_until_idle()
     assert "out/.lock.held" in store.names()
-    store.proxy.set_faults()
     shard = ("-m", "cellfeed", "shard", store.url("a.h5ad"), "--output-dir", store.url("out"))
     done = run(*shard, "--shard-size", "100", "--resume")
     assert done.returncode == 0, done.stderr

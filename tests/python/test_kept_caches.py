@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from file_server import FileServer
+from held_program import wait_until
 from program import completed as run
 
 import cellfeed as cf
@@ -360,30 +361,34 @@ def test_a_copy_goes_on_where_its_process_was_killed_and_says_how_far_it_is(tmp_
     n_cells = 20_000
     x = np.random.default_rng(0).random((n_cells, 1_900), np.float32)  # 2.3 parts
     anndata.AnnData(x).write_h5ad(tmp_path / "large.h5ad")
-    sent = []
+    sent, drawn = [], []
+    is_killed = threading.Event()
     send = file_server._Handler._send_bytes
 
-    def slowly(self, file, begin, end, **options):
-        sent.append(end - begin)
-        time.sleep(0.02)
+    def hold_back(self, file, begin, end, **options):
+        """The third part: until the first process is killed, and the second has drawn its line."""
+        if is_killed.is_set():
+            sent.append(end - begin)
+        deadline = time.monotonic() + 60
+        while begin >= 2 * PART_BYTES and time.monotonic() < deadline:
+            if is_killed.is_set() and "MB" in "".join(drawn):
+                break
+            time.sleep(0.01)
         send(self, file, begin, end, **options)
 
-    monkeypatch.setattr(file_server._Handler, "_send_bytes", slowly)
+    monkeypatch.setattr(file_server._Handler, "_send_bytes", hold_back)
     cache = tmp_path / "cache"
     with FileServer(tmp_path) as server:
         arguments = [sys.executable, "-c", OPENED, f"{server.url}/large.h5ad", str(cache)]
         killed = subprocess.Popen(arguments)
-        while not any(p.stat().st_size > 30 for p in cache.glob(".*.parts")):
-            assert killed.poll() is None, "it was not killed in time"
-            time.sleep(0.002)
+        wait_until(lambda: any(p.stat().st_size > 30 for p in cache.glob(".*.parts")), killed)
         killed.kill()
         killed.wait()
         assert not list(cache.glob("[0-9a-f]*.h5ad"))
-        sent.clear()
+        is_killed.set()
         ours, terminal = pty.openpty()
         done = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=terminal, text=True)
         os.close(terminal)
-        drawn = []
         reader = threading.Thread(target=read_terminal, args=(ours, drawn))
         reader.start()
         out, _ = done.communicate()

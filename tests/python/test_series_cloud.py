@@ -3,10 +3,8 @@
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -14,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from fault_rules import Fault
+from held_program import wait_until
 from program import PROGRAM
 
 import cellfeed as cf
@@ -218,15 +217,13 @@ def finished(running):
     return running.returncode, "".join(said)
 
 
-def kill_while_sending(proxied, key, running):
-    """Kills it once the store has this object, before it is told so."""
+def kill_while_sending(proxied, running):
+    """Kills it once the store has the object whose answer is held, before it is told so."""
     with running:
-        for _ in range(3000):
-            if proxied.count("PUT", key) or running.poll() is not None:
-                break
-            time.sleep(0.01)
+        wait_until(proxied.is_holding, running)
         running.kill()
-    assert running.returncode == -signal.SIGKILL
+    proxied.set_faults()
+    proxied.wait_until_idle()
 
 
 SENT = ["all_features.mmap", "time.mmap", "entities", "checksums"]
@@ -239,9 +236,8 @@ def test_a_build_that_is_killed_goes_on_to_the_same_bytes(built, proxied, bucket
     scratch.mkdir()
     build = ["build", "s3://atlas/prices/*.parquet", "--output-dir", "s3://atlas/killed"]
     build += ["--entity", "e", "--time", "t", "--horizon", "3"]
-    proxied.set_faults(Fault(kind="delay", method="PUT", path=key, seconds=3))
-    kill_while_sending(proxied, key, start(*build, TMPDIR=str(scratch)))
-    proxied.set_faults()
+    proxied.set_faults(Fault(kind="hold", method="PUT", path=key))
+    kill_while_sending(proxied, start(*build, TMPDIR=str(scratch), CELLFEED_CLOUD_DEADLINE="100"))
     assert "metadata.json" not in stored(bucket, "killed")
     with pytest.raises(NotFoundError, match="did not finish"):
         SeriesDataset("s3://atlas/killed", window=20)
@@ -259,10 +255,9 @@ def test_a_killed_append_leaves_the_series_as_it_was(built, proxied, bucket, tmp
     put_prices(bucket, tmp_path, "more", first=N_ROWS, n=80, entities=["c", "d"], seed=2)
     before = SeriesDataset("s3://atlas/out", window=20).arrays(slice(None))
     append = ["append", "s3://atlas/out", "s3://atlas/more/*.parquet"]
-    proxied.set_faults(Fault(kind="delay", method="PUT", path=key, seconds=3))
+    proxied.set_faults(Fault(kind="hold", method="PUT", path=key))
     proxied.reset()
-    kill_while_sending(proxied, key, start(*append))
-    proxied.set_faults()
+    kill_while_sending(proxied, start(*append, CELLFEED_CLOUD_DEADLINE="100"))
     assert verify_series("s3://atlas/out")
     again = SeriesDataset("s3://atlas/out", window=20)
     for a, b in zip(again.arrays(slice(None)), before, strict=True):

@@ -16,6 +16,7 @@ import zarr
 from anndata_oracle import assert_same_as_anndata, assert_same_matrix, matrices_of
 from bucket_servers import s3_environment
 from fault_proxy import FaultProxy
+from fault_rules import Fault
 from hypothesis import given, settings
 from test_h5ad_any_anndata import anndatas
 from zarr_files import (
@@ -305,14 +306,20 @@ def test_columns_of_a_store_in_a_bucket_are_read_side_by_side(
     for part in path.rglob("*"):
         if part.is_file():
             bucket.upload_file(str(part), "atlas", part.relative_to(tmp_path).as_posix())
-    with FaultProxy(s3.address, latency_s=0.05) as proxy:
+    # Read one after the other, they would all wait for the first.
+    side_by_side = Fault(kind="meet", meeting=16, path=r"obs/score\d+/")
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "200")
+    with FaultProxy(s3.address) as proxy:
         for name, value in s3_environment(proxy.url).items():
             monkeypatch.setenv(name, value)
         cells = cf.open("s3://atlas/a.zarr")
+        proxy.set_faults(side_by_side)
         proxy.reset()
         next(iter(cf.Loader(cells, cf.BlockShuffling(8), 16)))
         assert proxy.most_under_way >= 16
+        proxy.set_faults()
         cells = cf.open("s3://atlas/a.zarr")
+        proxy.set_faults(side_by_side)
         proxy.reset()
         assert cells.obs_table()["score7"].to_pylist() == list(adata.obs["score7"])
         assert proxy.most_under_way >= 16
