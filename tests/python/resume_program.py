@@ -1,6 +1,7 @@
 """What test_resume.py kills: appends each batch and the state after it to a log, one JSON line
-each."""
+each, and waits after the twentieth."""
 
+import itertools
 import json
 import os
 import sys
@@ -16,13 +17,13 @@ def make_loader(path, seed=5):
 def main(path, log):
     loader = make_loader(path)
     with open(log, "a") as file:
-        for _ in range(2):
-            for batch in loader:
-                line = {"rows": batch.index.tolist(), "state": loader.state_dict()}
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-                time.sleep(0.01)  # the step
+        for batch in itertools.islice(loader, 20):
+            line = {"rows": batch.index.tolist(), "state": loader.state_dict()}
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            time.sleep(0.01)  # the step
+        time.sleep(600)
 
 
 if __name__ == "__main__":

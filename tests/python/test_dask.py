@@ -176,7 +176,7 @@ def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, 
         local_cluster() as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        client.run(make_deadly, 9)
+        client.run(make_deadly, 9, str(tmp_path / "many" / "shard_metadata.partial.jsonl"))
         # Which of the two is met first is the scheduler's affair.
         why = "(workers? died|tasks were cancelled).* of 16 shards are finished and st"
         with pytest.raises(ClusterError, match=why):
