@@ -61,7 +61,8 @@ class CellCollection(CellTable):
             An expression, as pandas' ``query`` and SOMA's value filters have it: ``"tissue ==
             'lung' and n_counts > 500"``. It knows ``== != < <= > >= in``, ``not in``, ``is
             missing``, ``is not missing``, ``and or not``; columns whose names are not Python's go
-            in backticks. Missing values fail all but ``!=``, ``not in`` and ``is missing``.
+            in backticks. Missing values fail all but ``!=``, ``not in`` and ``is missing``. A
+            column of booleans stands alone; of missing ones neither it nor ``not`` it is true.
             Or a dict of column -> value or list of values; a mask; row numbers in any order; a
             slice.
 
@@ -72,7 +73,9 @@ class CellCollection(CellTable):
         InvalidArgumentError
             The expression is none; a label is none of the column's; no cell is left.
         InvalidTypeError
-            A column is compared with a value of another kind.
+            A column is compared with a value of another kind, as a label ``1`` with ``"1"``.
+        PrecisionError
+            Numbers beside missing ones are above 2^53, and asked for more than ``is missing``.
         """
         rows = rows_where(self, where)
         return self._select(rows, step_of(where, len(rows), len(self)))

@@ -254,9 +254,16 @@ std::vector<std::string> Collection::obs_names() const {
   return names;
 }
 
+std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& name) const {
+  auto column = obs_column_as_rounded(name);
+  column->require_exact();
+  return column;
+}
+
 // No lock is held while columns are read, which takes other threads: who asks at once reads twice,
 // and gets the same.
-std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& name) const {
+std::shared_ptr<const JoinedColumn> Collection::obs_column_as_rounded(
+    const std::string& name) const {
   {
     const std::lock_guard lock(obs_->mutex);
     if (const auto it = obs_->by_name.find(name); it != obs_->by_name.end()) return it->second;

@@ -122,8 +122,11 @@ class Collection : public std::enable_shared_from_this<Collection> {
   RowPlace locate(std::int64_t row) const;
 
   std::vector<std::string> obs_names() const;  // the union over stores, first seen first
-  // Throws kNoSuchKey when no store has the column, naming those there are.
+  // Throws kNoSuchKey when no store has the column, naming those there are; what JoinedColumn
+  // throws, and kPrecision where numbers would be rounded.
   std::shared_ptr<const JoinedColumn> obs_column(const std::string& name) const;
+  // As it is, large numbers rounded: for whoever asks only which values are missing.
+  std::shared_ptr<const JoinedColumn> obs_column_as_rounded(const std::string& name) const;
 
   // Some store keeps rows in chunks, so that reading one row inflates its neighbours.
   bool is_chunked() const;

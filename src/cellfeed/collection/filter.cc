@@ -25,6 +25,14 @@ bool is_column(const FilterNode& node) {
   return node.kind == NodeKind::kColumn || node.kind == NodeKind::kCall;
 }
 
+Truth negated(Truth truth) {
+  return static_cast<Truth>(static_cast<int>(Truth::kTrue) - static_cast<int>(truth));
+}
+
+bool holds_booleans(const JoinedColumn& column) {
+  return !column.is_categorical() && column.stored_dtype() == DType::kBool;
+}
+
 // Values of columns of some rows, each gathered once.
 class Gathered {
  public:
@@ -52,8 +60,8 @@ struct Filter::Test {
   NodeKind kind = NodeKind::kAnd;  // of the others: kAnd, kOr, kNot
   std::vector<Test> children{};
 
-  std::vector<std::uint8_t> of(Gathered& values) const {
-    std::vector<std::uint8_t> holds(values.n_rows());
+  std::vector<Truth> of(Gathered& values) const {
+    std::vector<Truth> holds(values.n_rows());
     if (condition) {
       condition->test(values.of(condition->column()), holds);
       return holds;
@@ -62,10 +70,11 @@ struct Filter::Test {
     for (std::size_t c = 1; c < children.size(); ++c) {
       const auto other = children[c].of(values);
       for (std::size_t i = 0; i < holds.size(); ++i)
-        holds[i] = kind == NodeKind::kAnd ? holds[i] & other[i] : holds[i] | other[i];
+        holds[i] =
+            kind == NodeKind::kAnd ? std::min(holds[i], other[i]) : std::max(holds[i], other[i]);
     }
     if (kind == NodeKind::kNot)
-      for (std::uint8_t& one : holds) one ^= 1;
+      for (Truth& one : holds) one = negated(one);
     return holds;
   }
 };
@@ -84,13 +93,14 @@ class Filter::Builder {
       return test;
     }
     if (node.kind == NodeKind::kComparison) return comparisons(node);
-    if (node.kind == NodeKind::kColumn && column(node)->dtype() == DType::kBool)
-      return condition(node, "==", {FilterValue(true)});
+    if (node.kind == NodeKind::kColumn && holds_booleans(*column(node)))
+      return condition(node, FilterCondition::kIsTrue, {});
     refuse("this is no condition", node);
   }
 
   Test one_of(const std::string& name, const std::vector<FilterValue>& values) {
-    return {.condition = FilterCondition(find(name), "in", values, what_, warnings_)};
+    const bool only_missing = FilterCondition::asks_only_missing("in", values);
+    return {.condition = FilterCondition(find(name, only_missing), "in", values, what_, warnings_)};
   }
 
  private:
@@ -129,7 +139,7 @@ class Filter::Builder {
       refuse(
           fmt::format("{} {} column is compared with a value", what_ == "obs" ? "an" : "a", what_),
           node);
-    const auto found = column(node);
+    const auto found = column(node, FilterCondition::asks_only_missing(comparison, values));
     try {
       return {.condition = FilterCondition(found, comparison, values, what_, warnings_)};
     } catch (const Error& error) {
@@ -138,10 +148,10 @@ class Filter::Builder {
     }
   }
 
-  std::shared_ptr<const JoinedColumn> column(const FilterNode& node) {
+  std::shared_ptr<const JoinedColumn> column(const FilterNode& node, bool only_missing = false) {
     if (node.kind == NodeKind::kCall) refuse("there are no functions here", node);
     try {
-      return find(node.name);
+      return find(node.name, only_missing);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNoSuchKey) throw;
       throw Error(error.kind(),
@@ -149,12 +159,12 @@ class Filter::Builder {
     }
   }
 
-  std::shared_ptr<const JoinedColumn> find(const std::string& name) {
+  std::shared_ptr<const JoinedColumn> find(const std::string& name, bool only_missing) {
     const auto known = cells_.obs_names();
     if (std::ranges::find(known, name) == known.end())
       throw_error(ErrorKind::kNoSuchKey, {}, "no {} column '{}'{}", what_, name,
                   suggestion(name, known));
-    return cells_.obs_column(name);
+    return only_missing ? cells_.obs_column_as_rounded(name) : cells_.obs_column(name);
   }
 
   FilterValue value(const FilterNode& node) const {
@@ -198,7 +208,7 @@ std::vector<std::int64_t> Filter::rows_between(std::int64_t begin, std::int64_t 
   const auto holds = test_->of(values);
   std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < holds.size(); ++i)
-    if (holds[i] != 0) rows.push_back(begin + static_cast<std::int64_t>(i));
+    if (holds[i] == Truth::kTrue) rows.push_back(begin + static_cast<std::int64_t>(i));
   return rows;
 }
 

@@ -13,6 +13,7 @@
 namespace cellfeed::collection {
 namespace {
 
+using matrix::Categories;
 using matrix::Category;
 
 std::string shown_value(const FilterValue& value) {
@@ -48,6 +49,31 @@ bool are_same_label(const Category& a, const Category& b) {
       a, b);
 }
 
+const char* kind_of_label(const Category& label) {
+  if (std::holds_alternative<std::string>(label)) return "text";
+  return std::holds_alternative<bool>(label) ? "boolean" : "number";
+}
+
+std::string same_kind_text(const Categories& labels, const FilterValue& value) {
+  std::vector<std::string> known;
+  for (const Category& label : labels) known.push_back(matrix::category_text(label));
+  const auto* name = std::get_if<std::string>(&*value);
+  return suggestion(name != nullptr ? *name : "", known);
+}
+
+// Labels of one kind, and a value of another one.
+std::string other_kind_text(const Categories& labels, const FilterValue& value) {
+  std::vector<std::string> known;
+  std::string same_text;
+  for (const Category& label : labels) {
+    known.push_back(shown_value(label));
+    if (matrix::category_text(label) == matrix::category_text(*value))
+      same_text = fmt::format("; write {}", known.back());
+  }
+  return fmt::format(": its labels are {}s, and {} is a {}{}{}", kind_of_label(labels[0]),
+                     shown_value(value), kind_of_label(*value), same_text, suggestion("", known));
+}
+
 // Exact, of whole numbers and floats; unordered for NaN.
 std::partial_ordering compare_whole(std::int64_t a, double b) {
   constexpr double kBeyond = 9223372036854775808.0;  // 2^63
@@ -74,13 +100,14 @@ FilterCondition::FilterCondition(std::shared_ptr<const JoinedColumn> column, std
                                                      {"in", Test::kIn},
                                                      {"not in", Test::kNotIn},
                                                      {"is missing", Test::kMissing},
-                                                     {"is not missing", Test::kPresent}};
+                                                     {"is not missing", Test::kPresent},
+                                                     {kIsTrue, Test::kTruth}};
   const auto* const found = std::ranges::find(
       kTests, comparison, [](const auto& test) { return std::string(test.first); });
   if (found == std::end(kTests))
     throw Error(ErrorKind::kInternal, "no comparison of filters: " + comparison);
   test_ = found->second;
-  if (test_ == Test::kMissing || test_ == Test::kPresent) return;
+  if (test_ == Test::kMissing || test_ == Test::kPresent || test_ == Test::kTruth) return;
   std::vector<FilterValue> known = values;
   if (test_ == Test::kIn || test_ == Test::kNotIn) {
     wants_missing_ = std::erase_if(known, is_missing_value) > 0;
@@ -91,6 +118,13 @@ FilterCondition::FilterCondition(std::shared_ptr<const JoinedColumn> column, std
     take_codes(known, what, warnings);
   else
     take_numbers(known, what);
+}
+
+bool FilterCondition::asks_only_missing(const std::string& comparison,
+                                        const std::vector<FilterValue>& values) {
+  if (comparison == "is missing" || comparison == "is not missing") return true;
+  return (comparison == "in" || comparison == "not in") &&
+         std::ranges::all_of(values, is_missing_value);
 }
 
 void FilterCondition::require_comparable(const FilterValue& value, const std::string& what) const {
@@ -119,7 +153,7 @@ void FilterCondition::take_numbers(const std::vector<FilterValue>& values,
     } else {
       throw_error(ErrorKind::kInvalidType, {},
                   "{} column '{}' holds {}, which is not compared with {}", what, column_->name(),
-                  dtype_name(column_->dtype()), shown_value(value));
+                  dtype_name(column_->stored_dtype()), shown_value(value));
     }
     numbers_.push_back(number);
   }
@@ -127,7 +161,7 @@ void FilterCondition::take_numbers(const std::vector<FilterValue>& values,
 
 void FilterCondition::take_codes(const std::vector<FilterValue>& values, const std::string& what,
                                  std::vector<std::string>& warnings) {
-  const matrix::Categories& categories = column_->categories();
+  const Categories& categories = column_->categories();
   std::vector<FilterValue> unknown;
   for (const FilterValue& value : values) {
     const auto found = std::ranges::find_if(
@@ -138,14 +172,14 @@ void FilterCondition::take_codes(const std::vector<FilterValue>& values, const s
       numbers_.push_back({true, found - categories.begin(), 0});
   }
   if (unknown.empty()) return;
-  std::vector<std::string> labels;
-  for (const Category& category : categories) labels.push_back(matrix::category_text(category));
-  const std::string name =
-      std::holds_alternative<std::string>(*unknown[0]) ? std::get<std::string>(*unknown[0]) : "";
+  const bool is_of_another_kind =
+      !categories.empty() && kind_of_label(categories[0]) != kind_of_label(*unknown[0]);
   const std::string text = fmt::format("{} column '{}' has no label {}{}", what, column_->name(),
-                                       shown_value(unknown[0]), suggestion(name, labels));
-  if (unknown.size() == values.size()) throw Error(ErrorKind::kInvalidArgument, text);
-  warnings.push_back(text);
+                                       shown_value(unknown[0]),
+                                       is_of_another_kind ? other_kind_text(categories, unknown[0])
+                                                          : same_kind_text(categories, unknown[0]));
+  if (unknown.size() < values.size()) return warnings.push_back(text);
+  throw Error(is_of_another_kind ? ErrorKind::kInvalidType : ErrorKind::kInvalidArgument, text);
 }
 
 // Whole numbers and floats are compared exactly, float32 as float32.
@@ -201,10 +235,18 @@ bool FilterCondition::holds_of(T value) const {
   }
 }
 
-void FilterCondition::test(const void* values, std::span<std::uint8_t> holds) const {
+template <typename T>
+Truth FilterCondition::truth_of(T value) const {
+  if constexpr (std::is_floating_point_v<T>)
+    if (test_ == Test::kTruth && std::isnan(value)) return Truth::kUnknown;
+  const bool holds = test_ == Test::kTruth ? value != T{} : holds_of(value);
+  return holds ? Truth::kTrue : Truth::kFalse;
+}
+
+void FilterCondition::test(const void* values, std::span<Truth> holds) const {
   dispatch_dtype(column_->dtype(), [&](auto zero) {
     const auto* of_cells = static_cast<const decltype(zero)*>(values);
-    for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = holds_of(of_cells[i]) ? 1 : 0;
+    for (std::size_t i = 0; i < holds.size(); ++i) holds[i] = truth_of(of_cells[i]);
   });
 }
 

@@ -12,20 +12,30 @@
 
 namespace cellfeed::collection {
 
+// Of three values, as pandas' nullable booleans have them: "and" is the least of its parts, "or"
+// the greatest, and what is unknown stays so under "not".
+enum class Truth : std::uint8_t { kFalse, kUnknown, kTrue };
+
 class FilterCondition {
  public:
   // comparison: "==", "!=", "<", "<=", ">", ">=" with one value; "in", "not in" with any number;
-  // "is missing", "is not missing" with none. As in pandas, missing values fail all of these but
-  // "!=", "not in" and "is missing". what: "obs" or "var", for messages. Throws kInvalidArgument
-  // for labels that the column has not, kInvalidType for values of another kind. Of several labels
-  // some may be unknown: what to say of them is added to warnings.
+  // "is missing", "is not missing" with none, and kIsTrue, for columns of booleans. As in pandas,
+  // missing values fail all of these but "!=", "not in" and "is missing"; of kIsTrue they are
+  // unknown. what: "obs" or "var", for messages. Throws kInvalidArgument for labels that the column
+  // has not, kInvalidType for values of another kind. Of several labels some may be unknown: what
+  // to say of them is added to warnings.
+  static constexpr const char* kIsTrue = "is true";
   FilterCondition(std::shared_ptr<const JoinedColumn> column, std::string comparison,
                   const std::vector<FilterValue>& values, const std::string& what,
                   std::vector<std::string>& warnings);
 
   const JoinedColumn& column() const { return *column_; }
-  // values: as the column gathers them. holds: one of each, 0 or 1.
-  void test(const void* values, std::span<std::uint8_t> holds) const;
+  // Whether it is asked of values only whether they are missing.
+  static bool asks_only_missing(const std::string& comparison,
+                                const std::vector<FilterValue>& values);
+
+  // values: as the column gathers them. holds: one of each.
+  void test(const void* values, std::span<Truth> holds) const;
 
  private:
   enum class Test {
@@ -38,7 +48,8 @@ class FilterCondition {
     kIn,
     kNotIn,
     kMissing,
-    kPresent
+    kPresent,
+    kTruth
   };
   // A number to compare with, exactly: whole, or else a float.
   struct Number {
@@ -53,6 +64,8 @@ class FilterCondition {
   void require_comparable(const FilterValue& value, const std::string& what) const;
   template <typename T>
   bool holds_of(T value) const;
+  template <typename T>
+  Truth truth_of(T value) const;
 
   std::shared_ptr<const JoinedColumn> column_;
   Test test_ = Test::kEqual;

@@ -96,14 +96,14 @@ std::shared_ptr<const Recoding> spread(const std::shared_ptr<const Recoding>& re
   return spread;
 }
 
-// Throws for the first integer that the joined dtype would change.
-void require_exact(const std::string& what, const FixedColumn& column, DType joined,
-                   bool has_missing, const std::string& path) {
-  if (column.dtype != DType::kI64 && column.dtype != DType::kU64) return;
-  if (joined == column.dtype) return;
+// The first integer that the joined dtype would change, as an error.
+std::optional<Error> find_inexact(const std::string& what, const FixedColumn& column, DType joined,
+                                  bool has_missing, const std::string& path) {
+  if (column.dtype != DType::kI64 && column.dtype != DType::kU64) return {};
+  if (joined == column.dtype) return {};
   const auto most = static_cast<std::uint64_t>(
       joined == DType::kF64 ? matrix::kExactInFloat64 : std::numeric_limits<std::int64_t>::max());
-  dispatch_dtype(column.dtype, [&](auto zero) {
+  return dispatch_dtype(column.dtype, [&](auto zero) -> std::optional<Error> {
     using T = decltype(zero);
     const T* values = static_cast<const T*>(column.values);
     for (std::int64_t row = 0; row < column.length; ++row) {
@@ -112,14 +112,17 @@ void require_exact(const std::string& what, const FixedColumn& column, DType joi
       if constexpr (std::is_signed_v<T>)
         if (values[row] < 0) size = 0 - size;
       if (size <= most) continue;
-      throw_error(ErrorKind::kPrecision, path,
-                  "{} holds {} in row {}, which {} cannot hold exactly, and {}; {}, make it text, "
-                  "or leave the column out",
-                  what, values[row], row, dtype_name(joined),
-                  has_missing ? "where numbers are missing they are float64 with NaN"
-                              : "that is the type which holds the numbers of all files",
-                  has_missing ? "fill the missing values" : "give the files one type");
+      return Error(
+          ErrorKind::kPrecision,
+          fmt::format("{} holds {} in row {}, which {} cannot hold exactly, and {}; {}, make it "
+                      "text, or leave the column out",
+                      what, values[row], row, dtype_name(joined),
+                      has_missing ? "where numbers are missing they are float64 with NaN"
+                                  : "that is the type which holds the numbers of all files",
+                      has_missing ? "fill the missing values" : "give the files one type"),
+          path);
     }
+    return {};
   });
 }
 
@@ -178,10 +181,15 @@ void JoinedColumn::join_numbers(std::span<const std::string> paths, DType united
   if (has_missing && !is_float(dtype_)) dtype_ = DType::kF64;
   for (std::size_t s = 0; s < columns_.size(); ++s)
     if (columns_[s]) {
-      require_exact(fmt::format("obs column '{}'", name_), *columns_[s], dtype_, has_missing,
-                    paths[s]);
+      if (!inexact_)
+        inexact_ = find_inexact(fmt::format("obs column '{}'", name_), *columns_[s], dtype_,
+                                has_missing, paths[s]);
       matrix::require_intact(*columns_[s]);
     }
+}
+
+void JoinedColumn::require_exact() const {
+  if (inexact_) throw Error(*inexact_);
 }
 
 std::int64_t JoinedColumn::code_at(const RowPlace& place) const {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/collection/label_map.h"
 #include "cellfeed/matrix/batch.h"
 #include "cellfeed/matrix/obs.h"
@@ -24,11 +26,13 @@ struct RowPlace {
 class JoinedColumn {
  public:
   // columns[s] is null where store s lacks the column: its rows are missing.
-  // Throws what unite_obs throws; kPrecision when a number beside missing ones, or beside numbers
-  // of another type, would be rounded; kInvalidArgument for labels that the map lacks.
+  // Throws what unite_obs throws; kInvalidArgument for labels that the map lacks.
   JoinedColumn(std::string name, std::vector<std::shared_ptr<const matrix::FixedColumn>> columns,
                std::span<const std::string> paths, const LabelMap& map = {});
 
+  // Throws kPrecision where gather() rounds: a whole number beside missing ones, or beside numbers
+  // of another type, that dtype() cannot hold.
+  void require_exact() const;
   const std::string& name() const { return name_; }
   bool is_categorical() const { return is_categorical_; }
   bool ordered() const { return ordered_; }
@@ -48,6 +52,7 @@ class JoinedColumn {
   void require_intact(std::span<const RowPlace> places) const;
 
   std::string name_;
+  std::optional<Error> inexact_;
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns_;
   bool has_checked_sources_ = false;
   bool is_categorical_ = false;
