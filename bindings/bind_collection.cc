@@ -16,6 +16,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/collection/packed_records.h"
+#include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/cache/packed_store.h"
 #include "cellfeed/convert/cache/packed_work.h"
 #include "cellfeed/matrix/gene_names.h"
@@ -145,6 +146,16 @@ void bind_collection(nb::module_& module) {
       "missing"_a, "names"_a);
   nb::class_<ArrowStream>(module, "ArrowStream")
       .def("__arrow_c_stream__", &ArrowStream::export_stream, "requested_schema"_a = nb::none());
+  module.def(
+      "expand_paths",
+      [](std::vector<FilePath> paths) {
+        const ReleasedGil released;
+        std::vector<FilePath> expanded;
+        for (auto& path : collection::expand_paths(path_bytes(std::move(paths))))
+          expanded.push_back({std::move(path)});
+        return expanded;
+      },
+      "paths"_a, "The files of paths and patterns, of which none may be there twice.");
   nb::class_<JoinedColumn>(module, "ObsColumn")
       .def_prop_ro("name", &JoinedColumn::name)
       .def_prop_ro("is_categorical", &JoinedColumn::is_categorical)

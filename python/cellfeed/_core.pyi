@@ -47,6 +47,9 @@ def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: 
 class ArrowStream:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
 
+def expand_paths(paths: Sequence[str]) -> list[str]:
+    """The files of paths and patterns, of which none may be there twice."""
+
 class ObsColumn:
     @property
     def name(self) -> str: ...

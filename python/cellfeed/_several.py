@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from . import _core
 from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.open_options import OpenOptions
 from ._cores import Item, several_core
 from ._options import Data
 from .collection import CellCollection
-from .errors import CorruptDataError
+from .errors import CorruptDataError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import anndata
@@ -38,7 +39,23 @@ def items_of(given: Data, matrices: Sequence[str]) -> list[Item]:
     items: list[Item] = []
     for item in given:
         items += [_item(item, matrices)] if is_anndata(item) else as_paths("paths", item)
+    _require_each_once(items)
     return items
+
+
+def _require_each_once(items: list[Item]) -> None:
+    """Refuse an object that is there twice, and a file under whichever names."""
+    seen: dict[int, int] = {}
+    for number, item in enumerate(items):
+        first = seen.setdefault(id(item), number) if is_anndata(item) else number
+        if first != number:
+            raise InvalidArgumentError(
+                f"AnnData {number} in memory: given twice, so that each of its cells would count "
+                f"twice: give it once (the other name: AnnData {first} in memory)"
+            )
+    paths = [item for item in items if isinstance(item, str)]
+    if paths:
+        _core.expand_paths(paths)
 
 
 def _item(adata: anndata.AnnData, matrices: Sequence[str]) -> Item:

@@ -172,3 +172,30 @@ def test_missing_texts_are_not_the_text_none():
     data = pickle.dumps(cells)
     with pytest.raises(CorruptDataError, match="changed"):
         pickle.loads(data)
+
+
+def test_an_object_given_twice_is_an_error_as_a_file_is(several, paths, tmp_path):
+    first, second = several[:2]
+    (tmp_path / "other_name.h5ad").symlink_to(paths[2])
+    backed = anndata.read_h5ad(paths[2], backed="r")
+    for given, twice in (
+        ([first, second, first], "AnnData 2 in memory: given twice.*AnnData 0 in memory"),
+        ([paths[2], first, first], "AnnData 2 in memory: given twice.*AnnData 1 in memory"),
+        ([paths[2], first, paths[2]], "2.h5ad: given twice, so that each of its cells"),
+        ([paths[2], first, tmp_path / "other_name.h5ad"], "given twice.*the other name: "),
+        ([backed, first, str(tmp_path / "*.h5ad")], "2.h5ad: given twice"),
+    ):
+        for take in (
+            lambda data: cf.open(data, join="outer", layers=["twice"]),
+            lambda data: cf.MappedCollection(data, join="outer"),
+            lambda data: cf.MappedCollection(data, join=None),
+        ):
+            with pytest.raises(InvalidArgumentError, match=twice):
+                take(given)
+    backed.file.close()
+
+
+def test_a_copy_and_a_view_are_objects_of_their_own(several):
+    first = several[0]
+    cells = cf.open([first[:12], first[12:], first.copy()])
+    assert list(cells.obs_names) == [*first.obs_names, *first.obs_names]
