@@ -11,7 +11,9 @@ import numpy.typing as npt
 from . import _core
 from ._arguments import as_int, as_row_numbers, as_text
 from ._cells.closed import Closed
+from ._cells.foreign_names import no_such_attribute, not_settable
 from ._cells.lazy_obs import LazyObs
+from ._cells.name_array import NameArray
 from ._cells.names import Names
 from ._cells.origins import Origin
 from ._options import Label, Rows
@@ -54,6 +56,20 @@ class CellTable:
         self.default_obs = default_obs
         self._names = Names(core, names)
         self._matrices = origin.options.matrices
+
+    if not TYPE_CHECKING:  # types are checked by the attributes that there are
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if hasattr(type(self), name):  # a property that raised: its own error says more
+                return object.__getattribute__(self, name)
+            raise no_such_attribute(self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "default_obs" and not name.startswith("_"):
+            raise not_settable(self, name)
+        super().__setattr__(name, value)
 
     def close(self) -> None:
         """Let go of the files. Loaders made before keep them open until they are closed too.
@@ -102,9 +118,9 @@ class CellTable:
         return self._core.n_genes
 
     @property
-    def var_names(self) -> npt.NDArray[np.object_]:
-        """The gene axis, an object array of ``str``."""
-        return np.array(self._core.gene_names, dtype=object)
+    def var_names(self) -> NameArray:
+        """The gene axis, an object array of ``str``; of a view a ``pandas.Index``."""
+        return NameArray.of(self._core.gene_names)
 
     @property
     def missing_genes(self) -> list[str]:
@@ -117,12 +133,16 @@ class CellTable:
 
         Shards have every gene that they were written with.
         """
-        return self._names.gene_masks().of_files(np.arange(self._core.n_stores), self.var_names)
+        genes = np.array(self._core.gene_names, dtype=object)
+        return self._names.gene_masks().of_files(np.arange(self._core.n_stores), genes)
 
     @property
-    def obs_names(self) -> npt.NDArray[np.object_]:
-        """Names of the cells, an object array of ``str``: some 100 bytes a cell."""
-        return self._names.obs_names(self._all_rows())
+    def obs_names(self) -> NameArray:
+        """Names of the cells, an object array of ``str``, of a view a ``pandas.Index``.
+
+        Some 100 bytes a cell.
+        """
+        return NameArray.of(self._names.obs_names(self._all_rows()))
 
     @property
     def var(self) -> pd.DataFrame:
@@ -155,6 +175,19 @@ class CellTable:
     def files(self) -> list[StoredFile]:
         """Path, format, layer, cells, genes, non-zeros, dtype and compression of each file."""
         return [cast(StoredFile, self._core.store_info(s)) for s in range(self._core.n_stores)]
+
+    @property
+    def has_backed(self) -> bool:
+        """Whether some of the cells lie in files, as an AnnCollection has it."""
+        return any(file["format"] != "memory" for file in self.files)
+
+    @property
+    def attrs_keys(self) -> dict[str, list[str]]:
+        """Names of what views have, as an AnnCollection has it: of obs, obsm and layers."""
+        matrices = self._matrices
+        return {
+            "obs": self.obs_keys(), "obsm": list(matrices.obsm), "layers": list(matrices.layers),
+        }  # fmt: skip
 
     @property
     def obs(self) -> LazyObs:

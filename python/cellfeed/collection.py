@@ -45,7 +45,8 @@ class CellCollection(CellTable):
     var_names
         The gene axis, an array of ``str``.
     default_obs
-        obs columns that come with every batch of a loader by default.
+        obs columns that come with every batch of a loader by default; the only attribute that can
+        be set.
     """
 
     def filter(self, where: Where) -> CellCollection:
@@ -385,14 +386,24 @@ class CellView(BatchOnDemand, CellCollection):
         """Names of the genes, a ``pandas.Index``."""
         import pandas as pd
 
-        return pd.Index(super().var_names, dtype=object)
+        return pd.Index(self._core.gene_names, dtype=object)
 
-    def to_adata(self, *, ignore_X: bool = False) -> anndata.AnnData:  # noqa: N803
+    def to_adata(
+        self,
+        *,
+        ignore_X: bool = False,  # noqa: N803
+        ignore_layers: bool = False,
+    ) -> anndata.AnnData:
         """An AnnData with ``X``, layers and obsm as stored and every column of obs and var.
 
         Parameters
         ----------
         ignore_X
-            Leave X, layers and obsm out, so that no counts are read.
+            Leave X out. No counts are read then, but where the cells were opened with ``layers`` or
+            ``obsm``, which are read together with X.
+        ignore_layers
+            Leave layers and raw out.
         """
-        return make_anndata(self, with_x=not as_bool("ignore_X", ignore_X))
+        return make_anndata(
+            self, as_bool("ignore_X", ignore_X), as_bool("ignore_layers", ignore_layers)
+        )

@@ -17,6 +17,7 @@ __all__ = [
     "LeftOutWarning",
     "MissingGenesWarning",
     "NoSpaceError",
+    "NoSuchAttributeError",
     "NoSuchKeyError",
     "NotFoundError",
     "OutOfRangeError",
@@ -73,6 +74,10 @@ class NotFoundError(CellfeedError, FileNotFoundError):
 
 class NoSuchKeyError(CellfeedError, KeyError):
     """A column, layer or gene is not in the data."""
+
+
+class NoSuchAttributeError(CellfeedError, AttributeError):
+    """Cells do not have an attribute, such as one of another library, or it cannot be set."""
 
 
 class OutOfRangeError(CellfeedError, IndexError):

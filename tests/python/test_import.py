@@ -74,6 +74,7 @@ def test_errors_are_native_types_too():
         ("InvalidTypeError", TypeError),
         ("NotFoundError", FileNotFoundError),
         ("NoSuchKeyError", KeyError),
+        ("NoSuchAttributeError", AttributeError),
         ("OutOfRangeError", IndexError),
         ("AlreadyExistsError", FileExistsError),
         ("CorruptDataError", OSError),

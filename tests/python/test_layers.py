@@ -280,7 +280,8 @@ def test_views_as_anndata_have_what_is_stored(plain_paths, adatas):
     for name in found.obsm:
         np.testing.assert_array_equal(found.obsm[name], dense(wanted.obsm[name]))
         assert found.obsm[name].dtype == wanted.obsm[name].dtype
-    assert not cells[rows].to_adata(ignore_X=True).layers
+    bare = cells[rows].to_adata(ignore_X=True, ignore_layers=True)
+    assert bare.X is None and not bare.layers and bare.raw is None and len(bare.obsm) == len(OBSM)
 
 
 def test_anndata_of_a_batch(plain_paths, adatas):

@@ -33,20 +33,23 @@ def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
     ]
 
 
-def make_anndata(view: CellView, *, with_x: bool) -> anndata.AnnData:
-    """An AnnData of a view, with every obs and var column, and all matrices as stored."""
+def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata.AnnData:
+    """An AnnData of a view, with every obs and var column, and matrices as stored."""
     import anndata
 
-    x = view.X if with_x else None
-    shape = None if with_x else view.shape
+    x = None if ignore_x else view.X
+    shape = view.shape if ignore_x else None
     adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var.copy(), shape=shape)
-    if with_x and view._matrices.paths:
-        dtypes, matrices = stored_dtypes(view), view._matrices
-        read = view._as_stored.to_anndata()
+    matrices = view._matrices
+    if not matrices.obsm and (ignore_layers or not matrices.layers):
+        return adata
+    dtypes = stored_dtypes(view)
+    read = view._as_stored.to_anndata()
+    for name, matrix in read.obsm.items():
+        adata.obsm[name] = matrix.astype(dtypes[matrices.obsm[name]][0], copy=False)
+    if not ignore_layers:
         for name, matrix in read.layers.items():
             adata.layers[name] = matrix.astype(dtypes[matrices.layers[name]][0], copy=False)
-        for name, matrix in read.obsm.items():
-            adata.obsm[name] = matrix.astype(dtypes[matrices.obsm[name]][0], copy=False)
         adata.raw = None if read.raw is None else read.raw.to_adata()
     return adata
 
