@@ -45,8 +45,7 @@ class CellCollection(CellTable):
     var_names
         The gene axis, an array of ``str``.
     default_obs
-        obs columns that come with every batch of a loader by default; the only attribute that can
-        be set.
+        obs columns that come with every batch of a loader by default. It can be set.
     """
 
     def filter(self, where: Where) -> CellCollection:
@@ -75,8 +74,6 @@ class CellCollection(CellTable):
             The expression is none; a label is none of the column's; no cell is left.
         InvalidTypeError
             A column is compared with a value of another kind, as a label ``1`` with ``"1"``.
-        PrecisionError
-            Numbers beside missing ones are above 2^53, and asked for more than ``is missing``.
         """
         rows = rows_where(self, where)
         return self._select(rows, step_of(where, len(rows), len(self)))
@@ -388,22 +385,15 @@ class CellView(BatchOnDemand, CellCollection):
 
         return pd.Index(self._core.gene_names, dtype=object)
 
-    def to_adata(
-        self,
-        *,
-        ignore_X: bool = False,  # noqa: N803
-        ignore_layers: bool = False,
-    ) -> anndata.AnnData:
+    def to_adata(self, *, ignore_X: bool = False, ignore_layers: bool = False) -> anndata.AnnData:  # noqa: N803
         """An AnnData with ``X``, layers and obsm as stored and every column of obs and var.
 
         Parameters
         ----------
         ignore_X
-            Leave X out. No counts are read then, but where the cells were opened with ``layers`` or
-            ``obsm``, which are read together with X.
+            Leave X out. Counts are read only where there are layers or obsm, with which they come.
         ignore_layers
             Leave layers and raw out.
         """
-        return make_anndata(
-            self, as_bool("ignore_X", ignore_X), as_bool("ignore_layers", ignore_layers)
-        )
+        without_layers = as_bool("ignore_layers", ignore_layers)
+        return make_anndata(self, as_bool("ignore_X", ignore_X), without_layers)
