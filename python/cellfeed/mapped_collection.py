@@ -23,6 +23,7 @@ from ._mapped.arguments import (
     MappedOptions,
     as_join,
     as_layers_keys,
+    as_obsm_keys,
     as_path_list,
     as_weighing,
     check_row_names,
@@ -35,7 +36,7 @@ from ._mapped.genes import FileGenes
 from ._mapped.labels import LabelCounts, make_column, merged_categories
 from ._mapped.matrices import open_matrices, open_table
 from ._mapped.rows import Column, RowBatch, Rows
-from ._options import OUTPUTS, Data, DType, Join, Label, Output, UnknownLabel
+from ._options import CASTINGS, OUTPUTS, Casting, Data, DType, Join, Label, Output, UnknownLabel
 from .errors import OutOfRangeError
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ class MappedCollection(MapStyle):
         changes anything.
     dtype
         Of the rows: float32, float64, int32 or int64. As stored by default, where narrower ones
-        become the next of these. Integers are exact or an error.
+        become the next of these. Integers are exact or an error, but with ``casting="same_kind"``.
     output
         ``"dense"``: rows are arrays of one value a gene. ``"csr"``: rows of ``layers_keys`` are
         ``scipy.sparse.csr_matrix`` of one row, and torch's default collation makes a
         ``torch.sparse_csr`` tensor of a batch of them: as much memory as there are non-zeros.
+    casting
+        As of :class:`~cellfeed.Loader`: ``"same_kind"`` rounds as lamindb does.
     make_unique
         Number repeated gene names as anndata does, instead of refusing them.
     threads
@@ -129,6 +132,7 @@ class MappedCollection(MapStyle):
         dtype: DType | None = None,
         *,
         output: Output = "dense",
+        casting: Casting = "round",
         make_unique: bool = False,
         threads: int | None = None,
     ) -> None:
@@ -138,10 +142,11 @@ class MappedCollection(MapStyle):
         options = MappedOptions(
             paths=as_path_list(path_list), layers_keys=as_layers_keys(layers_keys),
             obs_keys=columns,
-            obsm_keys=[] if obsm_keys is None else each_once("obsm_keys", obsm_keys),
+            obsm_keys=as_obsm_keys(obsm_keys),
             join=as_join(join), encoded=encoded, unknown=unknown_labels(unknown_label, encoded),
             dtype=None if dtype is None else as_dtype("dtype", dtype),
             output=as_choice("output", output, OUTPUTS),
+            casting=as_choice("casting", casting, CASTINGS),
             make_unique=as_bool("make_unique", make_unique), threads=parse_threads(threads),
         )  # fmt: skip
         check_row_names(options)

@@ -146,7 +146,7 @@ def test_without_x_the_others_are_described(tmp_path):
         del file["X"]
     text = run("info", path)
     assert "refused       " in text
-    assert "the file has no X; name one of its matrices with layer" in text
+    assert "the file has no X; name one of its matrices instead" in text
     assert "layer         raw/X" in text
     with pytest.raises(cf.errors.NoSuchKeyError, match="layers/by_gene"):
         cf.open(path)

@@ -1,6 +1,8 @@
 """`cf.MappedCollection` against anndata and pandas, and against lamindb where it is installed."""
 
+import inspect
 import pickle
+import re
 import warnings
 
 import anndata
@@ -415,14 +417,97 @@ def test_one_unknown_value_among_several_is_said(paths):
     assert len(ours) == len(cf.MappedCollection(paths, obs_filter={"kind": "T"}))
 
 
-def test_labels_that_join_to_one_name_are_refused(tmp_path):
+def test_labels_that_join_to_one_name_have_no_names(tmp_path):
     adata = make_adata(0, ["a", "b"])
     adata.obs["one"] = ["x__y", "x", "x", "x", "x"]
     adata.obs["two"] = ["z", "y__z", "z", "z", "z"]
     adata.write_h5ad(tmp_path / "0.h5ad")
     ours = cf.MappedCollection(tmp_path / "0.h5ad")
     with pytest.raises(InvalidArgumentError, match="x__y__z"):
-        ours.get_label_weights(["one", "two"])
+        ours.get_label_weights(["one", "two"], return_categories=True)
+    weights = ours.get_label_weights(["one", "two"])
+    np.testing.assert_allclose(weights, [1, 1, 1 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.fixture(scope="module")
+def with_nan(tmp_path_factory):
+    """Two files in which some labels are the text "nan", and others are missing."""
+    folder = tmp_path_factory.mktemp("nan")
+    for number, labels in enumerate((["nan", None, "a", "nan"], ["a", None, None, "b"])):
+        obs = pd.DataFrame(
+            {"kind": pd.Categorical(labels), "side": ["l", "l", "r", "r"]},
+            index=[f"{number}-{i}" for i in range(4)],
+        )
+        anndata.AnnData(np.ones((4, 2), np.float32), obs=obs).write_h5ad(folder / f"{number}.h5ad")
+    return sorted(folder.glob("*.h5ad"))
+
+
+def test_the_label_nan_is_not_a_missing_one(with_nan):
+    ours = cf.MappedCollection(with_nan, obs_keys=["kind"])
+    labels = ["nan", None, "a", "nan", "a", None, None, "b"]
+    assert ours.encoders == {"kind": {"a": 0, "b": 1, "nan": 2}}
+    assert [ours[i]["kind"] for i in range(8)] == [2, -1, 0, 2, 0, -1, -1, 1]
+    assert [label if label == label else None for label in ours.labels["kind"]] == labels
+    for wanted, rows in (({"kind": "nan"}, [0, 3]), ({"kind": np.nan}, [1, 5, 6])):
+        some = cf.MappedCollection(with_nan, obs_filter=wanted)
+        np.testing.assert_array_equal(some.indices + 4 * some.storage_idx, rows)
+    counts = {label: labels.count(label) for label in labels}
+    weights = ours.get_label_weights("kind")
+    np.testing.assert_allclose(weights, [1 / counts[label] for label in labels])
+    np.testing.assert_allclose(
+        ours.get_label_weights("kind", 2.0), [2 / (2 + counts[label]) for label in labels]
+    )
+    sides = ["l", "l", "r", "r"] * 2
+    pairs = list(zip(labels, sides, strict=True))
+    np.testing.assert_allclose(
+        ours.get_label_weights(["kind", "side"]), [1 / pairs.count(pair) for pair in pairs]
+    )
+    for names in ("kind", ["side", "kind"]):
+        with pytest.raises(InvalidArgumentError, match=r"'(l__)?nan'.*beside missing.*without ret"):
+            ours.get_label_weights(names, return_categories=True)
+    one = cf.MappedCollection(with_nan[1], obs_keys="kind")
+    assert one.get_label_weights("kind", return_categories=True) == {"a": 1, "b": 1, "nan": 0.5}
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (dict(), r"no X; name one of its matrices instead: layers/s"),
+        (dict(layers_keys="raw.X"), "raw/X"),
+        (dict(layers_keys=["s", "obsm/P"]), r"layers_keys names 'obsm/P': pass obsm_keys=\['P'\]"),
+        (dict(layers_keys=["s", "layers/s"]), "layers_keys has 's' twice"),
+        (dict(layers_keys="s", obsm_keys=["P", "obsm/P"]), "obsm_keys has 'P' twice"),
+        (dict(layers_keys="s", obsm_keys="Q"), "no .*obsm.*Q'"),
+        (
+            dict(layers_keys="s", dtype="float32"),
+            r"pass dtype=\"float64\" or casting=\"same_kind\"",
+        ),
+        (dict(layers_keys="s", casting="rounded"), "casting must be"),
+    ],
+    ids=str,
+)
+def test_messages_name_what_it_takes(tmp_path, in_memory, options, words):
+    adata = anndata.AnnData(obs=pd.DataFrame(index=list("abcd")), shape=(4, 3))
+    adata.layers["s"] = np.full((4, 3), 2**24 + 1, dtype=np.int64)
+    adata.obsm["P"] = np.ones((4, 2))
+    data = adata
+    if not in_memory:
+        data = tmp_path / "a.h5ad"
+        adata.write_h5ad(data)
+    with pytest.raises(cf.CellfeedError, match=words) as caught:
+        cf.MappedCollection(data, **options)
+    taken = inspect.signature(cf.MappedCollection).parameters
+    for name in re.findall(r"(?<![.\w(])(\w+)=", str(caught.value)):
+        # What another function takes is said to be that one's.
+        assert name in taken or re.search(rf"cellfeed\.open\([^)]*{name}=", str(caught.value)), name
+
+
+def test_counts_are_rounded_on_request_as_lamindb_does():
+    adata = anndata.AnnData(np.full((4, 3), 2**24 + 1, dtype=np.int64))
+    ours = cf.MappedCollection(adata, dtype="float32", casting="same_kind")
+    np.testing.assert_array_equal(ours[2]["X"], np.full(3, 2**24, np.float32))
+    assert pickle.loads(pickle.dumps(ours))[2]["X"][0] == 2**24
 
 
 # ---- lamindb itself

@@ -43,8 +43,11 @@ def csr_arrays(
     if matrix is None:
         others = ["raw/X"] if adata.raw is not None else []
         others += [f"layers/{name}" for name in adata.layers]
-        found = f"; name one of its matrices with layer: {', '.join(others)}" if others else ""
-        raise NoSuchKeyError(f"this AnnData has no {layer}{found}; for obs alone: layer=None")
+        found = f"; name one of its matrices instead: {', '.join(others)}" if others else ""
+        raise NoSuchKeyError(
+            f"this AnnData has no {layer}{found}; obs alone is read by cellfeed.open(..., "
+            "layer=None)"
+        )
     try:
         csr = scipy.sparse.csr_matrix(matrix)
     except (TypeError, ValueError) as error:

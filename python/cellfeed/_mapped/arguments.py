@@ -10,8 +10,9 @@ import numpy as np
 
 from .._arguments import as_float, as_names, as_paths, is_anndata, one_of, shown
 from .._cells.filtering import rows_where
+from .._cells.matrices import layer_key, obsm_key
 from .._cores import Item
-from .._options import JOINS, Data, DTypeName, Join, Label, Output, UnknownLabel
+from .._options import JOINS, Casting, Data, DTypeName, Join, Label, Output, UnknownLabel
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
@@ -28,7 +29,7 @@ class MappedOptions:
     ----------
     paths
         Files, and AnnData.
-    layers_keys, obs_keys, obsm_keys, join, output, make_unique
+    layers_keys, obs_keys, obsm_keys, join, output, casting, make_unique
         As of :class:`~cellfeed.MappedCollection`.
     encoded
         The obs columns that come as codes.
@@ -49,6 +50,7 @@ class MappedOptions:
     unknown: dict[str, Label | None]
     dtype: DTypeName | None
     output: Output
+    casting: Casting
     make_unique: bool
     threads: int
 
@@ -67,6 +69,19 @@ def as_layers_keys(layers_keys: object) -> list[str]:
     keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
     if not keys:
         raise InvalidArgumentError("layers_keys is empty: name a matrix, such as 'X'")
+    for key in keys:
+        if key.startswith("obsm/"):
+            raise InvalidArgumentError(
+                f"layers_keys names {key!r}: pass obsm_keys=[{obsm_key(key)!r}]"
+            )
+    each_once("layers_keys", [layer_key(key) for key in keys])
+    return keys
+
+
+def as_obsm_keys(obsm_keys: object) -> list[str]:
+    """Names of arrays; none by default."""
+    keys = [] if obsm_keys is None else each_once("obsm_keys", obsm_keys)
+    each_once("obsm_keys", [obsm_key(key) for key in keys])
     return keys
 
 

@@ -109,13 +109,13 @@ def _encoder(categories: Sequence[Label], unknown_label: Label | None) -> dict[L
 class LabelCounts:
     """How many cells there are of each label, or of each combination of labels."""
 
-    names: list[str]
-    counts: np.ndarray  # of each name
-    of_row: np.ndarray  # place among the names
+    texts: list[str]
+    counts: np.ndarray  # of each text
+    of_row: np.ndarray  # place among the texts
 
     @staticmethod
     def of(columns: Sequence[np.ndarray]) -> LabelCounts:
-        """Of labels or numbers, one array a column; those of a row are joined by ``"__"``."""
+        """Of labels or numbers, one array a column; texts of a row are joined by ``"__"``."""
         codes = np.zeros(len(columns[0]), dtype=np.int64)
         names = [""]
         for labels in columns:
@@ -128,12 +128,19 @@ class LabelCounts:
                 f"{names[both // len(texts)]}__{texts[both % len(texts)]}" for both in used.tolist()
             ]
         names = [name.removeprefix("__") for name in names]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidArgumentError(
-                f"different labels have the name {twice!r} when they are joined by '__': rename one"
-            )
         return LabelCounts(names, np.bincount(codes, minlength=len(names)), codes)
+
+    @property
+    def names(self) -> list[str]:
+        """The texts, where each stands for one label, or one combination of labels."""
+        if len(set(self.texts)) < len(self.texts):
+            twice = next(text for text in self.texts if self.texts.count(text) > 1)
+            raise InvalidArgumentError(
+                f"different labels have the name {twice!r}, as a label 'nan' has it beside missing "
+                "ones, and labels that are joined by '__': rename one, or take the weights without "
+                "return_categories"
+            )
+        return self.texts
 
     def weights(self, scaler: float | None) -> np.ndarray:
         """``1 / count`` of each name, or ``scaler / (scaler + count)``."""

@@ -50,8 +50,8 @@ class Matrices:
         self._numbers.update({f"obsm_{key}": matrices.obsm[obsm_key(key)] for key in obsm})
         kinds = [options.dtype or _stored_dtype(parts, number) for number in numbers]
         reading = ReaderOptions(
-            output=options.output, dtype=kinds[0], obs=[], threads=options.threads,
-            matrix_dtypes=kinds[1:],
+            output=options.output, dtype=kinds[0], casting=options.casting, obs=[],
+            threads=options.threads, matrix_dtypes=kinds[1:],
         )  # fmt: skip
         self._readers = [Reader(part, reading) for part in parts if len(part) > 0]
         ends = np.cumsum([len(part) for part in parts if len(part) > 0])

@@ -161,7 +161,8 @@ class RepeatCheck {
     if (known.empty()) known = "no column of var that both have tells which is which";
     throw_error(ErrorKind::kInvalidArgument, stores_[b.store].store->info().path,
                 "has gene {}, and {} has {}: names that repeat do not say which genes are the "
-                "same, and {}. Name genes by a column of var that is unique (var_key), or rename "
+                "same, and {}. Name genes by a column of var that is unique (var_key of "
+                "cellfeed.open), or rename "
                 "them in the files by one rule, or ask for genes without these",
                 describe(b), stores_[a.store].store->info().path, describe(a), known);
   }

@@ -93,10 +93,11 @@ bool is_fitting(const EntryStore& store, const CachePlace& place) {
   if (kind != ErrorKind::kIo && kind != ErrorKind::kNoSpace && kind != ErrorKind::kNotFound &&
       kind != ErrorKind::kAlreadyExists)
     throw;
-  throw_error(kind, store.info().path,
-              "'{}' is stored {}, and its rows cannot be written to '{}': {}; name another folder "
-              "for them: cache_dir=, --cache-dir or CELLFEED_CACHE",
-              store.info().layer, store.storage(), place.rows(), error.what());
+  throw_error(
+      kind, store.info().path,
+      "'{}' is stored {}, and its rows cannot be written to '{}': {}; name another folder "
+      "for them: cache_dir= of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment",
+      store.info().layer, store.storage(), place.rows(), error.what());
 }
 
 // Waits for the process that holds a lock, as long as it lives as far as that can be told.

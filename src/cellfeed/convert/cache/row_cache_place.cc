@@ -63,8 +63,8 @@ fs::path cache_folder(const std::string& file, std::string dir, const std::strin
   // Rows are mapped and locked, and nobody expects files beside those in a bucket.
   if (const std::string& where = dir.empty() ? whole : dir; !io::is_local(where))
     throw_error(ErrorKind::kInvalidArgument, where,
-                "{}, and its rows are kept in a folder of a local disk: name one (cache_dir=, "
-                "--cache-dir or CELLFEED_CACHE)",
+                "{}, and its rows are kept in a folder of a local disk: name one (cache_dir= of "
+                "cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
                 matrix_text);
   if (dir.empty()) return fmt::format("{}{}", whole, kCacheSuffix);
   return fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),

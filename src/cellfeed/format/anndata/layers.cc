@@ -107,14 +107,15 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
     name = "layers/" + layer;
   if (is_matrix(file, name)) return name;
   const std::vector<std::string> layers = list_layers(file);
-  constexpr const char* kObsAlone = "for obs alone: layer=None, --layer none";
+  constexpr const char* kObsAlone =
+      "obs alone is read by cellfeed.open(..., layer=None) and by --layer none";
   if (layers.empty())
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the {} holds no matrix (no 'X', 'raw/X' or 'layers'){}{}", file.kind_name(),
                 file.find("obs") ? "; " : "", file.find("obs") ? kObsAlone : "");
   if (layer == "X")
     throw_error(ErrorKind::kNoSuchKey, file.path(),
-                "the file has no X; name one of its matrices with layer: {}; {}",
+                "the file has no X; name one of its matrices instead: {}; {}",
                 fmt::join(layers, ", "), kObsAlone);
   // Layers are named with and without their folder.
   std::vector<std::string> known = layers;
