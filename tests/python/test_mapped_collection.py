@@ -3,7 +3,6 @@
 import inspect
 import pickle
 import re
-import warnings
 
 import anndata
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from rival_mapped import lamindb_class
 from torch.utils.data import DataLoader, Subset, WeightedRandomSampler
 
 import cellfeed as cf
@@ -515,13 +515,7 @@ def test_counts_are_rounded_on_request_as_lamindb_does():
 
 @pytest.fixture(scope="module")
 def lamin():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            from lamindb.core import MappedCollection
-        except ModuleNotFoundError as error:
-            pytest.skip(f"lamindb is not installed: {error}")
-    return MappedCollection
+    return lamindb_class()
 
 
 SAME = [
