@@ -160,6 +160,15 @@ void Config::check_contradictions() const {
       clash("data.cloud.cache_bytes", error.what());
     }
   }
+  const std::string& flavor = text("data.preprocessing.hvg_flavor");
+  // Values that are not to be normalised may be logarithms already; preprocess looks.
+  if (has_value("data.preprocessing.n_top_genes") && flavor != "seurat_v3" &&
+      flag("data.preprocessing.normalize") && !flag("data.preprocessing.log_transform"))
+    clash("data.preprocessing.log_transform",
+          fmt::format("false contradicts data.preprocessing.n_top_genes: highly variable genes of "
+                      "flavor {} are found in log-transformed values; set it to true, or "
+                      "data.preprocessing.hvg_flavor to seurat_v3, which finds them in counts",
+                      flavor));
   if (text("data.gene_selection.strategy") != "all" && !has_value("data.gene_selection.n_genes"))
     clash("data.gene_selection.strategy", "needs data.gene_selection.n_genes, how many genes");
   if (has_value("data.vocab.path") && has_value("data.vocab.n_genes"))

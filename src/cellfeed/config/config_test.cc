@@ -82,6 +82,16 @@ TEST(Config, SettingsThatContradictOneAnotherAreRefused) {
               HasSubstr("needs data.shards.shard_dir"));
   EXPECT_THAT(message_of("data: {streaming: true, shards: {enabled: true, shard_dir: s}}"),
               HasSubstr("contradicts data.shards.enabled"));
+  const std::string no_log =
+      "data:\n  preprocessing:\n    log_transform: false\n    n_top_genes: 5\n";
+  EXPECT_THAT(message_of(no_log),
+              HasSubstr("line 3, column 5: data.preprocessing.log_transform: false contradicts "
+                        "data.preprocessing.n_top_genes: highly variable genes of flavor seurat"));
+  EXPECT_THAT(message_of(no_log + "    hvg_flavor: cell_ranger\n"),
+              HasSubstr("genes of flavor cell_ranger are found in log-transformed values"));
+  EXPECT_THAT(message_of("tokenizer: {max_length: 1}"),
+              HasSubstr("column 25: tokenizer.max_length must be a whole number from 2 to 1048576 "
+                        "(tokens, the class token among them)"));
   EXPECT_THAT(message_of("data: {gene_selection: {strategy: most_expressed}}"),
               HasSubstr("needs data.gene_selection.n_genes"));
   EXPECT_THAT(message_of("data: {vocab: {path: a, n_genes: 3}}"), HasSubstr("one of the two"));
@@ -97,6 +107,14 @@ TEST(Config, SettingsThatContradictOneAnotherAreRefused) {
               HasSubstr("contradicts"));
   EXPECT_THAT(message_of("training: {strategy: fsdp, fsdp: {enabled: false}}"),
               HasSubstr("contradicts"));
+}
+
+TEST(Config, GenesAreFoundInCountsOrInValuesThatMayBeLogarithmsAlready) {
+  for (const char* rest : {"hvg_flavor: seurat_v3", "normalize: false"})
+    EXPECT_FALSE(parse(fmt::format("data: {{preprocessing: {{log_transform: false, n_top_genes: 5, "
+                                   "{}}}}}",
+                                   rest))
+                     .flag("data.preprocessing.log_transform"));
 }
 
 TEST(Config, ASettingThatNothingSwitchesOnIsRefused) {

@@ -121,8 +121,9 @@ void add_split_settings(std::vector<Setting>& table) {
 void add_model_settings(std::vector<Setting>& table) {
   table.push_back(choice("tokenizer.strategy", "rank_value", "How a cell becomes tokens",
                          {"rank_value", "binned", "continuous"}));
-  table.push_back(whole("tokenizer.max_length", std::int64_t{2048}, "tokens",
-                        "A cell has this many at most", 1, 1 << 20));
+  table.push_back(whole("tokenizer.max_length", std::int64_t{2048},
+                        "tokens, the class token among them", "A cell has this many at most", 2,
+                        1 << 20));
   table.push_back(choice("model.architecture", "transformer_encoder", "The kind of model",
                          {"transformer_encoder", "mlp"}));
   table.push_back(whole("model.d_model", std::int64_t{512}, "", "Width of the model", 1, 65536));
