@@ -82,6 +82,11 @@ nb::dict store_info(const Collection& self, std::int64_t s) {
   return out;
 }
 
+// What was done to the values of one store, as it is recorded with them: a JSON object.
+std::string store_processing(const Collection& self, std::int64_t s) {
+  return checked_store(self, s).processing().marked_json();
+}
+
 // Names of the cells of one store, in its order; O(cells) memory.
 ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
   const format::RowStore& store = checked_store(self, s);
@@ -274,6 +279,7 @@ void bind_collection(nb::module_& module) {
       .def("encoded", &encoded, "begin"_a, "end"_a,
            "Packed records of cells [begin, end), a part for each file.")
       .def("store_info", &store_info, "store"_a)
+      .def("store_processing", &store_processing, "store"_a)
       .def(
           "store_genes",
           [](const Collection& self, std::int64_t s) {

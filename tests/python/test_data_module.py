@@ -302,7 +302,6 @@ def test_a_configuration_that_streams(path, tmp_path):
     [
         ("training: {batch_size: 3}", "names no data"),
         ("data: {paths: a.h5ad, gene_selection: {strategy: most_expressed, n_genes: 3}}", "Collat"),
-        ("data: {paths: a.h5ad, preprocessing: {n_top_genes: 3}}", "n_top_genes"),
         (
             "data: {paths: a.h5ad, streaming: true}\n"
             "training: {sampling: {strategy: weighted, label_key: kind}}",

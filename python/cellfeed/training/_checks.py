@@ -174,7 +174,9 @@ def _names(transforms: Sequence[Transform]) -> str:
     return " with ".join(type(transform).__name__ for transform in transforms)
 
 
-def require_values_as_trained(cells: CellCollection, specification: Specification) -> None:
+def require_values_as_trained(
+    cells: CellCollection, specification: Specification, is_processed: bool
+) -> None:
     """A model that has learned from counts says nothing of logarithms, nor the other way round.
 
     Raises
@@ -182,9 +184,11 @@ def require_values_as_trained(cells: CellCollection, specification: Specificatio
     InvalidArgumentError
         The files hold values of another kind than those trained on.
     """
-    require_counts(cells, specification.transforms())
     now = kind_of_values(cells)
-    if now != specification.values:
+    if is_processed:
+        return
+    require_counts(cells, specification.processing().transforms())
+    if specification.values not in (None, now):
         raise InvalidArgumentError(
             f"the model was trained on {specification.values}, and these cells hold {now}: give it "
             "values that were made the same way, or force it"

@@ -17,6 +17,7 @@ from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShard
 from ..tokens import Masking
 from ._division import Division, Split
 from ._from_config import arguments_of
+from ._processing import Processing
 from ._specification import Specification
 
 if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
@@ -114,6 +115,8 @@ class CellDataModule(LightningDataModule):
         check_options("CellDataModule", options, list(LoaderKeywords.__annotations__))
         self._options = options
         self._in_order_options: dict[str, Any] = {}
+        self._processing: Processing | None = None
+        self._is_processed = False
         self._cells: CellCollection | None = None
         self._parts: dict[str, CellCollection] = {}
 
@@ -123,7 +126,9 @@ class CellDataModule(LightningDataModule):
 
         Taken are ``data`` and of ``training`` what is of data: files or shards, the vocabulary,
         normalisation and log1p, streaming, the parts, batch size, page-locked memory, labels,
-        seed, and weighted sampling. The rest is for the model and the ``Trainer``.
+        seed, and weighted sampling. The rest is for the model and the ``Trainer``. Files that
+        record just the steps of ``data.preprocessing``, as ``cellfeed shard --config`` writes
+        them, are taken as they are.
 
         Parameters
         ----------
@@ -135,14 +140,16 @@ class CellDataModule(LightningDataModule):
         Raises
         ------
         CellfeedError
-            Of reading the file; where it names no data, or asks for highly variable genes or for
-            genes of each batch.
+            Of reading the file; where it names no data, or asks for genes of each batch.
         """
         config = config if isinstance(config, Config) else Config.load(config)
         arguments = arguments_of(config)
         if "data" in changes:  # how files are read is of those that the configuration names
             arguments = {k: v for k, v in arguments.items() if k not in ("cache_mode", "cache_dir")}
-        return cls(**{**arguments, **changes})
+        module = cls(**{**arguments, **changes})
+        if "transforms" not in changes:
+            module.process(Processing.of_config(config))
+        return module
 
     def __repr__(self) -> str:
         said = {name: len(cells) for name, cells in self._parts.items()}
@@ -160,7 +167,8 @@ class CellDataModule(LightningDataModule):
         CellfeedError
             Of :func:`cellfeed.open`, :meth:`~cellfeed.CellCollection.split` and
             :meth:`~cellfeed.CellCollection.filter`; where a cell would be in two parts, a label of
-            the column names none, or a part has no cell.
+            the column names none, or a part has no cell; where files record other steps than a
+            configuration asks for, or that no highly variable genes were found.
         """
         if self._parts:
             return
@@ -174,6 +182,10 @@ class CellDataModule(LightningDataModule):
         obs = self._options.get("obs")
         for name in [] if obs is None else as_names("obs", obs):
             cells.obs_column(name)
+        if self._processing is not None:
+            self._is_processed = self._processing.is_recorded(cells)
+            left = [] if self._is_processed else self._processing.transforms()
+            self._options["transforms"] = left
         self._parts = self._division.parts_of(cells)
         self._cells = cells
 
@@ -194,6 +206,30 @@ class CellDataModule(LightningDataModule):
         """Name -> collection, of ``"train"``, ``"val"`` and ``"test"``."""
         self._require_setup()
         return dict(self._parts)
+
+    @property
+    def is_processed(self) -> bool:
+        """Whether the files record that what :meth:`process` asks for was done."""
+        self._require_setup()
+        return self._is_processed
+
+    @property
+    def processing_text(self) -> str:
+        """What is done to values, in one line."""
+        if self._processing is None or not self._processing.steps:
+            return "none that is asked for"
+        done = "done already, as the files record, so skipped" if self.is_processed else "done here"
+        return f"{self._processing}: {done}"
+
+    def process(self, wanted: Processing) -> None:
+        """Change values instead of ``transforms``, where files do not record that it was done.
+
+        Parameters
+        ----------
+        wanted
+            What is asked for.
+        """
+        self._processing = wanted
 
     def feed(self, specification: Specification, mask_fraction: float) -> None:
         """Make batches that a model takes: dense values, or tokens of which some are hidden.

@@ -10,12 +10,11 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from ..samplers import WeightedCellSampler
 from ..storage import keep_copies
 from ..strategies import Streaming
-from ..transforms import Log1p, NormalizeTotal, Transform
 from ..vocab import GeneVocab
 
 
 def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, Any]:
-    """``data``, ``batch_size``, ``genes``, ``transforms``, ``strategy`` and the like.
+    """``data``, ``batch_size``, ``genes``, ``strategy`` and the like; not what is done to values.
 
     Parameters
     ----------
@@ -42,7 +41,6 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
         "batch_size": config.training.batch_size,
         "pin_memory": config.training.pin_memory,
         "genes": _genes(config, paths),
-        "transforms": _transforms(config),
         "seed": config.training.seed,
         "whole_shards": bool(data.shards.enabled),
         **cache,
@@ -86,11 +84,6 @@ def _refuse_what_is_not_done(config: Config, selects_genes: bool) -> None:
             "model.architecture transformer_encoder, or ShardedCellDataset with a "
             "GeneSelectionCollator"
         )
-    if config.data.preprocessing.n_top_genes is not None:
-        raise UnsupportedError(
-            f"{config.path}: data.preprocessing.n_top_genes is not found while training: run "
-            "`cellfeed preprocess --config` and train on what it writes, without that section"
-        )
 
 
 def _genes(config: Config, paths: str | list[str]) -> GeneVocab | None:
@@ -98,15 +91,6 @@ def _genes(config: Config, paths: str | list[str]) -> GeneVocab | None:
     if vocab.path is not None:
         return GeneVocab.from_file(vocab.path)
     return None if vocab.n_genes is None else GeneVocab.from_adata(paths, n_genes=vocab.n_genes)
-
-
-def _transforms(config: Config) -> list[Transform]:
-    # Without the section values stay as they are.
-    if not any(name.startswith("data.preprocessing.") for name in config.given):
-        return []
-    wanted = config.data.preprocessing
-    normalize = [NormalizeTotal(wanted.target_sum)] if wanted.normalize else []
-    return [*normalize, *([Log1p()] if wanted.log_transform else [])]
 
 
 def _order(config: Config) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Report(TypedDict):
     rank: int
     n_cells: dict[str, int]
     n_genes: int
+    preprocessing: str
     n_parameters: int
     world_size: int
     epochs: int
@@ -63,6 +64,7 @@ def make_report(
         "rank": trainer.global_rank,
         "n_cells": {name: len(cells) for name, cells in data.parts.items()},
         "n_genes": len(module.specification.genes),
+        "preprocessing": data.processing_text,
         "n_parameters": sum(parameter.numel() for parameter in module.parameters()),
         "world_size": devices.world_size,
         "epochs": trainer.current_epoch,

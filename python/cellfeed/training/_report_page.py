@@ -58,7 +58,8 @@ def _summary(report: Report) -> str:
     cells = ", ".join(f"{n:,} {escape(part)}" for part, n in report["n_cells"].items())
     return (
         f"<p>{cells} cells; {report['n_genes']:,} genes; {report['n_parameters']:,} parameters; "
-        f"{report['world_size']} ranks; {report['epochs']} epochs, {report['steps']:,} steps.</p>"
+        f"{report['world_size']} ranks; {report['epochs']} epochs, {report['steps']:,} steps.</p>\n"
+        f"<p>Preprocessing: {escape(report['preprocessing'])}.</p>"
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from .._options import Label
 from ..errors import CorruptDataError, UnsupportedError
 from ..tokens import BinnedTokens, CellTokens, ContinuousTokens, Predicted, RankTokens
-from ..transforms import Log1p, NormalizeTotal, Transform
 from ..vocab import GeneVocab
+from ._processing import Processing
 
 # Of what is kept in a checkpoint under KEY.
 VERSION = 1
@@ -34,7 +34,8 @@ class Specification:
         What is predicted: an obs column and its labels in the order of their codes; ``None`` and
         none where nothing is.
     values
-        ``"counts"`` or ``"fractions"``: what the files held, as a look at some of them said.
+        ``"counts"`` or ``"fractions"``: what files hold that the steps below were not done to, as a
+        look at some cells said; None where none such were seen.
     tokens, max_length
         Of a transformer: ``tokenizer.strategy`` and how many a cell has at most.
     gene_selection, n_selected
@@ -45,7 +46,8 @@ class Specification:
     predicts
         ``"genes"`` or ``"values"`` of hidden tokens; ``None`` where none are hidden.
     normalize_to, log_transform
-        What is done to these: ``None`` and ``False`` for nothing.
+        What is done to these, but for files that record it as done: ``None`` and ``False`` for
+        nothing.
     """
 
     architecture: str
@@ -55,7 +57,7 @@ class Specification:
     dropout: float
     genes: list[str]
     gene_ids: list[int]
-    values: str
+    values: str | None
     label_key: str | None = None
     classes: list[Label] = field(default_factory=list)
     tokens: str | None = None
@@ -123,10 +125,9 @@ class Specification:
             **({"n_bins": N_BINS} if self.tokens == "binned" else {}),
         )  # fmt: skip
 
-    def transforms(self) -> list[Transform]:
-        """Of a loader that feeds the model."""
-        normalize = [] if self.normalize_to is None else [NormalizeTotal(self.normalize_to)]
-        return [*normalize, *([Log1p()] if self.log_transform else [])]
+    def processing(self) -> Processing:
+        """What is done to values before the model sees them."""
+        return Processing.of_model(self.normalize_to, self.log_transform)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, texts and lists."""

@@ -12,9 +12,11 @@ from ..config import Config
 from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..strategies import Streaming
+from ..transforms import Transform
 from ..vocab import GeneVocab
 from ._checks import classes_of, kind_of_values, some_rows
 from ._data_module import CellDataModule
+from ._processing import Processing
 from ._specification import Specification
 
 
@@ -41,8 +43,7 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
     vocab = data.genes
     if not isinstance(vocab, GeneVocab):
         vocab = GeneVocab.from_genes(data.cells.var_names)
-    done = config.data.preprocessing
-    is_processed = any(name.startswith("data.preprocessing.") for name in config.given)
+    processing = Processing.of_config(config)
     specification = Specification(
         architecture=model.architecture,
         d_model=model.d_model,
@@ -51,16 +52,25 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
         dropout=model.dropout,
         genes=[str(gene) for gene in vocab.genes],
         gene_ids=[int(number) for number in vocab.gene_ids],
-        values=kind_of_values(train),
+        values=_kind_before(processing, data),
         label_key=label_key,
         classes=[] if label_key is None else classes_of(train, label_key),
-        normalize_to=done.target_sum if is_processed and done.normalize else None,
-        log_transform=bool(is_processed and done.log_transform),
+        normalize_to=processing.normalize_to,
+        log_transform=processing.log_transform,
         **_of_tokens(config, learns_hidden),
     )
     if specification.gene_selection != "most_expressed":
         return specification
-    return replace(specification, kept_genes=_most_expressed(train, specification))
+    left = [] if data.is_processed else processing.transforms()
+    return replace(specification, kept_genes=_most_expressed(train, specification, left))
+
+
+def _kind_before(processing: Processing, data: CellDataModule) -> str | None:
+    """Of values before what is asked for was done to them."""
+    now = kind_of_values(data.parts["train"])
+    if not data.is_processed:
+        return now
+    return None if processing.normalize_to is None else "counts"  # nothing else is normalised
 
 
 def _objectives(config: Config) -> tuple[bool, bool]:
@@ -92,11 +102,13 @@ def _of_tokens(config: Config, learns_hidden: bool) -> dict[str, Any]:
     }
 
 
-def _most_expressed(train: CellCollection, specification: Specification) -> list[str]:
+def _most_expressed(
+    train: CellCollection, specification: Specification, transforms: list[Transform]
+) -> list[str]:
     """Genes with the largest sums over some cells, after the transforms, as batches choose them."""
     loader: Loader[Any] = Loader(
         train.filter(some_rows(train)), Streaming(), 256, obs=(), output="csr", rank=0,
-        world_size=1, transforms=specification.transforms(),
+        world_size=1, transforms=transforms,
     )  # fmt: skip
     with loader:
         sums = sum(np.asarray(batch.x.sum(axis=0, dtype=np.float64)).ravel() for batch in loader)

@@ -134,7 +134,8 @@ class TrainedModel:
         ------
         InvalidArgumentError
             Genes of the model are not in the collection, or hardly any is in the files; values are
-            of another kind than those trained on.
+            of another kind than those trained on; files record that other steps were done to their
+            values than those of training, or only some files record these.
         """
         key = as_text("key", key)
         opened = self._opened(cells)
@@ -210,9 +211,11 @@ class TrainedModel:
     def _computed(
         self, cells: CellCollection, batch_size: int, force: bool, progress: Progress
     ) -> Iterator[tuple[np.ndarray, dict[str, torch.Tensor]]]:
+        processing = self.specification.processing()
+        is_processed = processing.is_recorded(cells)
         if not force:
-            require_values_as_trained(cells, self.specification)
-        transforms = self.specification.transforms()
+            require_values_as_trained(cells, self.specification, is_processed)
+        transforms = [] if is_processed else processing.transforms()
         options: dict[str, Any] = {"output": "dense"}
         tokens = self.specification.token_output_of_cells()
         if tokens is not None:

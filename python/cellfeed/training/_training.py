@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from ._data_module import CellDataModule
 from ._from_config import arguments_of
 from ._history import History, ProgressBar
 from ._module import CellModule, Optimization
+from ._processing import Processing
 from ._ranks import Devices, devices_of, is_first_rank, share_out_of, strategy_of
 from ._report import Report, make_report, write_report
 from ._run_folder import RunFolder
@@ -87,6 +89,8 @@ def train(
     checkpoint = folder.resolve(resume)
     training = config.training
     data = _data_of(config)
+    if progress and data.is_processed and is_first_rank():
+        print(f"data.preprocessing: {data.processing_text}", file=sys.stderr)
     specification = _specified(config, data, devices)
     data.feed(specification, training.mask_fraction)
     run = RunIdentity.of(config, data, devices.world_size)
@@ -131,6 +135,7 @@ def _data_of(config: Config) -> CellDataModule:
     if not torch.cuda.is_available():
         arguments["pin_memory"] = False  # there is no device to copy to
     data = CellDataModule(**arguments)
+    data.process(Processing.of_config(config))
     data.setup()
     if config.training.early_stopping_patience and "val" not in data.parts:
         raise InvalidArgumentError(
@@ -148,7 +153,8 @@ def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specif
     specification = specification_of(config, data)
     if specification.label_key is not None:
         require_labelled(data.parts, specification.label_key)
-    require_counts(train, specification.transforms())
+    if not data.is_processed:
+        require_counts(train, specification.processing().transforms())
     return specification
 
 
