@@ -11,7 +11,7 @@ import torch
 from training_atlas import write_atlas, write_config
 
 import cellfeed as cf
-from cellfeed.errors import InvalidArgumentError
+from cellfeed.errors import CorruptDataError, InvalidArgumentError, UnsupportedError
 from cellfeed.training import train
 
 LAST = "runs/run/checkpoints/last.ckpt"
@@ -107,10 +107,30 @@ def test_rates_and_decay_may_change_and_take_effect():
     assert 0 < groups[0]["lr"] < 0.002
 
 
-def test_training_does_not_go_on_from_a_checkpoint_that_tells_no_parts():
+@pytest.mark.parametrize("part", ["run", "specification"])
+@pytest.mark.parametrize("field", ["all", "one", "more"])
+def test_a_checkpoint_that_lacks_something_is_damaged(part, field):
     kept = torch.load(LAST, weights_only=True)
-    del kept["cellfeed"]["run"]
+    if field == "all":
+        del kept["cellfeed"][part]
+    elif field == "one":
+        kept["cellfeed"][part].popitem()
+    else:
+        kept["cellfeed"][part]["another"] = 1
     torch.save(kept, LAST)
-    with pytest.raises(InvalidArgumentError, match="does not say which cells it was trained on"):
+    with pytest.raises(CorruptDataError, match=r"last\.ckpt: is damaged: it does not hold"):
         go_on()
-    assert cf.training.load(LAST).predict("atlas.h5ad").n_obs == 240
+    if part == "specification":
+        with pytest.raises(CorruptDataError, match="does not hold a description of a model"):
+            cf.training.load(LAST)
+
+
+@pytest.mark.parametrize("version", [1, 3, None])
+def test_a_checkpoint_of_another_version_is_refused(version):
+    kept = torch.load(LAST, weights_only=True)
+    kept["cellfeed"]["version"] = version
+    torch.save(kept, LAST)
+    said = rf"last\.ckpt: a checkpoint of version {version}, and this cellfeed reads version 2"
+    for use in (go_on, lambda: cf.training.load(LAST)):
+        with pytest.raises(UnsupportedError, match=said):
+            use()

@@ -14,13 +14,25 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from ..errors import CorruptDataError, InputOutputError, NotFoundError
+from .._arguments import shown
+from ..errors import CorruptDataError, InputOutputError, NotFoundError, UnsupportedError
 from ._run_folder import RunFolder
 from ._specification import KEY, VERSION
 from ._whole_file import whole_file
 
 if TYPE_CHECKING:
     from ._module import CellModule
+
+
+_DAMAGED = (
+    "is damaged or cut off, or no checkpoint that cellfeed wrote: take another one (last.ckpt and "
+    "best.ckpt lie side by side), or train again"
+)
+# What zipfile and torch raise for bytes that are not as they were written.
+_OF_DAMAGE = (
+    zipfile.BadZipFile, pickle.UnpicklingError, EOFError, RuntimeError, LookupError, ValueError,
+    TypeError, AttributeError,
+)  # fmt: skip
 
 
 class CheckpointFiles(TorchCheckpointIO):
@@ -116,22 +128,31 @@ def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         It cannot be read.
     CorruptDataError
         It is damaged, or holds what no checkpoint of ours does.
+    UnsupportedError
+        It is of another version.
     """
     name = os.fspath(path)
     try:
+        with zipfile.ZipFile(name) as file:  # torch does not look at the checksums
+            is_whole = file.testzip() is None
         # weights_only: what a hostile file holds is not run.
-        kept = torch.load(name, map_location="cpu", weights_only=True)
+        kept = torch.load(name, map_location="cpu", weights_only=True) if is_whole else None
     except FileNotFoundError as error:
         raise NotFoundError(f"{name}: there is no such checkpoint") from error
     except OSError as error:
         if error.errno == errno.EINVAL:  # torch seeks in a zip archive that was cut off
-            raise CorruptDataError(f"{name}: not a whole checkpoint") from error
+            raise CorruptDataError(f"{name}: {_DAMAGED}") from error
         raise InputOutputError(f"{name}: cannot be read: {error.strerror}") from error
-    except (RuntimeError, pickle.UnpicklingError, EOFError, zipfile.BadZipFile) as error:
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CorruptDataError(f"{name}: not a whole checkpoint: {line}") from error
+    except _OF_DAMAGE as error:
+        # What torch says is of ways to read files that are not trusted.
+        raise CorruptDataError(f"{name}: {_DAMAGED}") from error
+    if not is_whole:
+        raise CorruptDataError(f"{name}: {_DAMAGED}")
     if not isinstance(kept, dict) or not isinstance(kept.get(KEY), dict):
         raise CorruptDataError(f"{name}: not a checkpoint that cellfeed wrote")
-    if kept[KEY].get("version") != VERSION:
-        raise CorruptDataError(f"{name}: of another version of cellfeed")
+    if (version := kept[KEY].get("version")) != VERSION:
+        raise UnsupportedError(
+            f"{name}: a checkpoint of version {shown(version)}, and this cellfeed reads version "
+            f"{VERSION}: train again"
+        )
     return kept

@@ -10,7 +10,7 @@ from ..config import Config
 from ..errors import InvalidArgumentError
 from ._checkpoints import read_checkpoint
 from ._data_module import CellDataModule
-from ._specification import KEY, VERSION, Specification
+from ._specification import KEY, VERSION, Specification, whole
 
 # What makes the order of cells and steps, and losses that are compared with those before.
 _FIXED = (
@@ -77,7 +77,7 @@ def require_same_run(path: Path, specification: Specification, now: RunIdentity)
         Of :func:`~cellfeed.training._checkpoints.read_checkpoint`.
     """
     kept = read_checkpoint(path)[KEY]
-    other = Specification.from_dict(kept["specification"], str(path)).to_dict()
+    other = Specification.from_dict(kept.get("specification"), str(path)).to_dict()
     mine = specification.to_dict()
     for name in ("genes", "gene_ids", "label_key", "classes"):
         if other[name] != mine[name]:
@@ -85,12 +85,7 @@ def require_same_run(path: Path, specification: Specification, now: RunIdentity)
                 f"{path} is of another data set: its {name} ({_short(other[name])}) are not those "
                 f"of the configuration ({_short(mine[name])})"
             )
-    if kept.get("run", {}).keys() != asdict(now).keys():
-        raise InvalidArgumentError(
-            f"{path} does not say which cells it was trained on, as those that older versions of "
-            "cellfeed wrote: it can be used, but training cannot go on from it"
-        )
-    then = RunIdentity(**kept["run"])
+    then = whole(RunIdentity, kept.get("run"), str(path), "what it was trained on")
     _require_same_cells(path, then, now)
     for name, value in mine.items():
         if other[name] != value:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._options import Label
-from ..errors import CorruptDataError, UnsupportedError
+from ..errors import CorruptDataError
 from ..tokens import BinnedTokens, CellTokens, ContinuousTokens, Predicted, RankTokens
 from ..vocab import GeneVocab
 from ._processing import Processing
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 # Of what is kept in a checkpoint under KEY.
-VERSION = 1
+VERSION = 2
 KEY = "cellfeed"
 # As scGPT has it.
 N_BINS = 51
@@ -96,21 +99,9 @@ class Specification:
 
         Of ``"most_expressed"`` the genes are ``kept_genes``, what a batch's come to as it grows; of
         ``"random_expressed"`` all of them, as with dropout.
-
-        Raises
-        ------
-        UnsupportedError
-            The model was made by a version that kept no such genes.
         """
-        if self.gene_selection != "most_expressed":
-            return self._tokens_of(self.genes, "all", None)
-        if not self.kept_genes:
-            raise UnsupportedError(
-                "this model was trained on the most expressed genes of each batch by an older "
-                "version of cellfeed, which did not keep the genes for other cells: what it says "
-                "of a cell would depend on the cells beside it; train it again"
-            )
-        return self._tokens_of(self.kept_genes, "all", None)
+        is_chosen = self.gene_selection == "most_expressed"
+        return self._tokens_of(self.kept_genes if is_chosen else self.genes, "all", None)
 
     def _tokens_of(
         self, genes: list[str], selection: str, n_selected: int | None
@@ -134,7 +125,7 @@ class Specification:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any], path: str) -> Specification:
+    def from_dict(cls, kept: object, path: str) -> Specification:
         """What :meth:`to_dict` gave.
 
         Parameters
@@ -144,7 +135,28 @@ class Specification:
         path
             The checkpoint, for messages.
         """
-        try:
-            return cls(**kept)
-        except TypeError as error:
-            raise CorruptDataError(f"{path}: not a description of a model: {error}") from error
+        return whole(cls, kept, path, "a description of a model")
+
+
+Kept = TypeVar("Kept", bound="DataclassInstance")
+
+
+def whole(kind: type[Kept], kept: object, path: str, what: str) -> Kept:
+    """What a checkpoint keeps as a dict of all fields.
+
+    Parameters
+    ----------
+    kind, kept
+        The dataclass, and the dict.
+    path, what
+        For messages.
+
+    Raises
+    ------
+    CorruptDataError
+        It has not just these fields.
+    """
+    names = {each.name for each in fields(kind)}
+    if not isinstance(kept, dict) or kept.keys() != names:
+        raise CorruptDataError(f"{path}: is damaged: it does not hold {what}")
+    return kind(**kept)

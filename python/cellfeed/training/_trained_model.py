@@ -44,6 +44,8 @@ def load(checkpoint: str | os.PathLike[str], device: str | torch.device = "cpu")
         The file cannot be read.
     CorruptDataError
         It is damaged or no checkpoint of ours. Nothing in it is run.
+    UnsupportedError
+        It is of another version.
     """
     name = os.fspath(checkpoint)
     kept = read_checkpoint(name)
