@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from small_atlas import make_anndata
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import cellfeed as cf
+from cellfeed.data.dataset import CellDataset
 from cellfeed.data.gene_selection import collate_cells
 from cellfeed.data.streaming import StreamingCellDataset
 from cellfeed.data.vocab import GeneVocab
@@ -288,3 +290,36 @@ def test_what_is_wrong_is_named(arguments, message):
 def test_columns_that_are_not_there(path):
     with pytest.raises(cf.errors.NoSuchKeyError, match="nonsense"):
         StreamingCellDataset(path, obs_keys=["nonsense"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_no_numbers_come_as_they_are_stored_by_every_path(tmp_path, value):
+    """The rule of docs/guide.md: refused where totals are made, else as the file holds them."""
+    adata = make_anndata()
+    adata.X.data[5] = value
+    path = tmp_path / "odd.h5ad"
+    adata.write_h5ad(path)
+    vocab = GeneVocab.from_adata(path)
+    stored = adata.X.data.tolist()
+
+    def values_of(transforms):
+        cells = {
+            "stream": StreamingCellDataset(path, shuffle_buffer_size=0, preprocessing=transforms),
+            "cells": CellDataset(path, vocab, preprocessing=transforms),
+        }
+        found = {}
+        for name, dataset in cells.items():
+            rows = dataset if name == "stream" else map(dataset.__getitem__, range(len(dataset)))
+            found[name] = [v for cell in rows for v in np.asarray(cell["expression"]).tolist()]
+        loader = cf.Loader(cf.open(path), cf.Streaming(), 7, transforms=transforms or ())
+        found["loader"] = [v for batch in loader for v in batch.data.tolist()]
+        return found
+
+    for name, found in values_of(None).items():
+        np.testing.assert_array_equal(found, stored, err_msg=name)
+    for name, found in values_of([cf.Log1p()]).items():
+        np.testing.assert_allclose(found, np.log1p(stored), rtol=1e-6, err_msg=name)
+    for make in (StreamingCellDataset, lambda path, **how: CellDataset(path, vocab, **how)):
+        with pytest.raises(cf.errors.InvalidArgumentError, match="cell 0; remove NaN"):
+            dataset = make(path, preprocessing=[cf.NormalizeTotal(1e4)])
+            list(dataset) if make is StreamingCellDataset else dataset[0]

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from program import run
 from training_atlas import write_atlas, write_config
 
 import cellfeed as cf
 from cellfeed.errors import InvalidArgumentError
-from cellfeed.training import _checks, train
+from cellfeed.training import _checks, load, train
 from cellfeed.training._program import _text
 from cellfeed.training._report import _plain, write_report
 
@@ -92,6 +93,49 @@ def test_a_part_without_labels_is_named_before_the_first_step(atlas, part):
     with pytest.raises(InvalidArgumentError, match=rf"none of the 60 cells of the part '{part}'"):
         quietly()
     assert not Path("runs").exists()
+
+
+def test_a_label_that_no_training_cell_has_is_a_warning_that_names_it(atlas):
+    data = parts(atlas)
+    kind = atlas.obs["kind"].astype(str)
+    kind.iloc[60:] = kind.iloc[60:].replace("NK", "B")
+    atlas.obs["kind"] = pd.Categorical(kind)
+    atlas.write_h5ad("atlas.h5ad")
+    write_config(data=data, training={"num_epochs": 1})
+    n = int((kind == "NK").sum())
+    assert n > 0
+    said = rf"no training cell has the label 'NK' of obs column 'kind', which {n} cells of .*'val'"
+    with pytest.warns(UserWarning, match=said):
+        report = quietly()
+    assert report["scores"]["val"]["recall"][report["classes"].index("NK")] == 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_label_is_said_of_a_cell_whose_values_are_no_numbers(atlas, monkeypatch, value):
+    write_config(data={"preprocessing": None}, training={"num_epochs": 1})
+    quietly()
+    monkeypatch.setattr(_checks, "_CELLS_LOOKED_AT", 2)
+    atlas.X.data[atlas.X.indptr[100]] = value
+    atlas.write_h5ad("odd.h5ad")
+    for use in (load(LAST).predict, load(LAST).embed):
+        with pytest.raises(InvalidArgumentError, match=r"no numbers of cell 100 \(1 such cells"):
+            use("odd.h5ad", batch_size=64)
+
+
+def test_a_file_without_cells_is_named(atlas):
+    atlas[:0].write_h5ad("empty.h5ad")
+    write_config(training={"num_epochs": 1})
+    quietly()
+    for use in (load(LAST).predict, load(LAST).embed):
+        for force in (False, True):
+            with pytest.raises(InvalidArgumentError, match=r"empty\.h5ad: has no cells"):
+                use("empty.h5ad", force=force)
+            assert use(["empty.h5ad", "atlas.h5ad"], force=force).n_obs == atlas.n_obs
+    said = run("predict", LAST, "empty.h5ad", "--output", "out.h5ad", code=1)
+    assert said == "cellfeed: error: empty.h5ad: has no cells\n" and not Path("out.h5ad").exists()
+    write_config(data={"paths": ["empty.h5ad"]})
+    with pytest.raises(InvalidArgumentError, match=r"empty\.h5ad: has no cells"):
+        train("run.yaml", name="again", progress=False)
 
 
 def test_a_report_has_null_for_what_is_no_number(atlas, tmp_path):

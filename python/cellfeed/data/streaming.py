@@ -31,6 +31,8 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
     ``collate_fn=collate_cells``). Each iteration is the next epoch, in another order. However many
     workers and ranks there are, each cell comes once an epoch, and every rank gets as many.
 
+    Values are those of the files, NaN too, as everywhere; ``cf.NormalizeTotal`` refuses those.
+
     For shuffling that reaches further than a buffer, and for whole batches at many times the rate,
     see :class:`~cellfeed.Loader`.
 

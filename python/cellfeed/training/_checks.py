@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,6 +20,22 @@ _CELLS_LOOKED_AT = 2048
 _HIGHEST_LOGARITHM = 25.0
 # Of a vocabulary; a list of genes of the same species shares far more with any file.
 _LEAST_SHARE_OF_GENES = 0.2
+
+
+def require_cells(cells: CellCollection) -> None:
+    """There must be something to train on or to compute.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The files hold no cell.
+    """
+    if len(cells) == 0:
+        core = cells._core
+        paths = [str(core.store_info(store)["path"]) for store in range(core.n_stores)]
+        raise InvalidArgumentError(
+            f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: has no cells"
+        )
 
 
 def require_enough_cells(train: CellCollection, world_size: int) -> None:
@@ -80,6 +97,35 @@ def require_labelled(parts: Mapping[str, CellCollection], label_key: str) -> Non
                 f"label in obs column {label_key!r}, so that nothing can be said of it: divide the "
                 "cells otherwise (data.split), or give them labels"
             )
+
+
+def warn_of_unseen_labels(parts: Mapping[str, CellCollection], label_key: str) -> None:
+    """Labels that no training cell has are never learned; a warning names them.
+
+    Parameters
+    ----------
+    parts
+        Name -> cells, of ``"train"`` and others.
+    label_key
+        The obs column.
+    """
+    train = parts["train"]
+    learned = np.unique(train.obs_values(label_key))
+    names = train.categories(label_key)
+    for name, cells in parts.items():
+        codes = cells.obs_values(label_key)
+        unseen = np.setdiff1d(codes[codes >= 0], learned)
+        if not len(unseen):
+            continue
+        shown = ", ".join(repr(names[code]) for code in unseen[:5])
+        warnings.warn(
+            f"training.label_key: no training cell has the label {shown}"
+            f"{', ...' if len(unseen) > 5 else ''} of obs column {label_key!r}, which "
+            f"{int(np.isin(codes, unseen).sum()):,} cells of the part {name!r} have: the model "
+            "never says it, and they count as wrong; divide the cells otherwise (data.split)",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def require_same_species(cells: CellCollection, vocab: GeneVocab) -> None:

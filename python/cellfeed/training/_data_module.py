@@ -15,6 +15,7 @@ from ..loader import Loader
 from ..opening import open
 from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShards, as_strategy
 from ..tokens import Masking
+from ._checks import require_cells
 from ._division import Division, Split
 from ._from_config import arguments_of
 from ._processing import Processing
@@ -179,6 +180,7 @@ class CellDataModule(LightningDataModule):
             cells = open(
                 data, genes=self._genes, cache_mode=self._cache_mode, cache_dir=self._cache_dir
             )
+        require_cells(cells)
         obs = self._options.get("obs")
         for name in [] if obs is None else as_names("obs", obs):
             cells.obs_column(name)

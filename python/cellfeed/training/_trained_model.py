@@ -20,7 +20,7 @@ from ..strategies import Streaming
 from ..transforms import SelectGenes
 from ..vocab import GeneVocab
 from ._checkpoints import read_checkpoint
-from ._checks import require_same_species, require_values_as_trained
+from ._checks import require_cells, require_same_species, require_values_as_trained
 from ._networks import CellNetwork
 from ._specification import KEY, Specification
 
@@ -137,7 +137,8 @@ class TrainedModel:
         InvalidArgumentError
             Genes of the model are not in the collection, or hardly any is in the files; values are
             of another kind than those trained on; files record that other steps were done to their
-            values than those of training, or only some files record these.
+            values than those of training, or only some files record these; there are no cells, or
+            values of which the model makes no numbers.
         """
         key = as_text("key", key)
         opened = self._opened(cells)
@@ -194,6 +195,7 @@ class TrainedModel:
     def _opened(self, cells: Data | CellCollection) -> CellCollection:
         if not isinstance(cells, CellCollection):
             opened = open(cells, genes=self.vocab)
+            require_cells(opened)
             require_same_species(opened, self.vocab)
             return opened
         if self.specification.tokens is not None:
@@ -231,10 +233,22 @@ class TrainedModel:
         shown, done = as_progress_callback(progress, "cells"), 0
         with loader:
             for batch in loader:
-                yield batch.index, self.network(batch.to(self.device))
+                out = self.network(batch.to(self.device))
+                _require_finite(out["encoded"], batch.index)
+                yield batch.index, out
                 done += len(batch)
                 if shown is not None:
                     shown("computing", done, len(cells), loader.stats()["cells_per_second"])
+
+
+def _require_finite(vectors: torch.Tensor, rows: np.ndarray) -> None:
+    is_bad = ~vectors.isfinite().all(dim=1)
+    if is_bad.any():
+        raise InvalidArgumentError(
+            f"the model makes no numbers of cell {rows[int(is_bad.int().argmax())]} "
+            f"({int(is_bad.sum()):,} such cells in a batch of {len(rows):,}): look for values of X "
+            "that are NaN, infinite or far larger than those of the training cells"
+        )
 
 
 def _without_x(cells: CellCollection) -> anndata.AnnData:

@@ -23,7 +23,13 @@ from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..vocab import GeneVocab
 from ._checkpoints import CheckpointFiles, Checkpoints
-from ._checks import require_counts, require_enough_cells, require_labelled, require_same_species
+from ._checks import (
+    require_counts,
+    require_enough_cells,
+    require_labelled,
+    require_same_species,
+    warn_of_unseen_labels,
+)
 from ._data_module import CellDataModule
 from ._from_config import arguments_of
 from ._history import History, ProgressBar
@@ -153,6 +159,8 @@ def _specified(config: Config, data: CellDataModule, devices: Devices) -> Specif
     specification = specification_of(config, data)
     if specification.label_key is not None:
         require_labelled(data.parts, specification.label_key)
+        if is_first_rank():
+            warn_of_unseen_labels(data.parts, specification.label_key)
     if not data.is_processed:
         require_counts(train, specification.processing().transforms())
     return specification
