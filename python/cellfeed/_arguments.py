@@ -316,6 +316,14 @@ def as_row_numbers(
     return np.ascontiguousarray(np.where(array < 0, array + n, array))
 
 
+def refuse_one_row(rows: object) -> None:
+    """Of a batch: one of its rows alone would be a batch of another shape."""
+    if isinstance(rows, (int, np.integer)):
+        raise InvalidTypeError(
+            f"rows of a batch are a slice, a mask or a list, not {rows}; write [{rows}]"
+        )
+
+
 def settle(options: object, **fields: object) -> None:
     """Set fields of a frozen dataclass to what they mean, while it is made."""
     for name, value in fields.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,16 @@ from ._arguments import as_text, suggestion
 from ._batch_matrices import BatchMatrices
 from ._batch_source import AnyBlock, BatchSource, Columns, as_csr
 from ._cells.lazy_obs import as_pandas
+from ._on_device import MovesToDevice, Tensors
 from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import scipy.sparse
-    import torch
 
     from ._options import Label
-    from .torch import BatchTensors
 
-# What a batch is on a device.
-Tensors = TypeVar("Tensors", bound="BatchTensors[Any]")
 # What an obs column is: an array, or a tensor.
 Values = TypeVar("Values", covariant=True)
 
@@ -154,7 +151,7 @@ def _as_numpy(values: object) -> np.ndarray:
     return np.asarray(values.cpu().numpy() if hasattr(values, "cpu") else values)
 
 
-class BatchOfCells(Generic[Tensors]):
+class BatchOfCells(MovesToDevice[Tensors]):
     """obs values of some cells, and where they came from; base of :class:`Batch`."""
 
     _core: CellArrays
@@ -165,13 +162,6 @@ class BatchOfCells(Generic[Tensors]):
 
     def __len__(self) -> int:
         return self._core.n_rows
-
-    def keys(self) -> list[str]:
-        """Names that ``batch[name]`` takes."""
-        raise NotImplementedError
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -228,35 +218,3 @@ class BatchOfCells(Generic[Tensors]):
     def _files(self) -> np.ndarray:
         known = getattr(self._core, "files", None)
         return self._source.names.files_of(self.index) if known is None else known
-
-    def _tensors(self) -> Tensors:
-        """On the CPU, of the batch's memory."""
-        raise NotImplementedError
-
-    def to(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> Tensors:
-        """The batch as tensors on a device: cells, every obs column, ``index``, ``is_padding``.
-
-        Parameters
-        ----------
-        device
-            Where to; the CPU by default, which copies nothing.
-        non_blocking
-            Do not wait for copies out of page-locked memory, as of ``Loader(pin_memory=True)``.
-        """
-        return self._tensors().to(device, non_blocking=non_blocking)
-
-    def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> Tensors:
-        """As :meth:`to`, on a GPU: the current one by default."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
-
-    def pin_memory(self) -> Tensors:
-        """The batch as page-locked tensors; a ``DataLoader`` with ``pin_memory`` calls this.
-
-        A copy, but for what is page-locked already: ``Loader(pin_memory=True)`` decodes into
-        such memory.
-        """
-        return self.to().pin_memory()

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import as_row_numbers
+from ._arguments import as_row_numbers, refuse_one_row
 from ._batch_cells import BatchObs, BatchOfCells
 from ._batch_source import BatchArrays, as_csr, column_numbers, row_starts
-from .errors import InvalidTypeError
 
 if TYPE_CHECKING:
     import anndata
@@ -85,10 +84,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         """
         if isinstance(rows, str):
             return self.x if rows == "X" else self.obs[rows]
-        if isinstance(rows, (int, np.integer)):
-            raise InvalidTypeError(
-                f"rows of a batch are a slice, a mask or a list, not {rows}; write [{rows}]"
-            )
+        refuse_one_row(rows)
         positions = as_row_numbers(rows, len(self))
         return Batch(self._arrays().take(positions), self._source)
 

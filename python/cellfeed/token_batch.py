@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 import numpy as np
 
 from . import _core
-from ._arguments import as_row_numbers, suggestion
+from ._arguments import as_row_numbers, refuse_one_row, suggestion
 from ._batch_cells import BatchOfCells
 from ._batch_source import BatchSource, BlockArrays
-from .errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from .errors import InvalidArgumentError, NoSuchKeyError
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -166,10 +166,7 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
             if rows not in self.obs:
                 raise NoSuchKeyError(f"no {rows!r} in this batch{suggestion(rows, self.keys())}")
             return self.obs[rows]
-        if isinstance(rows, (int, np.integer)):
-            raise InvalidTypeError(
-                f"rows of a batch are a slice, a mask or a list, not {rows}; write [{rows}]"
-            )
+        refuse_one_row(rows)
         positions = as_row_numbers(rows, len(self))
         return TokenBatch(self._arrays().take(positions), self._source)
 

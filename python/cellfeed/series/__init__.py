@@ -6,9 +6,10 @@
 """
 
 from ._append import AppendResult, append_series
+from ._batch import SeriesBatch
 from ._build import SeriesResult, build_series
 from ._dataset import SeriesDataset
-from ._loader import SeriesBatch, SeriesLoader
+from ._loader import SeriesLoader
 from ._scaler import Scaler
 from ._transforms import Differences, LogReturns, WindowNorm
 from ._verify import verify_series

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from .._arguments import (
@@ -32,11 +31,8 @@ from .._iteration.stats import SeriesStats
 from .._options import Partition, Remainder
 from ..errors import CellfeedError, InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
+from ._batch import SeriesBatch
 from ._dataset import SeriesDataset
-from ._windows import Arrays
-
-if TYPE_CHECKING:
-    import torch
 
 # Groups of batches that are copied while the consumer has another.
 _AHEAD = 1
@@ -46,82 +42,6 @@ _OPTIONS = (
     "batch_size", "seed", "epoch", "rank", "world_size", "partition", "remainder", "fetch_factor",
     "memory_budget", "threads", "drop_last", "collate_fn",
 )  # fmt: skip
-
-
-class SeriesBatch:
-    """Windows that a loader copied out together.
-
-    Attributes
-    ----------
-    x
-        numpy array ``(n, window, len(features))``.
-    y
-        numpy array ``(n, horizon)``, or ``(n, horizon, len(target))`` for a list of targets.
-    future
-        numpy array ``(n, horizon, len(future))``; None for a data set without.
-    static
-        numpy array ``(n, len(static))``; None for a data set without.
-    index
-        Numbers of the windows in the data set, int64.
-    is_padding
-        One bool a window: True where it only fills up the batch.
-    """
-
-    def __init__(
-        self,
-        ds: SeriesDataset[Any],
-        inputs: Arrays,
-        y: np.ndarray,
-        index: npt.NDArray[np.int64],
-        padding: np.ndarray | None,
-    ) -> None:
-        self._ds = ds
-        self._obs: dict[str, np.ndarray] | None = None
-        parts = inputs if isinstance(inputs, dict) else {"x": inputs}
-        self.x: np.ndarray = parts["x"]
-        self.y, self.index = y, index
-        self.future: np.ndarray | None = parts.get("future")
-        self.static: np.ndarray | None = parts.get("static")
-        self.is_padding = np.zeros(len(index), bool) if padding is None else np.asarray(padding)
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays."""
-        parts = (self.x, self.y, self.future, self.static)
-        return sum(part.nbytes for part in parts if part is not None)
-
-    def __repr__(self) -> str:
-        return f"SeriesBatch(x {self.x.shape}, y {self.y.shape})"
-
-    @property
-    def obs(self) -> dict[str, np.ndarray]:
-        """``"entity"``: its number in the directory, int64; ``"time"``: that of the last row of x.
-
-        Times are datetime64, or int64 where the series has numbers. Static columns of the data set
-        are there by their names, as they were read.
-        """
-        if self._obs is None:
-            self._obs = self._ds.obs_of(self.index)
-        return self._obs
-
-    @property
-    def entities(self) -> list[str]:
-        """The name of each window's entity."""
-        return [self._ds.entity_of(int(i)) for i in self.index]
-
-    def to_torch(self) -> tuple[Any, torch.Tensor]:
-        """``(X, y)`` as tensors that share the memory of the arrays.
-
-        ``X`` is a tensor; of a data set with ``future`` or ``static`` a dict of ``"x"`` and these.
-        """
-        from ..torch import as_tensors
-
-        parts = {"x": self.x, "future": self.future, "static": self.static}
-        given = {name: part for name, part in parts.items() if part is not None}
-        return as_tensors(given if len(given) > 1 else self.x, self.y)
 
 
 class SeriesLoader(BatchDataset[Yielded]):

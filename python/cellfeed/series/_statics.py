@@ -55,6 +55,12 @@ class StaticColumns:
                     f"static column {name!r}: a number is beyond {dtype}; take dtype='float64'"
                 )
 
+    def codes(self, name: str, entities: np.ndarray) -> np.ndarray:
+        """Places of texts in :attr:`categories`, int64, of entities; -1 where there is none."""
+        code_of = {text: code for code, text in enumerate(self.categories[name])}
+        codes = [code_of.get(text, -1) for text in self.raw(name, entities).tolist()]
+        return np.array(codes, dtype=np.int64)
+
     def raw(self, name: str, entities: np.ndarray) -> np.ndarray:
         """Values of one column as they were read, of entities by number."""
         found: np.ndarray = self._raw[name][entities]

@@ -313,6 +313,19 @@ class SeriesWindows:
         statics = {name: self._statics.raw(name, entities) for name in self.static}
         return {**statics, "entity": entities, "time": self._times(indices)}
 
+    def numbers_of(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What :meth:`obs_of` gave, as numbers that a tensor holds.
+
+        Parameters
+        ----------
+        obs
+            Of some windows: texts become codes (:attr:`categories`, -1 where there is none), dates
+            nanoseconds since 1970.
+        """
+        codes = {name: self._statics.codes(name, obs["entity"]) for name in self.categories}
+        numbers = {name: codes.get(name, values) for name, values in obs.items()}
+        return {**numbers, "time": obs["time"].view(np.int64)}
+
     @property
     def obs(self) -> Mapping[str, np.ndarray]:
         """Labels of all windows, for strategies: ``label_key="entity"``, or one of ``static``.

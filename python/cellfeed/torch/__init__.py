@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from torch.utils.data.distributed import DistributedSampler
 
-from ._batch_tensors import BatchTensors, pinned
+from ._batch_tensors import BatchTensors
 from ._batches import TensorBatch
 from ._cells import cells_to_tensors, collate_cells
 from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
 from ._mapped import register_rows
+from ._on_device import TensorsOnDevice, pinned
 from ._pinned import find_torch_library
 from ._ranks import broadcast_seed
 from ._tensors import as_tensor, batch_to_tensor
 from ._tokens import TokenTensors, tokens_to_tensors
-from ._windows import as_tensors, register_windows
+from ._windows import SeriesTensors, as_tensors, register_windows
 
 __all__ = [
     "BatchTensors",
     "DistributedSampler",
     "GeneSelectionCollator",
+    "SeriesTensors",
     "TensorBatch",
+    "TensorsOnDevice",
     "TokenTensors",
     "as_tensor",
     "as_tensors",

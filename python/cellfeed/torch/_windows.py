@@ -2,14 +2,77 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
+from ._on_device import TensorsOnDevice
+
 if TYPE_CHECKING:
+    from ..series._batch import SeriesBatch
     from ..series._dataset import WindowPair
+
+
+class SeriesTensors(TensorsOnDevice):
+    """What :meth:`cellfeed.series.SeriesBatch.to` returns: windows as tensors on one device.
+
+    Attributes
+    ----------
+    x, y, future, static
+        As of the batch; the last two are None where it has none.
+    index
+        int64, numbers of the windows.
+    is_padding
+        bool, True where a window only fills up the batch.
+    """
+
+    def __init__(
+        self, batch: SeriesBatch, parts: dict[str, torch.Tensor], index: torch.Tensor,
+        is_padding: torch.Tensor,
+    ) -> None:  # fmt: skip
+        self._batch = batch
+        self._parts = parts
+        self.x, self.y = parts["x"], parts["y"]
+        self.future, self.static = parts.get("future"), parts.get("static")
+        self.index = index
+        self.is_padding = is_padding
+
+    @classmethod
+    def of(cls, batch: SeriesBatch) -> SeriesTensors:
+        """Tensors that share the batch's memory.
+
+        Parameters
+        ----------
+        batch
+            What a loader yielded.
+        """
+        parts = {name: torch.from_numpy(part) for name, part in batch.parts.items()}
+        marks = (np.ascontiguousarray(each) for each in (batch.index, batch.is_padding))
+        return cls(batch, parts, *map(torch.from_numpy, marks))
+
+    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
+        parts = {name: change(part) for name, part in self._parts.items()}
+        return type(self)(self._batch, parts, change(self.index), change(self.is_padding))
+
+    @cached_property
+    def obs(self) -> dict[str, torch.Tensor]:
+        """As of the batch, brought to the device when it is asked for.
+
+        Times are int64, in nanoseconds since 1970 where they are dates; static texts are int64
+        codes, their places in ``ds.categories``, -1 where there is none.
+        """
+        numbers = self._batch.obs_numbers()
+        return {name: torch.from_numpy(each).to(self.device) for name, each in numbers.items()}
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        if name in self._parts:
+            return self._parts[name]
+        self._batch.require_key(name)
+        return self.obs[name]
 
 
 def register_windows(kind: type) -> None:
