@@ -50,7 +50,7 @@ def _require_each_once(items: list[Item]) -> None:
         first = seen.setdefault(id(item), number) if is_anndata(item) else number
         if first != number:
             raise InvalidArgumentError(
-                f"AnnData {number} in memory: given twice, so that each of its cells would count "
+                f"AnnData {number} in memory: given twice, so that all it holds would count "
                 f"twice: give it once (the other name: AnnData {first} in memory)"
             )
     paths = [item for item in items if isinstance(item, str)]

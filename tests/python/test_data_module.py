@@ -345,6 +345,6 @@ def test_ranks_read_whole_shards_of_their_own(tmp_path):
     with pytest.raises(cf.errors.InvalidArgumentError, match="order of their shards"):
         cf.Loader(cf.open(shards).filter([100, 3]), cf.WholeShards(2))
     with pytest.raises(
-        cf.errors.InvalidArgumentError, match="must end with the number of cells, 230"
+        cf.errors.InvalidArgumentError, match="must end with the number of samples, 230"
     ):
         cf.Loader(cf.open(shards), cf.WholeShards(2, [0, 10]))

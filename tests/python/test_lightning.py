@@ -107,7 +107,7 @@ def test_a_checkpoint_within_an_epoch_of_other_batches_is_refused(runs):
 @pytest.mark.parametrize("kind", ["Loader", "scDataset"])
 def test_a_bare_loader_resumed_with_other_batches_is_refused_too(runs, kind, step):
     message = runs[f"{kind}, after 3, {step}"]
-    assert "batches of 8 cells over all ranks" in message and f"now {step}" in message
+    assert "batches of 8 samples over all ranks" in message and f"now {step}" in message
     # Between epochs there is nothing that Lightning could leave out.
     assert runs[f"{kind}, after the last, {step}"] == ""
     assert runs[f"{kind}, at the end, {step}"] == ""

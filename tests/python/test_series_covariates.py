@@ -318,3 +318,22 @@ def test_short_entities_keep_their_place(tmp_path):
     with warnings_of_short_entities():
         ds = SeriesDataset(tmp_path / "out", 4, static=["place"])
     assert {x["static"].item() for x, _ in ds} == {PLACES["B"], PLACES["C"]}
+
+
+def test_a_static_column_of_text_that_begins_like_numbers_is_named(tmp_path):
+    n = 3000
+    frame = pd.DataFrame({"entity": np.arange(2).repeat(n // 2), "t": np.arange(n), "v": 1.0})
+    frame["size"] = np.where(frame.entity == 0, "17", "17b")
+    with pytest.raises(
+        errors.CorruptDataError, match=r"line 1502, column 'size': is no number"
+    ) as e:
+        build(frame, tmp_path / "out", "csv", static="size", features="v")
+    assert "'17b'" in str(e.value) and "true" not in str(e.value)
+    with pytest.raises(errors.CorruptDataError, match="'size': is infinite"):
+        build(
+            frame.assign(size=np.where(frame.entity == 0, 1.0, np.inf)), tmp_path / "inf", "csv",
+            static="size", features="v",
+        )  # fmt: skip
+    build(frame, tmp_path / "text", static="size", features="v")
+    ds = SeriesDataset(tmp_path / "text", 4, static="size")
+    assert ds.categories == {"size": ["17", "17b"]}

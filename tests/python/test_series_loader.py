@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from test_series_windows import make_series
 
 import cellfeed as cf
 from cellfeed import errors
-from cellfeed.series import SeriesDataset, SeriesLoader
+from cellfeed.series import SeriesDataset, SeriesLoader, build_series
 
 
 @pytest.fixture
@@ -217,3 +218,41 @@ def test_a_state_of_other_values_is_refused_whatever_the_times_of_files_say(tmp_
     state = cf.Loader(one, cf.BlockShuffling(), 2).state_dict()
     with pytest.raises(errors.CellfeedError, match="another"):
         cf.Loader(two, cf.BlockShuffling(), 2).load_state_dict(state)
+
+
+def test_messages_about_windows_speak_of_no_cells(ds, monkeypatch, tmp_path):
+    def loader(*arguments, of=ds, **options):
+        return cf.Loader(of, *arguments, **options)
+
+    state = next_state(loader(cf.Streaming(), 8))
+    other = SeriesDataset(ds.path, window=ds.window + 1)
+    codes = np.full(len(ds), -1)
+    wrong = [
+        lambda: loader(cf.ClassBalancedSampling(codes), 8),
+        lambda: loader(cf.ClassBalancedSampling(codes[:3] + 1), 8),
+        lambda: loader(cf.ClassBalancedSampling("nonsense"), 8),
+        lambda: loader(cf.WholeShards(2, shard_offsets=[0, 5]), 8),
+        lambda: loader(cf.WholeShards(2, shard_offsets=[5, 3]), 8),
+        lambda: loader(cf.BlockWeightedSampling(weights=codes), 8),
+        lambda: loader(cf.Streaming(indices=[10**9]), 8),
+        lambda: loader(cf.Streaming(), 8, of=other).load_state_dict(state),
+        lambda: loader(cf.BlockShuffling(1), 8).load_state_dict(state),
+        lambda: list(loader(cf.Streaming(), 8, rank=0, world_size=7, remainder="error")),
+        lambda: build_series(["a.csv", "./a.csv"], "out"),
+    ]
+    (tmp_path / "a.csv").write_text("t,v\n1,2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    wrong.append(lambda: list(loader(cf.Streaming(), 8)))
+    for number, use in enumerate(wrong):
+        with pytest.raises(errors.CellfeedError) as refused:
+            use()
+        said = str(refused.value)
+        assert not re.search(r"\b(cells?|genes?)\b", said), (number, said)
+
+
+def next_state(loader):
+    batches = iter(loader)
+    next(batches)
+    return loader.state_dict()

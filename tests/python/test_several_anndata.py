@@ -181,7 +181,7 @@ def test_an_object_given_twice_is_an_error_as_a_file_is(several, paths, tmp_path
     for given, twice in (
         ([first, second, first], "AnnData 2 in memory: given twice.*AnnData 0 in memory"),
         ([paths[2], first, first], "AnnData 2 in memory: given twice.*AnnData 1 in memory"),
-        ([paths[2], first, paths[2]], "2.h5ad: given twice, so that each of its cells"),
+        ([paths[2], first, paths[2]], "2.h5ad: given twice, so that all it holds"),
         ([paths[2], first, tmp_path / "other_name.h5ad"], "given twice.*the other name: "),
         ([backed, first, str(tmp_path / "*.h5ad")], "2.h5ad: given twice"),
     ):

@@ -135,7 +135,7 @@ def _detect() -> tuple[int, int]:
     if world_size is None:
         raise InvalidArgumentError(
             f"RANK={rank} is in the environment and WORLD_SIZE is not, so that nobody knows which "
-            "cells this process is to get: set both, as torchrun does, unset RANK, or pass rank "
+            "samples this process is to get: set both, as torchrun does, unset RANK, or pass rank "
             "and world_size"
         )
     try:

@@ -197,10 +197,10 @@ class Schedule:
         before, now = position.order_step_samples, self._step_samples()
         if before != now and not self._is_all(position):
             raise InvalidArgumentError(
-                f"the state lies within an epoch of batches of {before} cells over all ranks, now "
-                f"{now}, and whoever sets the epoch of a sampler (as Lightning does) counts its "
-                "batches on from there, and would leave some out: continue with the same number of "
-                "ranks and batch size, or from a checkpoint at the end of an epoch"
+                f"the state lies within an epoch of batches of {before} samples over all ranks, "
+                f"now {now}, and whoever sets the epoch of a sampler (as Lightning does) counts "
+                "its batches on from there, and would leave some out: continue with as many ranks "
+                "and the same batch size, or from a checkpoint at the end of an epoch"
             )
 
     def begin(self) -> Run:

@@ -72,8 +72,8 @@ def parse_state(state: Any, collection: str, strategy: str) -> Position:
         raise InvalidArgumentError(f"the state lacks {', '.join(missing)}: {shown(state)}")
     if state["collection"] != collection:
         raise InvalidArgumentError(
-            "the state belongs to another collection: its files, their order, content or "
-            "genes have changed"
+            "the state belongs to another collection: its files, their order, their content or "
+            "what is read of them have changed"
         )
     if state["strategy"] != strategy:
         raise InvalidArgumentError(

@@ -114,7 +114,7 @@ class WholeShards(SamplingStrategy):
             offsets = _offsets_of(cells)
         if not len(offsets) or offsets[-1] != length_of(cells):
             raise InvalidArgumentError(
-                f"shard_offsets must end with the number of cells, {length_of(cells):,}"
+                f"shard_offsets must end with the number of samples, {length_of(cells):,}"
             )
         return _core.make_whole_shards(offsets, self.num_ranks)
 

@@ -40,7 +40,7 @@ class LabelStrategy(SamplingStrategy):
             raise InvalidArgumentError(f"{name}: labels must be non-empty")
         if self._encoded is not None and -1 in self._encoded[1]:
             raise InvalidArgumentError(
-                f"{name}: labels has -1, which in codes stands for cells without a label: give "
+                f"{name}: labels has -1, which in codes stands for samples without a label: give "
                 "None or NaN for these, or the names of labels where -1 is a class"
             )
 

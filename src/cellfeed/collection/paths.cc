@@ -81,8 +81,8 @@ void check_each_once(const std::vector<std::string>& paths) {
     const auto [other, is_new] = seen.try_emplace({status.device, status.inode}, &path);
     if (!is_new)
       throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("given twice, so that each of its cells would count twice: give it "
-                              "once (the other name: {})",
+                  fmt::format("given twice, so that all it holds would count twice: give it once "
+                              "(the other name: {})",
                               *other->second),
                   path);
   }

@@ -42,7 +42,7 @@ WholeShards::WholeShards(std::vector<std::int64_t> offsets, std::int64_t n_ranks
     throw_invalid("n_ranks is {}; it must be from 1 to {}", n_ranks, kMostRanks);
   if (offsets_.size() < 2 || offsets_.front() != 0 || offsets_.back() <= 0 ||
       !std::is_sorted(offsets_.begin(), offsets_.end()))
-    throw_invalid("shard offsets must begin with 0, not fall, and end with the number of cells");
+    throw_invalid("shard offsets must begin with 0, not fall, and end with the number of samples");
   shares_.resize(static_cast<std::size_t>(n_ranks));
   for (std::size_t shard = 0; shard + 1 < offsets_.size(); ++shard)
     shares_[shard % shares_.size()].add({offsets_[shard], offsets_[shard + 1] - offsets_[shard]});

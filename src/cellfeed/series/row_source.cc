@@ -298,7 +298,7 @@ void RowSource::read_statics(std::int64_t n) {
     if (is_text)
       table_->texts(static_columns_[c], names_);
     else
-      table_->flags(static_columns_[c], static_numbers_.data(), 1);
+      table_->numbers(static_columns_[c], static_numbers_.data(), 1);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       const std::uint32_t entity = row_entities_[i];
       if (entity == kNoEntity) continue;
