@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -247,22 +247,22 @@ def parse_threads(threads: object) -> int:
     return 0 if threads is None else as_int("threads", threads, 1, _core.MAX_THREADS)
 
 
-def as_dtype(name: str, value: Any) -> DTypeName:
-    """The name of a dtype that batches can have."""
+def as_dtype(name: str, value: Any, dtypes: tuple[DTypeName, ...] = DTYPES) -> DTypeName:
+    """The name of a dtype that batches can have, of these."""
     given = str(value).removeprefix("torch.") if type(value).__module__ == "torch" else value
     try:
         # numpy takes None for float64.
         known = "" if given is None else np.dtype(given).name
     except (TypeError, ValueError):  # ValueError: text that is no Unicode
         known = ""
-    if known not in DTYPES:
+    if known not in dtypes:
         kind = InvalidArgumentError if isinstance(given, str) or known else InvalidTypeError
-        raise kind(f"{name} must be {one_of(DTYPES)}, not {shown(value)}{_nearest_dtype(given)}")
-    return cast(DTypeName, known)
+        raise kind(f"{name} must be {one_of(dtypes)}, not {shown(value)}{_nearest(given, dtypes)}")
+    return known
 
 
-def _nearest_dtype(given: object) -> str:
-    return did_you_mean(given if isinstance(given, str) else getattr(given, "__name__", ""), DTYPES)
+def _nearest(given: object, dtypes: tuple[DTypeName, ...]) -> str:
+    return did_you_mean(given if isinstance(given, str) else getattr(given, "__name__", ""), dtypes)
 
 
 def as_rows(name: str, value: object) -> np.ndarray:

@@ -402,3 +402,27 @@ def test_numbers_of_windows_may_be_those_of_numpy_and_torch(tmp_path):
     for index in (np.array(1.0), torch.tensor(True), torch.tensor([1]), "1"):
         with pytest.raises(errors.InvalidTypeError):
             data[index]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", int, None])
+def test_windows_are_of_floats(tmp_path, dtype):
+    path, frame = make_series(tmp_path, [12])
+    frame.to_parquet(tmp_path / "again.parquet")
+    said = 'dtype must be "float32" or "float64", not '
+    for use in (
+        lambda: SeriesDataset(path, 3, dtype=dtype),
+        lambda: build_series(tmp_path / "again.parquet", tmp_path / "no", dtype=dtype, entity="e"),
+    ):
+        with pytest.raises(errors.CellfeedError, match=said):
+            use()
+
+
+def test_a_scaler_of_scikit_learn_is_told_the_way(tmp_path):
+    frame = pd.DataFrame({"v": np.arange(9.0)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = StandardScaler().fit(frame)
+    with pytest.raises(errors.InvalidTypeError, match=r"Scaler\.from_sklearn"):
+        build_series(tmp_path / "rows.parquet", tmp_path / "out", scaler=model)
+    build_series(tmp_path / "rows.parquet", tmp_path / "out", scaler=Scaler.from_sklearn(model))
+    found = SeriesDataset(tmp_path / "out", 9 - 1).arrays([0])[0]
+    np.testing.assert_allclose(found[0], model.transform(frame)[:-1], rtol=1e-6)

@@ -228,7 +228,7 @@ def change_values(change):
 
 BAD = {
     "missing file": ({"data": {"paths": ["no.h5ad"]}}, None, NotFoundError, "no.h5ad"),
-    "negative counts": ({}, change_values(lambda x: -x), InvalidArgumentError, "negative values"),
+    "negative counts": ({}, change_values(lambda x: -x), InvalidArgumentError, "a negative value"),
     "logarithms": ({}, change_values(np.log1p), InvalidArgumentError, "log-transformed already"),
     "label column absent": (
         {"training": {"label_key": "kindd"}}, None, NoSuchKeyError, "did you mean 'kind'"),

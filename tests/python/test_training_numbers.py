@@ -48,9 +48,28 @@ def test_values_that_are_no_numbers_are_named_with_their_cell_and_gene(atlas, va
     gene = atlas.var_names[atlas.X.indices[at]]
     atlas.write_h5ad("atlas.h5ad")
     write_config(data=data)
-    with pytest.raises(InvalidArgumentError, match=rf"{value:g}, .*cell 40 of 180 .*'{gene}'"):
+    with pytest.raises(
+        InvalidArgumentError, match=rf"{value:g}, .*cell 100 of atlas\.h5ad, .*'{gene}'"
+    ):
         quietly()
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(lambda x: -x, "negative value"), (lambda x: np.log1p(x) + 5, "fraction")],
+    ids=["negative", "fraction"],
+)
+def test_values_that_are_no_counts_are_named_with_their_file(atlas, change, said):
+    other = atlas.copy()
+    at = other.X.indptr[17]
+    other.X.data[at] = change(other.X.data[at])
+    other.obs_names = [f"other{n}" for n in range(other.n_obs)]
+    other.write_h5ad("other.h5ad")
+    write_config(data={"paths": ["atlas.h5ad", "other.h5ad"], "split": {"val": 0}})
+    place = rf"cell 17 of other\.h5ad, gene '{other.var_names[other.X.indices[at]]}' holds a "
+    with pytest.raises(InvalidArgumentError, match=place + said):
+        quietly()
 
 
 def test_a_loss_that_is_no_number_ends_training_at_its_step(atlas, monkeypatch):

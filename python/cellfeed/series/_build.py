@@ -26,7 +26,7 @@ from .._arguments import (
     parse_threads,
     shown,
 )
-from .._options import DType, Path
+from .._options import DType, DTypeName, Path
 from .._progress import Progress, as_progress_callback
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._scaler import Scaler
@@ -39,7 +39,7 @@ SCALES = ("global", "entity")
 MISSING = ("error", "drop", "ffill", "nan")
 DUPLICATES = ("error", "first", "last", "mean")
 TIME_UNITS = ("s", "ms", "us", "ns")
-FLOATS = ("float32", "float64")
+FLOATS: tuple[DTypeName, ...] = ("float32", "float64")
 
 Missing = Literal["error", "drop", "ffill", "nan"]
 Duplicates = Literal["error", "first", "last", "mean"]
@@ -116,7 +116,8 @@ def _given_scaler(scaler: object) -> str:
     if hasattr(scaler, "to_json") and callable(scaler.to_json):
         return str(scaler.to_json())
     raise InvalidTypeError(
-        f'scaler must be "standard", "minmax", "robust" or None, not {shown(scaler)}'
+        'scaler must be "standard", "minmax", "robust", None or a Scaler, which '
+        f"Scaler.from_sklearn makes of one of scikit-learn, not {shown(scaler)}"
     )
 
 
@@ -261,7 +262,7 @@ def build_series(
     windows = [0 if window is None else as_int("window", window, 1)]
     windows += [as_int("horizon", horizon, 1), as_int("stride", stride, 1)]
     kind = as_choice("scaler", scaler, SCALERS) if isinstance(scaler, str) else "none"
-    value_type = as_choice("dtype", as_dtype("dtype", dtype), FLOATS)
+    value_type = as_dtype("dtype", dtype, FLOATS)
     path = as_path("out", out)
     result = _core.build_series(
         as_paths("paths", paths),

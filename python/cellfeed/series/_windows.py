@@ -95,7 +95,7 @@ class SeriesWindows:
         self.future = [] if future is None else self._known("future", future)
         self._is_one_target = isinstance(target, str)
         self.target = self._targets(target)
-        self.dtype = as_choice("dtype", as_dtype("dtype", dtype), FLOATS)
+        self.dtype = as_dtype("dtype", dtype, FLOATS)
         self.transforms = transforms
         self._steps, self._norms = steps_and_norms(transforms, list(about["features"]))
         if not transforms:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from ..errors import InvalidArgumentError, InvalidTypeError
 from ..transforms import Transform
 from ..vocab import GeneVocab
 from ._specification import Specification
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 # Cells whose values are looked at: some thousand, spread over all.
 _CELLS_LOOKED_AT = 2048
@@ -154,7 +158,7 @@ def kind_of_values(cells: CellCollection) -> str:
     cells
         What is looked at.
     """
-    values = _some_values(cells)
+    values, _ = _some_values(cells)
     return "counts" if bool((values == np.floor(values)).all()) else "fractions"
 
 
@@ -169,21 +173,27 @@ def some_rows(cells: CellCollection) -> np.ndarray:
     return np.unique(np.linspace(0, len(cells) - 1, _CELLS_LOOKED_AT).astype(np.int64))
 
 
-def _some_values(cells: CellCollection) -> np.ndarray:
-    """Values of some thousand cells; one that is no number is an error."""
+def _some_values(cells: CellCollection) -> tuple[np.ndarray, Callable[[int], str]]:
+    """Values of some thousand cells, and where the n-th is; one that is no number is an error."""
     rows = some_rows(cells)
     x = cells.read(rows, obs=(), dtype="float64").x
     values: np.ndarray = x.data
     is_bad = ~np.isfinite(values)
     if is_bad.any():
         at = int(np.argmax(is_bad))
-        row = int(rows[np.searchsorted(x.indptr, at, side="right") - 1])
         raise InvalidArgumentError(
-            f"X holds {values[at]:g}, which no model learns from: cell {row} of "
-            f"{len(cells):,} ({int(is_bad.sum()):,} such values in {len(rows):,} cells looked at), "
-            f"gene {cells.var_names[x.indices[at]]!r}; mend the files"
+            f"X holds {values[at]:g}, which no model learns from: {_place(cells, rows, x, at)} "
+            f"({int(is_bad.sum()):,} such values in {len(rows):,} cells looked at); mend the file"
         )
-    return values
+    return values, lambda at: _place(cells, rows, x, at)
+
+
+def _place(cells: CellCollection, rows: np.ndarray, x: scipy.sparse.csr_matrix, at: int) -> str:
+    """Where the at-th of some values is, for messages: file, cell in it, gene."""
+    row = rows[np.searchsorted(x.indptr, at, side="right") - 1]
+    store, cell = (int(part[0]) for part in cells._core.locate(np.array([row])))
+    path, gene = cells._core.store_info(store)["path"], cells.var_names[x.indices[at]]
+    return f"cell {cell} of {path}, gene {gene!r}"
 
 
 def require_counts(cells: CellCollection, transforms: Sequence[Transform]) -> None:
@@ -198,21 +208,23 @@ def require_counts(cells: CellCollection, transforms: Sequence[Transform]) -> No
     """
     if not transforms:
         return
-    values = _some_values(cells)
+    values, place = _some_values(cells)
     if not len(values):
         return
     low, high = float(values.min()), float(values.max())
     advice = "use counts, or leave data.preprocessing out"
     if low < 0:
         raise InvalidArgumentError(
-            f"{_names(transforms)} is for counts, and the files hold negative values ({low:g}), "
-            f"as scaled data does: {advice}"
+            f"{_names(transforms)} is for counts, and {place(int(values.argmin()))} holds a "
+            f"negative value ({low:g}), as scaled data does: {advice}"
         )
-    is_whole = bool((values == np.floor(values)).all())
-    if not is_whole and high < _HIGHEST_LOGARITHM:
+    is_fraction = values != np.floor(values)
+    if is_fraction.any() and high < _HIGHEST_LOGARITHM:
+        at = int(is_fraction.argmax())
         raise InvalidArgumentError(
-            f"{_names(transforms)} is for counts, and the files hold fractions, {high:g} at most, "
-            f"as data that is log-transformed already does: {advice}"
+            f"{_names(transforms)} is for counts, and {place(at)} holds a fraction "
+            f"({values[at]:g}; the highest value is {high:g}), as data that is log-transformed "
+            f"already does: {advice}"
         )
 
 
