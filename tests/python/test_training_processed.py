@@ -19,6 +19,7 @@ from cellfeed.training import CellDataModule, load, train
 
 CHECKPOINT = "runs/run/checkpoints/last.ckpt"
 SHARDS = {"enabled": True, "shard_dir": "shards"}
+AS_THEY_ARE = {"normalize": False, "log_transform": False}
 STEPS = {"normalize": True, "target_sum": 500, "log_transform": True}
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 pytestmark = pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec.*:FutureWarning")
@@ -184,3 +185,43 @@ def test_a_vocabulary_of_the_configuration_is_that_of_its_shards(atlas):
     path = sharded(steps={**STEPS, "n_top_genes": 9}, data={"vocab": vocab})
     report = train(path, progress=False)
     assert 9 <= report["n_genes"] == cf.open("shards").n_vars < 20
+
+
+def test_values_taken_as_they_are_are_those_of_training_or_refused(atlas):
+    for target_sum in (500, 700):
+        cf.preprocess("atlas.h5ad", f"by_{target_sum}", target_sum=target_sum)
+    write_config(
+        data={"paths": ["by_500"], "preprocessing": AS_THEY_ARE}, training={"num_epochs": 1}
+    )
+    train("run.yaml", progress=False)
+    model = load(CHECKPOINT)
+    (own,) = model.embed("by_500").obsm.values()
+    said = r"by_700.*records normalize_total 700, log1p, and those of training normalize_total 500"
+    with pytest.raises(InvalidArgumentError, match=said):
+        model.predict("by_700")
+    with pytest.raises(InvalidArgumentError, match=said):
+        model.embed(["by_500", "by_700"])
+    (forced,) = model.embed("by_700", force=True).obsm.values()
+    assert not np.array_equal(own, forced)
+    # Files that record nothing may be alike.
+    unmarked = anndata.AnnData(by_scanpy(atlas), var=atlas.var)
+    (alike,) = model.embed(unmarked).obsm.values()
+    np.testing.assert_allclose(alike, own, rtol=1e-4, atol=1e-6)
+
+
+def test_files_that_record_different_steps_are_no_training_set(atlas):
+    for target_sum in (500, 700):
+        cf.preprocess("atlas.h5ad", f"by_{target_sum}.h5ad", target_sum=target_sum)
+    write_config(
+        data={"paths": ["by_500.h5ad", "by_700.h5ad"], "preprocessing": AS_THEY_ARE},
+        training={"num_epochs": 1},
+    )
+    said = r"by_700.h5ad records normalize_total 700, log1p, and by_500.h5ad normalize_total 500"
+    with pytest.raises(InvalidArgumentError, match=said):
+        train("run.yaml", progress=False)
+    write_config(
+        data={"paths": ["atlas.h5ad", "by_500.h5ad"], "preprocessing": AS_THEY_ARE},
+        training={"num_epochs": 1},
+    )
+    with pytest.warns(UserWarning, match=r"by_500.h5ad records .*, and atlas.h5ad nothing"):
+        train("run.yaml", progress=False)

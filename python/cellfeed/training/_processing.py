@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,75 @@ class Processing:
             )
         return bool(done)
 
+    @staticmethod
+    def recorded_by(cells: CellCollection) -> dict[str, Any]:
+        """What files record of their values, for cells that are trained on as they are.
+
+        Parameters
+        ----------
+        cells
+            Whose files are looked at; no values are.
+
+        Returns
+        -------
+        dict
+            The steps by name, none where no file records any.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Files record different steps.
+
+        Warns
+        -----
+        UserWarning
+            Some record steps, and others none.
+        """
+        records = _records(cells, _OF_VALUES)
+        known = [(path, steps) for path, steps in records if steps]
+        if not known:
+            return {}
+        path, steps = known[0]
+        for other, of_other in known:
+            if of_other != steps:
+                raise InvalidArgumentError(
+                    f"{other} records {_listed(of_other)}, and {path} {_listed(steps)}: their "
+                    "values are not alike; give files of one kind"
+                )
+        silent = next((other for other, of_other in records if not of_other), None)
+        if silent is not None:
+            warnings.warn(
+                f"{path} records {_listed(steps)}, and {silent} nothing: unless the same was done "
+                "to it, their values are not alike",
+                UserWarning,
+                stacklevel=2,
+            )
+        return steps
+
+    @staticmethod
+    def require_alike(cells: CellCollection, trained_on: dict[str, Any]) -> None:
+        """Refuse files that record other steps than those that were trained on as they were.
+
+        Parameters
+        ----------
+        cells
+            Whose files are looked at.
+        trained_on
+            What :meth:`recorded_by` gave; nothing is known where it is empty.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A file records other steps.
+        """
+        for path, steps in _records(cells, _OF_VALUES):
+            if trained_on and steps and steps != trained_on:
+                raise InvalidArgumentError(
+                    f"{path}: its values are of another kind than the model was trained on: the "
+                    f"file records {_listed(steps)}, and those of training {_listed(trained_on)}; "
+                    "give it values that were made the same way, or force it"
+                )
+
     def _compared(self) -> tuple[str, ...]:
         # Values that are to stay as they are may be anything.
         asks_for_values = any(name in self.steps for name in _OF_VALUES)
@@ -130,7 +200,11 @@ class Processing:
         )
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {_shown(step)}".strip() for name, step in self.steps.items())
+        return _listed(self.steps)
+
+
+def _listed(steps: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_shown(step)}".strip() for name, step in steps.items())
 
 
 def _of_values(normalize_to: float | None, log_transform: bool) -> dict[str, Any]:

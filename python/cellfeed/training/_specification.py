@@ -39,6 +39,8 @@ class Specification:
     values
         ``"counts"`` or ``"fractions"``: what files hold that the steps below were not done to, as a
         look at some cells said; None where none such were seen.
+    recorded
+        What files record of values that are taken as they are: nothing is done to them.
     tokens, max_length
         Of a transformer: ``tokenizer.strategy`` and how many a cell has at most.
     gene_selection, n_selected
@@ -61,6 +63,7 @@ class Specification:
     genes: list[str]
     gene_ids: list[int]
     values: str | None
+    recorded: dict[str, Any] = field(default_factory=dict)
     label_key: str | None = None
     classes: list[Label] = field(default_factory=list)
     tokens: str | None = None

@@ -33,7 +33,8 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
     Raises
     ------
     InvalidArgumentError
-        An MLP without labels; a label column with one label.
+        An MLP without labels; a label column with one label; nothing is to be done to values, and
+        files record that different steps were.
     NoSuchKeyError, InvalidTypeError
         There is no such label column, or it holds numbers.
     """
@@ -53,6 +54,7 @@ def specification_of(config: Config, data: CellDataModule) -> Specification:
         genes=[str(gene) for gene in vocab.genes],
         gene_ids=[int(number) for number in vocab.gene_ids],
         values=_kind_before(processing, data),
+        recorded={} if processing.transforms() else Processing.recorded_by(data.cells),
         label_key=label_key,
         classes=[] if label_key is None else classes_of(train, label_key),
         normalize_to=processing.normalize_to,

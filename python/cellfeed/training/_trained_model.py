@@ -219,6 +219,7 @@ class TrainedModel:
         is_processed = processing.is_recorded(cells)
         if not force:
             require_values_as_trained(cells, self.specification, is_processed)
+            processing.require_alike(cells, self.specification.recorded)
         transforms = [] if is_processed else processing.transforms()
         options: dict[str, Any] = {"output": "dense"}
         tokens = self.specification.token_output_of_cells()
