@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from . import _core
 from ._options import DTYPES, DTypeName
-from .errors import InvalidArgumentError, InvalidTypeError, NotFoundError, OutOfRangeError
+from .errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+    OutOfRangeError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     import anndata
@@ -161,6 +167,14 @@ def as_path(name: str, value: object) -> str:
 def is_url(path: str) -> bool:
     """Whether it leads to a bucket or a server, and not to a local file."""
     return "://" in path
+
+
+def as_local_path(name: str, value: object) -> str:
+    """A path of a local disk: what looks like one of a bucket would be a folder named ``s3:``."""
+    path = as_path(name, value)
+    if is_url(path):
+        raise UnsupportedError(f"{name} must be a path of a local disk, not {path!r}")
+    return path
 
 
 def absolute(path: str) -> str:

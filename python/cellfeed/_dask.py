@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._arguments import parse_memory_budget, parse_threads, shown
+from ._arguments import is_url, parse_memory_budget, parse_threads, shown
 from ._progress import Progress, as_progress_callback
 from .errors import CellfeedError, ClusterError, InvalidTypeError, NotFoundError
 from .shard_plan import ShardPlan, WrittenShard, forget, require_same_version, write_part
@@ -242,7 +242,8 @@ def _look(plan: ShardPlan[Any], dask_worker: Any) -> None:
         for what, path in (("the folder of the shards", plan.path), *(
             ("an input", path) for path in plan.paths
         )):  # fmt: skip
-            if not os.path.exists(path):
+            # Of a bucket, the task says what it does not find.
+            if not is_url(path) and not os.path.exists(path):
                 raise NotFoundError(
                     f"{path}: {what} is not there for this process; all workers and the client "
                     f"need it under the same path"

@@ -22,6 +22,7 @@ from ._arguments import (
 )
 from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import (
+    absolute,
     axis_options,
     chosen_cells,
     existing,
@@ -279,7 +280,7 @@ def plan_shards(
     source, inputs = input_of_all(adata_path, "adata_path")
     given = _core_options(output_dir, gene_vocab, shard_size, options)
     chosen_cells(source, **_settled_when_opened(gene_vocab, options))
-    given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
+    given |= {"inputs": inputs, "output_dir": absolute(given["output_dir"])}
     missing = None if source else options.get("missing_genes", "warn")
     return begin(
         given, source, resources(threads, memory_budget, progress),

@@ -21,6 +21,7 @@ from ._arguments import (
 )
 from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import (
+    absolute,
     axis_options,
     existing,
     input_of_all,
@@ -265,7 +266,7 @@ def plan_preprocess(
         raise InvalidTypeError("input must be files: a collection cannot be preprocessed")
     missing = options.get("missing_genes", "warn")
     given = _core_options(output, options)
-    given |= {"inputs": inputs, "output_dir": os.path.abspath(given["output_dir"])}
+    given |= {"inputs": inputs, "output_dir": absolute(given["output_dir"])}
     given |= {"processing": _steps(options), "layers": [], "obsm": [], "layout": "packed"}
     given |= {"gene_order": "source", "shuffle": False, "seed": 0}
     return begin(

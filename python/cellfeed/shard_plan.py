@@ -15,6 +15,7 @@ from ._conversion_arguments import Resources, chosen_cells
 from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import ClusterError, InvalidArgumentError, InvalidTypeError
+from .storage import public_options, take_public_options
 
 Result = TypeVar("Result")
 
@@ -128,7 +129,12 @@ class ShardPlan(Generic[Result]):
         return f"ShardPlan({self.path!r}: {self.n_shards} shards of {self.n_cells:,} cells)"
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_conversion": None, "_result_of": None}
+        storage = public_options([self.path, *self.paths])
+        return {**self.__dict__, "_conversion": None, "_result_of": None, "_storage": storage}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_public_options(state.pop("_storage"))
+        self.__dict__.update(state)
 
     def _count(self) -> None:
         if self._conversion is not None:

@@ -1,6 +1,7 @@
 """Writers that are killed, children of forks, and links that fail, with cells in buckets."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -102,3 +103,32 @@ def test_an_object_whose_answer_was_lost_is_that_of_its_writer(proxied, tmp_path
     puts = [each for each in proxied.seen if each.method == "PUT" and re.search(key, each.path)]
     assert len(puts) > 1 and puts[0].fault
     assert_cells(cf.open("s3://atlas/shards"), adata)
+
+
+def test_several_processes_write_the_shards_of_a_bucket(bucket, s3, tmp_path, monkeypatch):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
+    cf.convert_to_shards("s3://atlas/a.h5ad", tmp_path / "alone", shard_size=100)
+    # Where the bucket is, other processes are told; who they are, they find out.
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.chdir(tmp_path)
+    cf.set_storage_options("s3://atlas", {"endpoint_url": s3.url})
+    with cf.plan_shards("s3://atlas/a.h5ad", "s3://atlas/out", shard_size=100) as plan:
+        assert (plan.path, plan.n_shards) == ("s3://atlas/out", 5)
+        (tmp_path / "plan").write_bytes(pickle.dumps(plan))
+        code = """
+import cellfeed as cf, pathlib, pickle
+plan = pickle.loads(pathlib.Path("plan").read_bytes())
+written = [cf.write_shards(plan, shards) for shards in ([0, 1], [2, 3, 4], [1])]
+pathlib.Path("written").write_bytes(pickle.dumps(written))
+"""
+        done = run_python(code)
+        assert done.returncode == 0, done.stderr
+        written = pickle.loads((tmp_path / "written").read_bytes())
+        cf.finish_shards(plan, written[:2])
+    assert_cells(cf.open("s3://atlas/out"), adata)
+    for path in (tmp_path / "alone").glob("*.cells"):
+        stored = bucket.get_object(Bucket="atlas", Key=f"out/{path.name}")["Body"].read()
+        assert stored == path.read_bytes()
+    assert not (tmp_path / "s3:").exists()
+    cf.set_storage_options("s3://atlas", {})

@@ -389,3 +389,14 @@ if __name__ == "__main__":
     cf.convert_to_shards(atlas, tmp_path / "many", shard_size=20, resume=True)
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20)
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_inputs_and_shards_may_lie_in_a_bucket(bucket, s3, client, folder, atlas, tmp_path):
+    for path in folder.glob("*.h5ad"):
+        bucket.upload_file(str(path), "atlas", f"in/{path.name}")
+    cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50)
+    client.run(os.environ.update, s3.environment)
+    cf.convert_to_shards("s3://atlas/in/*.h5ad", "s3://atlas/many", shard_size=50, client=client)
+    for path in (tmp_path / "one").glob("*.cells"):
+        stored = bucket.get_object(Bucket="atlas", Key=f"many/{path.name}")["Body"].read()
+        assert stored == path.read_bytes()

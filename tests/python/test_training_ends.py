@@ -116,3 +116,19 @@ def test_ctrl_c_after_a_checkpoint_ends_quietly_and_the_run_goes_on():
 
 def imports_torch(pid):
     return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--config", "run.yaml", "--name", "n", "--runs-dir", "s3://atlas/runs"],
+        ["embed", str(LAST), "atlas.h5ad", "--output", "s3://atlas/embedded.h5ad"],
+    ],
+)
+def test_what_is_written_to_a_local_disk_alone_is_no_folder_named_s3(arguments):
+    done = subprocess.run(
+        [PROGRAM, *arguments, "--quiet"], env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert "must be a path of a local disk, not 's3://atlas/" in done.stderr
+    assert not Path("s3:").exists()

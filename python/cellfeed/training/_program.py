@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._arguments import as_local_path
 from ..errors import AlreadyExistsError, CellfeedError
 from ._trained_model import load
 from ._training import train
@@ -81,6 +82,7 @@ def _train(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
 
 
 def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    as_local_path("--output", arguments.output)
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
     model = load(arguments.checkpoint, arguments.device)

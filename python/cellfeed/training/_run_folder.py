@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .._arguments import as_path, as_text
+from .._arguments import as_local_path, as_text
 from ..errors import AlreadyExistsError, InputOutputError, InvalidArgumentError, NotFoundError
 
 LAST, BEST = "last.ckpt", "best.ckpt"
@@ -26,7 +26,7 @@ class RunFolder:
         name = as_text("name", name)
         if name in ("", ".", "..") or os.sep in name or "\0" in name:
             raise InvalidArgumentError(f"name must be that of a folder in runs, not {name!r}")
-        self.path = Path(as_path("runs_dir", runs_dir)) / name
+        self.path = Path(as_local_path("runs_dir", runs_dir)) / name
 
     @property
     def last(self) -> Path:
@@ -56,7 +56,7 @@ class RunFolder:
             return None
         if resume == "auto":
             return self.last if self.last.is_file() else None
-        path = Path(as_path("resume", resume))
+        path = Path(as_local_path("resume", resume))
         if not path.is_file():
             raise NotFoundError(f"{path}: there is no such checkpoint to resume")
         return path

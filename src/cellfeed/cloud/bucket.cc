@@ -88,6 +88,7 @@ std::optional<ObjectVersion> look_at_object(const BucketPath& path) {
   if (!version) return std::nullopt;
   if (version->etag.empty())
     throw_error(ErrorKind::kIo, path.text(), "the store says neither its size nor its version");
+  version->seen_s = parse_http_time(answer.header("date"));
   recent_objects().keep(path.text(), *version);
   return version;
 }
@@ -103,9 +104,11 @@ ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query) {
   const BucketPath folder{bucket.scheme, bucket.bucket, query.prefix};
   if (answer.status != 200 || !answer.is_whole()) throw_refused(folder, answer);
   ObjectListing listing = store_of(bucket).parse_listing(answer.body, folder.text());
-  for (const ListedObject& object : listing.objects)
+  for (ListedObject& object : listing.objects) {
+    object.version.seen_s = parse_http_time(answer.header("date"));
     recent_objects().keep(BucketPath{bucket.scheme, bucket.bucket, object.key}.text(),
                           object.version);
+  }
   return listing;
 }
 

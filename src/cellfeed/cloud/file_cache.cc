@@ -69,7 +69,7 @@ struct Names {
 };
 
 Names names_of(const std::string& path, const ObjectVersion& version) {
-  const std::string mark = version.etag.empty() ? version.last_modified : version.etag;
+  const std::string mark = version.mark();
   if (mark.empty())
     throw_error(ErrorKind::kUnsupported, path,
                 "the server tells no version of it (ETag or Last-Modified), so that a copy could "

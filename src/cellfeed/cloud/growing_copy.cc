@@ -10,6 +10,7 @@
 #include "cellfeed/base/hash_text.h"
 #include "cellfeed/cloud/copies_under_way.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/local_file.h"
 #include "cellfeed/io/running_checksum.h"
 #include "cellfeed/io/small_file.h"
@@ -121,7 +122,8 @@ void GrowingCopy::append(std::span<const std::byte> part) {
 }
 
 void GrowingCopy::publish(const std::string& of_object) {
-  note_.write(target_.directory(), target_.name(), of_object);
+  note_.write(target_.directory(), target_.name(), of_object,
+              io::status_of(file_->temp_path()).modified_ns);
   file_->publish();
   file_.reset();
   target_.directory().remove(journal_name_);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/file_cache.h"
 #include "cellfeed/cloud/http_source.h"
@@ -14,21 +17,37 @@
 namespace cellfeed::cloud {
 namespace {
 
+// Of the times that servers tell, and some more.
+constexpr std::chrono::milliseconds kTick{1100};
+
 std::string without_slash(std::string path) {
   while (path.ends_with('/') && !path.ends_with("://")) path.pop_back();
   return path;
 }
 
+// Of a parameter of an address, by what such are called.
+bool is_secret_name(std::string_view given) {
+  const std::string name = lower(given);
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  return name == "sig" || name == "auth" || name == "pass" || name == "pwd" ||
+         name.ends_with("key") || has("signature") || has("token") || has("secret") ||
+         has("passw") || has("credential") || has("authoriz") || has("session") || has("jwt");
+}
+
 // A path is shown and written: what opens a door has no place in it.
 void require_no_secret(const std::string& path) {
-  const auto query = path.find('?');
+  const auto query = path.find_first_of("?#");
   if (query == std::string::npos) return;
-  for (const std::string_view name :
-       {"X-Amz-Signature", "X-Goog-Signature", "Signature=", "sig=", "token=", "key="})
-    if (path.find(name, query) != std::string::npos)
+  std::string_view rest = std::string_view(path).substr(query);
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const std::string_view parameter = rest.substr(0, rest.find_first_of("?&;#"));
+    rest.remove_prefix(parameter.size());
+    if (is_secret_name(parameter.substr(0, parameter.find('='))))
       throw_error(ErrorKind::kUnsupported, path.substr(0, query),
                   "a signed address is not read, as paths are shown and written: read it by its "
                   "s3:// path with credentials from the environment, or copy it to a local disk");
+  }
 }
 
 HttpRequest address(const std::string& path) {
@@ -70,10 +89,7 @@ class HttpFile final : public HttpObject {
 }
 
 // Empty where there is nothing.
-std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& address) {
-  if (auto known = recent_objects().find(path)) return known;
-  HttpRequest head = address;
-  head.method = "HEAD";
+std::optional<ObjectVersion> ask_version(const std::string& path, const HttpRequest& head) {
   const HttpAnswer answer = ask_until_answered(head);
   if (answer.status == 404 || answer.status == 410) return std::nullopt;
   if (answer.status != 200) throw_refused_url(path, answer);
@@ -87,7 +103,26 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
     throw_error(
         ErrorKind::kUnsupported, path,
         "the server sends whole files only, and no ranges of them: copy it to a local disk");
-  recent_objects().keep(path, *version);
+  return version;
+}
+
+// Times are of seconds, and tags of many servers are made of them: what was written in the second
+// that the server is in may be written again with the same.
+bool is_settled(const ObjectVersion& version) {
+  return version.modified_s < 0 || version.seen_s < 0 || version.seen_s > version.modified_s;
+}
+
+// Empty where there is nothing.
+std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& address) {
+  if (auto known = recent_objects().find(path)) return known;
+  HttpRequest head = address;
+  head.method = "HEAD";
+  auto version = ask_version(path, head);
+  if (version && !is_settled(*version)) {
+    std::this_thread::sleep_for(kTick);
+    version = ask_version(path, head);
+  }
+  if (version) recent_objects().keep(path, *version);
   return version;
 }
 

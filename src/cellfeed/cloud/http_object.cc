@@ -63,6 +63,9 @@ RangeOutcome changed() {
                 "belong together: open it again");
 }
 
+// It may stay where bytes change that mean the same to people (RFC 9110, 8.8.1).
+bool is_weak(std::string_view etag) { return etag.starts_with("W/"); }
+
 struct ContentRange {
   std::int64_t first = -1;
   std::int64_t last = -1;
@@ -89,6 +92,10 @@ RangeOutcome judge_bytes(const HttpAnswer& answer, const ObjectVersion& version,
   const auto range = parse_content_range(answer.header("content-range"));
   if (range && range->size && *range->size != version.size) return changed();
   if (!version.is_of(answer)) return changed();
+  if (!version.is_told_by(answer))
+    return failed(ErrorKind::kUnsupported,
+                  "the server does not say of which version the bytes are that it sends, though it "
+                  "did so of the file (ETag, Last-Modified): copy the file to a local disk");
   if (!range || range->first != offset || range->last != offset + length - 1)
     return {.kind = RangeOutcome::Kind::kAgain,
             .error_kind = ErrorKind::kCorruptData,
@@ -110,11 +117,29 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
   return value;
 }
 
+std::string ObjectVersion::mark() const {
+  if (!etag.empty() && !is_weak(etag)) return etag;
+  if (etag.empty() || last_modified.empty()) return last_modified;
+  return fmt::format("{} {}", etag, last_modified);
+}
+
 bool ObjectVersion::is_of(const HttpAnswer& answer) const {
   const std::string_view found_etag = answer.header(etag_header);
-  if (!etag.empty() && !found_etag.empty()) return found_etag == etag;
+  const bool has_etag = !etag.empty() && !found_etag.empty();
+  if (has_etag && found_etag != etag) return false;
+  if (has_etag && !is_weak(etag)) return true;
   const std::string_view found_time = answer.header("last-modified");
   return last_modified.empty() || found_time.empty() || found_time == last_modified;
+}
+
+bool ObjectVersion::is_told_by(const HttpAnswer& answer) const {
+  if (etag.empty() && last_modified.empty()) return true;
+  return (!etag.empty() && !answer.header(etag_header).empty()) ||
+         (!last_modified.empty() && !answer.header("last-modified").empty());
+}
+
+std::int64_t parse_http_time(std::string_view text) {
+  return text.empty() ? -1 : curl_getdate(std::string(text).c_str(), nullptr);
 }
 
 bool is_old_credentials(const HttpAnswer& answer) {
@@ -167,11 +192,11 @@ bool is_page(const HttpAnswer& answer) {
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
   const auto size = parse_count(answer.header("content-length"));
   if (!size) return std::nullopt;
-  return ObjectVersion{
-      .size = *size,
-      .etag = std::string(answer.header("etag")),
-      .last_modified = std::string(answer.header("last-modified")),
-      .modified_s = curl_getdate(std::string(answer.header("last-modified")).c_str(), nullptr)};
+  return ObjectVersion{.size = *size,
+                       .etag = std::string(answer.header("etag")),
+                       .last_modified = std::string(answer.header("last-modified")),
+                       .modified_s = parse_http_time(answer.header("last-modified")),
+                       .seen_s = parse_http_time(answer.header("date"))};
 }
 
 std::string describe_refusal(const HttpAnswer& answer) {

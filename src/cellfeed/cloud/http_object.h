@@ -20,9 +20,15 @@ struct ObjectVersion {
   std::string_view etag_header = "etag";  // that answers have it in
   std::string last_modified{};            // the same
   std::int64_t modified_s = -1;           // the same, as seconds since 1970
+  std::int64_t seen_s = -1;               // when the server told it, by its clock
 
+  // What tells it from others of its size: a tag that is of its bytes, else also its time. Empty:
+  // nothing does.
+  std::string mark() const;
   // Whether the answer is of this version, as far as it tells.
   bool is_of(const HttpAnswer& answer) const;
+  // Whether it says of which version it is, or need not.
+  bool is_told_by(const HttpAnswer& answer) const;
 };
 
 class HttpObject {
@@ -56,6 +62,8 @@ inline constexpr std::string_view kPageSent =
     "the server sent an HTML page in place of the file: the address may be one for people, or want "
     "a login (storage_options with headers)";
 
+// A time of HTTP as seconds since 1970; -1 where it is none.
+std::int64_t parse_http_time(std::string_view text);
 // A number of at least 0 in decimal digits and nothing else.
 std::optional<std::int64_t> parse_count(std::string_view text);
 // The version that an answer to a HEAD tells of. Empty where it gives no size.

@@ -37,7 +37,35 @@ RangeOutcome judge(const HttpAnswer& answer) { return judge_range(answer, kVersi
 TEST(JudgeRange, TakesTheRangeThatWasAskedFor) {
   EXPECT_EQ(judge(range_of("bytes 10-99/1000", 90)).kind, Kind::kDone);
   EXPECT_EQ(judge(range_of("bytes 10-99/*", 90)).kind, Kind::kDone);
-  EXPECT_EQ(judge(range_of("bytes 10-99/1000", 90, "")).kind, Kind::kDone);
+  HttpAnswer of_time = range_of("bytes 10-99/1000", 90, "");
+  of_time.headers["last-modified"] = "Mon";
+  EXPECT_EQ(judge(of_time).kind, Kind::kDone);
+}
+
+TEST(JudgeRange, RefusesBytesOfWhichNothingTellsTheVersion) {
+  const RangeOutcome outcome = judge(range_of("bytes 10-99/1000", 90, ""));
+  EXPECT_EQ(outcome.kind, Kind::kFailed);
+  EXPECT_EQ(outcome.error_kind, ErrorKind::kUnsupported);
+  // Nothing did so when it was opened.
+  EXPECT_EQ(judge_range(range_of("bytes 10-99/1000", 90, ""), {.size = 1000}, 10, 90).kind,
+            Kind::kDone);
+}
+
+TEST(JudgeRange, TakesAWeakTagForOneVersionOnlyWithItsTime) {
+  const ObjectVersion weak{.size = 1000, .etag = "W/\"a\"", .last_modified = "Mon"};
+  HttpAnswer answer = range_of("bytes 10-99/1000", 90, "W/\"a\"");
+  answer.headers["last-modified"] = "Mon";
+  EXPECT_EQ(judge_range(answer, weak, 10, 90).kind, Kind::kDone);
+  answer.headers["last-modified"] = "Tue";
+  EXPECT_EQ(judge_range(answer, weak, 10, 90).kind, Kind::kFailed);
+}
+
+TEST(ObjectVersion, IsMarkedByAStrongTagElseByItsTime) {
+  EXPECT_EQ(kVersion.mark(), "\"a\"");
+  EXPECT_EQ((ObjectVersion{.etag = "W/\"a\"", .last_modified = "Mon"}).mark(), "W/\"a\" Mon");
+  EXPECT_EQ((ObjectVersion{.last_modified = "Mon"}).mark(), "Mon");
+  EXPECT_EQ((ObjectVersion{.etag = "W/\"a\""}).mark(), "");
+  EXPECT_EQ(ObjectVersion{}.mark(), "");
 }
 
 TEST(JudgeRange, AsksAgainWhereAnotherRangeComes) {
@@ -83,6 +111,7 @@ TEST(JudgeRange, ComparesWeakTagsAndTimesWhereAServerHasNoOthers) {
   ObjectVersion timed = kVersion;
   timed.etag.clear();
   HttpAnswer answer = range_of("bytes 10-99/1000", 90);
+  answer.headers["last-modified"] = "Mon";
   EXPECT_EQ(judge_range(answer, timed, 10, 90).kind, Kind::kDone);
   answer.headers["last-modified"] = "Tue";
   EXPECT_EQ(judge_range(answer, timed, 10, 90).kind, Kind::kFailed);

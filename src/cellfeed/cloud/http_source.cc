@@ -80,11 +80,13 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 }
 
 io::PathStatus status_of_object(const std::string& path, const ObjectVersion& version) {
-  const std::int64_t modified = version.modified_s * 1'000'000'000;
+  constexpr std::int64_t kNsPerS = 1'000'000'000;
+  const std::int64_t modified = std::max<std::int64_t>(version.modified_s, 0) * kNsPerS;
   return {.kind = io::PathKind::kFile,
           .size = version.size,
           .modified_ns = modified,
           .changed_ns = modified,
+          .seen_ns = std::max<std::int64_t>(version.seen_s, 0) * kNsPerS,
           .device = std::hash<std::string>()(version.etag) | 1,
           .inode = std::hash<std::string>()(path)};
 }

@@ -12,6 +12,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/hash_text.h"
 #include "cellfeed/cloud/block_file.h"
+#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
@@ -37,6 +38,7 @@ struct Noted {
   std::string of_object;
   std::int64_t bytes = 0;
   std::string checksum;
+  std::int64_t modified_ns = 0;  // of the copy; 0 where an earlier version made it
 };
 
 // Empty where there is none that can be read, or none of this version.
@@ -48,12 +50,23 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
       return std::nullopt;
     Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
     if (!is_shown_as_it_is(noted.of_object)) return std::nullopt;
+    noted.modified_ns = json.value("modified_ns", std::int64_t{0});
     return noted;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+void write_note(const io::Directory& directory, const std::string& copy, const Noted& noted) {
+  const nlohmann::json json = {{"version", kNoteVersion},
+                               {"of", noted.of_object},
+                               {"bytes", noted.bytes},
+                               {"xxh3", noted.checksum},
+                               {"modified_ns", noted.modified_ns}};
+  io::write_small_file(directory.path_of(note_name(copy)),
+                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 std::string checksum_text(const io::RunningChecksum& checksum) {
@@ -97,7 +110,24 @@ bool is_copy_name(std::string_view name) {
 }
 
 bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes) {
-  return directory.file_bytes(name) == bytes && directory.file_bytes(note_name(name));
+  if (directory.file_bytes(name) != bytes) return false;
+  auto noted = read_note(directory, name);
+  if (!noted) return false;
+  const std::int64_t modified = modified_ns(directory, name);
+  if (modified != 0 && noted->modified_ns == modified) return true;
+  // Somebody wrote to it, or brought it here from elsewhere: its bytes tell.
+  const std::string damage = damage_of(directory, {.name = name, .of_object = {}, .bytes = bytes});
+  if (!damage.empty()) {
+    warn_of_cache(fmt::format("{}: {}, so that {} is copied again", directory.path_of(name), damage,
+                              noted->of_object));
+    return false;
+  }
+  try {
+    noted->modified_ns = modified;
+    write_note(directory, name, *noted);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a folder that may only be read
+  }
+  return true;
 }
 
 std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
@@ -147,13 +177,8 @@ void CopyNote::add(std::span<const std::byte> bytes) {
 }
 
 void CopyNote::write(const io::Directory& directory, const std::string& name,
-                     const std::string& of_object) const {
-  const nlohmann::json json = {{"version", kNoteVersion},
-                               {"of", of_object},
-                               {"bytes", bytes_},
-                               {"xxh3", checksum_text(checksum_)}};
-  io::write_small_file(directory.path_of(note_name(name)),
-                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+                     const std::string& of_object, std::int64_t modified_ns) const {
+  write_note(directory, name, {of_object, bytes_, checksum_text(checksum_), modified_ns});
 }
 
 void note_use(const io::Directory& directory, const std::string& name) {

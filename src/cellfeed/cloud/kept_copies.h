@@ -27,7 +27,8 @@ struct KeptCopy {
 
 // The name of a copy: "<hash of the path>-<hash of the version>-<name of the object>".
 bool is_copy_name(std::string_view name);
-// Whether a copy of so many bytes is there, with its note.
+// Whether a copy of so many bytes is there, with its note. One that was written to since it was
+// made is compared with its checksum; where that is another it is not there, with a warning.
 bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes);
 // Those used longest ago first. Others may come and go meanwhile.
 std::vector<KeptCopy> kept_copies(const io::Directory& directory);
@@ -41,9 +42,10 @@ std::string damage_of(const io::Directory& directory, const KeptCopy& copy,
 class CopyNote {
  public:
   void add(std::span<const std::byte> bytes);
-  // REQUIRES: all bytes were added. Before the copy has its name.
-  void write(const io::Directory& directory, const std::string& name,
-             const std::string& of_object) const;
+  // REQUIRES: all bytes were added. Before the copy has its name. modified_ns: the time of the
+  // copy.
+  void write(const io::Directory& directory, const std::string& name, const std::string& of_object,
+             std::int64_t modified_ns) const;
 
  private:
   io::RunningChecksum checksum_;

@@ -204,12 +204,16 @@ class Fetcher {
       if (!running_.empty()) look_later();
     });
   }
+  // The one that is asked a second time is waited for alone where the first has failed.
+  static std::size_t received(const Job& job) {
+    const HttpLoop::Transfer* transfer = job.transfer != nullptr ? job.transfer : job.second;
+    return transfer == nullptr ? 0 : HttpLoop::received(*transfer);
+  }
   static bool is_late(const Job& job, Clock::time_point now) {
     const auto deadline = job.batch->deadline();
-    if (job.transfer == nullptr || now - job.begun < deadline) return false;
+    if (now - job.begun < deadline) return false;
     return now - job.begun > kLongest * deadline ||
-           static_cast<double>(HttpLoop::received(*job.transfer)) <
-               kLeastBytesPerS * seconds(now - job.asked);
+           static_cast<double>(received(job)) < kLeastBytesPerS * seconds(now - job.asked);
   }
   void end_late_ones() {
     const auto now = Clock::now();
@@ -218,13 +222,14 @@ class Fetcher {
       if (is_late(*job, now)) late.push_back(job);
     for (const JobPtr& job : late) {
       if (!running_.contains(job)) continue;  // ended with another of its batch
-      const std::size_t received = HttpLoop::received(*job->transfer);
+      const std::size_t n_received = received(*job);
       stop(*job);
       running_.erase(job);
-      end_batch(*job, ErrorKind::kIo,
-                fmt::format("could not be read: asked {} times in {:.1f} s, and {} bytes of the "
-                            "last answer came; for a slow link, set {} to more seconds",
-                            job->attempts, seconds(now - job->begun), received, kDeadlineVariable));
+      end_batch(
+          *job, ErrorKind::kIo,
+          fmt::format("could not be read: asked {} times in {:.1f} s, and {} bytes of the "
+                      "last answer came; for a slow link, set {} to more seconds",
+                      job->attempts, seconds(now - job->begun), n_received, kDeadlineVariable));
     }
   }
   void double_slow_ones() {

@@ -29,7 +29,7 @@ void RecentObjects::keep(const std::string& path, ObjectVersion version) {
   const std::scoped_lock lock(mutex_);
   make_room();
   Known& known = known_[path];
-  if (known.version.etag != version.etag) known.head = nullptr;
+  if (known.version.mark() != version.mark()) known.head = nullptr;
   known.version = std::move(version);
   known.learned = Clock::now();
 }
@@ -48,15 +48,15 @@ RecentObjects::Head RecentObjects::find_head(const std::string& path,
                                              const ObjectVersion& version) {
   const std::scoped_lock lock(mutex_);
   const auto found = known_.find(path);
-  if (found == known_.end() || version.etag.empty() || found->second.version.etag != version.etag)
-    return nullptr;
+  const std::string mark = version.mark();
+  if (found == known_.end() || mark.empty() || found->second.version.mark() != mark) return nullptr;
   return found->second.head;
 }
 
 void RecentObjects::keep_head(const std::string& path, const ObjectVersion& version, Head head) {
   const std::scoped_lock lock(mutex_);
   const auto found = known_.find(path);
-  if (found != known_.end() && found->second.version.etag == version.etag)
+  if (found != known_.end() && found->second.version.mark() == version.mark())
     found->second.head = std::move(head);
 }
 

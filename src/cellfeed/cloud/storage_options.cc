@@ -113,7 +113,9 @@ BucketPath parse_bucket_path(const std::string& path) {
   if (parsed.bucket.empty())
     throw_error(ErrorKind::kInvalidArgument, path, "names no bucket: {}://bucket/name is one",
                 parsed.scheme);
-  if (parsed.bucket.find('@') != std::string::npos && parsed.bucket.find(':') != std::string::npos)
+  // A server may have a port; "user:password@bucket" may be cut at a slash of the password.
+  const bool is_server = parsed.scheme == "http" || parsed.scheme == "https";
+  if (parsed.bucket.find(is_server ? '@' : ':') != std::string::npos)
     throw_error(ErrorKind::kInvalidArgument, parsed.scheme + "://...",
                 "a path holds no user and no password, as it is shown and written: give them as "
                 "storage_options or by the environment");
@@ -129,7 +131,7 @@ void set_storage_options(const std::string& path, StorageOptions options) {
   const std::string_view folder = environment("CELLFEED_CACHE");
   if (options.contains(kCacheModeOption) && !folder.empty())
     options.try_emplace(std::string(kCacheOption), folder);
-  check_names(path, parsed.scheme, options);
+  check_names(BucketPath{parsed.scheme, parsed.bucket, {}}.text(), parsed.scheme, options);
   const std::scoped_lock lock(given().mutex);
   auto& of_bucket = given().of_buckets[{parsed.scheme, parsed.bucket}];
   if (of_bucket == options) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -11,6 +12,7 @@
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/partial_manifest.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/look_anew.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -28,6 +30,22 @@ io::Directory open_target(const std::string& dir) {
                 "need it under the same path",
                 dir);
   return io::Directory(dir);
+}
+
+// Where files are replaced whole, as in a bucket, a journal is written again with every shard that
+// is finished: also while it is read.
+std::optional<shard::JournalHead> look_at_journal(const io::Directory& dir) {
+  constexpr int kTries = 20;
+  for (int tried = 1;; ++tried) {
+    io::look_anew();
+    try {
+      return shard::read_journal_head(dir);
+    } catch (const Error& error) {
+      const bool is_replaced =
+          error.kind() == ErrorKind::kCorruptData || error.kind() == ErrorKind::kNotFound;
+      if (!is_replaced || io::is_local(dir.path()) || tried == kTries) throw;
+    }
+  }
 }
 
 bool is_permutation(std::vector<std::int64_t> numbers, std::int64_t n) {
@@ -50,7 +68,7 @@ bool needs_first_pass(const SharedOptions& options) {
 }
 
 bool ShardWorker::is_under_way() const {
-  const auto head = shard::read_journal_head(target_.dir);
+  const auto head = look_at_journal(target_.dir);
   return head && head->generation == target_.generation &&
          shard::plan_fingerprint(head->plan) == plan_fingerprint_;
 }
@@ -73,7 +91,7 @@ ShardWorker::ShardWorker(const std::string& task, const ChosenCells& cells,
   plan_fingerprint_ = read.checksum("plan");
   ConvertOptions& convert = options_.convert;
   target_.dir = open_target(convert.output_dir);
-  const auto head = shard::read_journal_head(target_.dir);
+  const auto head = look_at_journal(target_.dir);
   target_.generation = head ? head->generation : 0;
   require_under_way();
   convert.existing = ExistingTarget::kResume;

@@ -23,6 +23,8 @@ struct PathStatus {
   std::int64_t size = 0;  // of a file
   std::int64_t modified_ns = 0;
   std::int64_t changed_ns = 0;  // of its bytes or of what is said of it, its name for one
+  // When that was so, by the clock of whoever has the file, where that is another machine; else 0.
+  std::int64_t seen_ns = 0;
   // Two paths lead to one file where both are equal; 0 where nothing is there.
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

@@ -16,9 +16,17 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+// Where numbers of processes are of these and no others: of containers that share the name of a
+// machine, each counts its own.
+std::string number_space() {
+  std::array<char, 64> name{};
+  const auto n = ::readlink("/proc/self/ns/pid", name.data(), name.size() - 1);
+  return n > 0 ? fmt::format("{} {}", host_name(), name.data()) : host_name();
+}
+
 }  // namespace
 
-LockHolder LockHolder::this_process() { return {::getpid(), host_name()}; }
+LockHolder LockHolder::this_process() { return {::getpid(), number_space()}; }
 
 LockHolder LockHolder::parse(std::string_view text) {
   text = text.substr(0, text.find('\n'));
@@ -29,7 +37,10 @@ LockHolder LockHolder::parse(std::string_view text) {
   return holder;
 }
 
-bool LockHolder::is_here() const { return process > 0 && host == host_name(); }
+// Earlier versions wrote the name of the machine alone.
+bool LockHolder::is_here() const {
+  return process > 0 && (host == number_space() || host == host_name());
+}
 
 bool LockHolder::is_dead() const { return is_here() && ::kill(process, 0) != 0 && errno == ESRCH; }
 

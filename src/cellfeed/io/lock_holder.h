@@ -7,7 +7,7 @@
 
 namespace cellfeed::io {
 
-// One line, "<process> <host>".
+// One line, "<process> <host> pid:[<namespace of its number>]".
 struct LockHolder {
   int process = 0;  // 0: it is not known
   std::string host;

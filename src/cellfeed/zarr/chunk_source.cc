@@ -144,9 +144,11 @@ std::optional<ValueStatus> ChunkSource::status_of(std::int64_t value) const {
   if (store_->is_local()) {
     status = store_->status(key_of_value(value));
   } else if (auto source = store_->open(key_of_value(value))) {
-    status = ValueStatus{source->size()};
+    status = store_->status(key_of_value(value));
+    if (!status || status->bytes != source->size()) throw_changed(key_of_value(value));
     keep(value, std::move(source), nullptr);
   }
+  if (status && store_->is_since_opened(*status)) throw_changed(key_of_value(value));
   if (status && status->bytes > span_ - kGapBytes - 1)
     throw_error(ErrorKind::kCorruptData, store_->path(),
                 "damaged chunk: '{}' has {} bytes, more than any writer makes of it",

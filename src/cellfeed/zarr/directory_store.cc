@@ -1,5 +1,7 @@
 // Values that are the files of a directory.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -9,12 +11,18 @@
 namespace cellfeed::zarr {
 namespace {
 
+std::int64_t now_ns() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
 constexpr std::int64_t kMaxTextBytes = std::int64_t{256} << 20;
 
 class DirectoryStore final : public KeyStore {
  public:
   explicit DirectoryStore(std::string path)
-      : path_(std::move(path)), is_local_(io::is_local(path_)) {
+      : path_(std::move(path)),
+        is_local_(io::is_local(path_)),
+        opened_ns_(is_local_ ? now_ns() : 0) {
     while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   }
 
@@ -29,10 +37,17 @@ class DirectoryStore final : public KeyStore {
     return ValueStatus{found.size, found.modified_ns};
   }
 
+  // A file of the future has its time from a wrong clock, and not from a writer.
+  bool is_since_opened(const ValueStatus& found) const override {
+    return found.modified_ns > opened_ns_ && (!is_local_ || found.modified_ns <= now_ns());
+  }
+
   std::shared_ptr<const io::ByteSource> open(const std::string& key) const override {
     if (is_local_ && !status(key)) return nullptr;  // what is looked for may lie below a file
     try {
-      return io::open_file(file_of(key), {.access = io::FileAccess::kPread, .threads = 1});
+      auto source = io::open_file(file_of(key), {.access = io::FileAccess::kPread, .threads = 1});
+      if (opened_ns_ == 0) note_time(key);
+      return source;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kNotFound) return nullptr;
       throw;
@@ -48,8 +63,15 @@ class DirectoryStore final : public KeyStore {
   void require_unchanged() const override {}
 
  private:
+  // Of a network, the clock that times are of is the server's, which its first answer tells.
+  void note_time(const std::string& key) const {
+    const std::int64_t seen = io::status_of(file_of(key)).seen_ns;
+    opened_ns_ = seen != 0 ? seen : now_ns();
+  }
+
   std::string path_;
   const bool is_local_;
+  mutable std::atomic<std::int64_t> opened_ns_;
 };
 
 }  // namespace

@@ -32,6 +32,8 @@ class KeyStore {
   virtual std::string file_of(const std::string& key) const = 0;
   // None where there is no such key. Throws what looking for it throws.
   virtual std::optional<ValueStatus> status(const std::string& key) const = 0;
+  // Whether a value that looks so was written after the store was opened, as far as times tell.
+  virtual bool is_since_opened(const ValueStatus&) const { return false; }
   // Null where there is no such key. Throws what opening it throws.
   virtual std::shared_ptr<const io::ByteSource> open(const std::string& key) const = 0;
   // Where the value lies in memory for as long as the store is open; empty where it does not.

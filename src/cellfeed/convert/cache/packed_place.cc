@@ -40,7 +40,7 @@ FileVersion look_at_file(const std::string& path) {
   if (!status.is_there())
     throw_error(ErrorKind::kNotFound, path, "is gone since it was opened; open it again");
   const bool is_local = io::is_local(path);
-  if (!is_local && status.modified_ns == 0)
+  if (!is_local && status.modified_ns <= 0)
     throw_error(ErrorKind::kUnsupported, path,
                 "the server does not say when it was changed, so that rows kept of it could not be "
                 "told from old ones: read it without cache_mode=\"packed\"");
