@@ -330,8 +330,8 @@ def experiment(adata, tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("genes", GENE_QUERIES, ids=str)
-@pytest.mark.parametrize("query", QUERIES, ids=str)
+@pytest.mark.parametrize("genes", GENE_QUERIES, ids=range(len(GENE_QUERIES)))
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
 def test_queries_are_those_of_tiledbsoma(cells, experiment, query, genes):
     import tiledbsoma
 

@@ -20,7 +20,7 @@
 namespace cellfeed::cloud {
 namespace {
 
-constexpr int kNoteVersion = 1;
+constexpr int kNoteVersion = 2;
 constexpr std::int64_t kMostOfNote = 1 << 16;
 
 std::string note_name(const std::string& copy) { return fmt::format(".{}.json", copy); }
@@ -38,7 +38,7 @@ struct Noted {
   std::string of_object;
   std::int64_t bytes = 0;
   std::string checksum;
-  std::int64_t modified_ns = 0;  // of the copy; 0 where an earlier version made it
+  std::int64_t modified_ns = 0;  // of the copy
 };
 
 // Empty where there is none that can be read, or none of this version.
@@ -50,7 +50,7 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
       return std::nullopt;
     Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
     if (!is_shown_as_it_is(noted.of_object)) return std::nullopt;
-    noted.modified_ns = json.value("modified_ns", std::int64_t{0});
+    noted.modified_ns = json.at("modified_ns").get<std::int64_t>();
     return noted;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

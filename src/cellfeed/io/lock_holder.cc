@@ -37,10 +37,7 @@ LockHolder LockHolder::parse(std::string_view text) {
   return holder;
 }
 
-// Earlier versions wrote the name of the machine alone.
-bool LockHolder::is_here() const {
-  return process > 0 && (host == number_space() || host == host_name());
-}
+bool LockHolder::is_here() const { return process > 0 && host == number_space(); }
 
 bool LockHolder::is_dead() const { return is_here() && ::kill(process, 0) != 0 && errno == ESRCH; }
 
