@@ -1,5 +1,6 @@
 """Writers under attack, the short form: a seeded choice of the faults that `make attack` tries."""
 
+import os
 import random
 import re
 import shutil
@@ -202,7 +203,8 @@ def test_a_lock_that_a_killed_writer_of_rows_left_is_named(tmp_path):
     shutil.rmtree(place / "X")
     with subprocess.Popen(["true"]) as dead:
         pass
-    (place / ".X.lock.held").write_text(f"{dead.pid} {socket.gethostname()}\n")
+    here = f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
+    (place / ".X.lock.held").write_text(f"{dead.pid} {here}\n")
     refused = attack.run(words, rows, no_locks)
     assert refused.code == 1
     for word in (".X.lock.held", f"process {dead.pid}", "remove this file"):
