@@ -35,8 +35,7 @@ def require_cells(cells: CellCollection) -> None:
         The files hold no cell.
     """
     if len(cells) == 0:
-        core = cells._core
-        paths = [str(core.store_info(store)["path"]) for store in range(core.n_stores)]
+        paths = [file["path"] for file in cells.files]
         raise InvalidArgumentError(
             f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: has no cells"
         )
@@ -192,7 +191,7 @@ def _place(cells: CellCollection, rows: np.ndarray, x: scipy.sparse.csr_matrix, 
     """Where the at-th of some values is, for messages: file, cell in it, gene."""
     row = rows[np.searchsorted(x.indptr, at, side="right") - 1]
     store, cell = (int(part[0]) for part in cells._core.locate(np.array([row])))
-    path, gene = cells._core.store_info(store)["path"], cells.var_names[x.indices[at]]
+    path, gene = cells.files[store]["path"], cells.var_names[x.indices[at]]
     return f"cell {cell} of {path}, gene {gene!r}"
 
 

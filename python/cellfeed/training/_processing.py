@@ -214,12 +214,11 @@ def _of_values(normalize_to: float | None, log_transform: bool) -> dict[str, Any
 
 def _records(cells: CellCollection, names: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
     """Of each file its path and these steps of its record."""
-    core = cells._core
     records = []
-    for store in range(core.n_stores):
-        recorded = json.loads(core.store_processing(store))
+    for store, file in enumerate(cells.files):
+        recorded = json.loads(cells._core.store_processing(store))
         steps = {name: recorded[name] for name in names if recorded.get(name) not in (None, False)}
-        records.append((str(core.store_info(store)["path"]), steps))
+        records.append((file["path"], steps))
     return records
 
 

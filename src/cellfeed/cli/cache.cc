@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/wall_clock.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
@@ -20,7 +20,6 @@
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/convert/cache/kept_rows.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
-#include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {
@@ -150,7 +149,7 @@ int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
   const std::string dir = folder_of(arguments);
   const double age_ns = std::min(arguments.older_than_days, kMostDays) * 86400e9;
   const std::int64_t latest = arguments.older_than_days > 0
-                                  ? convert::now_ns() - static_cast<std::int64_t>(age_ns)
+                                  ? wall_clock_ns() - static_cast<std::int64_t>(age_ns)
                                   : std::numeric_limits<std::int64_t>::max();
   const std::vector<CacheEntry> entries = entries_of(dir);
   std::vector<CacheEntry> removed;

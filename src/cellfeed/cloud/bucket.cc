@@ -104,8 +104,9 @@ ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query) {
   const BucketPath folder{bucket.scheme, bucket.bucket, query.prefix};
   if (answer.status != 200 || !answer.is_whole()) throw_refused(folder, answer);
   ObjectListing listing = store_of(bucket).parse_listing(answer.body, folder.text());
+  const std::int64_t seen_s = parse_http_time(answer.header("date"));
   for (ListedObject& object : listing.objects) {
-    object.version.seen_s = parse_http_time(answer.header("date"));
+    object.version.seen_s = seen_s;
     recent_objects().keep(BucketPath{bucket.scheme, bucket.bucket, object.key}.text(),
                           object.version);
   }

@@ -150,8 +150,7 @@ std::string describe_two_kinds(const GeneJoin& joined,
   return fmt::format(
       "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'), and none "
       "has a value for the genes of the other; name them alike by a column of var (var_key=[...] "
-      "of "
-      "cellfeed.open), or write them with names of one kind",
+      "of cellfeed.open), or write them with names of one kind",
       paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
 }
 

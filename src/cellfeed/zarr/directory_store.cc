@@ -1,19 +1,15 @@
 // Values that are the files of a directory.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/wall_clock.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/zarr/key_store.h"
 
 namespace cellfeed::zarr {
 namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
 
 constexpr std::int64_t kMaxTextBytes = std::int64_t{256} << 20;
 
@@ -22,7 +18,7 @@ class DirectoryStore final : public KeyStore {
   explicit DirectoryStore(std::string path)
       : path_(std::move(path)),
         is_local_(io::is_local(path_)),
-        opened_ns_(is_local_ ? now_ns() : 0) {
+        opened_ns_(is_local_ ? wall_clock_ns() : 0) {
     while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   }
 
@@ -39,7 +35,7 @@ class DirectoryStore final : public KeyStore {
 
   // A file of the future has its time from a wrong clock, and not from a writer.
   bool is_since_opened(const ValueStatus& found) const override {
-    return found.modified_ns > opened_ns_ && (!is_local_ || found.modified_ns <= now_ns());
+    return found.modified_ns > opened_ns_ && (!is_local_ || found.modified_ns <= wall_clock_ns());
   }
 
   std::shared_ptr<const io::ByteSource> open(const std::string& key) const override {
@@ -66,7 +62,7 @@ class DirectoryStore final : public KeyStore {
   // Of a network, the clock that times are of is the server's, which its first answer tells.
   void note_time(const std::string& key) const {
     const std::int64_t seen = io::status_of(file_of(key)).seen_ns;
-    opened_ns_ = seen != 0 ? seen : now_ns();
+    opened_ns_ = seen != 0 ? seen : wall_clock_ns();
   }
 
   std::string path_;

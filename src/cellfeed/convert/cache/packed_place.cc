@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/wall_clock.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
 #include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/format/shard/checksum.h"
@@ -55,7 +56,7 @@ FileVersion look_at_file(const std::string& path) {
 
 FileVersion look_at_settled_file(const std::string& path) {
   FileVersion version = look_at_file(path);
-  const std::int64_t wait_ns = version.settled_ns - now_ns();
+  const std::int64_t wait_ns = version.settled_ns - wall_clock_ns();
   // A time in the future is a wrong clock's, and no reason to wait for long.
   if (wait_ns <= 0) return version;
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, SourceNote::kSettledNs)));

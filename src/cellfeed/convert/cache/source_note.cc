@@ -1,13 +1,13 @@
 #include "cellfeed/convert/cache/source_note.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/wall_clock.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/file_system.h"
 
@@ -39,12 +39,6 @@ bool is_settled(const SourceNote& note) {
 
 }  // namespace
 
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::vector<FileNote> note_files(const std::vector<std::string>& paths) {
   std::vector<FileNote> files;
   for (const std::string& path : paths) {
@@ -59,14 +53,14 @@ std::vector<FileNote> note_files(const std::vector<std::string>& paths) {
 
 SourceNote note_source(const std::vector<std::string>& paths) {
   SourceNote note;
-  note.noted_ns = now_ns();
+  note.noted_ns = wall_clock_ns();
   note.files = note_files(paths);
   note.content = content_of(paths);
   return note;
 }
 
 Sameness compare_source(SourceNote& note, const std::vector<std::string>& paths) {
-  const std::int64_t noted_ns = now_ns();
+  const std::int64_t noted_ns = wall_clock_ns();
   std::vector<FileNote> files = note_files(paths);
   if (files == note.files && is_settled(note)) return Sameness::kSame;
   if (!std::ranges::equal(files, note.files, {}, &FileNote::bytes, &FileNote::bytes))

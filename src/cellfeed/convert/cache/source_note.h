@@ -28,9 +28,6 @@ struct SourceNote {
   static constexpr std::int64_t kSettledNs = 2'000'000'000;
 };
 
-// Since 1970, as the times of files are.
-std::int64_t now_ns();
-
 // Throws kNotFound and kIo.
 std::vector<FileNote> note_files(const std::vector<std::string>& paths);
 // Reads the files whole.
