@@ -122,6 +122,66 @@ expressions = st.recursive(
 )
 
 
+LARGE_NUMBERS = {
+    "unsigned": np.array([2**63 + 1, 2**63 + 2, 2**63, 5, 2**64 - 1], np.uint64),
+    "signed": np.array([2**53 + 1, 2**53, 2**53 + 2, -(2**63), 2**63 - 1], np.int64),
+}
+
+
+@pytest.fixture(scope="module")
+def large_numbers(tmp_path_factory):
+    obs = pd.DataFrame(LARGE_NUMBERS, index=list("abcde"))
+    for name in LARGE_NUMBERS:
+        obs[f"{name}_labels"] = pd.Categorical(obs[name])
+    path = tmp_path_factory.mktemp("large") / "large.h5ad"
+    anndata.AnnData(np.ones((5, 1), np.float32), obs=obs).write_h5ad(path)
+    return cf.open(path)
+
+
+@pytest.mark.parametrize("name", LARGE_NUMBERS)
+def test_large_whole_numbers_are_not_rounded(large_numbers, name):
+    values = LARGE_NUMBERS[name].tolist()
+    for place, value in enumerate(values):
+        wheres = [f"{name} == {value}", {name: value}, {name: [value]}, f"{name} in [{value}]"]
+        wheres += [f"{name}_labels == {value}", {f"{name}_labels": np.array([value])}]
+        for where in wheres:
+            assert large_numbers.filter(where).locate()[1].tolist() == [place], where
+        for sign, holds in (
+            ("!=", [v != value for v in values]), ("<=", [v <= value for v in values]),
+            (">=", [v >= value for v in values]),
+        ):  # fmt: skip
+            found = large_numbers.filter(f"{name} {sign} {value}").locate()[1]
+            assert found.tolist() == np.flatnonzero(holds).tolist(), (sign, value)
+
+
+@pytest.mark.parametrize("value", [2**64, 10**400, -(2**63) - 1, -(10**400), 2.0**53 + 4])
+@pytest.mark.parametrize("name", LARGE_NUMBERS)
+def test_numbers_that_no_cell_has_are_of_none(large_numbers, name, value):
+    with pytest.raises(InvalidArgumentError, match="leaves none"):
+        large_numbers.filter({name: value})
+
+
+@pytest.mark.parametrize("text", ["18446744073709551616", "-9223372036854775809", "1e30", "-1e30"])
+@pytest.mark.parametrize("name", LARGE_NUMBERS)
+def test_numbers_beyond_all_are_compared(large_numbers, name, text):
+    is_below = text.startswith("-")
+    assert len(large_numbers.filter(f"{name} {'>' if is_below else '<'} {text}")) == 5
+    assert len(large_numbers.filter(f"{name} != {text}")) == 5
+
+
+def test_a_float_is_no_label_beside_it(large_numbers):
+    some = large_numbers.filter("signed == 9007199254740993")
+    with pytest.raises(InvalidArgumentError, match="no label"):
+        cf.open(some[:].to_adata()).filter({"signed_labels": 2.0**53 + 4})
+    assert large_numbers.filter({"signed_labels": 2.0**53}).locate()[1].tolist() == [1]
+
+
+def test_signs_of_the_least_number(large_numbers):
+    for text in ("-9223372036854775808", "- - -9223372036854775808"):
+        assert large_numbers.filter(f"signed == {text}").locate()[1].tolist() == [3]
+    assert large_numbers.filter("unsigned == --9223372036854775808").locate()[1].tolist() == [2]
+
+
 @settings(max_examples=60)
 @given(text=expressions)
 def test_random_expressions_are_those_of_pandas(cells, frame, text):
@@ -188,6 +248,14 @@ def test_an_error_names_the_place_in_the_text(cells):
         cells.filter(text)
     with pytest.raises(InvalidArgumentError, match="at character 24 "):
         cells.filter("good and\n n_counts == (1 + 2)")
+
+
+@pytest.mark.parametrize("where", ["n_counts > 5", {"n_counts": 5}, [1, 2]])
+def test_closed_cells_say_so(paths, where):
+    cells = cf.open(paths)
+    cells.close()
+    with pytest.raises(InvalidArgumentError, match="is closed"):
+        cells.filter(where)
 
 
 def test_an_open_collection_is_not_opened_again(cells):

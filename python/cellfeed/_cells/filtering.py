@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from .._table import CellTable
 
-_INT64 = range(-(2**63), 2**63)
+_WHOLE = range(-(2**63), 2**64)  # int64 and uint64
+_MOST = 2**1023  # as a float
+_BEYOND_INT64 = math.nextafter(-(2.0**63), -math.inf)
 
 
 def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
@@ -38,6 +40,7 @@ def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
     InvalidArgumentError
         Also where no row is left.
     """
+    n = len(cells)  # says so of closed ones, which the core does not know
     if isinstance(where, str):
         rows = _said(_core.rows_where(cells._core, where, "obs"))
     elif isinstance(where, Mapping):
@@ -47,9 +50,9 @@ def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
         ]
         rows = _said(_core.rows_with(cells._core, wanted))
     else:
-        rows = as_row_numbers(where, len(cells))
+        rows = as_row_numbers(where, n)
     if rows.size == 0:
-        raise InvalidArgumentError(f"the filter leaves none of the {len(cells):,} cells")
+        raise InvalidArgumentError(f"the filter leaves none of the {n:,} cells")
     return rows
 
 
@@ -90,8 +93,11 @@ def _label(value: object) -> Label | None:
         value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
-        return float(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value not in _WHOLE:
+        # Below every int64, and above every uint64, however it is rounded.
+        return (
+            min(float(max(value, -_MOST)), _BEYOND_INT64) if value < 0 else float(min(value, _MOST))
+        )
     if not isinstance(value, (str, bool, int, float)):
         raise InvalidTypeError(f"labels are texts, numbers or booleans, not {shown(value)}")
     return value

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
+#include <concepts>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -29,6 +30,20 @@ bool is_missing_value(const FilterValue& value) {
   return real != nullptr && std::isnan(*real);
 }
 
+// Exact, of whole numbers and floats; unordered for NaN.
+template <std::integral T>
+std::partial_ordering compare_whole(T a, double b) {
+  constexpr double kLeast = std::is_signed_v<T> ? -9223372036854775808.0 : 0.0;  // -2^63
+  constexpr double kBeyond =
+      std::is_signed_v<T> ? 9223372036854775808.0 : 18446744073709551616.0;  // 2^63, 2^64
+  if (std::isnan(b)) return std::partial_ordering::unordered;
+  if (b >= kBeyond) return std::partial_ordering::less;
+  if (b < kLeast) return std::partial_ordering::greater;
+  const double whole = std::floor(b);
+  const auto order = a <=> static_cast<T>(whole);
+  return order == 0 && whole < b ? std::partial_ordering::less : std::partial_ordering(order);
+}
+
 // Texts, booleans and numbers are never equal, as 1 and True would be.
 bool are_same_label(const Category& a, const Category& b) {
   return std::visit(
@@ -41,8 +56,10 @@ bool are_same_label(const Category& a, const Category& b) {
           return x == y;
         else if constexpr (is_number && std::is_integral_v<X> && std::is_integral_v<Y>)
           return std::cmp_equal(x, y);
+        else if constexpr (is_number && std::is_integral_v<X>)
+          return compare_whole(x, y) == 0;
         else if constexpr (is_number)
-          return static_cast<double>(x) == static_cast<double>(y);
+          return compare_whole(y, x) == 0;
         else
           return false;
       },
@@ -72,17 +89,6 @@ std::string other_kind_text(const Categories& labels, const FilterValue& value) 
   }
   return fmt::format(": its labels are {}s, and {} is a {}{}{}", kind_of_label(labels[0]),
                      shown_value(value), kind_of_label(*value), same_text, suggestion("", known));
-}
-
-// Exact, of whole numbers and floats; unordered for NaN.
-std::partial_ordering compare_whole(std::int64_t a, double b) {
-  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
-  if (std::isnan(b)) return std::partial_ordering::unordered;
-  if (b >= kBeyond) return std::partial_ordering::less;
-  if (b < -kBeyond) return std::partial_ordering::greater;
-  const double whole = std::floor(b);
-  const auto order = a <=> static_cast<std::int64_t>(whole);
-  return order == 0 && whole < b ? std::partial_ordering::less : std::partial_ordering(order);
 }
 
 }  // namespace
@@ -147,9 +153,9 @@ void FilterCondition::take_numbers(const std::vector<FilterValue>& values,
     } else if (const auto* truth = std::get_if<bool>(&*value)) {
       number.whole = *truth ? 1 : 0;
     } else if (const auto* large = std::get_if<std::uint64_t>(&*value)) {
-      number = {false, 0, static_cast<double>(*large)};
+      number = {.kind = Number::Kind::kLarge, .large = *large};
     } else if (const auto* real = std::get_if<double>(&*value)) {
-      number = {false, 0, *real};
+      number = {.kind = Number::Kind::kReal, .real = *real};
     } else {
       throw_error(ErrorKind::kInvalidType, {},
                   "{} column '{}' holds {}, which is not compared with {}", what, column_->name(),
@@ -169,7 +175,7 @@ void FilterCondition::take_codes(const std::vector<FilterValue>& values, const s
     if (found == categories.end())
       unknown.push_back(value);
     else
-      numbers_.push_back({true, found - categories.begin(), 0});
+      numbers_.push_back({.whole = found - categories.begin()});
   }
   if (unknown.empty()) return;
   const bool is_of_another_kind =
@@ -182,7 +188,31 @@ void FilterCondition::take_codes(const std::vector<FilterValue>& values, const s
   throw Error(is_of_another_kind ? ErrorKind::kInvalidType : ErrorKind::kInvalidArgument, text);
 }
 
-// Whole numbers and floats are compared exactly, float32 as float32.
+template <typename T>
+std::partial_ordering FilterCondition::Number::order_of(T value) const {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (kind == Kind::kReal) return value <=> static_cast<T>(real);
+    if constexpr (std::is_same_v<T, float>)
+      return value <=>
+             (kind == Kind::kWhole ? static_cast<float>(whole) : static_cast<float>(large));
+    const auto of_this = kind == Kind::kWhole ? compare_whole(whole, static_cast<double>(value))
+                                              : compare_whole(large, static_cast<double>(value));
+    return 0 <=> of_this;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return order_of(std::int64_t{value});
+  } else {
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    const Wide wide = value;
+    if (kind == Kind::kReal) return compare_whole(wide, real);
+    const auto compare = [wide](auto other) -> std::partial_ordering {
+      if (std::cmp_less(wide, other)) return std::partial_ordering::less;
+      return std::cmp_equal(wide, other) ? std::partial_ordering::equivalent
+                                         : std::partial_ordering::greater;
+    };
+    return kind == Kind::kWhole ? compare(whole) : compare(large);
+  }
+}
+
 template <typename T>
 bool FilterCondition::holds_of(T value) const {
   const bool is_categorical = column_->is_categorical();
@@ -191,25 +221,7 @@ bool FilterCondition::holds_of(T value) const {
   if constexpr (std::is_same_v<T, std::int64_t>) missing = is_categorical && value < 0;
   if (test_ == Test::kMissing || test_ == Test::kPresent)
     return missing == (test_ == Test::kMissing);
-  const auto order = [value](const Number& number) -> std::partial_ordering {
-    if constexpr (std::is_floating_point_v<T>) {
-      const double other = number.is_whole ? static_cast<double>(number.whole) : number.real;
-      if constexpr (std::is_same_v<T, float>) return value <=> static_cast<float>(other);
-      if (!number.is_whole) return static_cast<double>(value) <=> other;
-      return 0 <=> compare_whole(number.whole, static_cast<double>(value));
-    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-      if (value > static_cast<std::uint64_t>(INT64_MAX))
-        return number.is_whole ? std::partial_ordering::greater
-                               : static_cast<double>(value) <=> number.real;
-      const auto whole = static_cast<std::int64_t>(value);
-      return number.is_whole ? std::partial_ordering(whole <=> number.whole)
-                             : compare_whole(whole, number.real);
-    } else {
-      const auto whole = static_cast<std::int64_t>(value);
-      return number.is_whole ? std::partial_ordering(whole <=> number.whole)
-                             : compare_whole(whole, number.real);
-    }
-  };
+  const auto order = [value](const Number& number) { return number.order_of(value); };
   if (test_ == Test::kIn || test_ == Test::kNotIn) {
     const bool is_in =
         missing ? wants_missing_ : std::ranges::any_of(numbers_, [&](const Number& number) {

@@ -1,6 +1,7 @@
 // FilterCondition: what one obs column is asked, checked when it is made. Thread-safe: immutable.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,11 +52,17 @@ class FilterCondition {
     kPresent,
     kTruth
   };
-  // A number to compare with, exactly: whole, or else a float.
+  // A number to compare with.
   struct Number {
-    bool is_whole = true;
+    enum class Kind { kWhole, kLarge, kReal };
+    Kind kind = Kind::kWhole;
     std::int64_t whole = 0;
+    std::uint64_t large = 0;  // beyond int64
     double real = 0;
+
+    // Of the value to this one. Whole numbers and floats are compared exactly, float32 as float32.
+    template <typename T>
+    std::partial_ordering order_of(T value) const;
   };
 
   void take_numbers(const std::vector<FilterValue>& values, const std::string& what);

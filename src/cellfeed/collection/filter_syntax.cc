@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -139,15 +140,24 @@ class Parser {
   }
 
   void negate(FilterNode& node, bool is_negative) const {
-    auto* whole = node.value ? std::get_if<std::int64_t>(&*node.value) : nullptr;
-    auto* real = node.value ? std::get_if<double>(&*node.value) : nullptr;
-    if (node.kind != NodeKind::kValue || (whole == nullptr && real == nullptr))
+    const bool is_value = node.kind == NodeKind::kValue && node.value;
+    const auto* whole = is_value ? std::get_if<std::int64_t>(&*node.value) : nullptr;
+    const auto* large = is_value ? std::get_if<std::uint64_t>(&*node.value) : nullptr;
+    const auto* real = is_value ? std::get_if<double>(&*node.value) : nullptr;
+    if (whole == nullptr && large == nullptr && real == nullptr)
       refuse("a sign stands before a number", node.at);
     if (!is_negative) return;
-    if (whole != nullptr)
-      *whole = -*whole;
+    constexpr std::uint64_t kOfLeast = std::uint64_t{1} << 63U;
+    if (real != nullptr)
+      node.value = -*real;
+    else if (large != nullptr && *large > kOfLeast)  // below every int64, however it is rounded
+      node.value = std::min(-static_cast<double>(*large), std::nextafter(-0x1p63, -HUGE_VAL));
+    else if (large != nullptr)
+      node.value = INT64_MIN;
+    else if (*whole == INT64_MIN)
+      node.value = kOfLeast;
     else
-      *real = -*real;
+      node.value = -*whole;
   }
 
   FilterNode operand() {

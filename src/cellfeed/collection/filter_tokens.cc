@@ -75,11 +75,11 @@ void FilterTokens::read_text(char quote) {
     next_.value = std::move(content);
 }
 
-// Whole numbers beyond int64 are floats.
+// Whole numbers beyond int64 are uint64, and floats beyond that.
 void FilterTokens::read_number() {
   const char* begin = text_.data() + place_;
   const char* limit = text_.data() + text_.size();
-  std::int64_t whole = 0;
+  std::uint64_t whole = 0;
   double real = 0;
   const auto as_real = std::from_chars(begin, limit, real);
   const auto as_whole = std::from_chars(begin, limit, whole);
@@ -91,10 +91,12 @@ void FilterTokens::read_number() {
   if (place_ < text_.size() && (begins_name(text_[place_]) || is_digit(text_[place_])))
     refuse_filter(text_, "this is no number", next_.at);
   next_.kind = FilterToken::Kind::kValue;
-  if (is_whole)
+  if (!is_whole)
+    next_.value = real;
+  else if (whole > INT64_MAX)
     next_.value = whole;
   else
-    next_.value = real;
+    next_.value = static_cast<std::int64_t>(whole);
 }
 
 void FilterTokens::read_sign() {
