@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import as_int, as_row_numbers, as_text
+from ._arguments import as_int, as_names, as_row_numbers, as_text
 from ._cells.closed import Closed
 from ._cells.foreign_names import no_such_attribute, not_settable
 from ._cells.lazy_obs import LazyObs
@@ -69,6 +69,9 @@ class CellTable:
     def __setattr__(self, name: str, value: object) -> None:
         if name != "default_obs" and not name.startswith("_"):
             raise not_settable(self, name)
+        if name == "default_obs":
+            value = as_names(name, value)
+            vars(self).pop("batch", None)  # what a view has read has other columns
         super().__setattr__(name, value)
 
     def close(self) -> None:
@@ -146,8 +149,8 @@ class CellTable:
 
     @property
     def var(self) -> pd.DataFrame:
-        """Columns of the genes, each gene's from the first file that has it."""
-        return self._names.var()
+        """Columns of the genes, a copy: each value of the first file that has gene and column."""
+        return self._names.var().copy()
 
     def gene_aliases(self, column: str) -> dict[str, str]:
         """Other names of the genes, by a var column: ``cells.gene_aliases("gene_ids")["TP53"]``.

@@ -182,8 +182,9 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
     def to_anndata(self) -> anndata.AnnData:
         """An :class:`anndata.AnnData` with ``obs``, ``var``, and the names of both.
 
-        A column of ``var`` is that of the first file that has the gene. ``layers`` and ``obsm`` are
-        those of the batch, and ``raw`` is ``layers["raw/X"]`` with the names of its genes.
+        Values of ``var`` are of the first file that has the gene and the column. ``layers`` and
+        ``obsm`` are those of the batch, and ``raw`` is ``layers["raw/X"]`` with the names of its
+        genes.
         """
         import anndata
         import pandas as pd

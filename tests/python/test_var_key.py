@@ -93,12 +93,10 @@ def test_an_outer_join_keeps_the_columns_of_var(paths):
     cells = cf.open(paths, join="outer", var_key=["gene_ids", "_index"])
     one, two = renamed(symbols_file(), "gene_ids").var, ids_file().var
     for column in ("length", "gene_symbols", "symbol"):
-        expected = (one if column in one else two)[column].astype(object)
-        if column == "symbol":
-            expected = pd.concat([expected, two.loc[two.index.difference(one.index), column]])
-        expected = expected.reindex(cells.var_names)
-        if column == "gene_symbols":  # of the first file that has the gene
-            expected[cells.var_names[np.isin(cells.var_names, one.index)]] = np.nan
+        # Of the first file that has the gene and the column.
+        parts = [var[column].astype(object) for var in (one, two) if column in var]
+        expected = pd.concat(parts)
+        expected = expected[~expected.index.duplicated()].reindex(cells.var_names)
         found = cells.var[column].astype(object)
         assert [None if v != v else v for v in found] == [None if v != v else v for v in expected]
 

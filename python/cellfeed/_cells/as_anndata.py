@@ -39,7 +39,7 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
 
     x = None if ignore_x else view.X
     shape = view.shape if ignore_x else None
-    adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var.copy(), shape=shape)
+    adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var, shape=shape)
     matrices = view._matrices
     if not matrices.obsm and (ignore_layers or not matrices.layers):
         return adata

@@ -10,6 +10,7 @@ from .. import _core
 from .._arguments import shown, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .gene_masks import GeneMasks
+from .joined_var import join_var
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,8 @@ class Names:
 
     def __init__(self, core: _core.Collection, of_all: Names | None = None) -> None:
         self._core = core
+        # Genes of a selection are some of these; the files are read once for all of them.
+        self._of_all = of_all
         # By file, so that all selections of some files share them.
         self._obs_names: dict[int, np.ndarray] = {} if of_all is None else of_all._obs_names
         self._var: pd.DataFrame | None = None
@@ -59,9 +62,14 @@ class Names:
         return self._obs_names[file]
 
     def var(self) -> pd.DataFrame:
-        """The var columns of every gene, each from the first file that has the gene."""
+        """The var columns of every gene, each value of the first file that has both."""
         if self._var is None:
-            self._var = _join_var(self._core)
+            if self._of_all is None:
+                self._var = join_var(self._core)
+            else:
+                genes = self._core.gene_names
+                var = self._of_all.var()
+                self._var = var if list(var.index) == genes else var.loc[genes]
         return self._var
 
     def aliases(self, column: str) -> dict[str, str]:
@@ -112,28 +120,3 @@ class Names:
         return [
             name for name in pa.table(self._core.read_var(file)).column_names if name != "_index"
         ]
-
-
-def _join_var(core: _core.Collection) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow as pa
-
-    n = core.n_genes
-    is_found = np.zeros(n, dtype=bool)
-    parts = []
-    for file in range(core.n_stores):
-        places = core.gene_map(file)
-        places = np.arange(n) if places is None else places
-        is_new = places >= 0
-        is_new[is_new] = ~is_found[places[is_new]]
-        if is_new.any():
-            frame = pa.table(core.read_var(file)).to_pandas()
-            names = frame.pop("_index")
-            if core.var_keys and "var_names" not in frame.columns:
-                frame.insert(0, "var_names", names)
-            parts.append(frame[is_new].set_axis(places[is_new]))
-            is_found[places[is_new]] = True
-        if is_found.all():
-            break
-    frame = pd.concat(parts) if parts else pd.DataFrame(index=[])
-    return frame.reindex(range(n)).set_axis(np.array(core.gene_names, dtype=object))

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/cell_origins.h"
+#include "cellfeed/convert/inputs/joined_var.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/selected_store.h"
 #include "cellfeed/matrix/obs_union.h"
@@ -182,43 +184,15 @@ std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const 
 }
 
 std::shared_ptr<arrow::Table> Sources::read_var() const {
-  // Rows of each source's var that some joined gene comes from, and where they end up.
-  TableUnion joined("var");
-  std::vector<std::shared_ptr<arrow::Table>> parts;
-  std::vector<std::int64_t> order;
-  std::vector<bool> found(genes().names.size(), false);
+  JoinedVar joined(genes().size());
   for (std::int64_t s = 0; s < n_sources(); ++s) {
-    if (s > 0 && gene_map_id(s) == gene_map_id(s - 1)) continue;  // the same axis
-    const auto map = gene_map(s);
-    std::vector<std::int64_t> rows;
-    for (std::int64_t column = 0; column < source_genes(s).size(); ++column) {
-      const std::int64_t gene = map.empty() ? column : map[column];
-      if (gene < 0 || found[gene]) continue;
-      found[gene] = true;
-      rows.push_back(column);
-      order.push_back(gene);
-    }
-    if (rows.empty()) continue;
-    parts.push_back(take_rows(*store(s).read_var(), rows));
-    joined.add_source(*parts.back(), store(s).info().path);
+    // Shards of one directory say the same.
+    if (s > 0 && gene_map_id(s) == gene_map_id(s - 1) &&
+        collection::have_one_gene_table(store(s), store(s - 1)))
+      continue;
+    joined.add_source(*store(s).read_var(), gene_map(s), store(s).info().path);
   }
-  arrow::StringBuilder absent;
-  for (std::size_t gene = 0; gene < found.size(); ++gene) {
-    if (found[gene]) continue;
-    check_arrow(absent.Append(genes().names[gene]), "name a gene");
-    order.push_back(static_cast<std::int64_t>(gene));
-  }
-  if (absent.length() > 0) {
-    parts.push_back(arrow::Table::Make(arrow::schema({arrow::field(kIndex, arrow::utf8())}),
-                                       {check_arrow(absent.Finish(), "name genes")}));
-    joined.add_source(*parts.back(), "genes that no input has");
-  }
-  joined.finish();
-  for (std::size_t p = 0; p < parts.size(); ++p) parts[p] = joined.conform(*parts[p], p);
-  auto table = check_arrow(arrow::ConcatenateTables(parts), "join the gene tables");
-  std::vector<std::int64_t> position(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<std::int64_t>(i);
-  table = take_rows(*table, position);
+  auto table = joined.finish();
   // Names as joined: repeated ones may have been numbered.
   arrow::StringBuilder names;
   for (const std::string& name : genes().names) check_arrow(names.Append(name), "name a gene");

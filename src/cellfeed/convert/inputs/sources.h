@@ -111,7 +111,8 @@ class Sources {
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.
   std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;
-  // The joined gene table: "_index" first. A gene's row is that of the first source that has it.
+  // The joined gene table: "_index" first. A value is that of the first source that has the gene
+  // and the column; null where none has.
   std::shared_ptr<arrow::Table> read_var() const;
 
   // Cells [begin, end) of the joined table, in pieces of one source that hold at most max_cells and

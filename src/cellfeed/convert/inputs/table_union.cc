@@ -277,16 +277,23 @@ std::shared_ptr<arrow::Table> drop_columns(const arrow::Table& table,
 
 std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
                                         const std::vector<std::int64_t>& rows) {
-  const auto buffer = arrow::Buffer::Wrap(rows);
-  const arrow::Int64Array indices(static_cast<std::int64_t>(rows.size()), buffer);
+  arrow::Int64Builder builder;
+  check_arrow(builder.Reserve(std::ssize(rows)), "take rows");
+  for (const std::int64_t row : rows) {
+    if (row < 0)
+      builder.UnsafeAppendNull();
+    else
+      builder.UnsafeAppend(row);
+  }
+  const ArrayPtr indices = check_arrow(builder.Finish(), "take rows");
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < table.num_columns(); ++i) {
     const ArrayPtr array = one_chunk(*table.column(i), table.field(i)->name());
     columns.push_back(std::make_shared<arrow::ChunkedArray>(check_arrow(
-        arrow::compute::Take(*array, indices, arrow::compute::TakeOptions::NoBoundsCheck()),
+        arrow::compute::Take(*array, *indices, arrow::compute::TakeOptions::NoBoundsCheck()),
         "take rows")));
   }
-  return arrow::Table::Make(table.schema(), std::move(columns), indices.length());
+  return arrow::Table::Make(table.schema(), std::move(columns), indices->length());
 }
 
 }  // namespace cellfeed::convert
