@@ -154,11 +154,12 @@ class MappedCollection(MapStyle):
         self.path_list, self.layers_keys = options.paths, options.layers_keys
         self.obs_keys = None if obs_keys is None else options.obs_keys
         self.obsm_keys = None if obsm_keys is None else options.obsm_keys
-        self.join_vars, self.encode_labels = options.join, encoded or False
+        self.encode_labels, self.unknown_label = encoded or False, unknown_label
         self.output = options.output
         self._matrices = open_matrices(options)
         self._cells = open_table(options, self._matrices[0].parts)
         self._genes = FileGenes(self._cells, options.join)
+        self.join_vars = self._genes.join
         self._columns = {
             name: make_column(
                 self._cells,
@@ -248,7 +249,7 @@ class MappedCollection(MapStyle):
     @property
     def n_vars(self) -> int | None:
         """Number of genes of the joined table; None where files keep their own."""
-        return None if self.join_vars is None else self._cells.n_vars
+        return None if self.var_joint is None else self._cells.n_vars
 
     @property
     def shape(self) -> tuple[int, int | None]:

@@ -36,6 +36,11 @@ class FileGenes:
         self._join = join
 
     @cached_property
+    def join(self) -> str | None:
+        """How they were joined; None where they were not, as all files have the same."""
+        return None if have_same_genes(self._cells) else self._join
+
+    @cached_property
     def of_files(self) -> list[pd.Index]:
         """Names in the order of each file."""
         import pandas as pd
@@ -55,9 +60,9 @@ class FileGenes:
     def places(self) -> list[np.ndarray] | None:
         """Of the joint genes in each file (inner), or of its genes among them (outer)."""
         joint = self.joint
-        if joint is None or have_same_genes(self._cells):
+        if joint is None or self.join is None:
             return None
-        if self._join == "inner":
+        if self.join == "inner":
             return [genes.get_indexer(joint) for genes in self.of_files]
         return [joint.get_indexer(genes) for genes in self.of_files]
 

@@ -43,12 +43,15 @@ class LabelColumn:
         """
         if self.encoder is None:
             labels: list[Label] = self.merged(values).tolist()
-            return labels if self.is_categorical else values
+            # numpy has two names for 64 bits, and torch knows but one of the unsigned ones.
+            return labels if self.is_categorical else values.view(values.dtype.str)
         if self.is_categorical:
             return _pick(self._codes, values)
         known = values == values
         codes = np.full(len(values), -1, dtype=np.int64)
-        codes[known] = self._codes[np.searchsorted(self.categories, values[known])]
+        # Of a list numpy would make floats where some are beyond int64.
+        categories = np.array(self.categories, dtype=values.dtype)
+        codes[known] = self._codes[np.searchsorted(categories, values[known])]
         return codes
 
     @cached_property

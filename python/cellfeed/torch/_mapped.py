@@ -12,7 +12,9 @@ from torch.utils.data._utils.collate import collate, default_collate_fn_map
 from ._tensors import block_to_tensor, csr_to_tensor
 
 if TYPE_CHECKING:
-    from .._mapped.rows import Column, Row, SparseRows
+    from .._mapped.rows import Column, Row
+
+_INT64_MAX = 2**63 - 1
 
 
 def register_rows(kind: type) -> None:
@@ -29,24 +31,26 @@ def _collate_rows(rows: list[Row], *, collate_fn_map: Any = None) -> dict[str, A
     if not batch.is_whole(rows) or any(map(_holds_arrays, batch.columns.values())):
         plain: dict[str, Any] = collate([dict(row) for row in rows], collate_fn_map=collate_fn_map)
         return plain
-    return {
-        name: column if isinstance(column, list) else _as_tensor(column)
-        for name, column in batch.columns.items()
-    }
+    return {name: _collate_column(column, collate_fn_map) for name, column in batch.columns.items()}
+
+
+def _collate_column(column: Column, collate_fn_map: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return torch.from_numpy(column)
+    if not isinstance(column, list):
+        return block_to_tensor(column.block)
+    # Texts stay a list, also where the first one is missing, and what int64 cannot hold; other
+    # labels that are numbers are a tensor.
+    known = [label for label in column if label == label] or [""]
+    if isinstance(known[0], str) or max(known) > _INT64_MAX:
+        return column
+    return collate(column, collate_fn_map=collate_fn_map)
 
 
 def _collate_sparse(
     rows: list[scipy.sparse.csr_matrix], *, collate_fn_map: object = None
 ) -> torch.Tensor:
     return csr_to_tensor(scipy.sparse.vstack(rows, format="csr"))
-
-
-def _as_tensor(column: np.ndarray | SparseRows) -> torch.Tensor:
-    return (
-        torch.from_numpy(column)
-        if isinstance(column, np.ndarray)
-        else block_to_tensor(column.block)
-    )
 
 
 def _holds_arrays(column: Column) -> bool:
