@@ -41,7 +41,7 @@ class MultiIndexable:
     Raises
     ------
     InvalidArgumentError
-        Members of different lengths.
+        Members of different lengths; a name that is given twice.
     InvalidTypeError
         Members given both by place and by name, or without a length.
     """
@@ -68,6 +68,9 @@ class MultiIndexable:
             raise InvalidTypeError("MultiIndexable needs at least one member")
         if names is not None and len(names) != len(members):
             raise InvalidArgumentError(f"{len(names)} names for {len(members)} members")
+        if names is not None and len(set(names)) < len(names):
+            twice = next(name for name in names if list(names).count(name) > 1)
+            raise InvalidArgumentError(f"names has {twice!r} twice: each member needs its own")
         self._members = members
         self._names = None if names is None else list(names)
         self._unstructured = dict(unstructured or {})
@@ -278,6 +281,10 @@ def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> M
         Members ``"X"``, cells x genes, and one a column.
     """
     names = [] if columns is None else as_names("columns", columns)
+    if "X" in names:
+        raise InvalidArgumentError(
+            "columns names 'X', which the matrix is called here: give the obs column another name"
+        )
     x, obs = _parts(batch)
     dense = x.toarray() if hasattr(x, "toarray") else np.asarray(x)
     return MultiIndexable({"X": dense, **{name: _values(obs, name) for name in names}})

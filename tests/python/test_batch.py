@@ -232,6 +232,9 @@ def test_hooks_of_anndata_take_batches(cells):
     np.testing.assert_array_equal(fetch_transform_adata(dense), expected["X"])
     with pytest.raises(KeyError, match="no obs column 'donor'; there are: cell_type, depth"):
         adata_to_mindex(cells.read(ROWS), columns="donor")
+    for transform in (adata_to_mindex, fetch_transform_adata):
+        with pytest.raises(ValueError, match="columns names 'X'"):
+            transform(adata, columns=["X"])
 
 
 @pytest.mark.parametrize("wrong", [torch.float16, np.float64, float, 5.5, True, None.__class__])

@@ -251,6 +251,7 @@ def test_multi_indexable():
         (lambda: cf.MultiIndexable(X, y=X), InvalidTypeError, "not both"),
         (lambda: cf.MultiIndexable(X, X[:5], names=["a", "b"]), InvalidArgumentError, "'b' has 5"),
         (lambda: cf.MultiIndexable(X, names=["a", "b"]), InvalidArgumentError, "2 names"),
+        (lambda: cf.MultiIndexable(X, X, names=["a", "a"]), InvalidArgumentError, "'a' twice"),
         (lambda: cf.MultiIndexable(3), InvalidTypeError, "no length"),
         (lambda: cf.MultiIndexable(X, unstructured=[1]), InvalidTypeError, "dict"),
         (lambda: cf.MultiIndexable(X=X)["y"], KeyError, "'y'"),

@@ -150,6 +150,18 @@ def test_what_would_do_nothing_cannot_be_set(cells, name, value, words):
     assert view.X.shape == (4, 5)
 
 
+def test_default_obs_is_names_and_what_was_read_is_read_again(paths):
+    cells = cf.open(paths, join="outer", obs=["donor"])
+    view = cells[:3]
+    assert view.batch.keys() == ["X", "donor"]
+    view.default_obs = "depth"
+    assert view.keys() == view.batch.keys() == view.to("cpu").keys() == ["X", "depth"]
+    for wrong in (None, 3, ["donor", 3]):
+        with pytest.raises(TypeError, match="default_obs"):
+            cells.default_obs = wrong
+    assert cells.default_obs == ["donor"]
+
+
 def test_default_obs_can_be_set_and_goes_along(paths):
     cells = cf.open(paths)
     cells.default_obs = ["donor"]
