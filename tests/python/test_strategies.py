@@ -195,6 +195,17 @@ def test_missing_labels_are_never_drawn(labels):
     assert abs((drawn == 2).mean() - 0.5) < 0.15
 
 
+@pytest.mark.parametrize("other", [0.5, float("nan"), 5])
+def test_large_numbers_of_a_list_are_labels_of_their_own(other):
+    """numpy makes floats of such lists."""
+    large = 2**63 + 1 if other == 5 else 2**53
+    labels = [large, large + 1, other, large]
+    drawn = cf.ClassBalancedSampling(labels, 1, total_size=3000)
+    counts = np.bincount(drawn.get_indices(range(4), seed=0), minlength=4)
+    classes = 2 + (other == other)
+    assert abs(counts[1] - 3000 / classes) < 150 and abs(counts[0] + counts[3] - counts[1]) < 300
+
+
 @pytest.mark.parametrize("labels", [[0, 1, -1, 1], np.array([-1, 2]), [-1.0, 0.0]])
 @pytest.mark.parametrize("make", [cf.ClassBalancedSampling, cf.GroupSampling])
 def test_codes_of_missing_labels_are_no_class(labels, make):

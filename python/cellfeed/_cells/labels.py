@@ -49,6 +49,8 @@ def encode_labels(labels: object) -> tuple[np.ndarray, list[Label]]:
         )
     except ValueError as error:
         raise InvalidTypeError(f"labels must be one value a sample, not {shown(values)}") from error
+    if array.dtype.kind == "f" and isinstance(values, (list, tuple)) and _has_large(values):
+        array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise InvalidArgumentError(f"labels must be one-dimensional, not of shape {array.shape}")
     if array.dtype.kind in "biuSU":
@@ -69,6 +71,11 @@ def _scatter(known: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, list[La
 
 def _has_text(values: Iterable[object]) -> bool:
     return any(isinstance(value, str) for value in values)
+
+
+def _has_large(values: Iterable[object]) -> bool:
+    """Whether there are whole numbers that floats would be one for."""
+    return any(isinstance(value, (int, np.integer)) and abs(int(value)) > 2**53 for value in values)
 
 
 def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Label]]:
