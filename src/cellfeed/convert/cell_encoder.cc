@@ -138,7 +138,7 @@ shard::EncodedRows CellEncoder::encode_exactly(std::int64_t source,
   encoding.n_genes = sources_.genes().size();
   encoding.value_dtype = value_dtype_;
   try {
-    auto encoded = shard::encode_rows(slice, encoding);
+    auto encoded = shard::encode_rows(slice, encoding, spares_.take());
     encoded.row_library_sizes = std::move(library_sizes);
     return encoded;
   } catch (const Error& error) {

@@ -1,13 +1,15 @@
 // CellEncoder: rows of the inputs as shards store them, on the stored gene axis.
-// Thread-safe: encode(). Lifetime: the sources outlive it.
+// Thread-safe: encode(), give_back(). Lifetime: the sources outlive it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cellfeed/base/spares.h"
 #include "cellfeed/convert/inputs/library_sizes.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/sources.h"
@@ -36,6 +38,8 @@ class CellEncoder {
 
   // Throws what reading and encoding throw, naming the source and its row.
   format::shard::EncodedRows encode(std::int64_t source, std::span<const std::int64_t> rows);
+  // Rows of encode() that were written: their memory is used again.
+  void give_back(format::shard::EncodedRows rows) { spares_.give(std::move(rows)); }
 
  private:
   format::shard::EncodedRows encode_exactly(std::int64_t source,
@@ -54,6 +58,7 @@ class CellEncoder {
   // with the same axis.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> positions_;
   PiecePool pieces_;
+  Spares<format::shard::EncodedRows> spares_;
 };
 
 }  // namespace cellfeed::convert

@@ -96,9 +96,11 @@ double write_in_order(const ShardPass& pass) {
         if (const auto* obs = std::get_if<std::shared_ptr<arrow::Table>>(&result))
           return writer.append_obs(tasks[i].shard, *obs);
         const CellTask& cells = tasks[i].cells;
-        writer.append(tasks[i].shard, std::get<shard::EncodedRows>(std::move(result)),
-                      cells.matrix);
-        pass.matrices[cells.matrix].pages.passed(cells.range);
+        const MatrixPass& matrix = pass.matrices[cells.matrix];
+        auto& rows = std::get<shard::EncodedRows>(result);
+        writer.append(tasks[i].shard, rows, cells.matrix);
+        matrix.encoder.give_back(std::move(rows));
+        matrix.pages.passed(cells.range);
         if (cells.matrix + 1 == pass.matrices.size()) meter.advance(cells.range.n_cells());
       },
       pass.stop);

@@ -23,10 +23,10 @@ void ShardSequence::append_obs(std::int64_t shard, const std::shared_ptr<arrow::
   writer_->append_obs(obs);
 }
 
-void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows rows,
+void ShardSequence::append(std::int64_t shard, format::shard::EncodedRows& rows,
                            std::size_t matrix) {
   open(shard);
-  writer_->append(std::move(rows), matrix);
+  writer_->append(rows, matrix);
   if (writer_->n_cells() < size_of(shard)) return;
   finished_(writer_->finish());
   writer_.reset();

@@ -25,7 +25,7 @@ class ShardSequence {
   // obs of a cell comes before its row. A shard is finished by the last row of the last matrix;
   // what comes next belongs to a later one.
   void append_obs(std::int64_t shard, const std::shared_ptr<arrow::Table>& obs);
-  void append(std::int64_t shard, format::shard::EncodedRows rows, std::size_t matrix = 0);
+  void append(std::int64_t shard, format::shard::EncodedRows& rows, std::size_t matrix = 0);
 
  private:
   void open(std::int64_t shard);

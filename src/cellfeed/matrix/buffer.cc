@@ -15,6 +15,11 @@ std::size_t block_bytes(std::size_t bytes) {
   return padded >= kHugePageBytes ? round_up(padded, kHugePageBytes) : bytes;
 }
 
+std::size_t usable_bytes(std::size_t bytes) {
+  const std::size_t taken = block_bytes(bytes);
+  return taken > bytes ? taken - kPaddingBytes : bytes;
+}
+
 BufferMemory::Block allocate_block(std::size_t bytes, BufferMemory* memory) {
   const std::size_t padded = bytes + kPaddingBytes;
   if (memory != nullptr) return memory->allocate(padded);

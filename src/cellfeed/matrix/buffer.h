@@ -30,6 +30,8 @@ class BufferMemory {
 
 // What a buffer of so many bytes takes of the system's memory, padding aside.
 std::size_t block_bytes(std::size_t bytes);
+// What fits in the block that a buffer of so many bytes gets.
+std::size_t usable_bytes(std::size_t bytes);
 
 // From `memory`, or from the system where that is null. Throws std::bad_alloc, and what memory
 // throws.
@@ -67,7 +69,8 @@ class Buffer {
       const auto block = allocate_block(size * sizeof(T), memory_.get());
       data_ = static_cast<T*>(block.data);
       handle_ = block.handle;
-      capacity_ = size;
+      // Of the system's memory all that the block takes is there to be used.
+      capacity_ = memory_ ? size : usable_bytes(size * sizeof(T)) / sizeof(T);
     }
     size_ = size;
   }

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "cellfeed/matrix/buffer.h"
+
 namespace cellfeed::matrix {
 namespace {
 
@@ -39,6 +41,21 @@ TEST(CloseGaps, NoRows) {
   std::vector<std::int64_t> indptr{0};
   close_gaps(indptr, {}, nullptr, nullptr, 4);
   EXPECT_THAT(indptr, ElementsAre(0));
+}
+
+TEST(Buffer, UsesAllOfABlockBeforeItAsksForAnother) {
+  constexpr std::size_t kLarge = (std::size_t{4} << 20) + 1000;
+  Buffer<std::int32_t> buffer(kLarge / sizeof(std::int32_t));
+  EXPECT_EQ(buffer.capacity_bytes() + kPaddingBytes, block_bytes(kLarge));
+  const std::int32_t* memory = buffer.data();
+  const std::size_t most = buffer.capacity_bytes() / sizeof(std::int32_t);
+  buffer.reset(most);
+  EXPECT_EQ(buffer.data(), memory);
+  buffer[most - 1] = 7;
+  buffer.reset(most + 1);
+  EXPECT_GT(buffer.capacity_bytes(), block_bytes(kLarge));
+  Buffer<std::int32_t> small(10);
+  EXPECT_EQ(small.capacity_bytes(), 10 * sizeof(std::int32_t));
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ inline format::shard::ShardEntry write_fixture_shard(const std::string& dir,
   format::shard::ShardWriter writer(spec);
   for (std::int64_t at = begin; at < end; at += fixture.rows_per_append) {
     const std::int64_t stop = std::min(end, at + fixture.rows_per_append);
-    writer.append(encode_fixture_rows(fixture, at, stop));
+    auto rows = encode_fixture_rows(fixture, at, stop);
+    writer.append(rows);
     writer.append_obs(format::shard::conform_obs(fixture_obs(at, stop), schema, "source.h5ad",
                                                  row_numbers(at, stop)));
   }

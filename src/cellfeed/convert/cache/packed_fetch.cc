@@ -28,7 +28,7 @@ void append(shard::EncodedRows& all, const shard::EncodedRows& rows) {
 
 // These rows of the sink as records.
 shard::EncodedRows encode_rows(const CsrSink& sink, std::span<const std::int64_t> rows,
-                               const shard::RowEncoding& encoding) {
+                               const shard::RowEncoding& encoding, shard::EncodedRows spare = {}) {
   shard::EncodedRows encoded;
   std::vector<std::int64_t> indptr;
   for (std::size_t i = 0; i < rows.size();) {
@@ -39,7 +39,7 @@ shard::EncodedRows encode_rows(const CsrSink& sink, std::span<const std::int64_t
     } while (++i < rows.size() && sink.place[rows[i]] == indptr.back());
     auto run = shard::encode_rows(
         {.indptr = indptr, .indices = sink.indices, .values = sink.values, .dtype = sink.dtype},
-        encoding);
+        encoding, std::exchange(spare, {}));
     if (run.n_rows() == std::ssize(rows)) return run;
     append(encoded, run);
   }
@@ -86,7 +86,7 @@ void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t
   try {
     shard::EncodedRows encoded;
     if (holds_stored_values(sink, info.value_dtype)) {
-      encoded = encode_rows(sink, wanted, encoding);
+      encoded = encode_rows(sink, wanted, encoding, log_.spare());
     } else {
       encoded = encode_again(part, wanted, encoding);
     }

@@ -150,6 +150,8 @@ bool PackedLog::claim(std::int64_t row) {
   return is_writable_ && index_[row].load(std::memory_order_relaxed) == 0 && writer().claim(row);
 }
 
+format::shard::EncodedRows PackedLog::spare() { return writer().spare(); }
+
 void PackedLog::keep(std::vector<std::uint64_t> rows, format::shard::EncodedRows encoded) {
   if (!rows.empty()) writer().keep(std::move(rows), std::move(encoded));
 }

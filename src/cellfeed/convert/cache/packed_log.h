@@ -70,6 +70,8 @@ class PackedLog {
 
   // Of rows that were decoded: true where they should be kept, which is then up to the caller.
   bool claim(std::int64_t row);
+  // Memory for records that are kept next.
+  format::shard::EncodedRows spare();
   // Takes the records of claimed rows. Waits a moment where the disk is behind; what still does not
   // fit is not kept this time.
   void keep(std::vector<std::uint64_t> rows, format::shard::EncodedRows encoded);

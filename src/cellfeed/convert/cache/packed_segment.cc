@@ -178,9 +178,9 @@ PackedSegmentWriter::PackedSegmentWriter(const io::Directory& directory, const P
       cells_(io::FileTarget(directory, name_ + kCells),
              {.n_genes = matrix.n_genes, .value_dtype = matrix.value_dtype}) {}
 
-void PackedSegmentWriter::append(std::span<const std::uint64_t> rows, shard::EncodedRows encoded) {
+void PackedSegmentWriter::append(std::span<const std::uint64_t> rows, shard::EncodedRows& encoded) {
   bytes_ += std::ssize(encoded.bytes);
-  cells_.append(std::move(encoded));
+  cells_.append(encoded);
   rows_.insert(rows_.end(), rows.begin(), rows.end());
 }
 

@@ -51,7 +51,7 @@ void remove_segments(const io::Directory& directory);
 class PackedSegmentWriter {
  public:
   PackedSegmentWriter(const io::Directory& directory, const PackedMatrix& matrix);
-  void append(std::span<const std::uint64_t> rows, format::shard::EncodedRows encoded);
+  void append(std::span<const std::uint64_t> rows, format::shard::EncodedRows& encoded);
   std::int64_t n_rows() const { return std::ssize(rows_); }
   std::int64_t bytes() const { return bytes_; }
   // Its name, once both files are there.

@@ -127,7 +127,8 @@ void PackedWriter::write(Piece piece) {
   try {
     if (!open_) open_.emplace(*log_.directory_, log_.matrix_);
     open_rows_.insert(open_rows_.end(), piece.rows.begin(), piece.rows.end());
-    open_->append(piece.rows, std::move(piece.encoded));
+    open_->append(piece.rows, piece.encoded);
+    spares_.give(std::move(piece.encoded));
     if (is_full()) close_segment();
   } catch (const std::exception& error) {
     fail(error);

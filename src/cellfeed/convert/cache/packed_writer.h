@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "cellfeed/base/spares.h"
 #include "cellfeed/convert/cache/packed_segment.h"
 
 namespace cellfeed::convert {
@@ -28,6 +29,7 @@ class PackedWriter {
   ~PackedWriter();  // writes what was taken
 
   // As those of PackedLog.
+  format::shard::EncodedRows spare() { return spares_.take(); }
   bool claim(std::int64_t row);
   void give_up(std::span<const std::uint64_t> rows);
   void keep(std::vector<std::uint64_t> rows, format::shard::EncodedRows encoded);
@@ -53,6 +55,7 @@ class PackedWriter {
   std::unique_ptr<std::atomic<std::uint64_t>[]> claimed_;
   std::atomic<bool> has_failed_{false};
   const Clock::time_point begun_ = Clock::now();
+  Spares<format::shard::EncodedRows> spares_;  // their memory is used again
 
   // Of the thread alone.
   std::optional<PackedSegmentWriter> open_;

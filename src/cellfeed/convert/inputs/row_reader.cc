@@ -116,17 +116,12 @@ void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
 }
 
 PiecePool::Lease PiecePool::acquire() {
-  std::lock_guard lock(mutex_);
-  if (free_.empty()) return Lease(*this, std::make_unique<CsrPiece>());
-  auto piece = std::move(free_.back());
-  free_.pop_back();
-  return Lease(*this, std::move(piece));
+  auto piece = spares_.take();
+  return Lease(*this, piece ? std::move(piece) : std::make_unique<CsrPiece>());
 }
 
 PiecePool::Lease::~Lease() {
-  if (!piece_) return;
-  std::lock_guard lock(pool_->mutex_);
-  pool_->free_.push_back(std::move(piece_));
+  if (piece_) pool_->spares_.give(std::move(piece_));
 }
 
 }  // namespace cellfeed::convert

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
+#include "cellfeed/base/spares.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/matrix/csr.h"
 
@@ -57,8 +57,7 @@ void read_rows(const format::RowStore& store, std::int64_t begin, std::int64_t e
 void renumber_columns(CsrPiece& piece, std::span<const std::int32_t> column_map,
                       std::int64_t n_cols);
 
-// Pieces whose buffers are used again, so that large pages are not asked for and given back all the
-// time. Thread-safe.
+// Pieces whose buffers are used again. Thread-safe.
 class PiecePool {
  public:
   // Gives the piece back to the pool when it is destroyed.
@@ -83,8 +82,7 @@ class PiecePool {
   Lease acquire();
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<CsrPiece>> free_;
+  Spares<std::unique_ptr<CsrPiece>> spares_;
 };
 
 }  // namespace cellfeed::convert

@@ -43,10 +43,12 @@ void scatter(const ShardPass& pass, CellShuffle& shuffle) {
       [&](std::int64_t i, ScatterResult&& result) {
         if (auto* obs = std::get_if<std::vector<ObsScatter::Piece>>(&result))
           return shuffle.add_obs(*obs);
-        const auto& scattered = std::get<ScatteredRows>(result);
+        auto& scattered = std::get<ScatteredRows>(result);
+        const MatrixPass& matrix = pass.matrices[scattered.matrix];
         shuffle.add_rows(scattered.matrix, scattered.slots, scattered.rows);
-        pass.matrices[scattered.matrix].pages.passed(tasks[i].range);
+        matrix.pages.passed(tasks[i].range);
         if (scattered.matrix + 1 == pass.matrices.size()) meter.advance(scattered.rows.n_rows());
+        matrix.encoder.give_back(std::move(scattered.rows));
       },
       pass.stop);
 }
@@ -88,7 +90,7 @@ double write_shuffled(const ShardPass& pass, std::uint64_t seed) {
           const std::int64_t n_rows = part.obs->num_rows();
           writer.append_obs(part.shard, part.obs);
           for (std::size_t m = 0; m < part.matrices.size(); ++m)
-            writer.append(part.shard, std::move(part.matrices[m]), m);
+            writer.append(part.shard, part.matrices[m], m);
           meter.advance(n_rows);
           if (pass.stop.stop_requested())
             throw Error(ErrorKind::kCancelled, "stopped before the end");

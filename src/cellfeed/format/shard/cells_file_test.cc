@@ -43,10 +43,12 @@ EncodedRows claim_rows(std::int64_t n, std::uint32_t nnz) {
           .nnz = std::vector<std::uint32_t>(size, nnz)};
 }
 
+void append(CellsFileWriter& writer, EncodedRows rows) { writer.append(rows); }
+
 TEST(CellsFile, CountsMoreNonZerosThanFitIn32Bits) {
   TempDir dir;
   CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 1 << 24});
-  writer.append(claim_rows(300, kMaxRowNnz));
+  append(writer, claim_rows(300, kMaxRowNnz));
   writer.finish();
   const auto bytes = read_bytes(dir.file("a.cells"));
   const auto header = parse_header(std::span(bytes).first(kHeaderBytes), std::ssize(bytes), "a");
@@ -60,7 +62,7 @@ TEST(CellsFile, RefusesACellWithMoreNonZerosThanItCanHold) {
   TempDir dir;
   CellsFileWriter writer(dir.file("a.cells"), {.n_genes = INT32_MAX});
   EXPECT_THAT(
-      error_of([&] { writer.append(claim_rows(1, kMaxRowNnz + 1)); }, ErrorKind::kUnsupported),
+      error_of([&] { append(writer, claim_rows(1, kMaxRowNnz + 1)); }, ErrorKind::kUnsupported),
       HasSubstr("16777216"));
 }
 
@@ -77,8 +79,8 @@ TEST(CellsFile, RefusesRowsThatAreNotAsLongAsTheySay) {
 TEST(CellsFile, ClosesASegmentWithTheRecordThatFillsIt) {
   TempDir dir;
   CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 10, .segment_bytes = 20});
-  writer.append(claim_rows(3, 1));
-  writer.append(claim_rows(7, 1));
+  append(writer, claim_rows(3, 1));
+  append(writer, claim_rows(7, 1));
   writer.finish();
   const auto bytes = read_bytes(dir.file("a.cells"));
   const auto header = parse_header(std::span(bytes).first(kHeaderBytes), std::ssize(bytes), "a");
@@ -100,7 +102,7 @@ TEST(CellsFile, ClosesASegmentWithTheRecordThatFillsIt) {
 TEST(CellsFile, BelievesNoRowTable) {
   TempDir dir;
   CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 10});
-  writer.append(claim_rows(4, 2));
+  append(writer, claim_rows(4, 2));
   writer.finish();
   const auto sound = read_bytes(dir.file("a.cells"));
   const auto header = parse_header(std::span(sound).first(kHeaderBytes), std::ssize(sound), "a");
@@ -120,7 +122,7 @@ TEST(CellsFile, BelievesNoRowTable) {
 TEST(CellsFile, RefusesEveryHeaderWhoseNumbersCannotBe) {
   TempDir dir;
   CellsFileWriter writer(dir.file("a.cells"), {.n_genes = 10});
-  writer.append(claim_rows(4, 2));
+  append(writer, claim_rows(4, 2));
   writer.finish();
   const auto sound = read_bytes(dir.file("a.cells"));
   for (const std::size_t offset : {12, 16, 24, 40, 52, 56, 72, 80, 88, 104, 120}) {
@@ -205,6 +207,26 @@ TEST(EncodeRows, GivesEachRowAsItIsByItself) {
     EXPECT_EQ(all.bytes, apart.bytes) << n_short;
     EXPECT_EQ(all.lengths, apart.lengths) << n_short;
   }
+}
+
+TEST(EncodedRows, KeepNothingOfASpareButItsMemory) {
+  const std::vector<std::int64_t> indptr = {0, 2, 2, 3};
+  const std::vector<std::int32_t> indices = {1, 4, 0};
+  const std::vector<float> values = {0.5F, 3.0F, -1.0F};
+  const CsrSlice slice{
+      .indptr = indptr, .indices = indices.data(), .values = values.data(), .dtype = DType::kF32};
+  const EncodedRows fresh = encode_rows(slice, {.n_genes = 5});
+  EncodedRows spare = claim_rows(100, 7);
+  spare.not_finite.assign(100, 3);
+  spare.row_library_sizes.assign(100, 2.5);
+  const std::uint8_t* memory = spare.bytes.data();
+  const EncodedRows reused = encode_rows(slice, {.n_genes = 5}, std::move(spare));
+  EXPECT_EQ(reused.bytes.data(), memory);
+  EXPECT_EQ(reused.bytes, fresh.bytes);
+  EXPECT_EQ(reused.lengths, fresh.lengths);
+  EXPECT_EQ(reused.nnz, fresh.nnz);
+  EXPECT_EQ(reused.not_finite, fresh.not_finite);
+  EXPECT_TRUE(reused.row_library_sizes.empty());
 }
 
 TEST(EncodedRows, CountsValuesThatAreNotFinite) {

@@ -101,7 +101,7 @@ std::int64_t CellsFileWriter::n_cells() const {
 }
 std::int64_t CellsFileWriter::nnz() const { return state_->nnz; }
 
-void CellsFileWriter::append(EncodedRows rows) {
+void CellsFileWriter::append(EncodedRows& rows) {
   State& s = *state_;
   const auto bytes = raw_bytes(rows.bytes);
   std::size_t run_begin = 0;

@@ -30,7 +30,7 @@ class CellsFileWriter {
   CellsFileWriter(CellsFileWriter&&) noexcept;
 
   // Rows of encode_rows, whose checksums become those of their places in this file.
-  void append(EncodedRows rows);
+  void append(EncodedRows& rows);
   std::int64_t n_cells() const;
   std::int64_t nnz() const;
   // Writes tables and header, syncs, renames.

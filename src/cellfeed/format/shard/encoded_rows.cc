@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "cellfeed/base/convert_value.h"
 #include "cellfeed/base/error.h"
@@ -176,22 +177,33 @@ void reserve_like_first(const CsrSlice& rows, std::size_t n_done, std::vector<st
   const auto entries = static_cast<double>(rows.indptr[n_done] - rows.indptr.front());
   if (entries == 0) return;
   const auto all = static_cast<double>(rows.indptr.back() - rows.indptr.front());
-  const double bytes = static_cast<double>(out.size()) / entries * all * kSlack;
+  const double bytes = static_cast<double>(out.size()) / entries * all;
+  // Memory that was used before and is about as large will do.
+  if (bytes <= static_cast<double>(out.capacity())) return;
   // Short rows say little of long ones.
   const double most = all * static_cast<double>(sizeof(std::int32_t) + dtype_bytes(rows.dtype));
-  out.reserve(static_cast<std::size_t>(std::min(bytes, most)));
+  out.reserve(static_cast<std::size_t>(std::min(bytes * kSlack, most)));
 }
 
 }  // namespace
 
-EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding) {
+void EncodedRows::clear() {
+  bytes.clear();
+  lengths.clear();
+  nnz.clear();
+  not_finite.clear();
+  row_library_sizes.clear();
+}
+
+EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding, EncodedRows spare) {
   const bool dense = encoding.layout == Layout::kDense;
   if (dense && encoding.value_dtype != DType::kF32)
     throw_invalid("dense shards hold float32, not {}", dtype_name(encoding.value_dtype));
   const std::size_t width = dtype_bytes(rows.dtype);
   const auto* values = static_cast<const std::byte*>(rows.values);
   constexpr std::size_t kRowsMeasured = 4;
-  EncodedRows encoded;
+  EncodedRows encoded = std::move(spare);
+  encoded.clear();
   Scratch scratch;
   const auto n_rows = static_cast<std::size_t>(rows.n_rows());
   encoded.lengths.reserve(n_rows);

@@ -27,6 +27,7 @@ struct EncodedRows {
   // Of each cell, over all genes of its source; empty where they are not kept.
   std::vector<double> row_library_sizes = {};
   std::int64_t n_rows() const { return static_cast<std::int64_t>(lengths.size()); }
+  void clear();  // keeps the memory
 };
 
 struct RowEncoding {
@@ -40,7 +41,7 @@ struct RowEncoding {
 
 // Encodes all rows of the slice. Values become value_dtype exactly or throw kPrecision naming the
 // row of the slice. Throws kOutOfRange for an index outside the genes, kInvalidArgument for indices
-// that are not sorted and unique.
-EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding);
+// that are not sorted and unique. spare: what it holds is dropped, and its memory used.
+EncodedRows encode_rows(const CsrSlice& rows, const RowEncoding& encoding, EncodedRows spare = {});
 
 }  // namespace cellfeed::format::shard

@@ -171,7 +171,8 @@ TEST(ShardWriter, LeavesNothingBehindWhenItIsDropped) {
     spec.cells.n_genes = 40;
     spec.obs_schema = cellfeed::testing::fixture_schema();
     ShardWriter writer(spec);
-    writer.append(cellfeed::testing::encode_fixture_rows({}, 0, 5));
+    auto rows = cellfeed::testing::encode_fixture_rows({}, 0, 5);
+    writer.append(rows);
   }
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }

@@ -32,7 +32,8 @@ void write_block(const std::string& dir, const matrix::CsrBlock& block, DType st
                        .indices = block.indices.data(),
                        .values = matrix::value_buffer_data(block.values),
                        .dtype = matrix::value_buffer_dtype(block.values)};
-  writer.append(encode_rows(slice, {.n_genes = block.n_cols, .value_dtype = stored}));
+  auto rows = encode_rows(slice, {.n_genes = block.n_cols, .value_dtype = stored});
+  writer.append(rows);
   writer.append_obs(conform_obs(cellfeed::testing::fixture_obs(0, block.n_rows), spec.obs_schema,
                                 "source", cellfeed::testing::row_numbers(0, block.n_rows)));
   journal.add(writer.finish());

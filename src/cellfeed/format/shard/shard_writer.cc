@@ -71,12 +71,12 @@ ShardWriter::ShardWriter(ShardSpec spec) {
 ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 
-void ShardWriter::append(EncodedRows rows, std::size_t matrix) {
+void ShardWriter::append(EncodedRows& rows, std::size_t matrix) {
   if (matrix == 0 && state_->spec.keeps_library_sizes)
     state_->obs.append_library_sizes(rows.row_library_sizes);
   auto& not_finite = state_->not_finite[matrix];
   not_finite = std::accumulate(rows.not_finite.begin(), rows.not_finite.end(), not_finite);
-  std::visit([&](auto& writer) { writer.append(std::move(rows)); }, state_->matrices[matrix]);
+  std::visit([&](auto& writer) { writer.append(rows); }, state_->matrices[matrix]);
 }
 
 void ShardWriter::append_obs(const std::shared_ptr<arrow::Table>& obs) { state_->obs.append(obs); }

@@ -43,8 +43,9 @@ class ShardWriter {
   ~ShardWriter();  // without finish(): nothing is left behind
   ShardWriter(ShardWriter&&) noexcept;
 
-  // matrix: 0 is the first, others follow as in the spec.
-  void append(EncodedRows rows, std::size_t matrix = 0);
+  // matrix: 0 is the first, others follow as in the spec. Rows are appended once: the hashes behind
+  // their records become checksums of this shard.
+  void append(EncodedRows& rows, std::size_t matrix = 0);
   void append_obs(const std::shared_ptr<arrow::Table>& obs);  // of conform_obs()
   // Of the matrix that has fewest so far.
   std::int64_t n_cells() const;

@@ -84,7 +84,8 @@ std::unique_ptr<RowStore> store_of(const std::string& dir,
   ShardWriter writer(spec);
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const std::int64_t n = tables[i]->num_rows();
-    writer.append(cellfeed::testing::encode_fixture_rows(fixture, 0, n));
+    auto rows = cellfeed::testing::encode_fixture_rows(fixture, 0, n);
+    writer.append(rows);
     writer.append_obs(conform_obs(tables[i], spec.obs_schema, names[i], row_numbers(0, n)));
   }
   journal.add(writer.finish());

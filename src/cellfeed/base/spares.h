@@ -1,0 +1,33 @@
+// Spares<T>: objects whose memory is used again, so that large pages are not asked for and given
+// back all the time. Holds as many as were in use at once. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace cellfeed {
+
+template <typename T>
+class Spares {
+ public:
+  // One that was given, or a new one.
+  T take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return T();
+    T spare = std::move(free_.back());
+    free_.pop_back();
+    return spare;
+  }
+
+  void give(T spare) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(spare));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<T> free_;
+};
+
+}  // namespace cellfeed
