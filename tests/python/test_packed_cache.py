@@ -248,10 +248,11 @@ print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
 """
 
 
-def run_program(path, cache, fault=None):
+def run_program(path, cache, fault=None, under=None):
     environment = dict(os.environ)
     if fault is not None:
-        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": str(cache)}
+        under = under or str(cache)
+        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": under}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, path, cache], env=environment, capture_output=True,
         text=True, check=False, timeout=300,
@@ -310,6 +311,13 @@ def test_full_disks_are_said_once_and_name_the_folder(data, tmp_path, printed):
     for word in ("f32.h5ad", str(tmp_path), "no longer kept"):
         assert word in said[0]
     assert kept_rows(tmp_path) == 0
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename"])
+def test_cells_whose_list_finds_no_room_go(data, tmp_path, printed, call):
+    done = run_program(data / "f32.h5ad", tmp_path, f"{call}:1:ENOSPC", under=".rows")
+    assert "no longer kept" in done.stdout.split("\n")[len(printed) - 2]
+    assert [path.name for path in tmp_path.rglob("rows-*")] == []
 
 
 def test_damage_is_said_and_batches_are_right(data, tmp_path):
