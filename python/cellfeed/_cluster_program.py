@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ from ._dask import connected, write_on_cluster
 from .errors import CellfeedError
 from .shard_plan import ShardPlan, begin
 
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED = 1
 # What errors call options, in the words of the program.
 _WORDS = {
     "resume=True": "--resume", "overwrite=True": "--overwrite", "make_unique=True": "--make-unique",
@@ -23,10 +24,19 @@ _WORDS = {
 }  # fmt: skip
 
 
+class _Stopped(KeyboardInterrupt):
+    """SIGTERM, which ends what goes on as Ctrl-C does: a lock in a bucket ends with nobody."""
+
+
+def _stop(*_: object) -> NoReturn:
+    raise _Stopped
+
+
 def main() -> None:
     """Plan, have the workers write, and print the result; exit codes as of the program."""
     arguments = _parsed()
     plan: ShardPlan[str] | None = None
+    signal.signal(signal.SIGTERM, _stop)
     try:
         with connected(arguments.scheduler) as client:
             given = _given(arguments.options_fd)
@@ -39,9 +49,10 @@ def main() -> None:
         print(text, end="", flush=True)
     except (CellfeedError, ModuleNotFoundError) as error:
         _end(str(error), _FAILED)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         rest = "" if plan is None else f"; {plan.finished_text}"
-        _end(f"interrupted{rest}", _INTERRUPTED)
+        by = signal.SIGTERM if isinstance(error, _Stopped) else signal.SIGINT
+        _end(f"interrupted{rest}", 128 + by)
 
 
 def _given(fd: int) -> dict[str, Any]:

@@ -6,6 +6,8 @@ not deal its share once more.
 
 from __future__ import annotations
 
+import zlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import numpy as np
 
 from . import _core
 from ._arguments import as_bool, as_int
+from ._iteration.agreement import Agreement
 from ._iteration.epochs import EpochCounter
 from ._iteration.rank import Ranks
 from ._iteration.states import as_epoch
@@ -35,6 +38,11 @@ class RankSampler:
 
     _ranks: Ranks
     _epochs: EpochCounter
+    _agreement: Agreement | None = None
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What the draws depend on, as Agreement has it."""
 
     @property
     def rank(self) -> int:
@@ -56,6 +64,9 @@ class RankSampler:
         self._epochs.set(as_epoch(epoch))
 
     def _next_epoch(self) -> int:
+        if self._agreement is None:
+            self._agreement = Agreement(self._ranks, type(self).__name__, self._facts())
+        self._agreement.require()
         return self._epochs.start(this_worker(), 0)[0]
 
 
@@ -134,6 +145,12 @@ class WeightedCells(RankSampler, LabelStrategy):
     def __iter__(self) -> Iterator[int]:
         order, n = self._order(), self._order().length()
         return self._draws(order, n, self._next_epoch())
+
+    def _facts(self) -> dict[str, Any]:
+        order = self._order()
+        return {
+            "samples": order.length(), "order": f"{order.fingerprint:016x}", "seed": self.seed,
+        }  # fmt: skip
 
     def _draws(self, order: _core.Strategy, n: int, epoch: int) -> Iterator[int]:
         ranks = rank, world_size = self._ranks.now()
@@ -216,6 +233,13 @@ class ShardSampler(RankSampler):
 
     def __iter__(self) -> Iterator[int]:
         return self._cells(self._next_epoch())
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "cells": int(self._offsets[-1]), "shards": len(self._offsets) - 1,
+            "shard_offsets": zlib.crc32(self._offsets.tobytes()), "shuffle": self.shuffle,
+            "seed": self.seed, "drop_last": self.drop_last,
+        }  # fmt: skip
 
     def _cells(self, epoch: int) -> Iterator[int]:
         ranks = rank, _ = self._ranks.now()

@@ -3,7 +3,8 @@
     with FileServer(folder) as server:
         ...                                   # GET and HEAD of f"{server.url}/name.h5ad"
 
-HEAD, ranges (one, with a suffix form), ETag, Last-Modified, If-Match, If-None-Match, If-Range.
+HEAD (or a refusal of it), ranges (one, with a suffix form), ETag, Last-Modified, If-Match,
+If-None-Match, If-Range.
 Thread-safe: a thread for every connection; what it serves is read anew for every request.
 """
 
@@ -38,6 +39,8 @@ class _Handler(QuietHandler):
         path = (files.folder / name).resolve()
         if files.redirect_to:
             self._answer(302, [("Location", files.redirect_to + self.path)], b"")
+        elif self.command == "HEAD" and files.refuses_head:
+            self._answer(files.refuses_head, [], b"")
         elif files.page:
             self._answer(
                 200, [("Content-Type", "text/html")], b"<!DOCTYPE html><html>Sign in</html>"
@@ -106,7 +109,7 @@ class FileServer(LoopbackServer):
     `ranges=False`: all of the file whatever was asked for. `length`: "said" in Content-Length,
     "chunked", or "unsaid" (the connection ends with the file). `redirect_to`: the address of
     another server, to which every request is sent on. `page`: a page of HTML, status 200, in
-    place of every file.
+    place of every file. `refuses_head`: the status that answers every HEAD.
     """
 
     handler = _Handler
@@ -119,7 +122,8 @@ class FileServer(LoopbackServer):
         length: str = "said",
         redirect_to: str = "",
         page: bool = False,
+        refuses_head: int = 0,
     ):
         self.folder, self.ranges, self.length = pathlib.Path(folder).resolve(), ranges, length
-        self.redirect_to, self.page = redirect_to, page
+        self.redirect_to, self.page, self.refuses_head = redirect_to, page, refuses_head
         super().__init__()

@@ -3,8 +3,10 @@
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -73,6 +75,36 @@ cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=100, p
     assert_cells(cf.open("s3://atlas/shards"), adata)
     keys = [each["Key"] for each in bucket.list_objects_v2(Bucket="atlas")["Contents"]]
     assert "shards/.lock.held" not in keys
+
+
+def test_a_second_ctrl_c_does_not_wait_for_a_server_that_is_silent(
+    proxied, bucket, tmp_path, monkeypatch
+):
+    from fault_rules import Fault
+
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "600")
+    adata = write_cells(tmp_path / "a.h5ad")
+    proxied.set_faults(Fault(kind="hold", method="PUT", path="shard_000002"))
+    command = [sys.executable, "-m", "cellfeed", "shard", str(tmp_path / "a.h5ad")]
+    command += ["--output-dir", "s3://atlas/shards", "--shard-size", "100"]
+    program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(600):
+            if program.poll() is not None or any(each.fault for each in proxied.seen):
+                break
+            time.sleep(0.1)
+        # Two that come together are one.
+        while program.poll() is None:
+            program.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        assert program.returncode == 130, program.stderr.read()
+    finally:
+        program.kill()
+        program.communicate()
+    proxied.set_faults()
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_cells(cf.open("s3://atlas/shards"), adata)
 
 
 @pytest.mark.parametrize("path", ["s3://atlas/a.h5ad", "s3://atlas/shards"])

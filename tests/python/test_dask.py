@@ -326,27 +326,28 @@ def has_begun(many):
     return journal.exists() and journal.read_text().count("\n") > 4
 
 
-def interrupt(command, many):
-    """Ctrl-C once some shards are noted; returns what the program said."""
+def interrupt(command, many, by=signal.SIGINT):
+    """Ctrl-C, or another signal, once some shards are noted; returns what the program said."""
     program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(lambda: has_begun(many), program)
-        program.send_signal(signal.SIGINT)
+        program.send_signal(by)
         error = program.communicate(timeout=60)[1]
     finally:
         program.kill()
         program.wait()
-    assert program.returncode == 130
+    assert program.returncode == 128 + by
     return error
 
 
-def test_a_program_that_is_interrupted_goes_on_with_resume(atlas, tmp_path, client):
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_program_that_is_interrupted_goes_on_with_resume(atlas, tmp_path, client, by):
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20)
     many = tmp_path / "many"
     arguments = ["shard", atlas, "--output-dir", str(many), "--shard-size", "20",
                  "--scheduler", client.scheduler.address]  # fmt: skip
     with slow_tasks(client, 0.5):  # nine seconds for what is left of them
-        error = interrupt([PROGRAM, *arguments], many)
+        error = interrupt([PROGRAM, *arguments], many, by)
     assert "interrupted" in error
     assert "of 40 shards are finished and stay: continue with --resume" in error
     assert not (many / "shard_metadata.json").exists()

@@ -14,11 +14,14 @@ import anndata
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from file_server import FileServer
 from tenx_files import write_cellranger3
 from test_row_cache import SHIM
+from zarr_files import write_store, zip_store
 
 import cellfeed as cf
 from cellfeed.data.vocab import GeneVocab
@@ -248,10 +251,11 @@ print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
 """
 
 
-def run_program(path, cache, fault=None):
+def run_program(path, cache, fault=None, under=None):
     environment = dict(os.environ)
     if fault is not None:
-        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": str(cache)}
+        under = under or str(cache)
+        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": under}
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, path, cache], env=environment, capture_output=True,
         text=True, check=False, timeout=300,
@@ -310,6 +314,13 @@ def test_full_disks_are_said_once_and_name_the_folder(data, tmp_path, printed):
     for word in ("f32.h5ad", str(tmp_path), "no longer kept"):
         assert word in said[0]
     assert kept_rows(tmp_path) == 0
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename"])
+def test_cells_whose_list_finds_no_room_go(data, tmp_path, printed, call):
+    done = run_program(data / "f32.h5ad", tmp_path, f"{call}:1:ENOSPC", under=".rows")
+    assert "no longer kept" in done.stdout.split("\n")[len(printed) - 2]
+    assert [path.name for path in tmp_path.rglob("rows-*")] == []
 
 
 def test_damage_is_said_and_batches_are_right(data, tmp_path):
@@ -412,6 +423,54 @@ def test_dense_matrices_and_plain_files_are_read_as_they_are(data, tmp_path):
     a.write_h5ad(tmp_path / "dense.h5ad", compression="gzip")
     open_packed(tmp_path / "dense.h5ad", tmp_path / "cache").read([3])
     open_packed(data / "plain.h5ad", tmp_path / "cache").read([3])
+    assert not (tmp_path / "cache").exists()
+
+
+def write_sparse(path, seed):
+    """Counts as a zipped zarr store, a zarr folder or a Parquet table of lists; the counts."""
+    x = sp.random(600, 40, 0.3, format="csr", rng=np.random.default_rng(seed))
+    x.data = np.random.default_rng(seed).integers(1, 99, x.nnz).astype("float32")
+    x = x.astype("float32")
+    x.sort_indices()
+    if path.suffix == ".parquet":
+        ends = x.indptr[1:-1]
+        lists = {"gene_ids": np.split(x.indices, ends), "counts": np.split(x.data, ends)}
+        pq.write_table(pa.table({k: [v.tolist() for v in of] for k, of in lists.items()}), path)
+        return x
+    folder = path.with_suffix("") if path.suffix == ".zip" else path
+    write_store(anndata.AnnData(x), folder, 2)
+    if path.suffix == ".zip":
+        zip_store(folder)
+        shutil.rmtree(folder)
+    return x
+
+
+def read_all(cells):
+    """In an order of blocks, put in that of the file."""
+    batches = list(cf.Loader(cells, cf.BlockShuffling(8), 64, seed=1))
+    rows = np.concatenate([np.asarray(batch.index) for batch in batches])
+    return sp.vstack([batch.to_scipy() for batch in batches]).tocsr()[np.argsort(rows)]
+
+
+@pytest.mark.parametrize("name", ["a.zarr.zip", "a.parquet"])
+def test_zipped_stores_and_tables_of_lists_are_kept(tmp_path, name):
+    (tmp_path / "new").mkdir()
+    for seed in range(2):
+        x = write_sparse(tmp_path / "new" / name, seed)
+        os.replace(tmp_path / "new" / name, tmp_path / name)
+        cells = open_packed(tmp_path / name, tmp_path / "cache")
+        for _ in range(2):
+            assert (read_all(cells) != x).nnz == 0
+        (folder,) = cells.packed_shards()
+        assert (x != cf.open(folder)[:].X).nnz == 0
+        assert cf.data.validate_shard_dir(folder)
+
+
+def test_zarr_stores_that_are_folders_are_read_as_they_are(tmp_path):
+    x = write_sparse(tmp_path / "a.zarr", 0)
+    cells = open_packed(tmp_path / "a.zarr", tmp_path / "cache")
+    assert (read_all(cells) != x).nnz == 0
+    assert cells.packed_shards() == []
     assert not (tmp_path / "cache").exists()
 
 

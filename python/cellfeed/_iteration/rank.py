@@ -84,6 +84,11 @@ class Ranks:
         return self._of_parent if is_started and this_worker().is_process else None
 
 
+def is_group_inherited() -> bool:
+    """True where the group is that of a process that this one was forked from, which goes on."""
+    return _pid_of_inherited == os.getpid()
+
+
 def agree_on_seed(seed: int | None, ranks: Ranks) -> int:
     """A seed that every rank shares.
 
@@ -122,6 +127,16 @@ def _initialised_group() -> Any:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed
     return None
+
+
+def _note_fork() -> None:
+    global _pid_of_inherited
+    if _initialised_group() is not None:
+        _pid_of_inherited = os.getpid()
+
+
+_pid_of_inherited = 0
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def _detect() -> tuple[int, int]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import InvalidArgumentError
+from .agreement import Agreement
 from .epochs import OF_A_STATE, EpochCounter, Position
 from .options import IterationOptions
 from .rank import agree_on_seed
@@ -65,7 +66,19 @@ class Schedule:
         # them starts, each its own.
         self._of_worker: tuple[Position, int | None, dict[str, Any]] | None = None
         self._measure(options.epoch)  # refuses what does not fit the order, before any reading
+        self._agreement = self._make_agreement()
+        self._agreement.require()
         self._agree_early()
+
+    def _make_agreement(self) -> Agreement:
+        s = self.options
+        facts = {
+            "samples": self.order.length(s.epoch), "collection": self.collection,
+            "order": self._strategy, "seed": s.seed, "batch_size": s.batch_size,
+            "fetch_factor": s.fetch_factor, "partition": s.partition, "remainder": s.remainder,
+            "drop_last": s.drop_last, "epoch": s.epoch,
+        }  # fmt: skip
+        return Agreement(self.ranks, self.order.name, facts)
 
     def __getstate__(self) -> dict[str, object]:
         # The order is bound anew; its fingerprint tells whether it is the same.
@@ -212,6 +225,7 @@ class Schedule:
         """Take the epoch of a run, and fill the run in."""
         next_batch = None
         position: Position | None
+        self._agreement.require()
         seed = self.seed  # may be refused, before an epoch is taken
         if self._of_worker is not None:
             position, next_batch, _ = self._of_worker

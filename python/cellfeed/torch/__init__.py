@@ -12,7 +12,7 @@ from ._gene_selection import GeneSelectionCollator
 from ._mapped import register_rows
 from ._on_device import TensorsOnDevice, pinned
 from ._pinned import find_torch_library
-from ._ranks import broadcast_seed
+from ._ranks import broadcast_seed, first_said
 from ._tensors import as_tensor, batch_to_tensor
 from ._tokens import TokenTensors, tokens_to_tensors
 from ._windows import SeriesTensors, as_tensors, register_windows
@@ -32,6 +32,7 @@ __all__ = [
     "cells_to_tensors",
     "collate_cells",
     "find_torch_library",
+    "first_said",
     "pinned",
     "register_iterable_dataset",
     "register_rows",

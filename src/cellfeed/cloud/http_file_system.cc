@@ -88,21 +88,44 @@ class HttpFile final : public HttpObject {
   throw_error(ErrorKind::kIo, path, "the server does not give it: {}", describe_refusal(answer));
 }
 
+[[noreturn]] void throw_whole_only(const std::string& path) {
+  throw_error(ErrorKind::kUnsupported, path,
+              "the server sends whole files only, and no ranges of them: copy it to a local disk");
+}
+
+// A server may answer no HEAD, as one does that it sends on to by an address signed for GET, or
+// with no size.
+bool is_told_by_head(const HttpAnswer& answer) {
+  if (answer.status == 404 || answer.status == 410) return true;
+  if (answer.status == 200) return is_page(answer) || version_of(answer).has_value();
+  return is_transient(answer) || (answer.status / 100 != 4 && answer.status != 501);
+}
+
+// Its first byte comes with all that a HEAD tells.
+HttpAnswer ask_first_byte(HttpRequest address) {
+  std::byte first{};
+  address.out = {&first, 1};
+  return ask_until_answered(address);
+}
+
 // Empty where there is nothing.
-std::optional<ObjectVersion> ask_version(const std::string& path, const HttpRequest& head) {
-  const HttpAnswer answer = ask_until_answered(head);
+std::optional<ObjectVersion> ask_version(const std::string& path, const HttpRequest& address) {
+  HttpRequest head = address;
+  head.method = "HEAD";
+  HttpAnswer answer = ask_until_answered(head);
+  const bool is_of_head = is_told_by_head(answer);
+  if (!is_of_head) answer = ask_first_byte(address);
   if (answer.status == 404 || answer.status == 410) return std::nullopt;
-  if (answer.status != 200) throw_refused_url(path, answer);
+  if (answer.status / 100 != 2 && answer.status != 416) throw_refused_url(path, answer);
   if (is_page(answer)) throw_error(ErrorKind::kCorruptData, path, "{}", kPageSent);
-  auto version = version_of(answer);
+  auto version = is_of_head ? version_of(answer) : version_of_first_byte(answer);
+  if (!is_of_head && answer.status == 200 && (!version || version->size > 0))
+    throw_whole_only(path);
   if (!version)
     throw_error(ErrorKind::kUnsupported, path,
                 "the server does not say how large it is, so that it cannot be read in parts: copy "
                 "it to a local disk");
-  if (answer.header("accept-ranges") == "none")
-    throw_error(
-        ErrorKind::kUnsupported, path,
-        "the server sends whole files only, and no ranges of them: copy it to a local disk");
+  if (answer.header("accept-ranges") == "none") throw_whole_only(path);
   return version;
 }
 
@@ -115,12 +138,10 @@ bool is_settled(const ObjectVersion& version) {
 // Empty where there is nothing.
 std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& address) {
   if (auto known = recent_objects().find(path)) return known;
-  HttpRequest head = address;
-  head.method = "HEAD";
-  auto version = ask_version(path, head);
+  auto version = ask_version(path, address);
   if (version && !is_settled(*version)) {
     std::this_thread::sleep_for(kTick);
-    version = ask_version(path, head);
+    version = ask_version(path, address);
   }
   if (version) recent_objects().keep(path, *version);
   return version;

@@ -87,6 +87,16 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   return ContentRange{*first, *last, parse_count(text.substr(slash + 1))};
 }
 
+std::optional<ObjectVersion> version_of_size(std::optional<std::int64_t> size,
+                                             const HttpAnswer& answer) {
+  if (!size) return std::nullopt;
+  return ObjectVersion{.size = *size,
+                       .etag = std::string(answer.header("etag")),
+                       .last_modified = std::string(answer.header("last-modified")),
+                       .modified_s = parse_http_time(answer.header("last-modified")),
+                       .seen_s = parse_http_time(answer.header("date"))};
+}
+
 RangeOutcome judge_bytes(const HttpAnswer& answer, const ObjectVersion& version,
                          std::int64_t offset, std::int64_t length) {
   const auto range = parse_content_range(answer.header("content-range"));
@@ -190,13 +200,18 @@ bool is_page(const HttpAnswer& answer) {
 }
 
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer) {
-  const auto size = parse_count(answer.header("content-length"));
-  if (!size) return std::nullopt;
-  return ObjectVersion{.size = *size,
-                       .etag = std::string(answer.header("etag")),
-                       .last_modified = std::string(answer.header("last-modified")),
-                       .modified_s = parse_http_time(answer.header("last-modified")),
-                       .seen_s = parse_http_time(answer.header("date"))};
+  return version_of_size(parse_count(answer.header("content-length")), answer);
+}
+
+std::optional<ObjectVersion> version_of_first_byte(const HttpAnswer& answer) {
+  if (answer.status == 206) {
+    const auto range = parse_content_range(answer.header("content-range"));
+    if (!range || range->first != 0 || range->last != 0) return std::nullopt;
+    return version_of_size(range->size, answer);
+  }
+  const bool is_empty = answer.status == 416 ? answer.header("content-range") == "bytes */0"
+                                             : answer.header("content-length") == "0";
+  return is_empty ? version_of_size(0, answer) : std::nullopt;
 }
 
 std::string describe_refusal(const HttpAnswer& answer) {

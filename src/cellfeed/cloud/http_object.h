@@ -68,6 +68,9 @@ std::int64_t parse_http_time(std::string_view text);
 std::optional<std::int64_t> parse_count(std::string_view text);
 // The version that an answer to a HEAD tells of. Empty where it gives no size.
 std::optional<ObjectVersion> version_of(const HttpAnswer& answer);
+// The same of an answer to a GET of its first byte, which has the size beside the range; of an
+// empty object that is a refusal of the range, or all of it.
+std::optional<ObjectVersion> version_of_first_byte(const HttpAnswer& answer);
 
 // What an answer that is no success says, in a few words: "403 Forbidden (AccessDenied: ...)".
 std::string describe_refusal(const HttpAnswer& answer);

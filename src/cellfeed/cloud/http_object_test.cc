@@ -51,6 +51,33 @@ TEST(JudgeRange, RefusesBytesOfWhichNothingTellsTheVersion) {
             Kind::kDone);
 }
 
+TEST(VersionOfFirstByte, IsThatOfTheWhole) {
+  HttpAnswer answer = range_of("bytes 0-0/1000", 1);
+  answer.headers["content-length"] = "1";
+  const auto version = version_of_first_byte(answer);
+  ASSERT_TRUE(version);
+  EXPECT_EQ(version->size, 1000);
+  EXPECT_EQ(version->etag, "\"a\"");
+  for (const char* range : {"bytes 0-0/*", "bytes 1-1/1000", "bytes 0-1/1000", "0-0/1000", ""})
+    EXPECT_FALSE(version_of_first_byte(range_of(range, 1))) << range;
+}
+
+TEST(VersionOfFirstByte, OfAnEmptyObjectIsOfNoByte) {
+  HttpAnswer refused = answer_of(416);
+  refused.headers = {{"content-range", "bytes */0"}};
+  HttpAnswer whole = answer_of(200);
+  whole.headers = {{"content-length", "0"}};
+  for (const HttpAnswer& answer : {refused, whole}) {
+    const auto version = version_of_first_byte(answer);
+    ASSERT_TRUE(version);
+    EXPECT_EQ(version->size, 0);
+  }
+  refused.headers["content-range"] = "bytes */9";
+  whole.headers["content-length"] = "9";
+  EXPECT_FALSE(version_of_first_byte(refused));
+  EXPECT_FALSE(version_of_first_byte(whole));
+}
+
 TEST(JudgeRange, TakesAWeakTagForOneVersionOnlyWithItsTime) {
   const ObjectVersion weak{.size = 1000, .etag = "W/\"a\"", .last_modified = "Mon"};
   HttpAnswer answer = range_of("bytes 10-99/1000", 90, "W/\"a\"");

@@ -186,8 +186,22 @@ void PackedSegmentWriter::append(std::span<const std::uint64_t> rows, shard::Enc
 
 std::string PackedSegmentWriter::finish() {
   const shard::FileEntry cells = cells_.finish();
+  try {
+    write_list(cells.checksum);
+  } catch (...) {
+    // Cells without their list are of no use, and take what little room there may be.
+    try {
+      remove_segment(directory_, name_);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the first error is the one to tell
+    }
+    throw;
+  }
+  return name_;
+}
+
+void PackedSegmentWriter::write_list(std::uint64_t cells_checksum) {
   const ListHeader header{
-      .identity = matrix_.identity, .cells_checksum = cells.checksum, .n_rows = rows_.size()};
+      .identity = matrix_.identity, .cells_checksum = cells_checksum, .n_rows = rows_.size()};
   shard::RunningChecksum checksum;
   io::AtomicFile list(io::FileTarget(directory_, name_ + kRows));
   const auto append = [&](std::span<const std::byte> bytes) {
@@ -199,7 +213,6 @@ std::string PackedSegmentWriter::finish() {
   const std::uint64_t sum = checksum.value();
   list.append(std::as_bytes(std::span(&sum, 1)));
   list.commit();
-  return name_;
 }
 
 }  // namespace cellfeed::convert

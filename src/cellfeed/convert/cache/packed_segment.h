@@ -58,6 +58,8 @@ class PackedSegmentWriter {
   std::string finish();
 
  private:
+  void write_list(std::uint64_t cells_checksum);
+
   io::Directory directory_;
   PackedMatrix matrix_;
   std::string name_;

@@ -1,0 +1,107 @@
+"""What test_ranks_agree.py starts: two ranks of one group, rank 1 always after rank 0.
+
+``ranks_agree_program.py <folder>``: rank r makes each case of what lies in ``<folder>/<r>``, and
+writes ``<folder>/rank<r>.json``: by case the rows that it read, or the error.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.utils.data import DataLoader
+
+import cellfeed as cf
+from cellfeed.data.distributed import DistributedShardSampler
+from cellfeed.data.sampling import WeightedCellSampler
+
+
+class Shards:
+    def __init__(self, *offsets):
+        self.shard_offsets = np.array(offsets)
+
+
+def loader(path, strategy=None, **options):
+    options = {"batch_size": 8, "fetch_factor": 2, "seed": 0} | options
+    return cf.Loader(cf.open(path), strategy or cf.BlockShuffling(4), **options)
+
+
+def only_on_rank_0(path, rank):
+    if rank == 0:
+        loader(path, cf.Streaming(), rank=0, world_size=1)
+    return loader(path, cf.Streaming())
+
+
+CASES = {
+    "same": lambda path, rank: loader(f"{path}/a.h5ad"),
+    "same elsewhere": lambda path, rank: loader([f"{path}/a.h5ad", f"{path}/b.h5ad"]),
+    "one file more": lambda path, rank: loader(f"{path}/*.h5ad"),
+    "another order of files": lambda path, rank: loader(
+        [f"{path}/{name}.h5ad" for name in ("ab" if rank else "ba")]
+    ),
+    "another seed": lambda path, rank: loader(f"{path}/a.h5ad", seed=rank),
+    "another batch size": lambda path, rank: loader(f"{path}/a.h5ad", batch_size=8 + rank),
+    "other weights": lambda path, rank: loader(
+        f"{path}/a.h5ad", cf.BlockWeightedSampling(weights=1.0 + rank * np.arange(40))
+    ),
+    "ranks of its own": lambda path, rank: loader(f"{path}/*.h5ad", rank=0, world_size=1),
+    "one more on rank 0": lambda path, rank: only_on_rank_0(f"{path}/a.h5ad", rank),
+    "scDataset": lambda path, rank: cf.scDataset(
+        np.arange(40 + rank), cf.BlockShuffling(4), 8, 2, seed=0
+    ),
+    "scDataset over cells": lambda path, rank: cf.scDataset(
+        cf.open(f"{path}/*.h5ad"), cf.BlockShuffling(4), 8, 2, seed=0
+    ),
+    "in workers": lambda path, rank: DataLoader(
+        loader(f"{path}/*.h5ad"), batch_size=None, num_workers=1
+    ),
+    "shards": lambda path, rank: DistributedShardSampler(Shards(0, 10, 20 + rank, 40)),
+    "same shards": lambda path, rank: DistributedShardSampler(Shards(0, 10, 20, 40)),
+    "draws": lambda path, rank: WeightedCellSampler(["a", "b"] * 20 + ["b"] * rank),
+}
+
+
+def rows_of(batch):
+    return batch if isinstance(batch, int) else np.asarray(getattr(batch, "index", batch)).tolist()
+
+
+def outcome(make, path, rank):
+    try:
+        return {"rows": [rows_of(batch) for batch in make(path, rank)]}
+    except cf.CellfeedError as error:
+        return {"error": str(error)}
+
+
+def in_a_child(make, path, rank):
+    """The group of a process that was forked is its parent's."""
+    if (child := os.fork()) == 0:
+        made = outcome(make, path, rank)
+        os._exit(0 if "rows" in made else 1)
+    return {"status": os.waitpid(child, 0)[1]}
+
+
+def run_rank(rank, folder):
+    torch.set_num_threads(1)
+    early = loader(f"{folder}/{rank}/*.h5ad")  # of one rank still
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
+    path, out = f"{folder}/{rank}", {}
+    for turn in range(2):
+        if turn == rank:
+            for name, make in CASES.items():
+                out[name] = outcome(make, path, rank)
+            out["before the group"] = outcome(lambda *_: early, path, rank)
+            out["forked"] = in_a_child(CASES["one file more"], path, rank)
+        dist.barrier()
+    with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:
+        json.dump(out, file)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.multiprocessing.start_processes(
+        run_rank, args=(sys.argv[1],), nprocs=2, start_method="spawn"
+    )
