@@ -92,7 +92,8 @@ def run_rank(rank, folder):
         if turn == rank:
             for name, make in CASES.items():
                 out[name] = outcome(make, path, rank)
-            out["before the group"] = outcome(lambda *_: early, path, rank)
+            for case in ("before the group", "once more"):
+                out[case] = outcome(lambda *_: early, path, rank)
             out["forked"] = in_a_child(CASES["one file more"], path, rank)
         dist.barrier()
     with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:

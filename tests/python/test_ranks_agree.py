@@ -54,6 +54,7 @@ def ranks(tmp_path_factory):
         ("scDataset over cells", "samples is 120", "there 80"),
         ("in workers", "samples is 120", "there 80"),
         ("before the group", "samples is 120", "there 80"),
+        ("once more", "samples is 120", "there 80"),
         ("shards", "shard_offsets is ", "there "),
         ("draws", "samples is 41", "there 40"),
     ],

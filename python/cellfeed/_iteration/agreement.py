@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 from ..errors import InvalidArgumentError
 from .rank import Ranks, is_group_inherited
@@ -33,32 +33,27 @@ class Agreement:
         self._ranks = ranks
         self._kind = kind
         self._facts = facts
-        self._is_compared = False
+        self._first: dict[str, Any] | None = None  # what the first rank said, once it was asked
 
     def require(self) -> None:
-        """Compare, once.
+        """Ask once, and compare.
 
         Raises
         ------
         InvalidArgumentError
-            Another rank has said something else.
+            Another rank has said something else; whenever it is called then.
         """
-        if self._is_compared or self._ranks.is_given or this_worker().is_process:
+        if self._ranks.is_given or this_worker().is_process:
             return
-        rank, world_size = self._ranks.now()
-        if world_size == 1 or not self._ranks.are_grouped() or is_group_inherited():
-            return
-        from ..torch import first_said
-
-        self._is_compared = True
-        number = _n_compared[self._kind]
-        _n_compared[self._kind] += 1
-        said = first_said(
-            f"{self._kind}/{number}/{world_size}", json.dumps({"rank": rank, **self._facts})
-        )
-        first = json.loads(said)
+        if self._first is None:
+            rank, world_size = self._ranks.now()
+            if world_size == 1 or not self._ranks.are_grouped() or is_group_inherited():
+                return
+            self._first = self._ask(rank, world_size)
+        first = self._first
         other = {name: value for name, value in self._facts.items() if first.get(name) != value}
         if other:
+            rank, world_size = self._ranks.now()
             raise InvalidArgumentError(
                 f"rank {rank} of {world_size} would read by another plan than rank "
                 f"{first['rank']}: {_differences(other, first)}. All ranks must open the same "
@@ -67,6 +62,16 @@ class Agreement:
                 "made on some ranks only, or of files of each rank's own, is to be told so: "
                 "rank=0, world_size=1"
             )
+
+    def _ask(self, rank: int, world_size: int) -> dict[str, Any]:
+        from ..torch import first_said
+
+        number = _n_compared[self._kind]
+        _n_compared[self._kind] += 1
+        said = first_said(
+            f"{self._kind}/{number}/{world_size}", json.dumps({"rank": rank, **self._facts})
+        )
+        return cast("dict[str, Any]", json.loads(said))
 
 
 def _differences(here: dict[str, Any], first: dict[str, Any]) -> str:
