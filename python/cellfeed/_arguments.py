@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -137,6 +138,11 @@ def as_names(name: str, value: object) -> list[str]:
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         raise InvalidTypeError(f"{name} must be a name or a list of names, not {shown(value)}")
     return [as_text(f"each of {name}", item) for item in value]
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there more than once; None where there is none."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def as_chosen_names(name: str, value: Sequence[str] | str | None) -> list[str] | None:

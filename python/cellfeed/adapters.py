@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
-from ._arguments import as_names, as_row_numbers, suggestion
+from ._arguments import as_names, as_row_numbers, first_repeated, suggestion
 from ._options import Rows
 from .errors import (
     InvalidArgumentError,
@@ -68,8 +68,7 @@ class MultiIndexable:
             raise InvalidTypeError("MultiIndexable needs at least one member")
         if names is not None and len(names) != len(members):
             raise InvalidArgumentError(f"{len(names)} names for {len(members)} members")
-        if names is not None and len(set(names)) < len(names):
-            twice = next(name for name in names if list(names).count(name) > 1)
+        if names is not None and (twice := first_repeated(names)) is not None:
             raise InvalidArgumentError(f"names has {twice!r} twice: each member needs its own")
         self._members = members
         self._names = None if names is None else list(names)

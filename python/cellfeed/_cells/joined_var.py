@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _core
+from .labels import EXACT_IN_FLOAT64
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-# Whole numbers up to here are floats as well.
-_EXACT = 2**53
 
 
 def join_var(core: _core.Collection) -> pd.DataFrame:
@@ -115,7 +113,7 @@ def _is_exact(values: pd.Series) -> bool:
     if _kind(values) == "fraction":
         return True
     known = values.dropna()
-    return known.empty or bool(known.min() >= -_EXACT and known.max() <= _EXACT)
+    return known.empty or bool(known.min() >= -EXACT_IN_FLOAT64 and known.max() <= EXACT_IN_FLOAT64)
 
 
 def _plain(values: pd.Series) -> pd.Series:

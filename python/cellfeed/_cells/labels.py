@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .._table import CellTable
 
 _ROWS_AT_ONCE = 1 << 22
+# Whole numbers up to here are floats as well.
+EXACT_IN_FLOAT64 = 2**53
 
 
 def encode_labels(labels: object) -> tuple[np.ndarray, list[Label]]:
@@ -75,7 +77,10 @@ def _has_text(values: Iterable[object]) -> bool:
 
 def _has_large(values: Iterable[object]) -> bool:
     """Whether there are whole numbers that floats would be one for."""
-    return any(isinstance(value, (int, np.integer)) and abs(int(value)) > 2**53 for value in values)
+    return any(
+        isinstance(value, (int, np.integer)) and abs(int(value)) > EXACT_IN_FLOAT64
+        for value in values
+    )
 
 
 def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, list[Label]]:

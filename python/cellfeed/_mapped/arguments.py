@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from .._arguments import as_float, as_names, as_paths, is_anndata, one_of, shown
+from .._arguments import as_float, as_names, as_paths, first_repeated, is_anndata, one_of, shown
 from .._cells.filtering import rows_where
 from .._cells.matrices import layer_key, obsm_key
 from .._cores import Item
@@ -58,8 +58,7 @@ class MappedOptions:
 def each_once(name: str, value: object) -> list[str]:
     """Names, of which none is there twice."""
     names = as_names(name, value)
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := first_repeated(names)) is not None:
         raise InvalidArgumentError(f"{name} has {twice!r} twice")
     return names
 

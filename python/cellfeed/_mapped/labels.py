@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import first_repeated
 from .._cells.labels import encode_labels
 from .._options import Label
 from ..collection import CellCollection
@@ -136,8 +137,7 @@ class LabelCounts:
     @property
     def names(self) -> list[str]:
         """The texts, where each stands for one label, or one combination of labels."""
-        if len(set(self.texts)) < len(self.texts):
-            twice = next(text for text in self.texts if self.texts.count(text) > 1)
+        if (twice := first_repeated(self.texts)) is not None:
             raise InvalidArgumentError(
                 f"different labels have the name {twice!r}, as a label 'nan' has it beside missing "
                 "ones, and labels that are joined by '__': rename one, or take the weights without "
