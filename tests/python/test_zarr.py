@@ -263,8 +263,7 @@ def test_filters_shards_exports_and_info(tmp_path, adata):
     wanted = adata[(adata.obs["kind"] == "a") & (adata.obs["count"] > 20000)]
     assert list(kept.obs_names) == list(wanted.obs_names)
     np.testing.assert_array_equal(kept.read(slice(None)).x.toarray(), wanted.X.toarray())
-    with pytest.warns(cf.errors.LeftOutWarning, match="uns: of zarr stores it is not read"):
-        cf.convert_to_shards(str(path), tmp_path / "shards", shard_size=N_CELLS)
+    cf.convert_to_shards(str(path), tmp_path / "shards", shard_size=N_CELLS)
     shards = cf.open(tmp_path / "shards")
     np.testing.assert_array_equal(shards.read(slice(None)).x.toarray(), adata.X.toarray())
     assert shards.obs_table()["note"].to_pylist() == cells.obs_table()["note"].to_pylist()

@@ -28,7 +28,7 @@ class H5adOutput {
   void append(const CsrPiece& rows, std::size_t matrix = 0);
   void append_library_sizes(std::span<const double> sizes) { writer_->append_library_sizes(sizes); }
   void append_obs(const arrow::Table& obs) { writer_->append_obs(obs); }
-  std::vector<std::string> carry(const hdf5::File& from,
+  std::vector<std::string> carry(const format::h5ad::CarriedFrom& from,
                                  const format::h5ad::CarriedGroups& groups) {
     return writer_->carry(from, groups);
   }

@@ -70,6 +70,34 @@ TEST(ArrayMetadata, OfFormat3) {
   EXPECT_EQ(array.chunk_key({}), "c");
 }
 
+TEST(DataType, RecordsAndComplexNumbers) {
+  const DataType record =
+      parse_v2_type(Json::parse(R"([["a", "<U3"], ["b", ">f8"], ["c", "|S2"]])"));
+  EXPECT_EQ(record.kind, TypeKind::kRecord);
+  EXPECT_EQ(record.bytes, 12 + 8 + 2);
+  ASSERT_EQ(record.fields.size(), 3u);
+  EXPECT_EQ(record.fields[0].type.kind, TypeKind::kUtf32);
+  EXPECT_TRUE(record.fields[1].type.is_big_endian);
+  EXPECT_FALSE(record.is_number() || record.holds_texts());
+  const DataType of_v3 = parse_v3_type(Json::parse(R"({"name": "structured", "configuration":
+      {"fields": [["x", "int16"], ["y", {"name": "fixed_length_utf32",
+                                         "configuration": {"length_bytes": 8}}]]}})"));
+  EXPECT_EQ(of_v3.kind, TypeKind::kRecord);
+  EXPECT_EQ(of_v3.bytes, 10);
+  for (const auto& [type, part] : {std::pair{parse_v2_type("<c8"), 4},
+                                   {parse_v2_type(">c16"), 8},
+                                   {parse_v3_type("complex64"), 4}}) {
+    ASSERT_EQ(type.fields.size(), 2u) << type.text;
+    EXPECT_EQ(type.fields[1].name, "i");
+    EXPECT_EQ(type.fields[1].type.bytes, part);
+  }
+  for (const char* type :
+       {R"([["a", "<i4"], ["a", "<i4"]])", R"([["a", "|O"]])", R"([["", "<i4"]])",
+        R"([["a", "<i4", [2]]])", R"([["a", [["b", "<i4"]]]])", "[]", "[3]",
+        R"([["a", "<U4000000"], ["b", "<U4000000"]])"})
+    EXPECT_EQ(parse_v2_type(Json::parse(type)).kind, TypeKind::kOther) << type;
+}
+
 TEST(ArrayMetadata, WhatDoesNotFitTogetherIsNamed) {
   for (const auto& [key, value, text] : {std::tuple{"shape", "[10]", "dimensions"},
                                          {"shape", "[-1, 7]", "no length"},

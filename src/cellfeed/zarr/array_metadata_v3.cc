@@ -59,7 +59,11 @@ void set_byte_order(const Json& codec, const OfArray& of, DataType& type) {
   const Json endian = settings_of(codec, of).value("endian", Json("little"));
   if (endian != "little" && endian != "big" && !endian.is_null())
     of.throw_corrupt("its bytes are in order {}", endian.dump());
-  type.is_big_endian = endian == "big" && (type.bytes > 1 || type.kind == TypeKind::kUtf32);
+  const bool is_big = endian == "big";
+  if (type.kind == TypeKind::kRecord)
+    for (Field& field : type.fields) field.type.is_big_endian = is_big && field.type.bytes > 1;
+  else
+    type.is_big_endian = is_big && type.bytes > 1;
 }
 
 void set_codecs(const Json& codecs, bool is_in_shard, const OfArray& of, ArrayMetadata& array);

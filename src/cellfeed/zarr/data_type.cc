@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace cellfeed::zarr {
 namespace {
@@ -108,12 +109,52 @@ std::vector<std::byte> integer_fill(const Json& value, const DataType& type) {
   return element;
 }
 
+// kOther, and no fields, where one of them has no length of its own.
+void set_fields(std::vector<Field> fields, DataType& type) {
+  std::int64_t bytes = 0;
+  for (const Field& field : fields) {
+    const TypeKind kind = field.type.kind;
+    if (kind == TypeKind::kOther || kind == TypeKind::kText || kind == TypeKind::kRecord) return;
+    bytes += field.type.bytes;
+  }
+  if (fields.empty() || bytes > kMaxElementBytes) return;
+  type.kind = TypeKind::kRecord;
+  type.bytes = bytes;
+  type.fields = std::move(fields);
+}
+
+// [["a", type], ...]; no fields where two have one name.
+template <typename Parse>
+void parse_fields(const Json& json, const Parse& parse, DataType& type) {
+  if (!json.is_array()) return;
+  std::vector<Field> fields;
+  for (const Json& field : json) {
+    if (!field.is_array() || field.size() != 2 || !field[0].is_string()) return;
+    auto name = field[0].get<std::string>();
+    if (name.empty() || std::ranges::count(fields, name, &Field::name) > 0) return;
+    fields.push_back({std::move(name), parse(field[1])});
+  }
+  set_fields(std::move(fields), type);
+}
+
+// bytes: of the whole number.
+void set_complex(std::int64_t bytes, bool is_big_endian, DataType& type) {
+  DataType part;
+  part.kind = TypeKind::kFloat;
+  part.bytes = bytes / 2;
+  part.is_big_endian = is_big_endian;
+  set_fields({{"r", part}, {"i", part}}, type);
+}
+
 }  // namespace
 
 DataType parse_v2_type(const Json& type) {
   DataType found;
   found.text = type.dump();
-  if (!type.is_string()) return found;
+  if (!type.is_string()) {
+    parse_fields(type, parse_v2_type, found);
+    return found;
+  }
   const auto name = type.get<std::string>();
   found.text = name;
   if (name == "|O") {
@@ -122,6 +163,10 @@ DataType parse_v2_type(const Json& type) {
   }
   if (name.size() < 3) return found;
   found.is_big_endian = name[0] == '>';
+  if (name.substr(1) == "c8" || name.substr(1) == "c16") {
+    set_complex(name.size() == 3 ? 8 : 16, std::exchange(found.is_big_endian, false), found);
+    return found;
+  }
   constexpr std::string_view kKinds = "biufSU";
   constexpr TypeKind kOfKinds[] = {TypeKind::kBoolean, TypeKind::kInteger, TypeKind::kUnsigned,
                                    TypeKind::kFloat,   TypeKind::kBytes,   TypeKind::kUtf32};
@@ -146,10 +191,16 @@ DataType parse_v3_type(const Json& type) {
       found.kind = named->kind;
       found.bytes = named->bytes;
     }
+    if (found.text == "complex64" || found.text == "complex128")
+      set_complex(found.text == "complex64" ? 8 : 16, false, found);
     return found;
   }
   if (!type.is_object() || !type.contains("name")) return found;
   const Json settings = type.value("configuration", Json::object());
+  if (type["name"] == "structured" && settings.is_object()) {
+    parse_fields(settings.value("fields", Json()), parse_v3_type, found);
+    return found;
+  }
   const Json length = settings.is_object() ? settings.value("length_bytes", Json()) : Json();
   if (!length.is_number_unsigned() || length.get<std::uint64_t>() == 0 ||
       length.get<std::uint64_t>() > kMaxElementBytes)
@@ -166,7 +217,7 @@ DataType parse_v3_type(const Json& type) {
 
 std::vector<std::byte> parse_fill(const Json& value, const DataType& type) {
   std::vector<std::byte> element;
-  if (value.is_null()) return element;
+  if (value.is_null() || type.kind == TypeKind::kRecord) return element;
   if (type.holds_texts()) {
     // Where an array of texts has a number for it, zarr itself reads an empty text.
     if (!value.is_string()) return element;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
+#include "cellfeed/format/h5_file.h"
+#include "cellfeed/format/h5ad/annotations_file.h"
 #include "cellfeed/format/processing.h"
 #include "cellfeed/format/shard/annotations.h"
 #include "cellfeed/format/shard/shard_directory.h"
@@ -25,29 +28,23 @@ std::string one_input(const std::vector<std::string>& inputs) {
   return paths.size() == 1 && io::exists(paths.front()) ? paths.front() : "";
 }
 
-bool has_members(const hdf5::File& file, const std::string& path) {
-  const auto object = file.find(path);
-  return object &&
-         (object->kind() != hdf5::ObjectKind::kGroup || !object->group().members().empty());
+bool has_members(const format::StoredTree& tree, const std::string& path) {
+  const auto node = tree.find(path);
+  return node && (node->kind() != format::NodeKind::kGroup || !node->member_names().empty());
 }
 
-// Of an array of varm; of a data frame, none is told.
-std::optional<std::uint64_t> rows_of(const hdf5::Object& object) {
-  if (object.kind() != hdf5::ObjectKind::kDataset) return std::nullopt;
-  const hdf5::Dataset dataset = object.dataset();
-  if (dataset.shape().empty()) return std::nullopt;
-  return dataset.shape()[0];
-}
-
-// Those that would be carried of an .h5ad file.
-std::vector<std::string> groups_of_zarr(const std::string& path) {
-  std::vector<std::string> groups;
-  const auto store = format::zarr::open_tree(path);
-  for (const char* name : {"uns", "varm"})
-    if (const auto group = store->find(name);
-        group && group->kind() == format::NodeKind::kGroup && !group->member_names().empty())
-      groups.push_back(fmt::format("{}: of zarr stores it is not read", name));
-  return groups;
+// What is no array, a data frame or a sparse matrix, has the axis of the file as well, and copying
+// says why it cannot read another.
+bool has_rows(const format::StoredNode& node, std::int64_t n) {
+  if (node.kind() != format::NodeKind::kArray && node.kind() != format::NodeKind::kTable)
+    return node.kind() == format::NodeKind::kGroup;
+  try {
+    const auto shape = node.shape();
+    return !shape.empty() && shape[0] == static_cast<std::uint64_t>(n);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return true;
+  }
 }
 
 }  // namespace
@@ -60,15 +57,21 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     const shard::ShardDirectory directory(input_, {.reads_genes = false});
     path = shard::checked_annotations(directory);
     is_in_mean_order_ = directory.manifest().gene_order == shard::GeneOrder::kMean;
+    if (path.empty()) return;
+  } else if (sources.n_sources() > 0 && sources.store(0).info().format == "zarr") {
+    auto tree = format::zarr::open_tree(input_);
+    from_ = &tree->hierarchy();
+    tree_ = std::move(tree);
   } else if (!input_.ends_with(".h5ad")) {
-    if (sources.n_sources() > 0 && sources.store(0).info().format == "zarr")
-      left_out_ = groups_of_zarr(input_);
     return;
   }
-  if (path.empty()) return;
-  file_ = std::make_unique<format::H5File>(path, false, options.allow_external);
+  if (!tree_) {
+    auto file = std::make_unique<format::H5File>(path, false, options.allow_external);
+    from_ = &file->hdf5();
+    tree_ = std::move(file);
+  }
   find_groups(options, sources);
-  if (groups_.paths.empty()) file_.reset();
+  if (groups_.paths.empty()) tree_.reset();
 }
 
 // All, in its order. A column of var that names them makes others of a selection's.
@@ -86,24 +89,23 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
 }
 
 void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sources& sources) {
-  const hdf5::File& file = file_->hdf5();
   const std::string& layer = sources.store(0).info().layer;
   groups_.skipped = {format::kProcessingPath};
   skip_old_categories(sources);
   // What it says is of X.
   if (layer != "X") groups_.skipped.push_back("uns/log1p");
-  if (has_members(file, "uns")) groups_.paths.push_back("uns");
+  if (has_members(*tree_, "uns")) groups_.paths.push_back("uns");
   // The genes of raw are others, and whoever asked for it knows.
-  if (!layer.starts_with("raw") && has_members(file, "varm")) find_varm(options, sources);
+  if (!layer.starts_with("raw") && has_members(*tree_, "varm")) find_varm(options, sources);
 }
 
 // Old files keep the categories of columns in uns, and what is written has them with the columns.
 void CarriedAnnotations::skip_old_categories(const Sources& sources) {
   constexpr std::string_view kEnd = "_categories";
-  const auto uns = file_->hdf5().find("uns");
-  if (!uns || uns->kind() != hdf5::ObjectKind::kGroup) return;
+  const auto uns = tree_->find("uns");
+  if (!uns || uns->kind() != format::NodeKind::kGroup) return;
   std::shared_ptr<arrow::Schema> obs, var;
-  for (const std::string& name : uns->group().member_names()) {
+  for (const std::string& name : uns->member_names()) {
     if (!name.ends_with(kEnd)) continue;
     if (!obs) obs = sources.obs().schema();
     if (!var) var = sources.read_var()->schema();
@@ -114,9 +116,9 @@ void CarriedAnnotations::skip_old_categories(const Sources& sources) {
 }
 
 void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sources& sources) {
-  const auto varm = file_->hdf5().find("varm");
+  const auto varm = tree_->find("varm");
   const bool is_reordered = is_in_mean_order_ && !options.restores_gene_order;
-  if (varm->kind() != hdf5::ObjectKind::kGroup) {
+  if (varm->kind() != format::NodeKind::kGroup) {
     left_out_.push_back("varm: one table, as anndata 0.6 and older write it");
     return;
   }
@@ -124,13 +126,9 @@ void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sourc
     left_out_.push_back("varm: other genes are written, or in another order");
     return;
   }
-  const hdf5::Group group = varm->group();
-  for (const std::string& name : group.member_names()) {
-    const auto member = group.find(name);
-    // What is no array, a data frame or a sparse matrix, has the axis of the file as well.
-    if (member && (member->kind() == hdf5::ObjectKind::kGroup ||
-                   rows_of(*member) == static_cast<std::uint64_t>(sources.genes().size())))
-      continue;
+  for (const std::string& name : varm->member_names()) {
+    const auto member = tree_->find("varm/" + name);
+    if (member && has_rows(*member, sources.genes().size())) continue;
     groups_.skipped.push_back("varm/" + name);
     left_out_.push_back("varm/" + name + ": no array of a row for each gene that is written");
   }
@@ -139,18 +137,18 @@ void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sourc
 
 std::optional<shard::FileEntry> CarriedAnnotations::write_to(const io::Directory& directory,
                                                              shard::Generation generation) {
-  if (!file_) return std::nullopt;
+  if (!tree_) return std::nullopt;
   const io::FileTarget target(directory, shard::annotations_name(generation));
-  note_written(format::h5ad::write_annotations(target, file_->hdf5(), groups_));
+  note_written(format::h5ad::write_annotations(target, from_, groups_));
   return shard::describe_annotations(directory, generation);
 }
 
 void CarriedAnnotations::write_to(H5adOutput& output) {
-  if (file_) note_written(output.carry(file_->hdf5(), groups_));
+  if (tree_) note_written(output.carry(from_, groups_));
 }
 
 void CarriedAnnotations::note_written(const std::vector<std::string>& left_out) {
-  file_->require_unchanged();
+  tree_->require_unchanged();
   left_out_.insert(left_out_.end(), left_out.begin(), left_out.end());
 }
 

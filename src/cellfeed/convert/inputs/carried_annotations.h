@@ -9,9 +9,9 @@
 
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/inputs/sources.h"
-#include "cellfeed/format/h5_file.h"
-#include "cellfeed/format/h5ad/annotations_file.h"
+#include "cellfeed/format/h5ad/carried_groups.h"
 #include "cellfeed/format/shard/annotations.h"
+#include "cellfeed/format/stored_tree.h"
 
 namespace cellfeed::convert {
 
@@ -26,9 +26,9 @@ struct AnnotationOptions {
 
 class CarriedAnnotations {
  public:
-  // Nothing, unless there is one input, an .h5ad file or a shard directory. uns without what it
-  // says of X where another matrix becomes X; varm where all genes of the input are written, in the
-  // order of its source.
+  // Nothing, unless there is one input, an AnnData in a file or store, or a shard directory. uns
+  // without what it says of X where another matrix becomes X; varm where all genes of the input are
+  // written, in the order of its source.
   CarriedAnnotations(const AnnotationOptions& options, const Sources& sources);
 
   // Their file in a shard directory; none where there is nothing. Throws what reading and writing
@@ -49,7 +49,8 @@ class CarriedAnnotations {
 
   std::string input_;
   bool is_in_mean_order_ = false;
-  std::unique_ptr<format::H5File> file_;  // null where nothing is carried
+  std::unique_ptr<format::StoredTree> tree_;  // null where nothing is carried
+  format::h5ad::CarriedFrom from_;            // the same, as it is copied
   format::h5ad::CarriedGroups groups_;
   std::vector<std::string> left_out_;
 };

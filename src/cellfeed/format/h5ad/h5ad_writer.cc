@@ -12,10 +12,10 @@
 #include "cellfeed/format/anndata/column_reader.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/column_writer.h"
+#include "cellfeed/format/h5ad/group_copy.h"
 #include "cellfeed/format/h5ad/hdf5_output.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/format/h5ad/matrix_writers.h"
-#include "cellfeed/format/h5ad/object_copy.h"
 #include "cellfeed/format/processing.h"
 #include "cellfeed/format/row_store.h"
 
@@ -265,13 +265,10 @@ void H5adWriter::append_library_sizes(std::span<const double> sizes) {
   state_->obs->append_apart(kLibrarySizeColumn, *array);
 }
 
-std::vector<std::string> H5adWriter::carry(const hdf5::File& from, const CarriedGroups& groups) {
+std::vector<std::string> H5adWriter::carry(const CarriedFrom& from, const CarriedGroups& groups) {
   state_->require_unfinished();
   const Hdf5Session session;
-  ObjectCopy copy(from, state_->file.get(), state_->path);
-  for (const std::string& path : groups.skipped) copy.skip(path);
-  for (const std::string& path : groups.paths) copy.copy(path);
-  return copy.left_out();
+  return copy_groups(from, groups, state_->file.get(), state_->path);
 }
 
 void H5adWriter::State::require_whole() const {

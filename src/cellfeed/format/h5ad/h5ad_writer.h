@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cellfeed/base/dtype.h"
-#include "cellfeed/format/h5ad/annotations_file.h"
+#include "cellfeed/format/h5ad/carried_groups.h"
 #include "cellfeed/io/temp_file.h"
 #include "cellfeed/matrix/csr.h"
 
@@ -66,9 +66,9 @@ class H5adWriter {
   // Of the next rows: obs' last column, "_library_size" (RowStore::known_library_sizes). REQUIRES:
   // obs of these rows was appended.
   void append_library_sizes(std::span<const double> sizes);
-  // Groups of another file, as they are; what was appended or is known of X stays. Returns what was
-  // left out, and why, as ObjectCopy. REQUIRES: all rows were appended.
-  std::vector<std::string> carry(const hdf5::File& from, const CarriedGroups& groups);
+  // What was appended or is known of X stays. Returns what was left out, as copy_groups.
+  // REQUIRES: all rows were appended.
+  std::vector<std::string> carry(const CarriedFrom& from, const CarriedGroups& groups);
   // Writes var ("_index" first; null: columns named by position), closes the file and renames it to
   // path.
   void finish(const arrow::Table* var);

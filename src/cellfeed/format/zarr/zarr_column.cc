@@ -9,9 +9,9 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
-#include "cellfeed/format/zarr/texts.h"
 #include "cellfeed/format/zarr/zarr_array.h"
 #include "cellfeed/io/range_reads.h"
+#include "cellfeed/zarr/texts.h"
 
 namespace cellfeed::format::zarr {
 namespace {
@@ -31,7 +31,7 @@ std::shared_ptr<arrow::Array> finish_column(arrow::ArrayBuilder& builder) {
 
 ZarrColumn::ZarrColumn(const zr::Hierarchy& store, const std::string& name, zr::ArrayMetadata array)
     : store_(store), name_(name), source_(store.shared_store(), name, std::move(array)) {
-  if (source_.array().type.kind == zr::TypeKind::kOther)
+  if (!source_.array().type.is_number() && !source_.array().type.holds_texts())
     throw_error(ErrorKind::kUnsupported, source_.path(),
                 "a column of this zarr type is not readable; drop it and write the store again: "
                 "'{}' is of type {}",
@@ -180,7 +180,7 @@ std::shared_ptr<arrow::Array> ZarrColumn::make_texts(std::span<const Part> parts
     };
     bool is_sound = true;
     if (part.bytes)
-      is_sound = visit_texts(array.type, *part.bytes, part.first, part.n, append);
+      is_sound = zr::visit_texts(array.type, *part.bytes, part.first, part.n, append);
     else
       for (std::int64_t i = 0; i < part.n; ++i) append(missing);
     if (!is_sound || !is_utf8_throughout)

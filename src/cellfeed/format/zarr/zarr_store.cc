@@ -37,7 +37,7 @@ bool is_zarr(const std::string& path) {
          is_named_zarr(path);
 }
 
-std::unique_ptr<StoredTree> open_tree(const std::string& path) {
+std::unique_ptr<ZarrTree> open_tree(const std::string& path) {
   const bool is_file = io::status_of(path).is_file();
   return std::make_unique<ZarrTree>(is_file ? cellfeed::zarr::open_zip_store(path)
                                             : cellfeed::zarr::open_directory_store(path));

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cellfeed/format/row_store.h"
-#include "cellfeed/format/stored_tree.h"
+#include "cellfeed/format/zarr/zarr_tree.h"
 
 namespace cellfeed::format::zarr {
 
@@ -14,7 +14,7 @@ namespace cellfeed::format::zarr {
 bool is_zarr(const std::string& path);
 
 // Throws what opening the store throws: kCorruptData where there is none.
-std::unique_ptr<StoredTree> open_tree(const std::string& path);
+std::unique_ptr<ZarrTree> open_tree(const std::string& path);
 
 // As anndata::open_anndata says; README.md in format/ lists what is read.
 std::unique_ptr<RowStore> open_zarr(const std::string& path, const OpenOptions& options = {});

@@ -18,6 +18,7 @@ class ZarrTree final : public StoredTree {
   explicit ZarrTree(std::shared_ptr<const cellfeed::zarr::KeyStore> store)
       : store_(std::move(store)) {}
 
+  const cellfeed::zarr::Hierarchy& hierarchy() const { return store_; }
   const std::string& path() const override { return store_.store().path(); }
   std::string_view kind_name() const override { return "zarr store"; }
   // 0 of a directory.

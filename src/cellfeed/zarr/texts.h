@@ -9,12 +9,11 @@
 
 #include "cellfeed/zarr/data_type.h"
 
-namespace cellfeed::format::zarr {
+namespace cellfeed::zarr {
 
 // Calls visit(text) for elements [first, first + n) of a chunk, in order; texts are not checked but
 // for code points. False where the bytes are no such chunk, at whatever time that is seen.
-bool visit_texts(const cellfeed::zarr::DataType& type, std::span<const std::byte> chunk,
-                 std::int64_t first, std::int64_t n,
-                 const std::function<void(std::string_view)>& visit);
+bool visit_texts(const DataType& type, std::span<const std::byte> chunk, std::int64_t first,
+                 std::int64_t n, const std::function<void(std::string_view)>& visit);
 
-}  // namespace cellfeed::format::zarr
+}  // namespace cellfeed::zarr

@@ -1,11 +1,12 @@
-#include "cellfeed/format/zarr/texts.h"
+#include "cellfeed/zarr/texts.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "cellfeed/io/codecs.h"
 
-namespace cellfeed::format::zarr {
+namespace cellfeed::zarr {
 namespace {
 
 using Visit = std::function<void(std::string_view)>;
@@ -76,15 +77,15 @@ bool decode_utf32(std::span<const std::byte> element, bool is_big_endian, std::s
 
 }  // namespace
 
-bool visit_texts(const cellfeed::zarr::DataType& type, std::span<const std::byte> chunk,
-                 std::int64_t first, std::int64_t n, const Visit& visit) {
-  if (type.kind == cellfeed::zarr::TypeKind::kText) return visit_lengths(chunk, first, n, visit);
+bool visit_texts(const DataType& type, std::span<const std::byte> chunk, std::int64_t first,
+                 std::int64_t n, const Visit& visit) {
+  if (type.kind == TypeKind::kText) return visit_lengths(chunk, first, n, visit);
   const auto width = static_cast<std::size_t>(type.bytes);
   if (chunk.size() < static_cast<std::size_t>(first + n) * width) return false;
   std::string text;
   for (std::int64_t i = first; i < first + n; ++i) {
     const auto element = chunk.subspan(static_cast<std::size_t>(i) * width, width);
-    if (type.kind == cellfeed::zarr::TypeKind::kUtf32) {
+    if (type.kind == TypeKind::kUtf32) {
       if (!decode_utf32(element, type.is_big_endian, text)) return false;
       visit(text);
       continue;
@@ -95,4 +96,4 @@ bool visit_texts(const cellfeed::zarr::DataType& type, std::span<const std::byte
   return true;
 }
 
-}  // namespace cellfeed::format::zarr
+}  // namespace cellfeed::zarr

@@ -1,0 +1,21 @@
+// What is carried to an HDF5 file as it is, and from where.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cellfeed/hdf5/file.h"
+#include "cellfeed/zarr/hierarchy.h"
+
+namespace cellfeed::format::h5ad {
+
+// Never null. Lifetime: it outlives who has it.
+using CarriedFrom = std::variant<const hdf5::File*, const cellfeed::zarr::Hierarchy*>;
+
+struct CarriedGroups {
+  std::vector<std::string> paths;    // "uns", "varm"
+  std::vector<std::string> skipped;  // but what lies at these: "uns/log1p"
+};
+
+}  // namespace cellfeed::format::h5ad
