@@ -64,6 +64,7 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
   out["n_merged"] = r.n_merged;
   out["n_parts_resumed"] = r.n_parts_resumed;
   out["bytes"] = r.bytes;
+  out["n_uploads_removed"] = r.n_uploads_removed;
   out["warnings"] = r.warnings;
   out["seconds"] = r.seconds;
   out["rows_per_second"] = r.rows_per_second;
@@ -124,6 +125,7 @@ nb::dict append_series(std::vector<FilePath> inputs, FilePath dir, std::int64_t 
   out["n_merged"] = r.n_merged;
   out["bytes"] = r.bytes;
   out["drift"] = drift;
+  out["n_uploads_removed"] = r.n_uploads_removed;
   out["warnings"] = r.warnings;
   out["seconds"] = r.seconds;
   out["rows_per_second"] = r.rows_per_second;

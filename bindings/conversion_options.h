@@ -67,6 +67,8 @@ inline nanobind::dict dict_of(const convert::ConvertResult& r) {
   out["n_genes_left_out"] = r.n_genes_left_out;
   out["absent_genes_text"] = r.absent_genes_text;
   out["left_out_text"] = r.left_out_text;
+  out["n_uploads_removed"] = r.n_uploads_removed;
+  out["warnings"] = r.warnings;
   return out;
 }
 
@@ -88,6 +90,8 @@ inline nanobind::dict dict_of(const convert::PreprocessResult& r) {
   out["processing"] = r.processing_json;
   out["left_out_text"] = r.left_out_text;
   out["absent_genes_text"] = r.absent_genes_text;
+  out["n_uploads_removed"] = r.n_uploads_removed;
+  out["warnings"] = r.warnings;
   return out;
 }
 

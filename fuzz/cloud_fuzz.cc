@@ -29,6 +29,15 @@ void check_listing(std::string_view text) {
     }
 }
 
+void check_uploads(std::string_view text) {
+  try {
+    for (const cloud::ListedUpload& upload : cloud::parse_s3_uploads(text, "s3://b/a").uploads)
+      require(!upload.id.empty());
+  } catch (const cellfeed::Error& error) {
+    require(error.kind() == cellfeed::ErrorKind::kIo && error.path() == "s3://b/a");
+  }
+}
+
 void check_range(std::string_view text) {
   cloud::ObjectVersion version;
   version.size = kSize;
@@ -54,6 +63,7 @@ void check_range(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_listing(text);
+  check_uploads(text);
   check_range(text);
   return 0;
 }

@@ -12,6 +12,7 @@ from . import _core
 from ._arguments import as_bool, as_choice, as_folder, as_int, as_names, as_path, as_text
 from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import chosen_cells, input_paths, resources, tenx_choice
+from ._leftovers import report_uploads
 from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes, Path
 from ._progress import Progress
 
@@ -138,7 +139,7 @@ def append_to_shards(
         See ``missing_genes``.
     UserWarning
         A file of the same name was written to the shards before; ``uns`` and ``varm`` of a single
-        file are left out now; what was forced.
+        file are left out now; what was forced; what :func:`convert_to_shards` warns of.
 
     Raises
     ------
@@ -182,6 +183,7 @@ def append_to_shards(
     report_left_out(made.pop("left_out_text"), stacklevel=2)
     for name in ("absent_genes_text", "n_absent_genes"):
         del made[name]
+    report_uploads(made)
     for text in made["warnings"]:
         _warnings.warn(text, UserWarning, stacklevel=2)
     return AppendResult(path=given["shards"], **made)

@@ -32,6 +32,7 @@ from ._conversion_arguments import (
     tenx_choice,
 )
 from ._dask import check_client, write_on_cluster
+from ._leftovers import report_leftovers
 from ._options import (
     GENE_ORDERS,
     LAYOUTS,
@@ -205,6 +206,11 @@ def convert_to_shards(
     -------
     ShardingResult
 
+    Warns
+    -----
+    UserWarning
+        Uploads that a killed writer left in a bucket of S3 could not be removed (docs/cloud.md).
+
     Raises
     ------
     ClusterError
@@ -327,6 +333,7 @@ def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes | None)
     if missing_genes is not None:
         report_missing_genes(absent, missing_genes, stacklevel=3)
     report_left_out(left_out, stacklevel=3)
+    report_leftovers(made, stacklevel=3)
     if made["n_genes_left_out"]:
         _log.info(
             "up to %d genes of a file are left out of the shards, which keep each cell's total "

@@ -30,6 +30,7 @@ from ._conversion_arguments import (
     tenx_choice,
 )
 from ._dask import check_client, write_on_cluster
+from ._leftovers import report_leftovers
 from ._options import (
     COMPRESSIONS,
     HVG_FLAVORS,
@@ -186,6 +187,11 @@ def preprocess(
     -------
     PreprocessResult
 
+    Warns
+    -----
+    UserWarning
+        As for :func:`convert_to_shards`.
+
     Raises
     ------
     InvalidArgumentError
@@ -310,4 +316,5 @@ def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
 def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes) -> PreprocessResult:
     report_missing_genes(made.pop("absent_genes_text"), missing_genes, stacklevel=3)
     report_left_out(made.pop("left_out_text"), stacklevel=3)
+    report_leftovers(made, stacklevel=3)
     return PreprocessResult(path=path, processing=json.loads(made.pop("processing")), **made)

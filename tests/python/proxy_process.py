@@ -53,6 +53,10 @@ class ProxyProcess(Record):
         """Forgets the requests seen so far."""
         self._ask("reset")
 
+    def wait_until_idle(self) -> None:
+        """Until no request is under way."""
+        self._ask("wait_until_idle")
+
     @property
     def seen(self) -> list[Seen]:  # type: ignore[override]
         return [Seen(**each) for each in self._ask("seen")]
@@ -77,8 +81,8 @@ class ProxyProcess(Record):
 def answer(proxy: FaultProxy, what: str, about):
     if what == "set_faults":
         return proxy.set_faults(*(Fault(**each) for each in about))
-    if what == "reset":
-        return proxy.reset()
+    if what in ("reset", "wait_until_idle"):
+        return getattr(proxy, what)()
     if what == "seen":
         return [dataclasses.asdict(each) for each in list(proxy.seen)]
     return getattr(proxy, what)

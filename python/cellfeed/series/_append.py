@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .. import _core
 from .._arguments import as_path, as_paths, parse_memory_budget, parse_threads
+from .._leftovers import report_uploads
 from .._options import Path
 from .._progress import Progress, as_progress_callback
 
@@ -97,7 +98,8 @@ def append_series(
     Warns
     -----
     UserWarning
-        A feature's values have drifted from those that the scaler was fitted on.
+        A feature's values have drifted from those that the scaler was fitted on. Uploads that a
+        killed append left in a bucket of S3 could not be removed (docs/cloud.md).
 
     Raises
     ------
@@ -118,6 +120,7 @@ def append_series(
         threads=parse_threads(threads),
         progress=as_progress_callback(progress, "bytes"),
     )
+    report_uploads(result)
     for text in result["warnings"]:
         _warnings.warn(text, UserWarning, stacklevel=2)
     return AppendResult(path=path, **result)

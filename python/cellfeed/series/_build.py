@@ -26,6 +26,7 @@ from .._arguments import (
     parse_threads,
     shown,
 )
+from .._leftovers import report_uploads
 from .._options import DType, DTypeName, Path
 from .._progress import Progress, as_progress_callback
 from ..errors import InvalidArgumentError, InvalidTypeError
@@ -248,7 +249,8 @@ def build_series(
     Warns
     -----
     UserWarning
-        A feature's values are all the same.
+        A feature's values are all the same. Uploads that a killed build left in a bucket of S3
+        could not be removed (docs/cloud.md).
 
     Raises
     ------
@@ -289,6 +291,7 @@ def build_series(
         resume=as_bool("resume", resume),
         progress=as_progress_callback(progress, "bytes"),
     )
+    report_uploads(result)
     for text in result["warnings"]:
         _warnings.warn(text, UserWarning, stacklevel=2)
     return SeriesResult(path=path, **result)

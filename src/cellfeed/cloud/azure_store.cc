@@ -81,7 +81,8 @@ class AzureStore final : public ObjectStore {
     return answer.header("x-ms-error-code") == "ContainerNotFound";
   }
 
-  // Blocks that no list names are dropped by the store after a week, and cost nothing.
+  // Blocks that no list names are dropped by the store a week after the last of them, or with the
+  // next list, whoever put them there.
   bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
                       const Precondition& condition) const override {
     const BlockNames names;

@@ -165,6 +165,10 @@ class BucketDirectory final : public io::OpenDirectory {
   }
   // Uploads that were not ended are no objects.
   void remove_leftovers(std::string_view) const override {}
+  io::UnfinishedUploads remove_unfinished_uploads(
+      const std::function<bool(std::string_view)>& is_ours) const override {
+    return object_store(path_.scheme).remove_unfinished_uploads(path_, is_ours);
+  }
 
  private:
   const std::string given_;

@@ -21,10 +21,23 @@ struct ObjectListing {
   std::string next;                  // a token; empty: this was the last part
 };
 
+struct ListedUpload {
+  std::string key;
+  std::string id;
+};
+
+// A part of the uploads in parts that were begun and not ended.
+struct UploadListing {
+  std::vector<ListedUpload> uploads;
+  std::string next_key, next_id;  // where the rest begins; no key: this was the last part
+};
+
 // All throw kIo naming `path` where the text is no such list.
 
 // Of S3: ListObjectsV2 with encoding-type=url.
 ObjectListing parse_s3_listing(std::string_view xml, const std::string& path);
+// Of S3: ListMultipartUploads with encoding-type=url.
+UploadListing parse_s3_uploads(std::string_view xml, const std::string& path);
 // Of Azure: List Blobs.
 ObjectListing parse_azure_listing(std::string_view xml, const std::string& path);
 // Of Google: Objects: list.

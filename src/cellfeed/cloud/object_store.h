@@ -2,6 +2,7 @@
 // and what its answers mean. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "cellfeed/cloud/object_listing.h"
 #include "cellfeed/cloud/staged_file.h"
 #include "cellfeed/cloud/storage_options.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::cloud {
 
@@ -59,6 +61,14 @@ class ObjectStore {
   // and failed is taken back, as far as the store lets it.
   virtual bool write_in_parts(const BucketPath& path, const StagedFile::Content& content,
                               const Precondition& condition) const = 0;
+  // As OpenDirectory's. Stores that keep nothing of them, or not for long and for nothing, have
+  // nothing to do.
+  virtual io::UnfinishedUploads remove_unfinished_uploads(
+      const BucketPath& folder, const std::function<bool(std::string_view name)>& is_ours) const {
+    static_cast<void>(folder);
+    static_cast<void>(is_ours);
+    return {};
+  }
 };
 
 // All of it.

@@ -163,4 +163,11 @@ std::shared_ptr<const S3Access> s3_access(const std::string& bucket) {
   return kept_access<S3Access>("s3", bucket, kS3Variables);
 }
 
+HttpRequest s3_request(std::string method, const BucketPath& path, std::string_view query) {
+  HttpRequest request;
+  request.method = std::move(method);
+  request.url = s3_access(path.bucket)->url(path.key, query);
+  return request;
+}
+
 }  // namespace cellfeed::cloud

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cellfeed/cloud/http_loop.h"
+#include "cellfeed/cloud/storage_options.h"
 
 namespace arrow::fs {
 struct S3Options;
@@ -47,5 +48,8 @@ class S3Access {
 
 // Of this process, kept; made anew where its options or the environment say other things.
 std::shared_ptr<const S3Access> s3_access(const std::string& bucket);
+
+// Of the object, or of the bucket where the key is empty; query: as S3Access::url takes it.
+HttpRequest s3_request(std::string method, const BucketPath& path, std::string_view query = {});
 
 }  // namespace cellfeed::cloud

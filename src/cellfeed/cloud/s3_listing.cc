@@ -1,6 +1,7 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/object_listing.h"
@@ -15,10 +16,11 @@ std::string key_of(std::string_view text, bool is_encoded) {
   return is_encoded ? percent_decoded(unescaped(text)) : unescaped(text);
 }
 
-std::string_view element_of(std::string_view part, std::string_view name, const std::string& path) {
+std::string_view element_of(std::string_view part, std::string_view name, const std::string& path,
+                            std::string_view what = "objects") {
   std::string_view text;
   if (!take_element(part, name, text))
-    throw_error(ErrorKind::kIo, path, "the server's list of objects has one without its {}", name);
+    throw_error(ErrorKind::kIo, path, "the server's list of {} has one without its {}", what, name);
   return text;
 }
 
@@ -61,6 +63,31 @@ ObjectListing parse_s3_listing(std::string_view xml, const std::string& path) {
   if (take_element(rest, "NextContinuationToken", text)) listing.next = unescaped(text);
   rest = xml;
   if (listing.next.empty() && take_element(rest, "IsTruncated", text) && text == "true")
+    throw_error(ErrorKind::kIo, path, "the server gave part of a list and no way to go on");
+  return listing;
+}
+
+UploadListing parse_s3_uploads(std::string_view xml, const std::string& path) {
+  if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos)
+    throw_error(ErrorKind::kIo, path, "the server answered with no list of uploads");
+  if (xml.find("</ListMultipartUploadsResult>") == std::string_view::npos)
+    throw_error(ErrorKind::kIo, path, "the server's list of uploads ends too early");
+  UploadListing listing;
+  const bool is_encoded = element(xml, "EncodingType") == "url";
+  std::string_view part;
+  for (std::string_view rest = xml; take_element(rest, "Upload", part);) {
+    ListedUpload upload{.key = key_of(element_of(part, "Key", path, "uploads"), is_encoded),
+                        .id = unescaped(element_of(part, "UploadId", path, "uploads"))};
+    if (upload.id.empty())
+      throw_error(ErrorKind::kIo, path,
+                  "the server's list of uploads has one without its UploadId");
+    listing.uploads.push_back(std::move(upload));
+  }
+  // Of a list that is whole some say where it would go on.
+  if (element(xml, "IsTruncated") != "true") return listing;
+  listing.next_key = key_of(element(xml, "NextKeyMarker"), is_encoded);
+  listing.next_id = unescaped(element(xml, "NextUploadIdMarker"));
+  if (listing.next_key.empty())
     throw_error(ErrorKind::kIo, path, "the server gave part of a list and no way to go on");
   return listing;
 }

@@ -96,6 +96,86 @@ TEST(S3Listing, ObjectsThatLackAPartAreRefused) {
             std::string::npos);
 }
 
+std::string upload_xml(std::string_view key, std::string_view id) {
+  return fmt::format(
+      "<Upload><Key>{}</Key><UploadId>{}</UploadId><Initiator><ID>i</ID></Initiator>"
+      "<StorageClass>STANDARD</StorageClass><Initiated>2026-01-31T10:20:30.000Z</Initiated>"
+      "</Upload>",
+      key, id);
+}
+std::string uploads_xml(std::string_view inside,
+                        std::string_view encoding = "<EncodingType>url</EncodingType>") {
+  return fmt::format(
+      "<?xml version=\"1.0\"?>\n<ListMultipartUploadsResult xmlns=\"http://s3.amazonaws.com/doc/\">"
+      "<Bucket>b</Bucket><KeyMarker></KeyMarker><UploadIdMarker/><Prefix>p%2F</Prefix>{}{}"
+      "</ListMultipartUploadsResult>",
+      encoding, inside);
+}
+std::string refused_uploads(const std::string& xml) {
+  try {
+    parse_s3_uploads(xml, "s3://b/p");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_EQ(error.path(), "s3://b/p");
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(S3Uploads, SeveralOfOneKeyAreSeveral) {
+  const UploadListing listing =
+      parse_s3_uploads(uploads_xml(upload_xml("p%2Fa+b%2Bc%25%C3%A9", "one&amp;.-_") +
+                                   upload_xml("p%2Fa+b%2Bc%25%C3%A9", "two") +
+                                   "<CommonPrefixes><Prefix>p%2Fx%2F</Prefix></CommonPrefixes>"
+                                   "<IsTruncated>false</IsTruncated>"),
+                       "s3://b/p");
+  ASSERT_EQ(listing.uploads.size(), 2u);
+  EXPECT_EQ(listing.uploads[0].key, "p/a b+c%\u00e9");
+  EXPECT_EQ(listing.uploads[0].id, "one&.-_");
+  EXPECT_EQ(listing.uploads[1].key, listing.uploads[0].key);
+  EXPECT_EQ(listing.uploads[1].id, "two");
+  EXPECT_EQ(listing.next_key, "");
+  EXPECT_TRUE(parse_s3_uploads(uploads_xml(""), "s3://b").uploads.empty());
+}
+
+TEST(S3Uploads, KeysOfAServerThatDoesNotEncodeThemAreTakenAsTheyAre) {
+  const UploadListing listing =
+      parse_s3_uploads(uploads_xml(upload_xml("a+b%20c &amp; &#xe9;", "i"), ""), "s3://b");
+  EXPECT_EQ(listing.uploads.at(0).key, "a+b%20c & \u00e9");
+}
+
+TEST(S3Uploads, GoOnBehindTheLastWhereThereAreMore) {
+  const std::string next =
+      "<NextKeyMarker>p%2Fa+b</NextKeyMarker><NextUploadIdMarker>i&amp;j</NextUploadIdMarker>";
+  const UploadListing listing =
+      parse_s3_uploads(uploads_xml(next + "<IsTruncated>true</IsTruncated>"), "s3://b");
+  EXPECT_EQ(listing.next_key, "p/a b");
+  EXPECT_EQ(listing.next_id, "i&j");
+  EXPECT_EQ(
+      parse_s3_uploads(uploads_xml(next + "<IsTruncated>false</IsTruncated>"), "s3://b").next_key,
+      "");
+}
+
+TEST(S3Uploads, WhatIsNoWholeListIsRefused) {
+  EXPECT_NE(refused_uploads(uploads_xml("<IsTruncated>true</IsTruncated>")).find("no way to go on"),
+            std::string::npos);
+  // A store that does not know the call may list objects.
+  for (const std::string& other : {std::string(), std::string("<html>log in</html>"),
+                                   list_xml(object_xml("a")), std::string("<Error></Error>")})
+    EXPECT_NE(refused_uploads(other).find("no list of uploads"), std::string::npos) << other;
+  const std::string whole = uploads_xml(upload_xml("a", "i") + upload_xml("b", "j"));
+  for (std::size_t size = 0; size + 1 < whole.size(); ++size)
+    EXPECT_NE(refused_uploads(whole.substr(0, size)), "nothing was thrown") << size;
+}
+
+TEST(S3Uploads, ThoseThatLackAPartAreRefused) {
+  EXPECT_NE(refused_uploads(uploads_xml(upload_xml("a", ""))).find("UploadId"), std::string::npos);
+  EXPECT_NE(refused_uploads(uploads_xml("<Upload><Key>a</Key></Upload>")).find("UploadId"),
+            std::string::npos);
+  EXPECT_NE(refused_uploads(uploads_xml("<Upload><UploadId>i</UploadId></Upload>")).find("its Key"),
+            std::string::npos);
+}
+
 TEST(PercentEncoding, KeepsLettersAndDigits) {
   EXPECT_EQ(percent_encoded("aZ09-._~"), "aZ09-._~");
   EXPECT_EQ(percent_encoded("a b/c+d%\u00e9"), "a%20b%2Fc%2Bd%25%C3%A9");

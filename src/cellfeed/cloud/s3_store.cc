@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -10,17 +11,11 @@
 #include "cellfeed/cloud/part_upload.h"
 #include "cellfeed/cloud/percent.h"
 #include "cellfeed/cloud/s3_access.h"
+#include "cellfeed/cloud/s3_uploads.h"
 #include "cellfeed/cloud/xml_elements.h"
 
 namespace cellfeed::cloud {
 namespace {
-
-HttpRequest s3_request(std::string method, const BucketPath& path, std::string_view query = {}) {
-  HttpRequest request;
-  request.method = std::move(method);
-  request.url = s3_access(path.bucket)->url(path.key, query);
-  return request;
-}
 
 // An upload in parts, which costs money until it is ended.
 class PartUpload {
@@ -39,6 +34,7 @@ class PartUpload {
       request.body = std::move(body);
       const HttpAnswer answer = ask_store(path_, request);
       tags_[part] = answer.header("etag");
+      if (is_gone(answer)) is_ended_ = true;
       if (answer.status != 200 || tags_[part].empty()) throw_refused(path_, answer);
     });
   }
@@ -55,6 +51,12 @@ class PartUpload {
     return ask_store(path_, request);
   }
 
+  // Whether somebody else ended it: one who took this writer for dead, or a rule of the bucket.
+  bool is_ended() const { return is_ended_; }
+  static bool is_gone(const HttpAnswer& answer) {
+    return answer.status == 404 && element(answer.body, "Code") == "NoSuchUpload";
+  }
+
   void take_back() const {
     static_cast<void>(ask_store(path_, s3_request("DELETE", path_, "uploadId=" + id_)));
   }
@@ -63,6 +65,7 @@ class PartUpload {
   const BucketPath path_;
   std::string id_;
   std::vector<std::string> tags_;
+  std::atomic<bool> is_ended_ = false;
 };
 
 class S3Store final : public ObjectStore {
@@ -130,16 +133,30 @@ class S3Store final : public ObjectStore {
       if (is_ended || is_stored(path, content)) return true;
     } catch (...) {
       take_back(upload);
-      throw;
+      if (!upload.is_ended()) throw;
+      // Two may write the same object, as two workers a shard: the other has.
+      if (is_stored(path, content)) return true;
+      throw_ended(path);
     }
     take_back(upload);
+    if (PartUpload::is_gone(answer)) throw_ended(path);
     if (condition.is_any() && is_unmet(answer)) return false;
     if (answer.status == 200 && answer.is_whole())
       throw_error(ErrorKind::kIo, path.text(), "the store refused: {}", describe_refusal(answer));
     throw_refused(path, answer);
   }
+  io::UnfinishedUploads remove_unfinished_uploads(
+      const BucketPath& folder,
+      const std::function<bool(std::string_view)>& is_ours) const override {
+    return remove_s3_uploads(folder, is_ours);
+  }
 
  private:
+  [[noreturn]] static void throw_ended(const BucketPath& path) {
+    throw_error(ErrorKind::kIo, path.text(),
+                "its upload was ended by another before it was whole: by a run that took over the "
+                "folder, or by a rule of the bucket for uploads that take long");
+  }
   static void take_back(const PartUpload& upload) {
     try {
       upload.take_back();

@@ -25,6 +25,7 @@ ConversionRun::ConversionRun(OpenConversion& conversion)
       plan_(conversion.plan()),
       directory_(options_.output_dir, options_.existing, conversion.sources()) {
   target_.dir = directory_.directory();
+  note(directory_.unfinished_uploads());
   if (options_.base ? is_appended_before() : directory_.is_finished()) {
     manifest_ = shard::read_manifest(options_.output_dir);
     require_same_conversion(*manifest_);
@@ -168,6 +169,18 @@ void ConversionRun::add(const shard::ShardEntry& shard) {
   journal_->add(shard);
 }
 
+void ConversionRun::note(const io::UnfinishedUploads& uploads) {
+  n_uploads_removed_ += uploads.n_removed;
+  if (!uploads.warning.empty() && std::ranges::find(warnings_, uploads.warning) == warnings_.end())
+    warnings_.push_back(uploads.warning);
+}
+
+void ConversionRun::remove_leftovers() {
+  if (was_finished()) return;
+  io::remove_leftovers_in(target_.dir);
+  note(shard::remove_unfinished_uploads(target_.dir));
+}
+
 void ConversionRun::require_all_shards() const {
   if (const auto missing = missing_shards(); !missing.empty())
     throw_error(ErrorKind::kInvalidArgument, options_.output_dir, "shard {} was not written; {}",
@@ -190,6 +203,8 @@ ConvertResult ConversionRun::finish() {
   }
   ConvertResult result = conversion_.result_of(manifest);
   result.n_shards_resumed = n_resumed_;
+  result.n_uploads_removed = n_uploads_removed_;
+  result.warnings = warnings_;
   result.cells_per_second = cells_per_second_;
   if (journal_)
     result.seconds =

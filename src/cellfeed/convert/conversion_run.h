@@ -38,6 +38,8 @@ class ConversionRun {
   // One that was written elsewhere: lasting, once this returns. Throws kInvalidArgument for a
   // shard of another conversion.
   void add(const format::shard::ShardEntry& shard);
+  // Of processes that died while they wrote shards of it. REQUIRES: no shard is missing.
+  void remove_leftovers();
   // Throws kInvalidArgument naming one that is missing.
   void require_all_shards() const;
   // Writes the manifest. Throws the same.
@@ -53,6 +55,7 @@ class ConversionRun {
   bool is_of_plan(const format::shard::ShardEntry& shard) const;
   void require_shards_of_plan() const;
   std::string text_of_rest() const;
+  void note(const io::UnfinishedUploads& uploads);
 
   OpenConversion& conversion_;
   const ConvertOptions& options_;
@@ -65,6 +68,8 @@ class ConversionRun {
   format::shard::FileEntry genes_;
   std::optional<format::shard::FileEntry> annotations_;
   std::int64_t n_resumed_ = 0;
+  std::int64_t n_uploads_removed_ = 0;
+  std::vector<std::string> warnings_;
   double cells_per_second_ = 0;
 };
 

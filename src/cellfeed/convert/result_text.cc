@@ -8,6 +8,14 @@
 #include "cellfeed/base/number_text.h"
 
 namespace cellfeed::convert {
+namespace {
+
+std::string removed_text(std::int64_t n_uploads) {
+  if (n_uploads == 0) return {};
+  return fmt::format("{} unfinished uploads of writers that were killed were removed\n", n_uploads);
+}
+
+}  // namespace
 
 std::string result_json(const std::string& output_dir, const ConvertResult& r) {
   const nlohmann::ordered_json json = {{"output_dir", output_dir},
@@ -20,6 +28,8 @@ std::string result_json(const std::string& output_dir, const ConvertResult& r) {
                                        {"n_genes_left_out", r.n_genes_left_out},
                                        {"left_out", r.left_out_text},
                                        {"filter_warnings", r.filter_warnings},
+                                       {"n_uploads_removed", r.n_uploads_removed},
+                                       {"warnings", r.warnings},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -44,6 +54,8 @@ std::string result_text(const std::string& output_dir, const ConvertResult& r) {
         grouped(r.n_genes_left_out));
   if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
   for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
+  text += removed_text(r.n_uploads_removed);
+  for (const std::string& warning : r.warnings) text += warning + "\n";
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                         grouped(static_cast<std::int64_t>(r.cells_per_second)));
@@ -66,6 +78,7 @@ std::string result_json(const std::string& dir, const AppendResult& r) {
                                        {"left_out", r.shards.left_out_text},
                                        {"warnings", r.warnings},
                                        {"filter_warnings", r.shards.filter_warnings},
+                                       {"n_uploads_removed", r.shards.n_uploads_removed},
                                        {"bytes", r.shards.bytes},
                                        {"seconds", r.shards.seconds},
                                        {"cells_per_second", r.shards.cells_per_second}};
@@ -86,6 +99,7 @@ std::string result_text(const std::string& dir, const AppendResult& r) {
         grouped(r.shards.n_genes_left_out));
   for (const std::string& said : {r.missing_genes_text, r.shards.left_out_text})
     if (!said.empty()) text += said + "\n";
+  text += removed_text(r.shards.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   for (const std::string& warning : r.shards.filter_warnings) text += "--filter: " + warning + "\n";
   if (r.shards.n_shards_resumed < r.n_shards_added)
@@ -104,6 +118,8 @@ std::string result_json(const std::string& output, const PreprocessResult& r) {
                                        {"n_shards", r.n_shards},
                                        {"processing", nlohmann::json::parse(r.processing_json)},
                                        {"left_out", r.left_out_text},
+                                       {"n_uploads_removed", r.n_uploads_removed},
+                                       {"warnings", r.warnings},
                                        {"bytes", r.bytes},
                                        {"seconds", r.seconds},
                                        {"cells_per_second", r.cells_per_second}};
@@ -118,6 +134,8 @@ std::string result_text(const std::string& output, const PreprocessResult& r) {
   for (const std::string& said : {r.absent_genes_text, r.left_out_text})
     if (!said.empty()) text += said + "\n";
   for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
+  text += removed_text(r.n_uploads_removed);
+  for (const std::string& warning : r.warnings) text += warning + "\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));
 }

@@ -91,7 +91,10 @@ struct ConvertResult {
   std::int64_t n_genes_left_out = 0;
   std::string left_out_text;  // what of the files was not read though nobody chose that
   std::vector<std::string> filter_warnings;  // as collection::Filter's
-  std::int64_t bytes = 0;                    // of the directory's files
+  // Of writers that were killed, in a bucket.
+  std::int64_t n_uploads_removed = 0;
+  std::vector<std::string> warnings;  // of those that are left
+  std::int64_t bytes = 0;             // of the directory's files
   double seconds = 0;
   double cells_per_second = 0;  // in this run
 };

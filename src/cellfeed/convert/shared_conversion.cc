@@ -79,8 +79,7 @@ void SharedConversion::add(const std::string& text) {
 
 SharedResult SharedConversion::finish() {
   run_->require_all_shards();
-  // Of processes that died while they wrote.
-  if (!run_->was_finished()) io::remove_leftovers_in(run_->target().dir);
+  run_->remove_leftovers();
   SharedResult result;
   result.shards = run_->finish();
   result.shards.seconds = clock_.seconds();

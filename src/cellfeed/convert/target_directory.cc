@@ -89,6 +89,9 @@ TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing
   if (is_finished_) look_at_finished();
   if (existing == ExistingTarget::kRefuse && (is_finished_ || is_unfinished_))
     throw Error(ErrorKind::kAlreadyExists, refusal_of(is_finished_, is_rewritten_), dir);
+  // A folder that shows no such run may be one that somebody else is sending files to.
+  if (is_unfinished_ || is_rewritten_ || is_appended_)
+    unfinished_uploads_ = shard::remove_unfinished_uploads(directory_);
   if (is_finished_)
     shard::remove_leftovers_of_writers(
         directory_, discards(existing) ? shard::Unfinished::kDiscard : shard::Unfinished::kKeep);

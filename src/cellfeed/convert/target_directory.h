@@ -35,6 +35,8 @@ class TargetDirectory {
   bool is_finished() const { return is_finished_; }
   // True when finished shards stay in their place until the new ones are whole.
   bool is_rewritten() const { return is_rewritten_; }
+  // Of a run that was stopped here.
+  const io::UnfinishedUploads& unfinished_uploads() const { return unfinished_uploads_; }
   // REQUIRES: !is_finished(), unless shards are appended.
   format::shard::PartialManifest open_journal(const std::string& plan,
                                               const format::shard::ResumeOptions& options);
@@ -48,6 +50,7 @@ class TargetDirectory {
   bool is_unfinished_ = false;
   bool is_rewritten_ = false;
   bool is_appended_ = false;  // by a run that was stopped
+  io::UnfinishedUploads unfinished_uploads_;
   std::unique_ptr<io::DirectoryLock> lock_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,13 @@ class HeldLock {
   virtual void show_life() const {}
 };
 
+// What became of files of dead writers that were sent in parts and never put together: no files,
+// but some stores of objects keep their parts, and charge for them.
+struct UnfinishedUploads {
+  std::int64_t n_removed = 0;
+  std::string warning{};  // of what may be left: why, and what to do; empty: all are gone
+};
+
 // A directory of one file system.
 class OpenDirectory {
  public:
@@ -72,6 +80,14 @@ class OpenDirectory {
   // Of writers that are dead, of files whose names begin so: what one that lives writes stays, and
   // so does everything where they cannot be told apart.
   virtual void remove_leftovers(std::string_view prefix) const = 0;
+  // Of files in it for whose names is_ours is true. Who lives and writes one of these gets an
+  // error. A store that refuses to do so is told by the answer. REQUIRES: the directory's lock, and
+  // that such names are given by those alone who take it, or write for who holds it.
+  virtual UnfinishedUploads remove_unfinished_uploads(
+      const std::function<bool(std::string_view name)>& is_ours) const {
+    static_cast<void>(is_ours);
+    return {};
+  }
   // Negative where there is none.
   virtual int fd() const { return -1; }
 };

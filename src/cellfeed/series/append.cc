@@ -112,6 +112,11 @@ void Append::open() {
   // Only entities that are new, and have a scale of their own, are fitted.
   metadata_.columns.skips_mask = scaler_.of == ScaleOf::kGlobal;
   const std::string folder = directory_.path_of(kAppendingFolder);
+  if (io::exists(folder)) {
+    const io::UnfinishedUploads uploads = remove_unfinished_uploads(directory_);
+    result_.n_uploads_removed = uploads.n_removed;
+    if (!uploads.warning.empty()) result_.warnings.push_back(uploads.warning);
+  }
   io::make_directories(folder);
   mark_ = io::Directory(folder);
   kept_.emplace(directory_, kAppendingFolder, "append to " + io::canonical(options_.dir));
@@ -249,7 +254,7 @@ void Append::find_statistics() {
   if (result_.n_rows_added == 0)
     throw_invalid("no row is left: all {} had missing values", result_.n_rows_read);
   result_.drift = drift_->features();
-  result_.warnings = drift_warnings(result_.drift);
+  for (std::string& text : drift_warnings(result_.drift)) result_.warnings.push_back(text);
 }
 
 void Append::extend_entities() {

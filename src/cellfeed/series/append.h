@@ -29,6 +29,7 @@ struct AppendResult {
   std::int64_t n_files = 0, n_rows_read = 0, n_dropped = 0, n_merged = 0;  // of what was appended
   std::int64_t bytes = 0;                                                  // of the directory
   std::vector<FeatureDrift> drift;
+  std::int64_t n_uploads_removed = 0;  // of appends that were killed, in a bucket
   std::vector<std::string> warnings;
   double seconds = 0, rows_per_second = 0;
 };

@@ -345,6 +345,9 @@ BuildResult Build::run() {
   result_.n_files = std::ssize(inputs_.files());
   choose_features();
   BuildDirectory target(options_.output_dir, plan(), options_.resume);
+  result_.n_uploads_removed = target.unfinished_uploads().n_removed;
+  if (const std::string& warning = target.unfinished_uploads().warning; !warning.empty())
+    result_.warnings.push_back(warning);
   if (target.is_finished()) {  // stopped between its last two steps
     const SeriesMetadata metadata = read_metadata(options_.output_dir);
     result_.n_rows = metadata.n_rows;

@@ -45,7 +45,8 @@ struct BuildResult {
   std::int64_t n_files = 0;
   std::int64_t n_parts = 0, n_parts_resumed = 0;
   std::int64_t n_rows_read = 0, n_dropped = 0, n_merged = 0;
-  std::int64_t bytes = 0;  // of the directory
+  std::int64_t bytes = 0;              // of the directory
+  std::int64_t n_uploads_removed = 0;  // of builds that were killed, in a bucket
   std::vector<std::string> warnings;
   double seconds = 0, rows_per_second = 0;
 };

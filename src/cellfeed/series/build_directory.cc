@@ -62,11 +62,14 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   if (is_begun && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds an unfinished build; continue it (resume), or remove the directory", dir);
-  if (is_finished_ && !io::exists(folder)) return;
+  const bool is_left = io::exists(folder);  // by a build that was stopped
+  if (is_finished_ && !is_left) return;
   io::make_directories(folder);
   plan_folder_ = io::Directory(folder);
   parts_.emplace(directory_, kPartsFolder,
                  fmt::format("{}\n{:016x}", io::canonical(dir), plan_fingerprint(plan)));
+  // Where none was stopped, somebody else may be sending files to the folder.
+  if (is_left) unfinished_uploads_ = remove_unfinished_uploads(directory_);
   if (!is_begun) {
     // What a build that was killed at its very end left goes with the parts.
     if (!is_finished_) begin(plan);

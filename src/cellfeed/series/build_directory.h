@@ -26,6 +26,8 @@ class BuildDirectory {
   const io::Directory& directory() const { return directory_; }
   // A finished series of this plan lies there, and resume was asked for.
   bool is_finished() const { return is_finished_; }
+  // Of builds that were stopped here.
+  const io::UnfinishedUploads& unfinished_uploads() const { return unfinished_uploads_; }
   // For what is kept until the build is finished. REQUIRES: !is_finished().
   const io::Directory& parts() const { return parts_->directory(); }
   // Removes what was kept for a build that resumes.
@@ -40,6 +42,7 @@ class BuildDirectory {
   std::optional<io::Directory> plan_folder_;
   std::optional<KeptFolder> parts_;
   bool is_finished_ = false;
+  io::UnfinishedUploads unfinished_uploads_;
 };
 
 }  // namespace cellfeed::series

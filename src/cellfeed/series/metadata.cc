@@ -242,6 +242,10 @@ bool is_series_file(std::string_view name) {
          });
 }
 
+io::UnfinishedUploads remove_unfinished_uploads(const io::Directory& dir) {
+  return (*dir).remove_unfinished_uploads(is_series_file);
+}
+
 const SeriesFile& SeriesMetadata::file(std::string_view name) const {
   return files[static_cast<std::size_t>(std::ranges::find(kFileNames, name) -
                                         std::begin(kFileNames))];

@@ -31,6 +31,9 @@ inline constexpr const char* kAppendingFolder = ".appending";
 std::string name_after_appends(std::string_view name, std::int64_t n_appends);
 // Whether a file name is one of a series, of any number of appends.
 bool is_series_file(std::string_view name);
+// Removes from a bucket what a writer that was stopped had sent of such files. REQUIRES: the
+// directory's lock.
+io::UnfinishedUploads remove_unfinished_uploads(const io::Directory& dir);
 // Rows are being appended, or an append was stopped.
 bool is_appended_to(const std::string& dir);
 

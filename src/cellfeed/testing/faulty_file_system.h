@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -135,6 +136,11 @@ class FaultyFileSystem final : public io::FileSystem {
     void remove_leftovers(std::string_view prefix) const override {
       count_->one(path());
       directory_->remove_leftovers(prefix);
+    }
+    io::UnfinishedUploads remove_unfinished_uploads(
+        const std::function<bool(std::string_view)>& is_ours) const override {
+      count_->one(path());
+      return directory_->remove_unfinished_uploads(is_ours);
     }
 
    private:

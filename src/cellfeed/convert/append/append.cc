@@ -54,6 +54,8 @@ AppendResult run_append(OpenConversion& conversion, AppendResult result) {
   ConversionRun run(conversion);
   run.write_missing();
   result.shards = run.finish();
+  for (std::string& warning : result.shards.warnings) result.warnings.push_back(std::move(warning));
+  result.shards.warnings.clear();
   result.n_cells_added = conversion.sources().n_cells();
   result.n_shards_added = conversion.n_shards();
   return result;

@@ -30,6 +30,8 @@ struct PreprocessResult {
   std::string left_out_text;    // as ConvertResult's
   std::string absent_genes_text;
   std::vector<std::string> filter_warnings;  // as collection::Filter's
+  std::int64_t n_uploads_removed = 0;        // as ConvertResult's
+  std::vector<std::string> warnings;         // the same
 };
 
 bool is_h5ad_name(const std::string& output);

@@ -214,6 +214,8 @@ void describe_shards(const ConvertResult& shards, PreprocessResult& result) {
   result.n_shards = shards.n_shards;
   result.bytes = shards.bytes;
   result.left_out_text = shards.left_out_text;
+  result.n_uploads_removed = shards.n_uploads_removed;
+  result.warnings = shards.warnings;
 }
 
 ConvertOptions Preprocessing::conversion_of(const KeptCells& kept) const {

@@ -206,6 +206,12 @@ void remove_leftovers_of_writers(const io::Directory& dir, Unfinished unfinished
   if (const auto manifest = readable_manifest(dir)) remove_other_generations(dir, *manifest);
 }
 
+io::UnfinishedUploads remove_unfinished_uploads(const io::Directory& dir) {
+  return (*dir).remove_unfinished_uploads([](std::string_view name) {
+    return name == kManifestName || name == kPartialManifestName || generation_of(name);
+  });
+}
+
 struct PartialManifest::State {
   io::Directory dir;
   std::string plan;

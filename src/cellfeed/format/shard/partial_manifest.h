@@ -49,6 +49,9 @@ std::optional<JournalHead> unfinished_beside_manifest(const io::Directory& dir);
 // The least generation that no file of the directory has; 0 where it holds none.
 Generation next_generation(const io::Directory& dir);
 enum class Unfinished { kKeep, kDiscard };
+// Removes from a bucket what a conversion that was stopped had sent of its files and no more than
+// these. REQUIRES: the directory's lock.
+io::UnfinishedUploads remove_unfinished_uploads(const io::Directory& dir);
 // Removes what writers left beside finished shards: temporary files, files that were replaced, and,
 // unless it is kept, what unfinished_beside_manifest() speaks of (all but its journal, which the
 // next one replaces). REQUIRES: the directory's lock, and a manifest.
