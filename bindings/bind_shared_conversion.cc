@@ -21,14 +21,28 @@ namespace {
 using convert::ShardWorker;
 using convert::SharedConversion;
 
-std::unique_ptr<SharedConversion> begin_shared_conversion(const std::string& text, GivenCells cells,
-                                                          int threads, std::int64_t memory_budget,
-                                                          const nb::object& progress) {
+// Giving the folder back asks its file system, for which other threads of Python need not wait.
+struct HeldConversion {
+  explicit HeldConversion(const convert::SharedOptions& options)
+      : conversion(std::make_unique<SharedConversion>(options)) {}
+  HeldConversion(const HeldConversion&) = delete;
+  HeldConversion& operator=(const HeldConversion&) = delete;
+  ~HeldConversion() {
+    const ReleasedGil released;
+    conversion.reset();
+  }
+
+  std::unique_ptr<SharedConversion> conversion;  // never null
+};
+
+std::unique_ptr<HeldConversion> begin_shared_conversion(const std::string& text, GivenCells cells,
+                                                        int threads, std::int64_t memory_budget,
+                                                        const nb::object& progress) {
   convert::SharedOptions options = convert::shared_options_of(text);
   options.convert.cells = chosen_cells(std::move(cells));
   if (options.convert.cells) options.convert.inputs = paths_of(options.convert.cells);
   return run_with(options.convert, threads, memory_budget, progress,
-                  [&](auto&) { return std::make_unique<SharedConversion>(options); });
+                  [&](auto&) { return std::make_unique<HeldConversion>(options); });
 }
 
 std::unique_ptr<ShardWorker> open_shard_worker(const std::string& task, GivenCells cells,
@@ -48,24 +62,24 @@ std::vector<std::string> write_shards(ShardWorker& worker, const std::vector<std
   });
 }
 
-void add(SharedConversion& conversion, const std::string& shard) {
+void add(HeldConversion& held, const std::string& shard) {
   const ReleasedGil released;
-  conversion.add(shard);
+  held.conversion->add(shard);
 }
 
-convert::SharedResult finished(SharedConversion& conversion) {
+convert::SharedResult finished(HeldConversion& held) {
   const ReleasedGil released;
-  return conversion.finish();
+  return held.conversion->finish();
 }
 
-nb::dict finish(SharedConversion& conversion) {
-  const convert::SharedResult result = finished(conversion);
+nb::dict finish(HeldConversion& held) {
+  const convert::SharedResult result = finished(held);
   return result.processed ? dict_of(*result.processed) : dict_of(result.shards);
 }
 
 // What the program prints.
-std::string finish_as_text(SharedConversion& conversion, const std::string& output, bool as_json) {
-  const convert::SharedResult made = finished(conversion);
+std::string finish_as_text(HeldConversion& held, const std::string& output, bool as_json) {
+  const convert::SharedResult made = finished(held);
   const auto text_of = [&](const auto& result) {
     return as_json ? convert::result_json(output, result) : convert::result_text(output, result);
   };
@@ -75,13 +89,21 @@ std::string finish_as_text(SharedConversion& conversion, const std::string& outp
 }  // namespace
 
 void bind_shared_conversion(nb::module_& module) {
-  nb::class_<SharedConversion>(module, "SharedConversion")
-      .def_prop_ro("task", &SharedConversion::task)
-      .def_prop_ro("paths", &SharedConversion::paths)
-      .def_prop_ro("n_cells", &SharedConversion::n_cells)
-      .def_prop_ro("n_shards", &SharedConversion::n_shards)
-      .def("missing_shards", &SharedConversion::missing_shards)
-      .def("cells_of", &SharedConversion::cells_of, "shard"_a)
+  const auto call = [](auto method) {
+    return [method](const HeldConversion& held) { return ((*held.conversion).*method)(); };
+  };
+  nb::class_<HeldConversion>(module, "SharedConversion")
+      .def_prop_ro("task", call(&SharedConversion::task))
+      .def_prop_ro("paths", call(&SharedConversion::paths))
+      .def_prop_ro("n_cells", call(&SharedConversion::n_cells))
+      .def_prop_ro("n_shards", call(&SharedConversion::n_shards))
+      .def("missing_shards", call(&SharedConversion::missing_shards))
+      .def(
+          "cells_of",
+          [](const HeldConversion& held, std::int64_t shard) {
+            return held.conversion->cells_of(shard);
+          },
+          "shard"_a)
       .def("add", &add, "shard"_a)
       .def("finish", &finish)
       .def("finish_as_text", &finish_as_text, "output"_a, "as_json"_a);

@@ -164,3 +164,14 @@ pathlib.Path("written").write_bytes(pickle.dumps(written))
         assert stored == path.read_bytes()
     assert not (tmp_path / "s3:").exists()
     cf.set_storage_options("s3://atlas", {})
+
+
+def test_threads_of_python_run_while_a_plan_gives_its_folder_back(proxied, bucket, tmp_path):
+    """Here such threads are the link to the bucket, and nobody else removes the lock."""
+    write_cells(tmp_path / "a.h5ad")
+    plan = cf.plan_shards(tmp_path / "a.h5ad", "s3://atlas/out", shard_size=100)
+    listed = bucket.list_objects_v2(Bucket="atlas", Prefix="out/.lock.held")
+    assert listed["KeyCount"] == 1
+    plan.close()
+    listed = bucket.list_objects_v2(Bucket="atlas", Prefix="out/.lock.held")
+    assert listed["KeyCount"] == 0
