@@ -123,6 +123,22 @@ std::unique_ptr<io::NewFile> create_object(const BucketPath& path, io::OnExistin
                                       });
 }
 
+std::string prefix_of(const BucketPath& folder) {
+  return folder.key.empty() ? "" : folder.key + "/";
+}
+
+// All that is found, a part of the list at a time.
+template <typename Visit>
+void for_each_part(const BucketPath& bucket, ListQuery query, const Visit& visit) {
+  do {
+    const ObjectListing part = list_objects(bucket, query);
+    visit(part);
+    if (!query.token.empty() && part.next == query.token)
+      throw_error(ErrorKind::kIo, bucket.text(), "the store's list of objects does not go on");
+    query.token = part.next;
+  } while (!query.token.empty());
+}
+
 class BucketDirectory final : public io::OpenDirectory {
  public:
   explicit BucketDirectory(const std::string& given)
@@ -131,20 +147,14 @@ class BucketDirectory final : public io::OpenDirectory {
   const std::string& path() const override { return given_; }
   std::string path_of(std::string_view name) const override { return path_.child(name).text(); }
   std::vector<std::string> names() const override {
-    const std::string prefix = path_.key.empty() ? "" : path_.key + "/";
+    const std::string prefix = prefix_of(path_);
     std::set<std::string> names;
-    std::string token;
-    do {
-      const ObjectListing part =
-          list_objects(path_, {.prefix = prefix, .into_folders = true, .token = token});
+    for_each_part(path_, {.prefix = prefix, .into_folders = true}, [&](const ObjectListing& part) {
       for (const ListedObject& object : part.objects)
         names.insert(object.key.substr(prefix.size()));
       for (const std::string& folder : part.folders)
         names.insert(folder.substr(prefix.size(), folder.size() - prefix.size() - 1));
-      if (!token.empty() && part.next == token)
-        throw_error(ErrorKind::kIo, given_, "the store's list of objects does not go on");
-      token = part.next;
-    } while (!token.empty());
+    });
     names.erase("");  // the folder's own mark
     return {names.begin(), names.end()};
   }
@@ -243,6 +253,19 @@ class BucketFileSystem final : public io::FileSystem {
   }
   std::string canonical(const std::string& given) const override {
     return parse_bucket_path(given).text();
+  }
+  // A part of the list tells of many, most stores of 1,000.
+  void visit_files(const std::string& given, const io::FileVisitor& visit) const override {
+    const BucketPath path = parse_bucket_path(given);
+    const std::string prefix = prefix_of(path);
+    for_each_part(path, {.prefix = prefix}, [&](const ObjectListing& part) {
+      for (const ListedObject& object : part.objects) {
+        if (object.key.ends_with('/')) continue;  // a folder's mark
+        const BucketPath of_object{path.scheme, path.bucket, object.key};
+        visit(std::string_view(object.key).substr(prefix.size()),
+              status_of_object(of_object.text(), object.version));
+      }
+    });
   }
 
  private:

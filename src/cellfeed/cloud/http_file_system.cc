@@ -164,8 +164,10 @@ class HttpFileSystem final : public io::FileSystem {
     return cached_where_asked(std::move(source), parse_bucket_path(path), *version, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
-    throw_error(ErrorKind::kUnsupported, path,
-                "folders of an http server cannot be listed or written to: name the files");
+    refuse_to_list(path);
+  }
+  void visit_files(const std::string& path, const io::FileVisitor&) const override {
+    refuse_to_list(path);
   }
   void make_directories(const std::string& path) const override { refuse_to_write(path); }
   void remove(const std::string& path) const override { refuse_to_write(path); }
@@ -174,6 +176,10 @@ class HttpFileSystem final : public io::FileSystem {
   void require_writable_folder(const std::string& path) const override { refuse_to_write(path); }
 
  private:
+  [[noreturn]] static void refuse_to_list(const std::string& path) {
+    throw_error(ErrorKind::kUnsupported, path,
+                "folders of an http server cannot be listed or written to: name the files");
+  }
   [[noreturn]] static void refuse_to_write(const std::string& path) {
     throw_error(ErrorKind::kUnsupported, path, "http(s) paths are read and not written");
   }

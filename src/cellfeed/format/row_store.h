@@ -18,6 +18,7 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/format/processing.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/seen_files.h"
 #include "cellfeed/matrix/csr.h"
 #include "cellfeed/matrix/obs.h"
 
@@ -208,6 +209,10 @@ class RowStore {
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;
+  // Of a store that is a folder, opened with OpenOptions::looks_at_files: what the files that its
+  // rows, obs and var come from were before any of them was read, each of which is compared with
+  // that as it is read. Null of others, and where the folder cannot be listed.
+  virtual std::shared_ptr<const io::SeenFiles> seen_files() const { return nullptr; }
   // Of all that is stored, where this store is of some of the rows.
   virtual std::uint64_t whole_fingerprint() const { return fingerprint(); }
 };
@@ -266,6 +271,8 @@ struct OpenOptions {
   // Rows are read from front to back, and release_pages is called behind them: what was decoded
   // last is kept until then.
   bool reads_in_order = false;
+  // For RowStore::seen_files: a look at each file of a folder, 2 s more where it was just written.
+  bool looks_at_files = false;
 };
 
 // Opens one path by its content (not by its name alone). A shard directory gives one store per

@@ -14,6 +14,7 @@
 #include "cellfeed/format/stored_array.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/read_ahead.h"
+#include "cellfeed/io/seen_files.h"
 
 namespace cellfeed::format {
 
@@ -100,6 +101,8 @@ class StoredTree {
   // could not be read, and were zeros instead: so it is asked before something is read, and again
   // before that is used.
   virtual void require_unchanged() const = 0;
+  // As RowStore::seen_files.
+  virtual std::shared_ptr<const io::SeenFiles> seen_files() const { return nullptr; }
   virtual void release_pages() const {}
   // For what will be read of row_bytes(). Null where nothing is read ahead.
   virtual const io::ReadAhead* ahead() const { return nullptr; }

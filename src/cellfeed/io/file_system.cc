@@ -29,6 +29,22 @@ std::string_view scheme_of(std::string_view path) {
   return path.substr(0, end);
 }
 
+// Deeper ones are links that lead round.
+constexpr int kMostDepth = 64;
+
+void visit_below(const FileSystem& files, const std::string& folder, const std::string& prefix,
+                 int depth, const FileVisitor& visit) {
+  if (depth > kMostDepth)
+    throw_error(ErrorKind::kUnsupported, folder, "is too deep a folder to be listed");
+  const auto directory = files.open_directory(folder);
+  for (const std::string& name : directory->names()) {
+    const std::string path = directory->path_of(name);
+    const PathStatus status = files.status(path);
+    if (status.is_directory()) visit_below(files, path, prefix + name + "/", depth + 1, visit);
+    if (status.is_file()) visit(prefix + name, status);
+  }
+}
+
 struct Schemes {
   ForkSafeMutex mutex;
   std::map<std::string, std::shared_ptr<const FileSystem>, std::less<>> known;
@@ -48,6 +64,10 @@ std::string known_schemes() {
 }
 
 }  // namespace
+
+void FileSystem::visit_files(const std::string& folder, const FileVisitor& visit) const {
+  if (status(folder).is_directory()) visit_below(*this, folder, "", 0, visit);
+}
 
 bool is_local(std::string_view path) { return scheme_of(path).empty(); }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ struct PathStatus {
 
 enum class NameKind { kFree, kOwn, kLink };
 
+// name: of a file, from the folder that is visited: "X/data/0".
+using FileVisitor = std::function<void(std::string_view name, const PathStatus& status)>;
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -61,6 +65,10 @@ class FileSystem {
   // The path without what may stand in it twice or not at all, links resolved as far as it is
   // there: of two paths of which one lies in the other, the longer begins with the shorter.
   virtual std::string canonical(const std::string& path) const = 0;
+  // Each file below the folder, at any depth, links followed, in no order: what status says of it,
+  // told by the folder where that is quicker. None where there is no such folder. Throws kIo, and
+  // kUnsupported where folders cannot be listed.
+  virtual void visit_files(const std::string& folder, const FileVisitor& visit) const;
   // As io::require_writable_folder says, where that can be told before a file is made.
   virtual void require_writable_folder(const std::string&) const {}
 };

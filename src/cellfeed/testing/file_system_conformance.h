@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -173,6 +174,37 @@ TYPED_TEST_P(FileSystemConformance, DirectoriesAreMadeListedAndRemoved) {
   EXPECT_FALSE(io::exists(this->at("a")));
 }
 
+TYPED_TEST_P(FileSystemConformance, AllFilesBelowAFolderAreVisited) {
+  io::make_directories(this->at("a/b/c"));
+  io::make_directories(this->at("a/empty"));
+  for (const char* name : {"a/2", "a/b/1", "a/b/c/0.0", "ab"})
+    io::write_small_file(this->at(name), name);
+  std::map<std::string, io::PathStatus> found;
+  const auto visit = [&](const std::string& folder) {
+    found.clear();
+    io::file_system_of(folder).visit_files(
+        folder, [&](std::string_view name, const io::PathStatus& status) {
+          EXPECT_TRUE(found.emplace(name, status).second) << name;
+        });
+  };
+  for (const char* folder : {"a", "a/"}) {
+    visit(this->at(folder));
+    ASSERT_EQ(found.size(), 3);
+    for (const auto& [name, status] : found) {
+      const io::PathStatus wanted = io::status_of(this->at("a/" + name));
+      EXPECT_TRUE(status.is_file()) << name;
+      EXPECT_EQ(status.size, wanted.size) << name;
+      EXPECT_EQ(status.modified_ns, wanted.modified_ns) << name;
+      EXPECT_EQ(status.changed_ns, wanted.changed_ns) << name;
+      EXPECT_EQ(status.device, wanted.device) << name;
+      EXPECT_EQ(status.inode, wanted.inode) << name;
+    }
+    EXPECT_TRUE(found.contains("b/c/0.0"));
+  }
+  visit(this->at("absent"));
+  EXPECT_TRUE(found.empty());
+}
+
 TYPED_TEST_P(FileSystemConformance, AJournalGrows) {
   const io::Directory directory(this->fixture_.root());
   EXPECT_ANY_THROW(directory.append_to("lines"));
@@ -211,8 +243,8 @@ REGISTER_TYPED_TEST_SUITE_P(FileSystemConformance, WhatIsNotThereIsAnAnswer,
                             AFileIsReadAsItWasWritten, AnOpenFileIsNotTheOneThatTakesItsName,
                             AFileAppearsWholeOrNotAtAll, AFileTakesWhatALocalOneHolds,
                             WhatIsThereIsReplacedWhereThatWasAskedFor,
-                            DirectoriesAreMadeListedAndRemoved, AJournalGrows,
-                            OneWriterHoldsTheLock, OnePathHasOneCanonicalName,
+                            DirectoriesAreMadeListedAndRemoved, AllFilesBelowAFolderAreVisited,
+                            AJournalGrows, OneWriterHoldsTheLock, OnePathHasOneCanonicalName,
                             FilesBesideAreOnALocalDisk);
 
 }  // namespace cellfeed::testing

@@ -29,8 +29,10 @@ std::int64_t count_of(std::int64_t extent, std::int64_t chunk) {
 // Reads of several values under way.
 class ManyReads final : public io::PendingReads {
  public:
-  void add(std::shared_ptr<const io::ByteSource> source,
+  explicit ManyReads(const KeyStore& store) : store_(store) {}
+  void add(const std::string& key, std::shared_ptr<const io::ByteSource> source,
            std::span<const io::ReadRequest> requests) {
+    if (store_.seen()) keys_.push_back(key);
     sources_.push_back(std::move(source));
     if (auto pending = sources_.back()->begin_read_many(requests))
       pending_.push_back(std::move(pending));
@@ -38,9 +40,12 @@ class ManyReads final : public io::PendingReads {
   void wait() override {
     for (const auto& pending : pending_) pending->wait();
     for (const auto& source : sources_) io::require_unchanged(*source);
+    for (const std::string& key : keys_) store_.look_again(key);
   }
 
  private:
+  const KeyStore& store_;
+  std::vector<std::string> keys_;
   std::vector<std::shared_ptr<const io::ByteSource>> sources_;
   std::vector<std::unique_ptr<io::PendingReads>> pending_;  // goes before the sources
 };
@@ -192,6 +197,7 @@ ChunkSource::Index ChunkSource::index_of(std::int64_t value) const {
                 "damaged shard: '{}' has {} bytes, its index alone {}", key, source->size(), all);
   std::vector<std::byte> bytes(all);
   source->read(shards.index_is_first ? 0 : source->size() - static_cast<std::int64_t>(all), bytes);
+  store_->look_again(key);
   if (shards.index_has_crc) {
     const auto stored = io::read_little_endian(std::span(bytes).last(kIndexCrcBytes));
     bytes.resize(n_bytes);
@@ -276,6 +282,7 @@ void ChunkSource::read(std::int64_t offset, std::span<std::byte> out) const {
   const Source source = open(value);
   source->read(offset % span_, out);
   if (!source->is_unchanged()) throw_changed(key_of_value(value));
+  if (store_->seen()) store_->look_again(key_of_value(value));
 }
 
 void ChunkSource::read_many(std::span<const io::ReadRequest> requests) const {
@@ -285,14 +292,14 @@ void ChunkSource::read_many(std::span<const io::ReadRequest> requests) const {
 std::unique_ptr<io::PendingReads> ChunkSource::begin_read_many(
     std::span<const io::ReadRequest> requests) const {
   io::check_requests(*this, requests);
-  auto all = std::make_unique<ManyReads>();
+  auto all = std::make_unique<ManyReads>(*store_);
   std::vector<io::ReadRequest> own;
   for (std::size_t at = 0; at < requests.size();) {
     const std::int64_t value = requests[at].offset / span_;
     own.clear();
     for (; at < requests.size() && requests[at].offset / span_ == value; ++at)
       own.push_back({requests[at].offset % span_, requests[at].out});
-    all->add(open(value), own);
+    all->add(store_->seen() ? key_of_value(value) : "", open(value), own);
   }
   return all;
 }

@@ -15,8 +15,9 @@ constexpr std::int64_t kMaxTextBytes = std::int64_t{256} << 20;
 
 class DirectoryStore final : public KeyStore {
  public:
-  explicit DirectoryStore(std::string path)
+  DirectoryStore(std::string path, std::shared_ptr<const io::SeenFiles> seen)
       : path_(std::move(path)),
+        seen_(std::move(seen)),
         is_local_(io::is_local(path_)),
         opened_ns_(is_local_ ? wall_clock_ns() : 0) {
     while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
@@ -29,6 +30,7 @@ class DirectoryStore final : public KeyStore {
 
   std::optional<ValueStatus> status(const std::string& key) const override {
     const io::PathStatus found = io::status_of(file_of(key));
+    if (seen_) seen_->compare(key, found);
     if (!found.is_file()) return std::nullopt;
     return ValueStatus{found.size, found.modified_ns};
   }
@@ -43,12 +45,20 @@ class DirectoryStore final : public KeyStore {
     try {
       auto source = io::open_file(file_of(key), {.access = io::FileAccess::kPread, .threads = 1});
       if (opened_ns_ == 0) note_time(key);
+      if (!is_local_) compare(key);
       return source;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kNotFound) return nullptr;
-      throw;
+      if (error.kind() != ErrorKind::kNotFound) throw;
+      if (seen_) seen_->compare(key, {});
+      return nullptr;
     }
   }
+
+  // What was opened of a network stays what it was then, or cannot be read.
+  void look_again(const std::string& key) const override {
+    if (is_local_) compare(key);
+  }
+  std::shared_ptr<const io::SeenFiles> seen() const override { return seen_; }
 
   std::vector<std::string> names_in(const std::string& key) const override {
     const std::string folder = key.empty() ? path_ : file_of(key);
@@ -59,6 +69,9 @@ class DirectoryStore final : public KeyStore {
   void require_unchanged() const override {}
 
  private:
+  void compare(const std::string& key) const {
+    if (seen_) seen_->compare(key, io::status_of(file_of(key)));
+  }
   // Of a network, the clock that times are of is the server's, which its first answer tells.
   void note_time(const std::string& key) const {
     const std::int64_t seen = io::status_of(file_of(key)).seen_ns;
@@ -66,14 +79,16 @@ class DirectoryStore final : public KeyStore {
   }
 
   std::string path_;
+  const std::shared_ptr<const io::SeenFiles> seen_;
   const bool is_local_;
   mutable std::atomic<std::int64_t> opened_ns_;
 };
 
 }  // namespace
 
-std::shared_ptr<const KeyStore> open_directory_store(const std::string& path) {
-  return std::make_shared<const DirectoryStore>(path);
+std::shared_ptr<const KeyStore> open_directory_store(const std::string& path,
+                                                     std::shared_ptr<const io::SeenFiles> seen) {
+  return std::make_shared<const DirectoryStore>(path, std::move(seen));
 }
 
 bool is_sound_key(const std::string& key) {
@@ -95,6 +110,7 @@ std::optional<std::string> read_text(const KeyStore& store, const std::string& k
                 "'{}' has {} bytes, more than metadata ever has", key, value->size());
   std::string text(static_cast<std::size_t>(value->size()), '\0');
   value->read(0, std::as_writable_bytes(std::span<char>(text)));
+  store.look_again(key);
   return text;
 }
 

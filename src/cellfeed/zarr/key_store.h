@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/seen_files.h"
 
 namespace cellfeed::zarr {
 
@@ -36,6 +37,10 @@ class KeyStore {
   virtual bool is_since_opened(const ValueStatus&) const { return false; }
   // Null where there is no such key. Throws what opening it throws.
   virtual std::shared_ptr<const io::ByteSource> open(const std::string& key) const = 0;
+  // Of a value that was read just now: what it is then is compared with what was seen of it.
+  virtual void look_again(const std::string&) const {}
+  // What its files were before anything was read of them, where somebody asked for that; else null.
+  virtual std::shared_ptr<const io::SeenFiles> seen() const { return nullptr; }
   // Where the value lies in memory for as long as the store is open; empty where it does not.
   virtual std::span<const std::byte> map(const std::string&) const { return {}; }
   // Throws kCorruptData where a whole value is not what was written, as far as the store knows.
@@ -50,7 +55,9 @@ class KeyStore {
 };
 
 // Opens a directory, of any file system, or a zip file. Throws kNotFound, kIo or kCorruptData.
-std::shared_ptr<const KeyStore> open_directory_store(const std::string& path);
+// seen: what each value is compared with, before and after it is read; null: with nothing.
+std::shared_ptr<const KeyStore> open_directory_store(
+    const std::string& path, std::shared_ptr<const io::SeenFiles> seen = nullptr);
 std::shared_ptr<const KeyStore> open_zip_store(const std::string& path);
 
 // Whether it is one that leads nowhere else: no part of it is empty, "." or "..".

@@ -188,11 +188,7 @@ void PackedLog::remove(const PackedSegment& segment) {
   has_shards_ = false;
 }
 
-void PackedLog::require_same_file() const {
-  if (!(look_at_file(version_.path) == version_))
-    throw_error(ErrorKind::kCorruptData, version_.path,
-                "the file changed since it was opened; open it again");
-}
+void PackedLog::require_same_file() const { require_version(version_, "since it was opened"); }
 
 std::string PackedLog::take_warning() {
   const std::lock_guard lock(mutex_);

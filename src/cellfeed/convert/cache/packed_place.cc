@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/wall_clock.h"
@@ -61,6 +62,24 @@ FileVersion look_at_settled_file(const std::string& path) {
   if (wait_ns <= 0) return version;
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, SourceNote::kSettledNs)));
   return look_at_file(path);
+}
+
+std::optional<FileVersion> version_of_folder(const format::RowStore& store) {
+  auto seen = store.seen_files();
+  if (!seen) return std::nullopt;
+  const std::uint64_t mark = seen->mark();
+  return FileVersion{.path = store.info().path, .mark = mark, .folder = std::move(seen)};
+}
+
+void require_version(const FileVersion& version, const char* since) {
+  if (!version.folder) {
+    if (look_at_file(version.path).mark == version.mark) return;
+    throw_error(ErrorKind::kCorruptData, version.path,
+                "the file changed {}; open it again once it is whole", since);
+  }
+  if (const std::string name = version.folder->changed(); !name.empty())
+    throw_error(ErrorKind::kCorruptData, version.path,
+                "'{}' changed {}; open the store again once it is whole", name, since);
 }
 
 PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,

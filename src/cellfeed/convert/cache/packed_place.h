@@ -3,19 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/seen_files.h"
 
 namespace cellfeed::convert {
 
-// What a file was when it was looked at.
+// What a file was when it was looked at, or all files of a folder.
 struct FileVersion {
   std::string path;
   std::uint64_t mark = 0;       // of its size, its times and its number or ETag
   std::int64_t settled_ns = 0;  // the time at which it was unchanged for long enough
-  bool operator==(const FileVersion& other) const { return mark == other.mark; }
+  std::shared_ptr<const io::SeenFiles> folder = {};
 };
 
 // Throws kNotFound, kIo, and kUnsupported where the server of a remote file tells no version.
@@ -23,6 +26,12 @@ FileVersion look_at_file(const std::string& path);
 // Clocks of file systems tick: what was written to a moment ago may be again without a trace.
 // Waits until that moment is past (2 s), and looks again.
 FileVersion look_at_settled_file(const std::string& path);
+// Of a store that was opened so that it looks at its files. Empty of others.
+std::optional<FileVersion> version_of_folder(const format::RowStore& store);
+
+// That all that was read up to now was read of this version: the file is looked at again; of a
+// folder each file was as it was read. Throws kCorruptData, saying what to do.
+void require_version(const FileVersion& version, const char* since);
 
 struct PackedPlace {
   std::string folder;     // of this version, by its whole path

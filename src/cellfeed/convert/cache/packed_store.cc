@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -142,6 +143,25 @@ bool is_worth_packing(const RowStore& store) {
   return info.inflated_bytes > 0 || !io::is_local(info.path);
 }
 
+namespace {
+
+// version: from before it was opened.
+std::shared_ptr<const PackedStore> keep_rows(const std::shared_ptr<const RowStore>& store,
+                                             const FileVersion& version, const std::string& dir,
+                                             const PackedLogOptions& options) {
+  require_version(version, "while it was opened");
+  const format::StoreInfo& info = store->info();
+  const PackedPlace place = packed_place(*store, version, dir);
+  const PackedMatrix matrix{.identity = place.identity,
+                            .n_rows = info.n_rows,
+                            .n_genes = info.n_cols,
+                            .value_dtype = info.value_dtype};
+  return std::make_shared<PackedStore>(
+      store, std::make_shared<PackedLog>(place, version, matrix, options));
+}
+
+}  // namespace
+
 std::shared_ptr<const collection::Collection> open_packed(
     const std::vector<std::string>& paths, const collection::CollectionOptions& options,
     const std::string& dir, const PackedLogOptions& log) {
@@ -153,25 +173,17 @@ std::shared_ptr<const collection::Collection> open_packed(
   std::map<std::string, FileVersion> versions;
   for (const std::string& path : files)
     if (io::status_of(path).is_file()) versions.emplace(path, look_at_settled_file(path));
+  format::OpenOptions open = options.open;
+  open.looks_at_files = true;
+  PackedLogOptions of_log = log;
+  of_log.verifies = open.verify != "never";
   std::vector<std::shared_ptr<const RowStore>> stores;
-  for (auto& opened : format::open_stores(files, options.open)) {
+  for (auto& opened : format::open_stores(files, open)) {
     std::shared_ptr<const RowStore> store = std::move(opened);
-    const format::StoreInfo& info = store->info();
-    const auto version = versions.find(info.path);
-    if (version != versions.end() && is_worth_packing(*store)) {
-      if (!(look_at_file(info.path) == version->second))
-        throw_error(ErrorKind::kCorruptData, info.path,
-                    "the file changed while it was opened; open it again once it is whole");
-      const PackedPlace place = packed_place(*store, version->second, dir);
-      const PackedMatrix matrix{.identity = place.identity,
-                                .n_rows = info.n_rows,
-                                .n_genes = info.n_cols,
-                                .value_dtype = info.value_dtype};
-      PackedLogOptions of_log = log;
-      of_log.verifies = options.open.verify != "never";
-      auto kept = std::make_shared<PackedLog>(place, version->second, matrix, of_log);
-      store = std::make_shared<PackedStore>(std::move(store), std::move(kept));
-    }
+    const auto known = versions.find(store->info().path);
+    const auto version =
+        known != versions.end() ? std::optional(known->second) : version_of_folder(*store);
+    if (version && is_worth_packing(*store)) store = keep_rows(store, *version, dir, of_log);
     stores.push_back(std::move(store));
   }
   return std::make_shared<const collection::Collection>(std::move(stores), options);

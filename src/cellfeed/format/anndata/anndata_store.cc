@@ -45,6 +45,7 @@ class AnnDataStore final : public RowStore {
     return annotations_.read_obs(begin, end);
   }
   std::shared_ptr<arrow::Table> read_var() const override { return annotations_.read_var(); }
+  std::shared_ptr<const io::SeenFiles> seen_files() const override { return file_->seen_files(); }
   Processing processing() const override { return annotations_.processing(); }
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 

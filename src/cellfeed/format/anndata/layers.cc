@@ -97,15 +97,18 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const StoredTree& file,
   return {(*shape)[0], (*shape)[1]};
 }
 
+std::vector<std::string> places_of_layer(const std::string& layer) {
+  if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
+    return {kRawPath, kLegacyRawPath};
+  if (layer == "X" || layer.starts_with("layers/")) return {layer};
+  return {"layers/" + layer};
+}
+
 std::string find_layer(const StoredTree& file, const std::string& layer) {
   if (is_obsm(layer)) return find_obsm(file, layer);
   if (layer.empty()) throw_invalid("the name of a layer is empty; X is 'X'");
-  std::string name = layer;
-  if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
-    name = path_of_raw(file);
-  else if (layer != "X" && !layer.starts_with("layers/"))
-    name = "layers/" + layer;
-  if (is_matrix(file, name)) return name;
+  for (const std::string& place : places_of_layer(layer))
+    if (is_matrix(file, place)) return place;
   const std::vector<std::string> layers = list_layers(file);
   constexpr const char* kObsAlone =
       "obs alone is read by cellfeed.open(..., layer=None) and by --layer none";

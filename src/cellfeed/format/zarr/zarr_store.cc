@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string_view>
+#include <utility>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/format/anndata/anndata_store.h"
+#include "cellfeed/format/anndata/layers.h"
 #include "cellfeed/format/zarr/zarr_tree.h"
 #include "cellfeed/io/file_system.h"
 
@@ -25,6 +29,37 @@ bool is_named_zarr(std::string path) {
   return path.ends_with(".zarr");
 }
 
+constexpr const char* kMetadataKeys[] = {"zarr.json", ".zgroup", ".zattrs", ".zarray"};
+
+// All that is read for the rows of a sparse matrix, obs and var. Dense ones may have chunks without
+// number in their own folders.
+io::FilesBelow files_of_matrix(const std::string& layer) {
+  io::FilesBelow files{.names = {".zmetadata"}, .folders = {"obs", "uns"}};
+  for (const char* key : kMetadataKeys) files.names.emplace_back(key);
+  for (const std::string& path : anndata::places_of_layer(layer)) {
+    const std::string matrix = cellfeed::zarr::Hierarchy::as_written(path);
+    for (const char* key : kMetadataKeys) files.names.push_back(matrix + "/" + key);
+    for (const char* array : {"data", "indices", "indptr"})
+      files.folders.push_back(matrix + "/" + array);
+    files.folders.push_back(*anndata::var_path(path));
+  }
+  return files;
+}
+
+// Null where nothing is asked for, or the folder cannot be listed.
+std::shared_ptr<const io::SeenFiles> look_at_files(const std::string& path,
+                                                   const OpenOptions& options) {
+  if (!options.looks_at_files || options.layer == kNoLayer || is_obsm(options.layer) ||
+      !io::is_directory(path))
+    return nullptr;
+  try {
+    return io::SeenFiles::look(path, files_of_matrix(options.layer));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 bool is_zarr(const std::string& path) {
@@ -37,14 +72,16 @@ bool is_zarr(const std::string& path) {
          is_named_zarr(path);
 }
 
-std::unique_ptr<ZarrTree> open_tree(const std::string& path) {
+std::unique_ptr<ZarrTree> open_tree(const std::string& path,
+                                    std::shared_ptr<const io::SeenFiles> seen) {
   const bool is_file = io::status_of(path).is_file();
-  return std::make_unique<ZarrTree>(is_file ? cellfeed::zarr::open_zip_store(path)
-                                            : cellfeed::zarr::open_directory_store(path));
+  return std::make_unique<ZarrTree>(
+      is_file ? cellfeed::zarr::open_zip_store(path)
+              : cellfeed::zarr::open_directory_store(path, std::move(seen)));
 }
 
 std::unique_ptr<RowStore> open_zarr(const std::string& path, const OpenOptions& options) {
-  return anndata::open_anndata(open_tree(path), "zarr", options);
+  return anndata::open_anndata(open_tree(path, look_at_files(path, options)), "zarr", options);
 }
 
 }  // namespace cellfeed::format::zarr

@@ -13,8 +13,10 @@ namespace cellfeed::format::zarr {
 // Whether a directory looks like a zarr store, or a file like a zipped one.
 bool is_zarr(const std::string& path);
 
-// Throws what opening the store throws: kCorruptData where there is none.
-std::unique_ptr<ZarrTree> open_tree(const std::string& path);
+// Throws what opening the store throws: kCorruptData where there is none. seen: of a folder, as
+// RowStore::seen_files.
+std::unique_ptr<ZarrTree> open_tree(const std::string& path,
+                                    std::shared_ptr<const io::SeenFiles> seen = nullptr);
 
 // As anndata::open_anndata says; README.md in format/ lists what is read.
 std::unique_ptr<RowStore> open_zarr(const std::string& path, const OpenOptions& options = {});

@@ -24,6 +24,7 @@ class ZarrTree final : public StoredTree {
   // 0 of a directory.
   std::int64_t size() const override { return store_.store().size(); }
   void require_unchanged() const override { store_.require_unchanged(); }
+  std::shared_ptr<const io::SeenFiles> seen_files() const override { return store_.store().seen(); }
   void release_pages() const override { store_.store().release_pages(); }
   std::unique_ptr<StoredNode> find(const std::string& path) const override;
   std::unique_ptr<StoredArray> open_array(const std::string& path,
