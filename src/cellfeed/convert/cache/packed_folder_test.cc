@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <numeric>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/cache/packed_place.h"
 #include "cellfeed/convert/cache/packed_store.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/testing/expect_rows.h"
@@ -357,6 +359,38 @@ TEST(PackedRemoteFolder, WhereFoldersCannotBeListedNothingIsKept) {
   const Cells cells = open_packed({"unlisted://" + folder.path()}, {}, folder.cache.file("cache"));
   EXPECT_EQ(entries_of(cells), folder.plain());
   EXPECT_FALSE(fs::exists(folder.cache.file("cache")));
+}
+
+// One file, which is written to just before each look at it.
+class Rewritten final : public io::FileSystem {
+ public:
+  io::PathStatus status(const std::string&) const override {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return {.kind = io::PathKind::kFile,
+            .size = 8,
+            .modified_ns = std::chrono::nanoseconds(now).count(),
+            .inode = ++n_looks_};
+  }
+  std::unique_ptr<io::ByteSource> open(const std::string& path,
+                                       const io::LocalFileOptions&) const override {
+    throw_error(ErrorKind::kUnsupported, path, "cannot be opened");
+  }
+  std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
+    throw_error(ErrorKind::kUnsupported, path, "cannot be listed");
+  }
+  void make_directories(const std::string&) const override {}
+  void remove(const std::string&) const override {}
+  void remove_all(const std::string&) const override {}
+  std::string canonical(const std::string& path) const override { return path; }
+
+ private:
+  mutable std::uint64_t n_looks_ = 0;
+};
+
+TEST(PackedFile, OneThatIsBeingWrittenToIsNamed) {
+  const io::FileSystemRegistration rewritten("rewritten", std::make_shared<Rewritten>());
+  EXPECT_THAT(testing::error_of([] { look_at_settled_file("rewritten://a.h5ad"); }),
+              HasSubstr("a.h5ad: the file is being written to"));
 }
 
 }  // namespace

@@ -61,7 +61,10 @@ FileVersion look_at_settled_file(const std::string& path) {
   // A time in the future is a wrong clock's, and no reason to wait for long.
   if (wait_ns <= 0) return version;
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, SourceNote::kSettledNs)));
-  return look_at_file(path);
+  if (look_at_file(path).mark != version.mark)
+    throw_error(ErrorKind::kCorruptData, path,
+                "the file is being written to; open it once it is whole");
+  return version;
 }
 
 std::optional<FileVersion> version_of_folder(const format::RowStore& store) {

@@ -24,7 +24,8 @@ struct FileVersion {
 // Throws kNotFound, kIo, and kUnsupported where the server of a remote file tells no version.
 FileVersion look_at_file(const std::string& path);
 // Clocks of file systems tick: what was written to a moment ago may be again without a trace.
-// Waits until that moment is past (2 s), and looks again.
+// Waits until that moment is past (2 s), and looks again. Throws kCorruptData where it was written
+// to meanwhile.
 FileVersion look_at_settled_file(const std::string& path);
 // Of a store that was opened so that it looks at its files. Empty of others.
 std::optional<FileVersion> version_of_folder(const format::RowStore& store);
