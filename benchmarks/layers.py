@@ -8,7 +8,8 @@ median is printed with the smallest and largest: of the clock, and of the proces
 threads, which other programs on the machine change less; then the ratio of the least processor
 times of all rounds, which they change least. The first epoch of each is not counted.
 The layer has as many non-zeros as X, in other genes. Beside it the same with ``obsm=["X_pca"]`` of
-50 columns, and the layer alone.
+50 columns, and the layer alone. At the end the same of ``DataLoader(MappedCollection)`` with
+``layers_keys=["X", "spliced"]`` and ``["X"]``, in random order, of dense rows and of sparse ones.
 """
 
 import argparse
@@ -16,10 +17,12 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 
 import anndata
 import numpy as np
 from random_counts import random_counts
+from torch.utils.data import DataLoader
 
 import cellfeed as cf
 
@@ -39,19 +42,52 @@ def write_files(folder: pathlib.Path, options: argparse.Namespace) -> list[pathl
     return paths
 
 
+def look_at(matrix) -> None:
+    """One value of each page, so that nothing lazy stays unread."""
+    values = matrix.values() if getattr(matrix, "is_sparse_csr", False) else matrix
+    np.asarray(getattr(values, "data", values)).ravel()[::1024].sum()
+
+
 def seconds_of_epoch(loader: cf.Loader) -> tuple[float, float]:
     """By the clock and the processor; each matrix of each batch is looked at."""
     start, work = time.perf_counter(), time.process_time()
     for batch in loader:
         for matrix in (batch.x, *batch.layers.values(), *batch.obsm.values()):
-            values = getattr(matrix, "data", matrix)
-            np.asarray(values).ravel()[::1024].sum()
+            look_at(matrix)
+    return time.perf_counter() - start, time.process_time() - work
+
+
+def seconds_of_mapped_epoch(loader: DataLoader) -> tuple[float, float]:
+    """The same of a MappedCollection's batches, which are dicts."""
+    start, work = time.perf_counter(), time.process_time()
+    for batch in loader:
+        for name in batch.keys() & {"X", "spliced"}:
+            look_at(batch[name])
     return time.perf_counter() - start, time.process_time() - work
 
 
 def shown(ratios: list[float]) -> str:
     """The median, the smallest and the largest."""
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def report(what: str, seconds: Callable, loaders: dict, options: argparse.Namespace) -> None:
+    """Epochs of all in turn, and a line of each."""
+    rounds = []
+    for _ in range(1 + options.rounds):
+        rounds.append({name: seconds(own) for name, own in loaders.items()})
+    del rounds[0]
+    for name in loaders:
+        clock = [found[name][0] / found["X alone"][0] for found in rounds]
+        processor = [found[name][1] / found["X alone"][1] for found in rounds]
+        least = [min(found[case][1] for found in rounds) for case in (name, "X alone")]
+        rate = options.cells / statistics.median(found[name][0] for found in rounds)
+        print(
+            f"{what}, {name}: {rate:,.0f} cells/s; "
+            f"time {shown(clock)}, processor {shown(processor)}, "
+            f"least {least[0] / least[1]:.2f}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -87,20 +123,15 @@ def main() -> None:
                 )
                 for name, matrices in cases.items()
             }
-            rounds = []
-            for _ in range(1 + options.rounds):
-                rounds.append({name: seconds_of_epoch(own) for name, own in loaders.items()})
-            del rounds[0]
-            for name in cases:
-                clock = [found[name][0] / found["X alone"][0] for found in rounds]
-                processor = [found[name][1] / found["X alone"][1] for found in rounds]
-                least = [min(found[case][1] for found in rounds) for case in (name, "X alone")]
-                rate = options.cells / statistics.median(found[name][0] for found in rounds)
-                print(
-                    f"{output}, blocks of {block}, {name}: {rate:,.0f} cells/s; "
-                    f"time {shown(clock)}, processor {shown(processor)}, "
-                    f"least {least[0] / least[1]:.2f}"
+            report(f"{output}, blocks of {block}", seconds_of_epoch, loaders, options)
+        for output in ("dense", "csr"):
+            loaders = {
+                name: DataLoader(
+                    cf.MappedCollection(paths, layers_keys=keys, output=output), BATCH, shuffle=True
                 )
+                for name, keys in (("X alone", ["X"]), ("X and a layer", ["X", "spliced"]))
+            }
+            report(f"MappedCollection, {output}", seconds_of_mapped_epoch, loaders, options)
 
 
 if __name__ == "__main__":

@@ -175,3 +175,22 @@ def test_threads_of_python_run_while_a_plan_gives_its_folder_back(proxied, bucke
     plan.close()
     listed = bucket.list_objects_v2(Bucket="atlas", Prefix="out/.lock.held")
     assert listed["KeyCount"] == 0
+
+
+def test_a_full_disk_under_what_is_to_be_uploaded_is_named(bucket, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=20k", "tmpfs", disk]
+    if subprocess.run(mounting, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small disk cannot be mounted here")
+    code = f'import cellfeed as cf; cf.export_h5ad("{tmp_path}/a.h5ad", "s3://atlas/x.h5ad")'
+    try:
+        done = run_python(code, TMPDIR=str(disk))
+        assert done.returncode == 1
+        assert f"{disk}" in done.stderr and "TMPDIR" in done.stderr, done.stderr
+        assert "free some space" in done.stderr
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert bucket.list_objects_v2(Bucket="atlas")["KeyCount"] == 0

@@ -13,9 +13,9 @@ std::vector<std::string> write_annotations(const io::FileTarget& target, const C
   {
     const Hdf5Session session;
     Handle file = output.create_file();
-    left_out = copy_groups(from, groups, file.get(), target.path());
-    check_write(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), target.path(), "writing the file");
-    check_write(H5Fclose(file.release()), target.path(), "closing the file");
+    left_out = copy_groups(from, groups, file.get(), output.place());
+    check_write(H5Fflush(file.get(), H5F_SCOPE_GLOBAL), output.place(), "writing the file");
+    check_write(H5Fclose(file.release()), output.place(), "closing the file");
   }
   output.publish();
   return left_out;

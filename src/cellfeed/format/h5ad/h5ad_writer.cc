@@ -142,6 +142,7 @@ struct H5adWriter::State {
         output(io::FileTarget(path), on_existing) {
     const Hdf5Session session;
     file = output.create_file();
+    path = output.place();
     const int level = chosen.compression == Compression::kGzip ? chosen.gzip_level : 0;
     matrix_target = {file.get(), path, level, chosen.chunk_elements};
     column_target = {file.get(), path, level, kColumnChunkElements};

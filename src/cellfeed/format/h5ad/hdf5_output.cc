@@ -35,12 +35,17 @@ Hdf5Output::Hdf5Output(const io::FileTarget& target, io::OnExisting on_existing)
   if (!target.directory().is_local()) remote_.emplace(target, on_existing);
 }
 
+std::string Hdf5Output::place() const {
+  if (!remote_) return local_.path();
+  return fmt::format("{} (made in {}; TMPDIR names another place)", remote_->path(), local_.path());
+}
+
 Handle Hdf5Output::create_file() const {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS));
   H5Pset_file_locking(access.get(), false, true);
   Handle file =
       check_written(H5Fcreate(local_.temp_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
-                    local_.path(), "making the file");
+                    place(), "making the file");
   require_same_file(file, local_);
   return file;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "cellfeed/format/h5ad/hdf5_api.h"
 #include "cellfeed/io/atomic_file.h"
@@ -16,6 +17,8 @@ class Hdf5Output {
   // Throws kAlreadyExists now where the target exists and is not to be replaced.
   Hdf5Output(const io::FileTarget& target, io::OnExisting on_existing);
 
+  // For messages: the target, and where it is made if that is elsewhere.
+  std::string place() const;
   // The file that HDF5 writes, empty. REQUIRES: a Hdf5Session.
   Handle create_file() const;
   // REQUIRES: the file is closed.
