@@ -6,6 +6,7 @@ written to in between is never kept, and a store that changed has another place.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -351,8 +352,11 @@ print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
 
 def open_files(child, part):
     """Of a program, those with this in their path; at least one."""
-    links = [os.readlink(link) for link in pathlib.Path(f"/proc/{child.pid}/fd").iterdir()]
-    found = [pathlib.Path(link) for link in links if part in link]
+    found = []
+    for link in pathlib.Path(f"/proc/{child.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another thread has closed it
+            if part in (target := os.readlink(link)):
+                found.append(pathlib.Path(target))
     assert found
     return found
 

@@ -45,6 +45,13 @@ int report(const std::string& message, int code) {
   return code;
 }
 
+// Of a text that asks for no memory.
+int report_no_memory() {
+  std::fputs("cellfeed: error: out of memory; give a smaller --memory-budget or fewer --threads\n",
+             stderr);
+  return kFailed;
+}
+
 int parse(CLI::App& program, int argc, char** argv) {
   try {
     program.parse(argc, argv);
@@ -75,7 +82,7 @@ int run_verb(Session& session) {
       return report(error.what(), 128 + signal);
     return report(error.what(), kFailed);
   } catch (const std::bad_alloc&) {
-    return report("out of memory; give a smaller --memory-budget or fewer --threads", kFailed);
+    return report_no_memory();
   } catch (const std::exception& error) {
     return report(error.what(), kFailed);
   }
@@ -88,7 +95,9 @@ void print(const std::string& text) {
     throw Error(ErrorKind::kIo, "cannot write the result to stdout");
 }
 
-int run_program(int argc, char** argv) {
+namespace {
+
+int run_parsed(int argc, char** argv) {
   cloud::register_schemes();
   Session session;
   CLI::App program("Feeds neural networks from single-cell atlases that do not fit in memory.",
@@ -103,6 +112,17 @@ int run_program(int argc, char** argv) {
   const int code = run_verb(session);
   show_cache_warnings();
   return code;
+}
+
+}  // namespace
+
+// Before the verb runs, options of all of them are made.
+int run_program(int argc, char** argv) {
+  try {
+    return run_parsed(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return report_no_memory();
+  }
 }
 
 }  // namespace cellfeed::cli
