@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from file_server import FileServer
+from packed_program import kept_rows, run_program
 from tenx_files import write_cellranger3
-from test_row_cache import SHIM
 from zarr_files import write_store, zip_store
 
 import cellfeed as cf
@@ -226,40 +226,10 @@ def test_workers_of_a_data_loader_fill_it_together(data, tmp_path, context):
         assert_same(a, b)
 
 
-def kept_rows(cache):
-    """Of all segments: each list has a header of 4 words and ends with a checksum."""
-    lists = [np.fromfile(path, "<u8") for path in pathlib.Path(cache).rglob("rows-*.rows")]
-    return len(set(np.concatenate([words[4:-1] for words in lists]))) if lists else 0
-
-
 def test_a_copy_by_pickle_keeps_rows_too(data, tmp_path):
     cells = pickle.loads(pickle.dumps(open_packed(data / "f32.h5ad", tmp_path)))
     epoch(cells, cf.Streaming())
     assert kept_rows(tmp_path) == N_CELLS
-
-
-PROGRAM = """
-import sys, warnings, numpy as np, cellfeed as cf
-path, cache = sys.argv[1:]
-cells = cf.open(path, cache_mode="packed", cache_dir=cache)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for epoch in range(2):
-        for batch in cf.Loader(cells, cf.BlockShuffling(16), 256, seed=epoch):
-            print(np.asarray(batch.index).sum(), batch.to_scipy().sum(), batch.to_scipy().nnz)
-print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
-"""
-
-
-def run_program(path, cache, fault=None, under=None):
-    environment = dict(os.environ)
-    if fault is not None:
-        under = under or str(cache)
-        environment |= {"LD_PRELOAD": str(SHIM), "FAULT": fault, "FAULT_UNDER": under}
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, path, cache], env=environment, capture_output=True,
-        text=True, check=False, timeout=300,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

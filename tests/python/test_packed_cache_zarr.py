@@ -24,8 +24,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import zarr
-from attack import SHIM
 from held_program import held
+from packed_program import PROGRAM, kept_rows, run_program
 from program import completed as run
 from zarr_files import arrays_of, copy_store, store_again, write_store
 
@@ -122,12 +122,6 @@ def assert_same(epochs, wanted):
                 np.testing.assert_array_equal(getattr(a, part), getattr(b, part))
         for name in obs_:
             np.testing.assert_array_equal(np.asarray(obs[name]), np.asarray(obs_[name]))
-
-
-def kept_rows(cache):
-    """Of all segments: each list has a header of 4 words and ends with a checksum."""
-    lists = [np.fromfile(path, "<u8") for path in pathlib.Path(cache).rglob("rows-*.rows")]
-    return len(set(np.concatenate([words[4:-1] for words in lists]))) if lists else 0
 
 
 def versions(cache):
@@ -337,19 +331,6 @@ def test_a_chunk_that_goes_under_a_run_is_named(own, tmp_path):
     assert_same(epoch(open_packed(own, tmp_path / "cache")), epoch(cf.open(own)))
 
 
-PROGRAM = """
-import sys, warnings, numpy as np, cellfeed as cf
-path, cache = sys.argv[1:]
-cells = cf.open(path, cache_mode="packed", cache_dir=cache)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for epoch in range(2):
-        for batch in cf.Loader(cells, cf.BlockShuffling(16), 256, seed=epoch):
-            print(np.asarray(batch.index).sum(), batch.to_scipy().sum(), batch.to_scipy().nnz)
-print(*(f"{w.category.__name__}: {w.message}" for w in caught), sep="\\n")
-"""
-
-
 def open_files(child, part):
     """Of a program, those with this in their path; at least one."""
     found = []
@@ -400,11 +381,7 @@ CALLS = ["pwrite", "fsync", "rename", "open"]
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("call", CALLS)
 def test_what_a_killed_one_left_is_never_believed(one, tmp_path, call, n):
-    fault = {"LD_PRELOAD": str(SHIM), "FAULT": f"{call}:{n}:kill", "FAULT_UNDER": str(tmp_path)}
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, one, tmp_path], env=os.environ | fault, check=False,
-        capture_output=True,
-    )  # fmt: skip
+    run_program(one, tmp_path, f"{call}:{n}:kill")
     cells = open_packed(one, tmp_path)
     for _ in range(2):
         assert_same(epoch(cells), epoch(cf.open(one)))

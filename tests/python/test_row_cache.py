@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pathlib
 import pickle
 import random
 import shutil
@@ -20,12 +19,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from attack import SHIM
 from program import PROGRAM, run
 
 import cellfeed as cf
 
 N_CELLS, N_GENES = 500, 60
-SHIM = pathlib.Path(__file__).parents[2] / "build/wheel/fault_shim.so"
 # Of rows that are stored in three shards.
 N_MANY = 250_000
 

@@ -13,6 +13,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/convert/result_text.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
@@ -30,11 +31,6 @@ struct BuildArguments {
   bool keep_order = false;
 };
 
-std::string removed_text(std::int64_t n_uploads) {
-  if (n_uploads == 0) return {};
-  return fmt::format("{} unfinished uploads of writers that were killed were removed\n", n_uploads);
-}
-
 std::string result_text(const series::BuildOptions& options, const series::BuildResult& r) {
   std::string text = fmt::format("{} rows x {} features of {} entities, {}: {}\n",
                                  grouped(r.n_rows), grouped(r.n_features), grouped(r.n_entities),
@@ -43,7 +39,7 @@ std::string result_text(const series::BuildOptions& options, const series::Build
     text += fmt::format("{} rows with missing values were left out\n", grouped(r.n_dropped));
   if (r.n_merged > 0)
     text += fmt::format("{} rows of repeated times were merged or left out\n", grouped(r.n_merged));
-  text += removed_text(r.n_uploads_removed);
+  text += convert::removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += "warning: " + warning + "\n";
   if (r.n_parts_resumed > 0)
     text += fmt::format("{} of {} parts were there from an earlier run\n", r.n_parts_resumed,
@@ -225,7 +221,7 @@ std::string append_text(const std::string& dir, const series::AppendResult& r) {
   for (const series::FeatureDrift& d : r.drift)
     text += fmt::format("  {:<16} {:>12.3f} {:>16.3f} {:>12.3f} to {:.3f}\n", d.feature,
                         d.mean_shift, d.spread_ratio, d.low, d.high);
-  text += removed_text(r.n_uploads_removed);
+  text += convert::removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += "warning: " + warning + "\n";
   return text + fmt::format("{} ({} rows/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.rows_per_second)));

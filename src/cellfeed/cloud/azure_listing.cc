@@ -37,10 +37,7 @@ ListedObject parse_azure_object(std::string_view part, const std::string& path) 
 }  // namespace
 
 ObjectListing parse_azure_listing(std::string_view xml, const std::string& path) {
-  if (xml.find("<EnumerationResults") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server answered with no list of objects");
-  if (xml.find("</EnumerationResults>") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server's list of objects ends too early");
+  require_list(xml, "EnumerationResults", "objects", path);
   ObjectListing listing;
   std::string_view part;
   for (std::string_view rest = xml; take_element(rest, "Blob", part);) {

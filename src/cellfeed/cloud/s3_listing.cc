@@ -46,10 +46,7 @@ std::int64_t parse_iso_time(std::string_view text) {
 }
 
 ObjectListing parse_s3_listing(std::string_view xml, const std::string& path) {
-  if (xml.find("<ListBucketResult") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server answered with no list of objects");
-  if (xml.find("</ListBucketResult>") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server's list of objects ends too early");
+  require_list(xml, "ListBucketResult", "objects", path);
   ObjectListing listing;
   std::string_view text;
   std::string_view part;
@@ -68,10 +65,7 @@ ObjectListing parse_s3_listing(std::string_view xml, const std::string& path) {
 }
 
 UploadListing parse_s3_uploads(std::string_view xml, const std::string& path) {
-  if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server answered with no list of uploads");
-  if (xml.find("</ListMultipartUploadsResult>") == std::string_view::npos)
-    throw_error(ErrorKind::kIo, path, "the server's list of uploads ends too early");
+  require_list(xml, "ListMultipartUploadsResult", "uploads", path);
   UploadListing listing;
   const bool is_encoded = element(xml, "EncodingType") == "url";
   std::string_view part;

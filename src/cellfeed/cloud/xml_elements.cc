@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "cellfeed/base/error.h"
+
 namespace cellfeed::cloud {
 namespace {
 
@@ -55,6 +57,14 @@ bool take_element(std::string_view& rest, std::string_view name, std::string_vie
 std::string_view element(std::string_view xml, std::string_view name) {
   std::string_view text;
   return take_element(xml, name, text) ? text : std::string_view();
+}
+
+void require_list(std::string_view xml, std::string_view name, std::string_view what,
+                  const std::string& path) {
+  if (xml.find(fmt::format("<{}", name)) == std::string_view::npos)
+    throw_error(ErrorKind::kIo, path, "the server answered with no list of {}", what);
+  if (xml.find(fmt::format("</{}>", name)) == std::string_view::npos)
+    throw_error(ErrorKind::kIo, path, "the server's list of {} ends too early", what);
 }
 
 std::string unescaped(std::string_view text) {

@@ -10,6 +10,10 @@ namespace cellfeed::cloud {
 bool take_element(std::string_view& rest, std::string_view name, std::string_view& text);
 // The same; empty where there is none.
 std::string_view element(std::string_view xml, std::string_view name);
+// Throws kIo naming `path` unless this is the whole list of `what`, an element of this name that
+// may have attributes.
+void require_list(std::string_view xml, std::string_view name, std::string_view what,
+                  const std::string& path);
 // With the letters that entities, "&amp;", stand for.
 std::string unescaped(std::string_view text);
 std::string escaped(std::string_view text);

@@ -8,14 +8,11 @@
 #include "cellfeed/base/number_text.h"
 
 namespace cellfeed::convert {
-namespace {
 
-std::string removed_text(std::int64_t n_uploads) {
+std::string removed_uploads_text(std::int64_t n_uploads) {
   if (n_uploads == 0) return {};
   return fmt::format("{} unfinished uploads of writers that were killed were removed\n", n_uploads);
 }
-
-}  // namespace
 
 std::string result_json(const std::string& output_dir, const ConvertResult& r) {
   const nlohmann::ordered_json json = {{"output_dir", output_dir},
@@ -54,7 +51,7 @@ std::string result_text(const std::string& output_dir, const ConvertResult& r) {
         grouped(r.n_genes_left_out));
   if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
   for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
-  text += removed_text(r.n_uploads_removed);
+  text += removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   if (r.n_shards_resumed < r.n_shards)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
@@ -99,7 +96,7 @@ std::string result_text(const std::string& dir, const AppendResult& r) {
         grouped(r.shards.n_genes_left_out));
   for (const std::string& said : {r.missing_genes_text, r.shards.left_out_text})
     if (!said.empty()) text += said + "\n";
-  text += removed_text(r.shards.n_uploads_removed);
+  text += removed_uploads_text(r.shards.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   for (const std::string& warning : r.shards.filter_warnings) text += "--filter: " + warning + "\n";
   if (r.shards.n_shards_resumed < r.n_shards_added)
@@ -134,7 +131,7 @@ std::string result_text(const std::string& output, const PreprocessResult& r) {
   for (const std::string& said : {r.absent_genes_text, r.left_out_text})
     if (!said.empty()) text += said + "\n";
   for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
-  text += removed_text(r.n_uploads_removed);
+  text += removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));

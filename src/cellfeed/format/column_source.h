@@ -4,6 +4,7 @@
 
 #include <arrow/type_fwd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,9 @@ namespace cellfeed::format {
 // of a column is read whatever the file's size, and beyond it so many times its size.
 inline constexpr std::uint64_t kAlwaysReadBytes = std::uint64_t{256} << 20;
 inline constexpr std::uint64_t kMostExpansion = 2048;
+inline std::uint64_t most_expanded_bytes(std::uint64_t stored_bytes) {
+  return std::max(kAlwaysReadBytes, kMostExpansion * stored_bytes);
+}
 
 class ColumnSource {
  public:

@@ -16,8 +16,6 @@
 namespace cellfeed::io {
 namespace {
 
-// Clocks of file systems tick in milliseconds, those of some in seconds.
-constexpr std::int64_t kSettledNs = 2'000'000'000;
 constexpr int kLooksAtOnce = 16;
 
 std::uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }

@@ -14,6 +14,10 @@
 
 namespace cellfeed::io {
 
+// Files whose times are as old as this cannot change and keep them: clocks of file systems tick in
+// milliseconds, those of some in seconds.
+inline constexpr std::int64_t kSettledNs = 2'000'000'000;
+
 // Of the files below a folder those of these names, and all that lie below these folders in it.
 struct FilesBelow {
   std::vector<std::string> names;

@@ -267,13 +267,23 @@ void ChunkSource::decode(std::int64_t chunk, std::span<const std::byte> stored,
   });
 }
 
-std::vector<std::byte> ChunkSource::decode_any(std::int64_t chunk,
-                                               std::span<const std::byte> stored,
-                                               std::size_t max_bytes) const {
-  return with_key(chunk, [&](const io::ChunkOrigin& origin) {
-    if (!array_.shards) store_->check(key_of_chunk(chunk), stored);
-    return array_.codecs.decode_any(stored, max_bytes, origin);
-  });
+std::vector<std::byte> ChunkSource::decode(std::int64_t chunk, std::span<const std::byte> stored,
+                                           std::size_t max_bytes) const {
+  if (array_.type.kind == TypeKind::kText)
+    return with_key(chunk, [&](const io::ChunkOrigin& origin) {
+      if (!array_.shards) store_->check(key_of_chunk(chunk), stored);
+      return array_.codecs.decode_any(stored, max_bytes, origin);
+    });
+  auto n_bytes = static_cast<std::size_t>(array_.type.bytes);
+  for (const std::int64_t extent : array_.inner_shape())
+    n_bytes *= static_cast<std::size_t>(extent);
+  if (!array_.codecs.can_expand(stored.size(), n_bytes))
+    throw_error(ErrorKind::kCorruptData, path(),
+                "damaged chunk: {} bytes in '{}' cannot be the {} of a chunk", stored.size(),
+                key_of_chunk(chunk), n_bytes);
+  std::vector<std::byte> elements(n_bytes);
+  decode(chunk, stored, elements);
+  return elements;
 }
 
 void ChunkSource::read(std::int64_t offset, std::span<std::byte> out) const {

@@ -52,9 +52,9 @@ class ChunkSource final : public io::ByteSource {
   // Of a chunk whose stored bytes these are: all its elements. Throws kCorruptData naming the key.
   void decode(std::int64_t chunk, std::span<const std::byte> stored,
               std::span<std::byte> out) const;
-  // The same where elements have any length.
-  std::vector<std::byte> decode_any(std::int64_t chunk, std::span<const std::byte> stored,
-                                    std::size_t max_bytes) const;
+  // The same in memory of its own; where elements have any length, at most max_bytes.
+  std::vector<std::byte> decode(std::int64_t chunk, std::span<const std::byte> stored,
+                                std::size_t max_bytes) const;
 
   const std::string& path() const override { return store_->path(); }
   std::int64_t size() const override { return n_values_ * span_; }

@@ -329,15 +329,9 @@ TEST(PackedRemoteFolder, EachFileIsReadOnceInAllEpochs) {
   EXPECT_EQ(folder.place.files().round_trips(), before);
 }
 
-// A file system that cannot tell what is in a folder.
-class Unlisted final : public io::FileSystem {
+// A file system that cannot tell what is in a folder, and is not written to.
+class Unlisted : public io::FileSystem {
  public:
-  explicit Unlisted(const testing::MemoryFileSystem& files) : files_(files) {}
-  io::PathStatus status(const std::string& path) const override { return files_.status(of(path)); }
-  std::unique_ptr<io::ByteSource> open(const std::string& path,
-                                       const io::LocalFileOptions& options) const override {
-    return files_.open(of(path), options);
-  }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
     throw_error(ErrorKind::kUnsupported, path, "cannot be listed");
   }
@@ -345,6 +339,17 @@ class Unlisted final : public io::FileSystem {
   void remove(const std::string&) const override {}
   void remove_all(const std::string&) const override {}
   std::string canonical(const std::string& path) const override { return path; }
+};
+
+// That of another one's files.
+class UnlistedFiles final : public Unlisted {
+ public:
+  explicit UnlistedFiles(const testing::MemoryFileSystem& files) : files_(files) {}
+  io::PathStatus status(const std::string& path) const override { return files_.status(of(path)); }
+  std::unique_ptr<io::ByteSource> open(const std::string& path,
+                                       const io::LocalFileOptions& options) const override {
+    return files_.open(of(path), options);
+  }
 
  private:
   static std::string of(const std::string& path) { return path.substr(path.find("memory")); }
@@ -355,14 +360,14 @@ TEST(PackedRemoteFolder, WhereFoldersCannotBeListedNothingIsKept) {
   const RemoteFolder folder;
   folder.put(atlas(kSmallChunks));
   const io::FileSystemRegistration unlisted("unlisted",
-                                            std::make_shared<Unlisted>(folder.place.files()));
+                                            std::make_shared<UnlistedFiles>(folder.place.files()));
   const Cells cells = open_packed({"unlisted://" + folder.path()}, {}, folder.cache.file("cache"));
   EXPECT_EQ(entries_of(cells), folder.plain());
   EXPECT_FALSE(fs::exists(folder.cache.file("cache")));
 }
 
 // One file, which is written to just before each look at it.
-class Rewritten final : public io::FileSystem {
+class Rewritten final : public Unlisted {
  public:
   io::PathStatus status(const std::string&) const override {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -375,13 +380,6 @@ class Rewritten final : public io::FileSystem {
                                        const io::LocalFileOptions&) const override {
     throw_error(ErrorKind::kUnsupported, path, "cannot be opened");
   }
-  std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& path) const override {
-    throw_error(ErrorKind::kUnsupported, path, "cannot be listed");
-  }
-  void make_directories(const std::string&) const override {}
-  void remove(const std::string&) const override {}
-  void remove_all(const std::string&) const override {}
-  std::string canonical(const std::string& path) const override { return path; }
 
  private:
   mutable std::uint64_t n_looks_ = 0;

@@ -52,7 +52,7 @@ FileVersion look_at_file(const std::string& path) {
           .mark = hash(std::array{number(status.size), number(status.modified_ns),
                                   number(status.changed_ns), status.inode,
                                   is_local ? 0 : status.device}),
-          .settled_ns = std::max(status.modified_ns, status.changed_ns) + SourceNote::kSettledNs};
+          .settled_ns = std::max(status.modified_ns, status.changed_ns) + io::kSettledNs};
 }
 
 FileVersion look_at_settled_file(const std::string& path) {
@@ -60,7 +60,7 @@ FileVersion look_at_settled_file(const std::string& path) {
   const std::int64_t wait_ns = version.settled_ns - wall_clock_ns();
   // A time in the future is a wrong clock's, and no reason to wait for long.
   if (wait_ns <= 0) return version;
-  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, SourceNote::kSettledNs)));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wait_ns, io::kSettledNs)));
   if (look_at_file(path).mark != version.mark)
     throw_error(ErrorKind::kCorruptData, path,
                 "the file is being written to; open it once it is whole");

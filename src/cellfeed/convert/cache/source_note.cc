@@ -33,7 +33,7 @@ std::uint64_t content_of(const std::vector<std::string>& paths) {
 // Files that were written to just before they were noted may have been again, at the same time.
 bool is_settled(const SourceNote& note) {
   return std::ranges::all_of(note.files, [&](const FileNote& file) {
-    return std::max(file.modified_ns, file.changed_ns) < note.noted_ns - SourceNote::kSettledNs;
+    return std::max(file.modified_ns, file.changed_ns) < note.noted_ns - io::kSettledNs;
   });
 }
 

@@ -22,10 +22,6 @@ struct SourceNote {
   std::vector<FileNote> files;
   std::uint64_t content = 0;  // XXH3-64 of all bytes of all files
   std::int64_t noted_ns = 0;  // when
-
-  // Files whose times are as old as this cannot change and keep them: clocks of file systems tick
-  // in milliseconds, those of some in seconds.
-  static constexpr std::int64_t kSettledNs = 2'000'000'000;
 };
 
 // Throws kNotFound and kIo.

@@ -11,14 +11,6 @@ Handle link_properties() {
   return properties;
 }
 
-void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type,
-                     hid_t memory_type, hid_t space, const void* values) {
-  const std::string operation = fmt::format("writing attribute '{}'", name);
-  const Handle attribute = check_written(
-      H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), path, operation);
-  check_write(H5Awrite(attribute.get(), memory_type, values), path, operation);
-}
-
 }  // namespace
 
 void check_write(std::int64_t status, const std::string& path, const std::string& operation) {
@@ -37,6 +29,14 @@ void check_write(std::int64_t status, const std::string& path, const std::string
 Handle check_written(hid_t id, const std::string& path, const std::string& operation) {
   check_write(id, path, operation);
   return Handle(id);
+}
+
+void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type,
+                     hid_t memory_type, hid_t space, const void* values) {
+  const std::string operation = fmt::format("writing attribute '{}'", name);
+  const Handle attribute = check_written(
+      H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), path, operation);
+  check_write(H5Awrite(attribute.get(), memory_type, values), path, operation);
 }
 
 Handle file_type(DType dtype) {
@@ -122,6 +122,32 @@ void write_encoding(hid_t object, const std::string& path, const std::string& ty
                     const std::string& version) {
   write_text_attribute(object, path, "encoding-type", type);
   write_text_attribute(object, path, "encoding-version", version);
+}
+
+Handle copied_properties(const std::vector<hsize_t>& chunk) {
+  constexpr unsigned kLevel = 4;
+  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_obj_track_times(properties.get(), false);
+  if (chunk.empty()) return properties;
+  H5Pset_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
+  H5Pset_deflate(properties.get(), kLevel);
+  return properties;
+}
+
+void write_rows(hid_t dataset, hid_t memory_type, const std::vector<hsize_t>& shape, hsize_t begin,
+                hsize_t n, const void* elements, const std::string& path,
+                const std::string& operation) {
+  std::vector<hsize_t> first(shape.size(), 0), count = shape;
+  first[0] = begin;
+  count[0] = n;
+  const auto rank = static_cast<int>(shape.size());
+  const Handle space(H5Screate_simple(rank, shape.data(), nullptr));
+  const Handle piece(H5Screate_simple(rank, count.data(), nullptr));
+  check_write(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
+                                  nullptr),
+              path, operation);
+  check_write(H5Dwrite(dataset, memory_type, piece.get(), space.get(), H5P_DEFAULT, elements), path,
+              operation);
 }
 
 Handle open_written(hid_t parent, const std::string& path, const std::string& name) {

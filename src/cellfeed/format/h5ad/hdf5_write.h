@@ -23,7 +23,9 @@ Handle memory_type(DType dtype);
 // UTF-8 strings of any length.
 Handle string_type();
 
-// path: of the file, for messages.
+// path: of the file, for messages, as below.
+void write_attribute(hid_t object, const std::string& path, const char* name, hid_t file_type,
+                     hid_t memory_type, hid_t space, const void* values);
 void write_text_attribute(hid_t object, const std::string& path, const char* name,
                           const std::string& text);
 void write_texts_attribute(hid_t object, const std::string& path, const char* name,
@@ -34,6 +36,13 @@ void write_bool_attribute(hid_t object, const std::string& path, const char* nam
 // Sets encoding-type and encoding-version.
 void write_encoding(hid_t object, const std::string& path, const std::string& type,
                     const std::string& version);
+// Where a dataset has these chunks, deflated; of none, one piece as it is. The same data give the
+// same bytes.
+Handle copied_properties(const std::vector<hsize_t>& chunk);
+// Rows [begin, begin + n) of the first dimension of a dataset of this shape, which has one.
+void write_rows(hid_t dataset, hid_t memory_type, const std::vector<hsize_t>& shape, hsize_t begin,
+                hsize_t n, const void* elements, const std::string& path,
+                const std::string& operation);
 // A dataset or group that was written before.
 Handle open_written(hid_t parent, const std::string& path, const std::string& name);
 // Groups on the way are made when missing.

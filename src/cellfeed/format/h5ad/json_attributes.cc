@@ -39,11 +39,7 @@ void write_values(hid_t object, const std::string& path, const std::string& name
   const Handle space(is_list ? H5Screate_simple(1, &count, nullptr) : H5Screate(H5S_SCALAR));
   const auto write = [&](DType dtype, const void* values) {
     const Handle type = file_type(dtype);
-    const std::string operation = "writing attribute '" + name + "'";
-    const Handle made = check_written(
-        H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), path,
-        operation);
-    check_write(H5Awrite(made.get(), type.get(), values), path, operation);
+    write_attribute(object, path, name.c_str(), type.get(), type.get(), space.get(), values);
   };
   if (all_are(list, is_flag)) {
     std::vector<std::int8_t> flags;

@@ -31,17 +31,12 @@ bool is_compressed(const hdf5::Dataset& dataset) {
 
 // Chunks as the source's; what was filtered is deflated.
 Handle properties_of(const hdf5::Dataset& dataset) {
-  constexpr unsigned kLevel = 4;
-  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
-  H5Pset_obj_track_times(properties.get(), false);
   const auto* chunked = std::get_if<hdf5::ChunkedLayout>(&dataset.layout());
-  if (chunked == nullptr || !is_compressed(dataset)) return properties;
   std::vector<hsize_t> chunk;
-  for (std::size_t d = 0; d < dataset.shape().size(); ++d)
-    chunk.push_back(std::min(chunked->chunk_shape[d], dataset.shape()[d]));
-  H5Pset_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
-  H5Pset_deflate(properties.get(), kLevel);
-  return properties;
+  if (chunked != nullptr && is_compressed(dataset))
+    for (std::size_t d = 0; d < dataset.shape().size(); ++d)
+      chunk.push_back(std::min(chunked->chunk_shape[d], dataset.shape()[d]));
+  return copied_properties(chunk);
 }
 
 std::uint64_t row_bytes_of(const hdf5::Dataset& dataset) {
@@ -148,21 +143,15 @@ void ObjectCopy::copy_dataset(const hdf5::Dataset& dataset, const std::string& p
     return;
   }
   const std::uint64_t step = rows_per_piece(dataset);
+  const std::vector<hsize_t> shape(dataset.shape().begin(), dataset.shape().end());
   hdf5::Box box{std::vector<std::uint64_t>(dataset.shape().size(), 0), dataset.shape()};
   for (; box.begin[0] < dataset.shape()[0]; box.begin[0] += step) {
     box.shape[0] = std::min(step, dataset.shape()[0] - box.begin[0]);
     std::vector<std::byte> stored(static_cast<std::size_t>(box.shape[0] * row_bytes_of(dataset)));
     bytes.read(box, stored);
     const MemoryElements elements(dataset.bytes(), type, stored);
-    const std::vector<hsize_t> begin(box.begin.begin(), box.begin.end());
-    const std::vector<hsize_t> count(box.shape.begin(), box.shape.end());
-    const Handle piece(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
-    check_write(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin.data(), nullptr,
-                                    count.data(), nullptr),
-                to_path_, operation);
-    check_write(
-        H5Dwrite(made.get(), memory.get(), piece.get(), space.get(), H5P_DEFAULT, elements.data()),
-        to_path_, operation);
+    write_rows(made.get(), memory.get(), shape, box.begin[0], box.shape[0], elements.data(),
+               to_path_, operation);
   }
 }
 

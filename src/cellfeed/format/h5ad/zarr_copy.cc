@@ -25,9 +25,6 @@ Handle make_space(const std::vector<std::int64_t>& shape) {
 
 // What was compressed is deflated, in the chunks that it was read in.
 Handle properties_of(const zr::ArrayMetadata& array) {
-  constexpr unsigned kLevel = 4;
-  Handle properties(H5Pcreate(H5P_DATASET_CREATE));
-  H5Pset_obj_track_times(properties.get(), false);
   std::vector<hsize_t> chunk;
   std::int64_t bytes = array.type.bytes;
   for (std::size_t d = 0; d < array.shape.size(); ++d) {
@@ -37,10 +34,7 @@ Handle properties_of(const zr::ArrayMetadata& array) {
   }
   const bool is_deflated = array.codecs.name() != "none" && array.type.bytes > 0 &&
                            !chunk.empty() && bytes > 0 && bytes <= kMaxChunkBytes;
-  if (!is_deflated) return properties;
-  H5Pset_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
-  H5Pset_deflate(properties.get(), kLevel);
-  return properties;
+  return copied_properties(is_deflated ? chunk : std::vector<hsize_t>());
 }
 
 }  // namespace
@@ -128,17 +122,9 @@ void ZarrCopy::write_piece(ZarrRows& rows, std::int64_t begin, std::int64_t n, h
                 to_path_, operation);
     return;
   }
-  std::vector<hsize_t> first(array.shape.size(), 0), count(array.shape.begin(), array.shape.end());
-  first[0] = static_cast<hsize_t>(begin);
-  count[0] = static_cast<hsize_t>(n);
-  const Handle space = make_space(array.shape);
-  const Handle piece(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
-  check_write(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, count.data(),
-                                  nullptr),
-              to_path_, operation);
-  check_write(
-      H5Dwrite(dataset, memory.get(), piece.get(), space.get(), H5P_DEFAULT, elements->data()),
-      to_path_, operation);
+  write_rows(dataset, memory.get(), {array.shape.begin(), array.shape.end()},
+             static_cast<hsize_t>(begin), static_cast<hsize_t>(n), elements->data(), to_path_,
+             operation);
 }
 
 void ZarrCopy::copy_attributes(const zr::Node& node, hid_t to) const {

@@ -99,9 +99,9 @@ std::vector<ZarrRows::Part> ZarrRows::parts_of(std::int64_t begin, std::int64_t 
   return parts;
 }
 
-void ZarrRows::count(const Part& part) {
-  stored_bytes_ += static_cast<std::uint64_t>(part.place.range.length);
-  if (part.place.state == zr::ChunkState::kWritten) return;
+void ZarrRows::count(const Part& part, const zr::ChunkPlace& place) {
+  stored_bytes_ += static_cast<std::uint64_t>(place.range.length);
+  if (place.state == zr::ChunkState::kWritten) return;
   missing_elements_ += static_cast<std::uint64_t>(product(part.box.shape));
   const auto width = std::max<std::uint64_t>(array().type.bytes, sizeof(std::uint32_t));
   if (missing_elements_ > kAlwaysReadBytes / width + kMostExpansion * stored_bytes_)
@@ -113,38 +113,20 @@ void ZarrRows::count(const Part& part) {
                 source_.key_of_chunk(part.chunk));
 }
 
-void ZarrRows::fetch(std::vector<Part>& parts) {
-  reads_ = {};
+cellfeed::zarr::ChunkReads ZarrRows::fetch(std::vector<Part>& parts) {
+  zr::ChunkReads reads(source_);
   for (Part& part : parts) {
-    part.place = source_.locate(part.chunk);
-    count(part);
-    if (part.place.state == zr::ChunkState::kWritten &&
-        source_.mapped(part.place.range).data() == nullptr)
-      part.read = reads_.add(source_, part.place.range);
+    const zr::ChunkPlace place = source_.locate(part.chunk);
+    count(part, place);
+    if (place.state == zr::ChunkState::kWritten) part.read = reads.add(place);
   }
-  reads_.begin();
-  reads_.wait();
+  reads.read();
+  return reads;
 }
 
-std::span<const std::byte> ZarrRows::stored(const Part& part) const {
-  const auto mapped = source_.mapped(part.place.range);
-  return mapped.data() != nullptr ? mapped : reads_.bytes(part.read);
-}
-
-std::vector<std::byte> ZarrRows::decode(const Part& part) const {
-  const std::span<const std::byte> bytes = stored(part);
-  if (array().type.kind == zr::TypeKind::kText)
-    return source_.decode_any(
-        part.chunk, bytes,
-        static_cast<std::size_t>(std::max(kAlwaysReadBytes, kMostExpansion * bytes.size())));
-  const auto n_bytes = static_cast<std::size_t>(product(chunk_shape_) * array().type.bytes);
-  if (!array().codecs.can_expand(bytes.size(), n_bytes))
-    throw_error(ErrorKind::kCorruptData, source_.path(),
-                "damaged chunk: {} bytes in '{}' cannot be the {} of a chunk", bytes.size(),
-                source_.key_of_chunk(part.chunk), n_bytes);
-  std::vector<std::byte> decoded(n_bytes);
-  source_.decode(part.chunk, bytes, decoded);
-  return decoded;
+std::vector<std::byte> ZarrRows::decode(const Part& part, const zr::ChunkReads& reads) const {
+  const std::span<const std::byte> stored = reads.bytes(*part.read);
+  return source_.decode(part.chunk, stored, most_expanded_bytes(stored.size()));
 }
 
 std::vector<std::byte> ZarrRows::read(std::int64_t begin, std::int64_t n) {
@@ -153,11 +135,11 @@ std::vector<std::byte> ZarrRows::read(std::int64_t begin, std::int64_t n) {
   std::vector<std::uint64_t> shape = shape_;
   shape[0] = static_cast<std::uint64_t>(n);
   auto parts = parts_of(begin, n);
-  fetch(parts);
+  const zr::ChunkReads reads = fetch(parts);
   for (const Part& part : parts) {
     const hdf5::BoxEnd<std::byte> to{out.data(), shape, part.box.begin};
-    if (part.place.state == zr::ChunkState::kWritten) {
-      const auto decoded = decode(part);
+    if (part.read) {
+      const auto decoded = decode(part, reads);
       hdf5::copy_box({decoded.data(), chunk_shape_, part.from}, to, part.box.shape, width);
     } else if (!array().fill.empty()) {
       hdf5::fill_box(array().fill, to, part.box.shape);
@@ -174,11 +156,11 @@ std::vector<std::string> ZarrRows::read_texts(std::int64_t begin, std::int64_t n
   std::vector<std::uint64_t> shape = shape_;
   shape[0] = static_cast<std::uint64_t>(n);
   auto parts = parts_of(begin, n);
-  fetch(parts);
+  const zr::ChunkReads reads = fetch(parts);
   const std::vector<std::uint64_t> zeros(shape_.size(), 0);
   for (const Part& part : parts) {
-    if (part.place.state != zr::ChunkState::kWritten) continue;
-    const auto decoded = decode(part);
+    if (!part.read) continue;
+    const auto decoded = decode(part, reads);
     std::vector<std::uint64_t> at = zeros, to = zeros;  // in the chunk, in what is read
     const auto take = [&](std::string_view text) {
       bool is_inside = true;

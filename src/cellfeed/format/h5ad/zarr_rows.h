@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cellfeed/hdf5/box.h"
-#include "cellfeed/io/range_reads.h"
+#include "cellfeed/zarr/chunk_reads.h"
 #include "cellfeed/zarr/chunk_source.h"
 #include "cellfeed/zarr/hierarchy.h"
 
@@ -38,24 +39,21 @@ class ZarrRows {
  private:
   struct Part {
     std::int64_t chunk = 0;
-    hdf5::Box box;                    // of the array
-    std::vector<std::uint64_t> from;  // where it begins in the chunk
-    cellfeed::zarr::ChunkPlace place = {};
-    std::size_t read = 0;
+    hdf5::Box box;                         // of the array
+    std::vector<std::uint64_t> from;       // where it begins in the chunk
+    std::optional<std::size_t> read = {};  // none where it was never written
   };
   std::vector<Part> parts_of(std::int64_t begin, std::int64_t n) const;
   // Brings what is stored of the parts into memory.
-  void fetch(std::vector<Part>& parts);
-  std::span<const std::byte> stored(const Part& part) const;
-  std::vector<std::byte> decode(const Part& part) const;
+  cellfeed::zarr::ChunkReads fetch(std::vector<Part>& parts);
+  std::vector<std::byte> decode(const Part& part, const cellfeed::zarr::ChunkReads& reads) const;
   // What was never written can be more than a store of this size ever held.
-  void count(const Part& part);
+  void count(const Part& part, const cellfeed::zarr::ChunkPlace& place);
 
   const cellfeed::zarr::ChunkSource source_;
   const std::string name_;
   std::vector<std::uint64_t> shape_;        // of no dimension: one of one element
   std::vector<std::uint64_t> chunk_shape_;  // of the chunks that are read
-  io::RangeReads reads_;
   std::uint64_t stored_bytes_ = 0;
   std::uint64_t missing_elements_ = 0;
 };

@@ -10,7 +10,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/zarr/zarr_array.h"
-#include "cellfeed/io/range_reads.h"
+#include "cellfeed/zarr/chunk_reads.h"
 #include "cellfeed/zarr/texts.h"
 
 namespace cellfeed::format::zarr {
@@ -93,40 +93,20 @@ std::vector<ZarrColumn::Part> ZarrColumn::read_parts(std::int64_t begin, std::in
                   "a column has more rows than a store of this size can hold: '{}'", name_);
     at += n;
   }
-  io::RangeReads reads;
+  zr::ChunkReads reads(source_);
   std::vector<std::optional<std::size_t>> numbers(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i)
-    if (!parts[i].bytes && places[i].state == zr::ChunkState::kWritten &&
-        source_.mapped(places[i].range).data() == nullptr)
-      numbers[i] = reads.add(source_, places[i].range);
-  reads.begin();
-  reads.wait();
-  for (std::size_t i = 0; i < parts.size(); ++i)
     if (!parts[i].bytes && places[i].state == zr::ChunkState::kWritten)
-      parts[i].bytes = decode(
-          parts[i].chunk, numbers[i] ? reads.bytes(*numbers[i]) : source_.mapped(places[i].range));
+      numbers[i] = reads.add(places[i]);
+  reads.read();
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (numbers[i]) parts[i].bytes = decode(parts[i].chunk, reads.bytes(*numbers[i]));
   return parts;
 }
 
 ZarrColumn::Bytes ZarrColumn::decode(std::int64_t chunk, std::span<const std::byte> stored) const {
-  const zr::ArrayMetadata& array = source_.array();
-  std::vector<std::byte> bytes;
-  if (array.type.kind == zr::TypeKind::kText) {
-    bytes = source_.decode_any(
-        chunk, stored,
-        static_cast<std::size_t>(std::max(kAlwaysReadBytes, kMostExpansion * stored.size())));
-  } else {
-    std::size_t n_bytes = static_cast<std::size_t>(array.type.bytes);
-    for (const std::int64_t extent : array.inner_shape())
-      n_bytes *= static_cast<std::size_t>(extent);
-    if (!array.codecs.can_expand(stored.size(), n_bytes))
-      throw_error(ErrorKind::kCorruptData, source_.path(),
-                  "damaged chunk: {} bytes in '{}' cannot be the {} of a chunk", stored.size(),
-                  source_.key_of_chunk(chunk), n_bytes);
-    bytes.resize(n_bytes);
-    source_.decode(chunk, stored, bytes);
-  }
-  auto decoded = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  auto decoded = std::make_shared<const std::vector<std::byte>>(
+      source_.decode(chunk, stored, most_expanded_bytes(stored.size())));
   const std::lock_guard lock(mutex_);
   const bool is_kept = decoded->size() <= kMaxKeptBytes;
   kept_chunk_ = is_kept ? chunk : -1;
