@@ -1,5 +1,6 @@
 """docs/cli.md and the program say the same: every verb, every flag, every default."""
 
+import functools
 import pathlib
 import re
 import subprocess
@@ -12,6 +13,7 @@ PROGRAM = pathlib.Path(sys.executable).with_name("cellfeed")
 FLAG = re.compile(r"--[a-z][a-z-]*")
 
 
+@functools.cache
 def help_of(*verb: str) -> str:
     done = subprocess.run([PROGRAM, *verb, "--help"], capture_output=True, text=True, check=True)
     return done.stdout
