@@ -1,10 +1,8 @@
 """Rows of one object of a bucket that several processes keep at once."""
 
-import os
-import signal
+import contextlib
 import subprocess
 import sys
-import time
 
 import anndata
 import numpy as np
@@ -13,98 +11,75 @@ import scipy.sparse
 
 pytest.importorskip("boto3")
 
-from packed_program import PROGRAM, kept_rows
+from held_program import held
+from packed_program import PROGRAM, kept_rows, run_program
+from test_block_cache import assert_cells
 
 import cellfeed as cf
 
 N_CELLS, N_GENES = 20_000, 100
 PATH = "s3://atlas/a.h5ad"
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def write_version(bucket, folder, seed):
+    """Its values, and what a program prints that has the file for itself."""
     x = scipy.sparse.random(N_CELLS, N_GENES, 0.3, format="csr", dtype="float32", random_state=seed)
     x.data = np.ceil(x.data * 9 + seed)
     local = folder / f"{seed}.h5ad"
     anndata.AnnData(x).write_h5ad(local, compression="gzip")
     bucket.upload_file(str(local), "atlas", "a.h5ad")
-    return local
+    done = run_program(local, folder / f"alone-{seed}")
+    assert done.returncode == 0, done.stderr
+    return x.toarray(), done.stdout
 
 
-class Program:
-    """Reads what `path` names through the cache, and prints a line a batch."""
-
-    def __init__(self, path, cache, folder):
-        self.out = folder / f"{len(list(folder.glob('*.out')))}.out"
-        with self.out.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, path, cache],
-                stdout=out, stderr=subprocess.PIPE, text=True,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )  # fmt: skip
-
-    def wait_for_a_batch(self):
-        while self.process.poll() is None and self.out.stat().st_size == 0:
-            time.sleep(0.001)
-
-    def end(self) -> tuple[str, str]:
-        """What it printed and its errors; those are empty where it ended well."""
-        errors = self.process.communicate(timeout=300)[1]
-        assert self.process.returncode == 0 or errors
-        return self.out.read_text(), errors if self.process.returncode else ""
+def command(cache):
+    return [sys.executable, "-c", PROGRAM, PATH, cache]
 
 
-def lines_of(local, folder):
-    """What a program prints that has the file for itself."""
-    lines, errors = Program(local, folder / f"alone-{local.name}", folder).end()
-    assert not errors
-    return lines
+def start(cache):
+    return subprocess.Popen(command(cache), **PIPES)
 
 
-def assert_holds(cells, local):
-    x = anndata.read_h5ad(local).X
-    seen = []
-    for batch in cf.Loader(cells, cf.BlockShuffling(8), 256, seed=3):
-        assert (batch.to_scipy() != x[np.asarray(batch.index)]).nnz == 0
-        seen.extend(batch.index)
-    assert sorted(seen) == list(range(N_CELLS))
+def printed(program):
+    said, errors = program.communicate(timeout=300)
+    assert program.returncode == 0, errors
+    return said
 
 
 def test_processes_share_it_and_one_may_be_killed(bucket, tmp_path):
-    local = write_version(bucket, tmp_path, 1)
-    wanted = lines_of(local, tmp_path)
+    x, wanted = write_version(bucket, tmp_path, 1)
     cache = tmp_path / "cache"
-    first, *others = [Program(PATH, cache, tmp_path) for _ in range(4)]
-    first.wait_for_a_batch()
-    first.process.kill()
-    first.process.communicate()
-    for program in others:
-        assert program.end() == (wanted, "")
-    assert_holds(cf.open(PATH, cache_mode="packed", cache_dir=cache), local)
+    with held(command(cache), "pwrite:1", cache, **PIPES) as (first, _):
+        others = [start(cache) for _ in range(3)]
+        first.kill()
+        first.communicate()
+        assert [printed(program) for program in others] == [wanted] * 3
+    assert_cells(cf.open(PATH, cache_mode="packed", cache_dir=cache), x)
     assert kept_rows(cache) == N_CELLS
 
 
 def test_processes_of_two_versions_of_it_have_each_their_own(bucket, tmp_path):
-    old = write_version(bucket, tmp_path, 1)
+    _, wanted = write_version(bucket, tmp_path, 1)
     cache = tmp_path / "cache"
-    early = [Program(PATH, cache, tmp_path) for _ in range(2)]
-    for program in early:
-        program.wait_for_a_batch()
-        program.process.send_signal(signal.SIGSTOP)
-    new = write_version(bucket, tmp_path, 2)
-    late = [Program(PATH, cache, tmp_path) for _ in range(2)]
-    late[0].wait_for_a_batch()
-    for program in early:
-        program.process.send_signal(signal.SIGCONT)
-    for program in late:
-        assert program.end() == (lines_of(new, tmp_path), "")
-    wanted = lines_of(old, tmp_path).strip()
-    for program in early:
-        lines, errors = program.end()
-        batches, _, warning = lines.partition("CacheWarning")
-        assert wanted.startswith(batches.strip())
-        if errors:
-            assert "CorruptDataError" in errors and "a.h5ad" in errors
-        else:
-            assert batches.strip() == wanted
-            assert not warning or "are no longer kept" in warning
-    assert_holds(cf.open(PATH, cache_mode="packed", cache_dir=cache), new)
+    with contextlib.ExitStack() as stack:
+        # One in the midst of writing rows, one that is about to give them their name.
+        early = [
+            stack.enter_context(held(command(cache), call, cache, **PIPES))
+            for call in ("pwrite:1", "rename:1")
+        ]
+        x, of_new = write_version(bucket, tmp_path, 2)
+        late = [start(cache) for _ in range(2)]
+        assert [printed(program) for program in late] == [of_new] * 2
+        for program, let_go in early:
+            let_go()
+            said, errors = program.communicate(timeout=300)
+            batches, _, warning = said.partition("CacheWarning")
+            assert wanted.strip().startswith(batches.strip())
+            if program.returncode != 0:
+                assert "CorruptDataError" in errors and "a.h5ad" in errors
+            else:
+                assert batches.strip() == wanted.strip()
+                assert not warning or "are no longer kept" in warning
+    assert_cells(cf.open(PATH, cache_mode="packed", cache_dir=cache), x)
