@@ -12,6 +12,7 @@
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/schemes.h"
+#include "cellfeed/exec/stop_scope.h"
 
 #ifndef CELLFEED_VERSION
 #define CELLFEED_VERSION "0.1.0"
@@ -69,11 +70,16 @@ void show_cache_warnings() {
     std::fprintf(stderr, "cellfeed: warning: %s\n", mask_credentials(text).c_str());
 }
 
+int run_stoppable(const Session& session) {
+  const exec::StopScope scope(session.stop.get_token());
+  return session.run();
+}
+
 int run_verb(Session& session) {
   try {
     const InterruptGuard guard(session.stop);
     const CopyLine copies(session.quiet);
-    const int code = session.run();
+    const int code = run_stoppable(session);
     if (std::fflush(stdout) != 0) return report("cannot write the result to stdout", kFailed);
     return code;
   } catch (const Error& error) {

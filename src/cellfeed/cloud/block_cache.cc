@@ -11,6 +11,7 @@
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/cloud/cache_room.h"
 #include "cellfeed/cloud/cache_warnings.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -65,13 +66,20 @@ void BlockFetch::begin() {
 }
 
 void BlockFetch::begin_locked() {
-  if (std::exchange(is_begun_, true)) return;
+  if (is_begun_) return;
   try {
     const io::ReadRequest request{cache_.file().range_of(first_).offset, bytes_};
     pending_ = cache_.remote().begin_read_many({&request, 1});
   } catch (...) {
-    error_ = std::current_exception();
+    keep_error();
   }
+  is_begun_ = true;
+}
+
+// Of everybody who waits; that one of them was stopped is its own affair, and is thrown on.
+void BlockFetch::keep_error() {
+  if (exec::current_stop().stop_requested()) throw;
+  error_ = std::current_exception();
 }
 
 std::span<const std::byte> BlockFetch::wait() {
@@ -81,7 +89,7 @@ std::span<const std::byte> BlockFetch::wait() {
     try {
       if (pending_) pending_->wait();
     } catch (...) {
-      error_ = std::current_exception();
+      keep_error();
     }
     pending_.reset();
   }

@@ -40,11 +40,13 @@ class BlockFetch {
   std::int64_t first() const { return first_; }
   std::int64_t n_blocks() const { return n_blocks_; }
   void begin();
-  // The bytes of all its blocks. Throws what the source throws, and again when called again.
+  // The bytes of all its blocks. Throws what the source throws, and again when called again, but
+  // for kCancelled of who is stopped.
   std::span<const std::byte> wait();
 
  private:
   void begin_locked();
+  void keep_error();
 
   BlockCache& cache_;
   const std::int64_t first_, n_blocks_;

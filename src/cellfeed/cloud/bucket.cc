@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/http_ask.h"
 #include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -137,6 +138,7 @@ std::string read_object(const BucketPath& path) {
 
 bool write_object(const BucketPath& path, const StagedFile::Content& content,
                   const Precondition& condition) {
+  const exec::StopScope in_any_case({});
   recent_objects().forget(path.text());
   if (content.size <= kMaxWholeBytes) return write_whole(path, content, condition);
   if (!store_of(path).write_in_parts(path, content, condition)) return false;
@@ -161,6 +163,7 @@ bool is_stored(const BucketPath& path, const StagedFile::Content& content) {
 }
 
 void remove_object(const BucketPath& path) {
+  const exec::StopScope in_any_case({});
   recent_objects().forget(path.text());
   for (std::string folder = path.text(); folder.rfind('/') > folder.find("://") + 2;) {
     folder.resize(folder.rfind('/'));

@@ -29,12 +29,13 @@ std::optional<ObjectVersion> recall_object(const BucketPath& path);
 ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query);
 bool holds_objects(const BucketPath& folder);
 std::string read_object(const BucketPath& path);
+// Both go on to their end where the StopScope of the caller ends: whether it was written is known.
 // False where the condition is not met.
 bool write_object(const BucketPath& path, const StagedFile::Content& content,
                   const Precondition& condition = {});
-// Whether the object is these bytes.
-bool is_stored(const BucketPath& path, const StagedFile::Content& content);
 // What is not there is no error.
 void remove_object(const BucketPath& path);
+// Whether the object is these bytes.
+bool is_stored(const BucketPath& path, const StagedFile::Content& content);
 
 }  // namespace cellfeed::cloud

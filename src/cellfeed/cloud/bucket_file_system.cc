@@ -15,6 +15,7 @@
 #include "cellfeed/cloud/http_source.h"
 #include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/lock_holder.h"
 
@@ -76,6 +77,8 @@ class BucketLock final : public io::HeldLock {
         generation_(exec::fork_generation()),
         line_(io::LockHolder::this_process().line() +
               fmt::format("{:016x}\n", std::random_device()() * 0x9e3779b97f4a7c15ULL)) {
+    // One that was taken is known to be.
+    const exec::StopScope in_any_case({});
     if (!take() && !take_over()) throw_held({});
     // A store that does not know conditions lets both write.
     if (const std::string found = read_object(path_); found != line_)
@@ -83,6 +86,7 @@ class BucketLock final : public io::HeldLock {
   }
   ~BucketLock() override {
     if (generation_ != exec::fork_generation()) return;
+    const exec::StopScope in_any_case({});
     try {
       if (read_object(path_) == line_) remove_object(path_);
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whoever comes next is told of it

@@ -17,6 +17,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/http_object.h"
 #include "cellfeed/cloud/range_fetcher.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 
@@ -41,10 +42,11 @@ class FetchBatch {
   }
   void add_old_credentials(const Piece& piece) { end_piece(&piece, std::nullopt); }
 
-  // Returns the pieces that were refused for old credentials.
+  // Returns the pieces that were refused for old credentials. May be called again where the
+  // StopScope of the caller ended it (kCancelled).
   std::vector<Piece> wait() {
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return n_left_ == 0; });
+    exec::wait_unless_stopped(ended_, lock, [this] { return n_left_ == 0; });
     if (failure_) throw Error(failure_->kind, failure_->reason, object_->path());
     return std::exchange(refused_, {});
   }
@@ -81,7 +83,7 @@ class FetchBatch {
   HttpRequest address_;
   const std::chrono::milliseconds deadline_ = fetch_deadline();
   mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable ended_;
+  std::condition_variable_any ended_;
   std::size_t n_left_;
   std::vector<Piece> refused_;
   std::optional<Failure> failure_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/cloud/settings.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 
@@ -88,7 +88,7 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
   while (!is_copy_there(directory, names.copy, remote.size())) {
     const auto lock = io::lock_unless_held(directory, "." + names.copy + ".lock");
     if (!lock) {
-      std::this_thread::sleep_for(kCopyLook);
+      exec::sleep_unless_stopped(kCopyLook);
       continue;
     }
     if (is_copy_there(directory, names.copy, remote.size())) return;

@@ -6,15 +6,15 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/bucket.h"
 #include "cellfeed/cloud/google_access.h"
-#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/http_ask.h"
 #include "cellfeed/cloud/json_member.h"
 #include "cellfeed/cloud/percent.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -154,7 +154,7 @@ class GoogleStore final : public ObjectStore {
       HttpAnswer answer = ask(request, {.stalled = kStalled});
       if (is_transient(answer)) {
         if (++n_failed > kMaxFailed) return answer;
-        std::this_thread::sleep_for(
+        exec::sleep_unless_stopped(
             std::max(kFirstPieceWait * (1 << n_failed), retry_after(answer)));
         // How much of it has come: nothing is sent twice.
         answer = ask_until_answered(to_session(session, "*", content));

@@ -4,15 +4,16 @@
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/file_cache.h"
+#include "cellfeed/cloud/http_ask.h"
 #include "cellfeed/cloud/http_source.h"
 #include "cellfeed/cloud/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -140,7 +141,7 @@ std::optional<ObjectVersion> look(const std::string& path, const HttpRequest& ad
   if (auto known = recent_objects().find(path)) return known;
   auto version = ask_version(path, address);
   if (version && !is_settled(*version)) {
-    std::this_thread::sleep_for(kTick);
+    exec::sleep_unless_stopped(kTick);
     version = ask_version(path, address);
   }
   if (version) recent_objects().keep(path, *version);

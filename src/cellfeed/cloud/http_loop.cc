@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -367,28 +366,6 @@ HttpLoop& http_loop() {
   }();
   static_cast<void>(is_ready);
   return *loops().get([] { return std::make_unique<HttpLoop>(); });
-}
-
-HttpAnswer ask(HttpRequest request, const HttpTimeouts& timeouts) {
-  struct Waiting {
-    std::mutex mutex;
-    std::condition_variable came;
-    bool is_there = false;
-    HttpAnswer answer;
-  };
-  const auto waiting = std::make_shared<Waiting>();
-  HttpLoop& loop = http_loop();
-  loop.post([&loop, waiting, timeouts, request = std::move(request)] {
-    loop.start(request, timeouts, [waiting](HttpAnswer answer) {
-      const std::scoped_lock lock(waiting->mutex);
-      waiting->answer = std::move(answer);
-      waiting->is_there = true;
-      waiting->came.notify_all();
-    });
-  });
-  std::unique_lock lock(waiting->mutex);
-  waiting->came.wait(lock, [&] { return waiting->is_there; });
-  return std::move(waiting->answer);
 }
 
 }  // namespace cellfeed::cloud

@@ -97,7 +97,4 @@ class HttpLoop {
 // Of this process; made when it is first asked for, ended before the process ends.
 HttpLoop& http_loop();
 
-// Waits for the answer to one request. Thread-safe; not from the loop's thread.
-HttpAnswer ask(HttpRequest request, const HttpTimeouts& timeouts = {});
-
 }  // namespace cellfeed::cloud

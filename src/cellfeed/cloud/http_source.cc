@@ -1,9 +1,7 @@
 #include "cellfeed/cloud/http_source.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
-#include <thread>
 #include <utility>
 
 #include "cellfeed/cloud/range_fetcher.h"
@@ -18,11 +16,7 @@ constexpr io::ReadCosts kCosts{
     .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 64 << 10};
 // Read at once where a few of them are wanted: formats are told by their first bytes.
 constexpr std::int64_t kHeadBytes = 16 << 10;
-// A name with a mistake is not waited for.
-constexpr int kTriesToReach = 3;
 constexpr std::size_t kFewBytes = 1 << 10;
-constexpr std::chrono::milliseconds kLongestAskWait{8000};
-constexpr std::size_t kSlowBytesPerMs = 64;
 
 class HttpSource final : public io::ByteSource {
  public:
@@ -89,21 +83,6 @@ io::PathStatus status_of_object(const std::string& path, const ObjectVersion& ve
           .seen_ns = std::max<std::int64_t>(version.seen_s, 0) * kNsPerS,
           .device = std::hash<std::string>()(version.etag) | 1,
           .inode = std::hash<std::string>()(path)};
-}
-
-HttpAnswer ask_until_answered(const HttpRequest& request) {
-  const auto given =
-      fetch_deadline() + std::chrono::milliseconds(request.body.size() / kSlowBytesPerMs);
-  const auto deadline = Clock::now() + given;
-  int n_unreachable = 0;
-  for (std::chrono::milliseconds wait{100};; wait = std::min(2 * wait, kLongestAskWait)) {
-    HttpAnswer answer = ask(request, {.whole = given});
-    if (!is_transient(answer)) return answer;
-    if (answer.is_unreachable && ++n_unreachable == kTriesToReach) return answer;
-    const auto until = std::max(wait, retry_after(answer));
-    if (Clock::now() + until >= deadline) return answer;
-    std::this_thread::sleep_for(until);
-  }
 }
 
 }  // namespace cellfeed::cloud

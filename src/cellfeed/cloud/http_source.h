@@ -18,8 +18,4 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 // What is said of a path that leads to this version.
 io::PathStatus status_of_object(const std::string& path, const ObjectVersion& version);
 
-// Asks again where the answer is one that may be another later, until the deadline of reads; what
-// is sent has as much time as a slow link needs besides.
-HttpAnswer ask_until_answered(const HttpRequest& request);
-
 }  // namespace cellfeed::cloud

@@ -20,6 +20,7 @@
 #include "cellfeed/cloud/http_loop.h"
 #include "cellfeed/cloud/request_depth.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -284,6 +285,7 @@ class PendingRanges final : public io::PendingReads {
       fetcher->cancel(batch.get());
       batch->end();
     });
+    const exec::StopScope in_any_case({});
     try {
       batch_->wait();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): nobody waits for the bytes
@@ -322,6 +324,7 @@ class PendingRanges final : public io::PendingReads {
 
 std::unique_ptr<io::PendingReads> begin_ranges(std::shared_ptr<const HttpObject> object,
                                                std::span<const io::ReadRequest> requests) {
+  exec::throw_if_stopped();
   std::vector<Piece> pieces;
   for (const io::ReadRequest& request : requests)
     for (std::int64_t done = 0; done < std::ssize(request.out); done += kMaxRequestBytes) {

@@ -71,6 +71,7 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
     const auto& store = *stores_[s];
     offsets_.push_back(offsets_.back() + store.info().n_rows);
     paths.push_back(store.info().path);
+    is_remote_ = is_remote_ || !io::is_local(paths.back());
     axes.push_back(&store.genes());
     if (is_renamed) {
       const bool is_known = s > 0 && have_one_gene_table(store, *stores_[s - 1]);
@@ -98,6 +99,7 @@ Collection::Collection(const Collection& other)
     : std::enable_shared_from_this<Collection>(),
       stores_(other.stores_),
       offsets_(other.offsets_),
+      is_remote_(other.is_remote_),
       selected_(other.selected_),
       matrices_(other.matrices_),
       genes_(other.genes_),

@@ -118,6 +118,8 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // What to say of them, and of stores that have none of the axis; empty where all is found.
   const std::string& missing_genes_text() const { return missing_genes_text_; }
 
+  // Whether reading may wait for a server: some store is not on a disk of this machine.
+  bool is_remote() const { return is_remote_; }
   // REQUIRES: 0 <= row < n_rows().
   RowPlace locate(std::int64_t row) const;
 
@@ -149,6 +151,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
 
   std::vector<std::shared_ptr<const format::RowStore>> stores_;
   std::vector<std::int64_t> offsets_;
+  bool is_remote_ = false;
   std::shared_ptr<const RowSelection> selected_;  // of the stored rows; null: all of them
   std::vector<NamedMatrix> matrices_;             // beside this one
   matrix::GeneAxis genes_;

@@ -168,6 +168,7 @@ std::vector<std::unique_ptr<format::RowStore>> open_readable(const std::string& 
   try {
     return format::open_stores(path, open);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
     const auto& matrices = description.matrices;
     const auto is_of_genes = [](const auto& m) { return !format::is_obsm(m.stored.name); };
     const auto readable = std::find_if(matrices.begin(), matrices.end(), [&](const auto& matrix) {

@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/cpu_quota.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::exec {
@@ -27,7 +28,10 @@ class Loop {
       if (is_over_) return;
       ++n_helpers_;
     }
-    run();
+    {
+      const StopScope scope(stop_);
+      run();
+    }
     {
       std::lock_guard lock(mutex_);
       --n_helpers_;
@@ -59,6 +63,7 @@ class Loop {
  private:
   const std::int64_t n_;
   const std::function<void(std::int64_t)>* task_;  // not touched once is_over_ and no helper is in
+  const std::stop_token stop_ = current_stop();
   std::atomic<std::int64_t> next_{0};
   std::mutex mutex_;
   std::condition_variable helper_left_;
@@ -150,7 +155,11 @@ void ThreadPool::enqueue(std::function<void()> task) {
 
 void ThreadPool::submit(std::function<void()> task) {
   rethrow_task_error();
-  enqueue(std::move(task));
+  if (!current_stop().stop_possible()) return enqueue(std::move(task));
+  enqueue([stop = current_stop(), task = std::move(task)] {
+    const StopScope scope(stop);
+    task();
+  });
 }
 
 void ThreadPool::rethrow_task_error() {

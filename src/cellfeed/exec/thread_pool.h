@@ -1,4 +1,5 @@
-// ThreadPool: a fixed number of threads that run tasks in the order of submission.
+// ThreadPool: a fixed number of threads that run tasks in the order of submission, in the StopScope
+// of who submits them.
 // Thread-safe. Fork-safe: in a forked child every pool starts again, empty, with threads of its
 // own.
 #pragma once

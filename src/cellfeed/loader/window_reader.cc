@@ -5,6 +5,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/map_guard.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::loader {
@@ -50,6 +51,7 @@ std::shared_ptr<Window> WindowReader::take() {
 // ---- the thread
 
 void WindowReader::run() noexcept {
+  const exec::StopScope scope(stop_.get_token());
   std::exception_ptr error;
   try {
     error = read_until_over();

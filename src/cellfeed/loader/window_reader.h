@@ -30,7 +30,7 @@ class WindowReader {
   // had.
   WindowReader(std::shared_ptr<const LoaderCore> core, const BatchSequence& batches,
                exec::ThreadPool& pool, const BatchQueue& queue, const std::stop_token& stop);
-  // Ends the reading, and waits for what cannot be ended.
+  // Ends the reading, and waits for what cannot be ended: reads of local disks.
   ~WindowReader();
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;

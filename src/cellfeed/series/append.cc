@@ -10,6 +10,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/path_text.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
@@ -370,7 +371,7 @@ AppendResult Append::run() {
     find_statistics();
     write();
   } catch (...) {
-    // What is left then is removed by the next append.
+    const exec::StopScope in_any_case({});  // what is left then is removed by the next append
     if (!is_kept_) {
       metadata_ = before_->metadata();
       remove_unnamed_files();

@@ -100,7 +100,8 @@ bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) c
   try {
     const SeriesMetadata now = read_metadata(dir_);
     if (now.built != metadata_.built || now.n_appends <= metadata_.n_appends) return false;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
     return false;  // what is there now is no series, so not this one with more rows
   }
   known_changes_[which].store(changed, std::memory_order_relaxed);

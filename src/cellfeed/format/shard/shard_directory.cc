@@ -99,7 +99,8 @@ void ShardDirectory::check_identity(const FileEntry& file, std::uint64_t found) 
 bool ShardDirectory::was_written_again() const {
   try {
     return manifest_to_json(read_manifest(dir_)) != manifest_to_json(manifest_);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
     return true;  // the manifest that was read is gone
   }
 }

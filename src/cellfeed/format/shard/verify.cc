@@ -43,6 +43,7 @@ void plan_cells(const std::shared_ptr<const CheckedFile>& file, const FileEntry&
   try {
     header = parse_header(bytes, file->size(), file->path());
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
     return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
   if (header.checksum != entry.checksum) {
@@ -103,6 +104,7 @@ void plan_dense(const std::shared_ptr<const CheckedFile>& file, const FileEntry&
     check_dense_file(*layout, header_at(0), header_at(layout->values_end), file->size(),
                      file->path());
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
     return file->report(0, std::max<std::int64_t>(file->size(), 1), error.what());
   }
   const auto bytes = file->read(layout->checksums_begin, layout->file_bytes);
@@ -167,6 +169,7 @@ class Verification {
       return std::make_shared<const CheckedFile>(entry.name, shard, directory_.path_of(entry),
                                                  findings_);
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;
       findings_.add({.file = entry.name,
                      .shard = shard,
                      .segment = -1,

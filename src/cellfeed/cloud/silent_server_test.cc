@@ -1,0 +1,183 @@
+// Requests to a server that takes connections and never answers: what is asked to stop, does.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/cloud/block_cache.h"
+#include "cellfeed/cloud/block_source.h"
+#include "cellfeed/cloud/http_ask.h"
+#include "cellfeed/cloud/http_source.h"
+#include "cellfeed/cloud/range_fetcher.h"
+#include "cellfeed/exec/stop_scope.h"
+#include "cellfeed/testing/temp_dir.h"
+
+namespace cellfeed::cloud {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SilentServer {
+ public:
+  SilentServer() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_, any, length), 0);
+    EXPECT_EQ(::listen(socket_, 16), 0);
+    EXPECT_EQ(::getsockname(socket_, any, &length), 0);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/a";
+  }
+  ~SilentServer() { ::close(socket_); }
+  SilentServer(const SilentServer&) = delete;
+  SilentServer& operator=(const SilentServer&) = delete;
+
+  const std::string& url() const { return url_; }
+  // Waits for somebody to be connected.
+  void take_one() const { ::close(::accept(socket_, nullptr, nullptr)); }
+
+ private:
+  const int socket_;
+  std::string url_;
+};
+
+class SilentObject final : public HttpObject {
+ public:
+  explicit SilentObject(std::string url) : url_(std::move(url)) {}
+  const std::string& path() const override { return url_; }
+  const ObjectVersion& version() const override { return version_; }
+  HttpRequest request(bool) const override {
+    HttpRequest request;
+    request.url = url_;
+    return request;
+  }
+
+ private:
+  const std::string url_;
+  const ObjectVersion version_{.size = 1 << 20, .etag = "\"a\""};
+};
+
+// What work throws in a scope that is asked to stop once it waits.
+template <typename Work>
+std::optional<ErrorKind> thrown_when_stopped(Work work) {
+  std::stop_source stop;
+  auto ended = std::async(std::launch::async, [&]() -> std::optional<ErrorKind> {
+    const exec::StopScope scope(stop.get_token());
+    try {
+      work();
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return std::nullopt;
+  });
+  EXPECT_EQ(ended.wait_for(50ms), std::future_status::timeout);
+  stop.request_stop();
+  EXPECT_EQ(ended.wait_for(10s), std::future_status::ready);
+  return ended.get();
+}
+
+std::shared_ptr<const io::ByteSource> source_of(const SilentServer& server) {
+  return make_http_source(std::make_shared<SilentObject>(server.url()), "http");
+}
+
+TEST(SilentServer, IsNotWaitedForByOneWhoIsStopped) {
+  const SilentServer server;
+  HttpRequest request;
+  request.url = server.url();
+  EXPECT_EQ(thrown_when_stopped([&] { ask(request); }), ErrorKind::kCancelled);
+  EXPECT_EQ(thrown_when_stopped([&] { ask_until_answered(request); }), ErrorKind::kCancelled);
+  std::vector<std::byte> bytes(100'000);
+  EXPECT_EQ(thrown_when_stopped([&] { source_of(server)->read(0, bytes); }), ErrorKind::kCancelled);
+}
+
+TEST(SilentServer, IsAskedNoMoreByOneWhoIsStopped) {
+  const SilentServer server;
+  HttpRequest request;
+  request.url = server.url();
+  std::stop_source stop;
+  stop.request_stop();
+  const exec::StopScope scope(stop.get_token());
+  const std::int64_t before = fetch_counts().requests;
+  std::vector<std::byte> bytes(100'000);
+  EXPECT_THROW(ask(request), Error);
+  EXPECT_THROW(source_of(server)->read(0, bytes), Error);
+  EXPECT_EQ(fetch_counts().requests, before);
+}
+
+// Answers once it is let.
+class GatedSource final : public io::ByteSource {
+ public:
+  const std::string& path() const override { return path_; }
+  std::int64_t size() const override { return 10'000; }
+  std::string_view backend_name() const override { return "gated"; }
+  void read(std::int64_t offset, std::span<std::byte> out) const override {
+    const io::ReadRequest request{offset, out};
+    begin_read_many({&request, 1})->wait();
+  }
+  std::unique_ptr<io::PendingReads> begin_read_many(
+      std::span<const io::ReadRequest> requests) const override {
+    ++n_begun_;
+    return std::make_unique<Reads>(*this, requests);
+  }
+  void open_gate() {
+    const std::scoped_lock lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+  int n_begun() const { return n_begun_; }
+
+ private:
+  struct Reads final : io::PendingReads {
+    Reads(const GatedSource& from, std::span<const io::ReadRequest> asked)
+        : source(from), requests(asked.begin(), asked.end()) {}
+    void wait() override {
+      std::unique_lock lock(source.mutex_);
+      exec::wait_unless_stopped(source.opened_, lock, [this] { return source.is_open_; });
+      for (const io::ReadRequest& request : requests) std::ranges::fill(request.out, std::byte{7});
+    }
+    const GatedSource& source;
+    const std::vector<io::ReadRequest> requests;
+  };
+
+  const std::string path_ = "s3://b/a";
+  mutable std::atomic<int> n_begun_{0};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any opened_;
+  bool is_open_ = false;
+};
+
+TEST(SilentServer, ABlockThatOneGaveUpComesToOthersWhoWaitForIt) {
+  const testing::TempDir dir;
+  const auto remote = std::make_shared<GatedSource>();
+  auto file = BlockFile::open_or_make(io::Directory(dir.path()), "blocks-0123456789abcdef-a",
+                                      remote->path(), remote->size());
+  const auto source =
+      make_block_source(make_block_cache(remote, std::move(file), dir.path(), -1), 2);
+  std::vector<std::byte> bytes(100), others_bytes(100);
+  const io::ReadRequest request{0, bytes}, others_request{50, others_bytes};
+  const auto own = source->begin_read_many({&request, 1});
+  const auto others = source->begin_read_many({&others_request, 1});
+  EXPECT_EQ(thrown_when_stopped([&] { own->wait(); }), ErrorKind::kCancelled);
+  remote->open_gate();
+  others->wait();
+  EXPECT_EQ(others_bytes, std::vector<std::byte>(100, std::byte{7}));
+  EXPECT_EQ(remote->n_begun(), 1);
+}
+
+}  // namespace
+}  // namespace cellfeed::cloud
