@@ -24,6 +24,7 @@
 #include "gil.h"
 #include "open_collection.h"
 #include "paths.h"
+#include "waiting_calls.h"
 #include "watched_work.h"
 
 namespace nb = nanobind;
@@ -58,11 +59,12 @@ const format::RowStore& checked_store(const Collection& self, std::int64_t s) {
 
 std::vector<std::shared_ptr<PackedPart>> encoded(const Collection& self, std::int64_t begin,
                                                  std::int64_t end) {
-  const ReleasedGil released;
-  std::vector<std::shared_ptr<PackedPart>> parts;
-  for (PackedPart& part : collection::packed_records(self, begin, end))
-    parts.push_back(std::make_shared<PackedPart>(std::move(part)));
-  return parts;
+  return call_released(self.is_remote(), [&] {
+    std::vector<std::shared_ptr<PackedPart>> parts;
+    for (PackedPart& part : collection::packed_records(self, begin, end))
+      parts.push_back(std::make_shared<PackedPart>(std::move(part)));
+    return parts;
+  });
 }
 
 nb::dict store_info(const Collection& self, std::int64_t s) {
@@ -154,9 +156,10 @@ void bind_collection(nb::module_& module) {
   module.def(
       "expand_paths",
       [](std::vector<FilePath> paths) {
-        const ReleasedGil released;
+        const std::vector<std::string> given = path_bytes(std::move(paths));
         std::vector<FilePath> expanded;
-        for (auto& path : collection::expand_paths(path_bytes(std::move(paths))))
+        for (auto& path :
+             call_released(are_remote(given), [&] { return collection::expand_paths(given); }))
           expanded.push_back({std::move(path)});
         return expanded;
       },
@@ -223,8 +226,14 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("left_out_text", &Collection::left_out_text)
       .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
       .def_prop_ro("missing_genes_text", &Collection::missing_genes_text)
-      .def_prop_ro("obs_names", &Collection::obs_names, nb::call_guard<ReleasedGil>())
-      .def_prop_ro("fingerprint", &Collection::fingerprint, nb::call_guard<ReleasedGil>())
+      .def_prop_ro("obs_names",
+                   [](const Collection& self) {
+                     return call_released(self.is_remote(), [&] { return self.obs_names(); });
+                   })
+      .def_prop_ro("fingerprint",
+                   [](const Collection& self) {
+                     return call_released(self.is_remote(), [&] { return self.fingerprint(); });
+                   })
       .def(
           "with_rows",
           [](const Collection& self, const Int64Array& rows) {
@@ -298,30 +307,31 @@ void bind_collection(nb::module_& module) {
       .def(
           "obs_column",
           [](const Collection& self, const std::string& name) {
-            const ReleasedGil released;
-            return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
+            return call_released(self.is_remote(), [&] {
+              return std::const_pointer_cast<JoinedColumn>(self.obs_column(name));
+            });
           },
           "name"_a)
       .def("gather_obs", &gather, "column"_a, "rows"_a)
       .def(
           "read_obs",
           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
-            const ReleasedGil released;
-            return ArrowStream{checked_store(self, s).read_obs(begin, end)};
+            return call_released(self.is_remote(), [&] {
+              return ArrowStream{checked_store(self, s).read_obs(begin, end)};
+            });
           },
           "store"_a, "begin"_a, "end"_a)
       .def(
           "read_obs_names",
           [](const Collection& self, std::int64_t s) {
-            const ReleasedGil released;
-            return read_obs_names(self, s);
+            return call_released(self.is_remote(), [&] { return read_obs_names(self, s); });
           },
           "store"_a)
       .def(
           "read_var",
           [](const Collection& self, std::int64_t s) {
-            const ReleasedGil released;
-            return ArrowStream{checked_store(self, s).read_var()};
+            return call_released(self.is_remote(),
+                                 [&] { return ArrowStream{checked_store(self, s).read_var()}; });
           },
           "store"_a);
 }

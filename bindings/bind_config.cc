@@ -7,8 +7,8 @@
 #include "bindings.h"
 #include "cellfeed/config/config_text.h"
 #include "cellfeed/io/small_file.h"
-#include "gil.h"
 #include "paths.h"
+#include "waiting_calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,11 +28,10 @@ nb::object as_object(const config::Value& value) {
 }
 
 nb::dict load_config(const FilePath& path) {
-  const config::Config loaded = [&] {
-    const ReleasedGil released;
+  const config::Config loaded = call_released(!io::is_local(path.bytes), [&] {
     return config::Config::parse(io::read_small_file(path.bytes, config::kMaxConfigBytes),
                                  path.bytes);
-  }();
+  });
   nb::dict values;
   nb::list given;
   for (const config::Setting& setting : config::settings()) {

@@ -19,6 +19,7 @@
 #include "conversion_options.h"
 #include "gil.h"
 #include "paths.h"
+#include "waiting_calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -267,13 +268,14 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
 
 std::string describe(const FilePath& path, const std::string& layer, const FilePath& allow_external,
                      const std::string& genome, const std::string& feature_type) {
-  const ReleasedGil released;
   format::OpenOptions options;
   options.genome = genome;
   options.feature_type = feature_type;
   options.layer = layer;
   options.allow_external = allow_external.bytes;
-  return convert::description_json(convert::describe_path(path.bytes, options));
+  return call_released(!io::is_local(path.bytes), [&] {
+    return convert::description_json(convert::describe_path(path.bytes, options));
+  });
 }
 
 void write_file(const std::string& path, const nb::bytes& content) {

@@ -17,6 +17,7 @@
 #include "cellfeed/loader/first_values.h"
 #include "gil.h"
 #include "tokens.h"
+#include "waiting_calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -99,8 +100,10 @@ std::shared_ptr<const LoaderCore> make_core(
   if (torch_library)
     options.pinned =
         std::make_shared<loader::PinnedMemory>(loader::load_torch_functions(*torch_library));
-  const ReleasedGil released;  // labels are read here
-  return loader::make_loader_core(std::move(cells), std::move(options));
+  // Labels are read here.
+  return call_released(cells->is_remote(), [&] {
+    return loader::make_loader_core(std::move(cells), std::move(options));
+  });
 }
 
 PyBatch next_batch(PyIterator& self) {
@@ -115,6 +118,7 @@ PyBatch next_batch(PyIterator& self) {
     if (status == BatchIterator::Status::kReady) return {{std::move(loaded)}};
     if (status == BatchIterator::Status::kEnd) throw nb::stop_iteration();
     if (PyErr_CheckSignals() != 0) {
+      const ReleasedGil released;
       iterator.stop();
       throw nb::python_error();
     }
@@ -273,8 +277,9 @@ void bind_loader(nb::module_& module) {
       .def(
           "read_rows",
           [](const LoaderCore& self, const Int64Array& rows) {
-            const ReleasedGil released;
-            return PyBatch{{loader::read_rows(self, {rows.data(), rows.size()})}};
+            return call_released(self.collection->is_remote(), [&] {
+              return PyBatch{{loader::read_rows(self, {rows.data(), rows.size()})}};
+            });
           },
           "rows"_a)
       .def_prop_ro("values_are_in_question",
@@ -287,10 +292,11 @@ void bind_loader(nb::module_& module) {
       .def(
           "check_values",
           [](const LoaderCore& self, const Int64Array& rows) {
-            const ReleasedGil released;
-            for (const auto& matrix : self.matrices)
-              loader::check_first_values(*matrix.cells, {rows.data(), rows.size()}, matrix.dtype,
-                                         self.options.casting);
+            call_released(self.collection->is_remote(), [&] {
+              for (const auto& matrix : self.matrices)
+                loader::check_first_values(*matrix.cells, {rows.data(), rows.size()}, matrix.dtype,
+                                           self.options.casting);
+            });
           },
           "rows"_a)
       .def("stats", &stats_of);

@@ -14,8 +14,8 @@
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
 #include "cellfeed/series/verify.h"
-#include "gil.h"
 #include "paths.h"
+#include "waiting_calls.h"
 #include "watched_work.h"
 
 namespace nb = nanobind;
@@ -159,14 +159,13 @@ nb::list verify_series(const FilePath& path, int threads, const nb::object& prog
 // Of a series directory, or of a file: its path, and what it holds.
 nb::tuple scaler_text(const FilePath& given) {
   constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
-  std::string path = given.bytes, text;
-  {
-    const ReleasedGil released;
+  std::string path = given.bytes;
+  const std::string text = call_released(!io::is_local(path), [&] {
     if (io::is_directory(path))
       path =
           io::Directory(path).path_of(series::read_metadata(path).file(series::kScalerName).name);
-    text = io::read_small_file(path, kMaxBytes);
-  }
+    return io::read_small_file(path, kMaxBytes);
+  });
   return nb::make_tuple(as_path(path), nb::bytes(text.data(), text.size()));
 }
 

@@ -15,8 +15,8 @@
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/mix.h"
 #include "cellfeed/series/windows.h"
-#include "gil.h"
 #include "paths.h"
+#include "waiting_calls.h"
 #include "window_buffers.h"
 
 namespace nb = nanobind;
@@ -24,6 +24,8 @@ using namespace nb::literals;
 
 namespace cellfeed::bindings {
 namespace {
+
+bool is_remote(const series::SeriesRows& rows) { return !io::is_local(rows.dir()); }
 
 // What Python holds of a data set of windows.
 struct Windows {
@@ -52,11 +54,10 @@ nb::tuple copy_windows(const Windows& w, const Int64Array& indices, int threads)
   auto x = bytes_of(windows.x_bytes());
   auto y = bytes_of(windows.y_bytes());
   auto future = o.future.empty() ? nullptr : bytes_of(windows.future_bytes());
-  {
-    const ReleasedGil released;
+  call_released(is_remote(windows.rows()), [&] {
     windows.copy({indices.data(), static_cast<std::size_t>(n)}, {x.get(), y.get(), future.get()},
                  threads);
-  }
+  });
   nb::object ahead = nb::none();
   if (future) ahead = nb::cast(window_array(w, n, o.horizon, o.future.size(), std::move(future)));
   return nb::make_tuple(window_array(w, n, o.window, o.features.size(), std::move(x)),
@@ -82,13 +83,11 @@ NumpyArray times_of_windows(const Windows& w, const Int64Array& indices) {
     const auto place = w.windows.place(indices.data()[i]);
     last.push_back(rows.stretch(place.entity, place.row + w.windows.options().window - 1).row);
   }
-  std::vector<std::int64_t> times;
-  {
-    const ReleasedGil released;
-    times = rows.times(last);
+  return vector_as_array(call_released(is_remote(rows), [&] {
+    std::vector<std::int64_t> times = rows.times(last);
     rows.require_all_pages();
-  }
-  return vector_as_array(std::move(times));
+    return times;
+  }));
 }
 
 // Of what was asked for, and of what was read of files whatever their times say.
@@ -144,8 +143,8 @@ std::shared_ptr<const series::SeriesRows> open_rows(const FilePath& dir,
                                                     const std::string& access) {
   series::RowReading reading;
   reading.access = series::row_access_from_name(access);
-  const ReleasedGil released;
-  return series::SeriesRows::open(dir.bytes, std::move(reading));
+  return call_released(!io::is_local(dir.bytes),
+                       [&] { return series::SeriesRows::open(dir.bytes, std::move(reading)); });
 }
 
 std::shared_ptr<Windows> make_windows(
@@ -169,9 +168,10 @@ std::shared_ptr<Windows> make_windows(
   for (std::size_t i = 0; i < steps.size(); ++i)
     options.transforms.push_back(
         {series::window_step_from_name(steps[i]), series::window_norm_from_name(norms.at(i))});
-  const ReleasedGil released;
-  return std::make_shared<Windows>(
-      Windows{.windows = series::SeriesWindows(std::move(rows), std::move(options))});
+  return call_released(is_remote(*rows), [&] {
+    return std::make_shared<Windows>(
+        Windows{.windows = series::SeriesWindows(std::move(rows), std::move(options))});
+  });
 }
 
 }  // namespace
@@ -193,8 +193,9 @@ void bind_series_windows(nb::module_& module) {
       .def(
           "rows_before",
           [](const series::SeriesRows& r, const Int64Array& entities, std::int64_t time) {
-            const ReleasedGil released;
-            return r.rows_before({entities.data(), entities.size()}, time);
+            return call_released(is_remote(r), [&] {
+              return r.rows_before({entities.data(), entities.size()}, time);
+            });
           },
           "entities"_a, "time"_a)
       .def(

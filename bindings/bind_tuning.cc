@@ -5,7 +5,7 @@
 
 #include "bindings.h"
 #include "cellfeed/loader/tuning.h"
-#include "gil.h"
+#include "watched_work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -35,11 +35,10 @@ nb::dict tune(std::shared_ptr<const collection::Collection> cells, std::int64_t 
   options.seconds_per_point = seconds_per_point;
   options.memory_budget = memory_budget;
   options.threads = threads;
-  loader::TuningResult result;
-  {
-    const ReleasedGil released;
-    result = loader::tune(std::move(cells), options);
-  }
+  const loader::TuningResult result = run_watched(nb::none(), [&](auto, const auto& stop) {
+    options.stop = stop;
+    return loader::tune(std::move(cells), options);
+  });
   nb::dict out = point_dict(result.points[result.best]);
   out["memory_budget"] = result.memory_budget;
   out["random_entropy_bits"] = result.random_entropy_bits;

@@ -13,6 +13,7 @@
 #include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "gil.h"
+#include "waiting_calls.h"
 #include "watched_work.h"
 
 namespace nb = nanobind;
@@ -94,7 +95,11 @@ std::shared_ptr<const Collection> join_collections(
   std::vector<std::shared_ptr<const format::RowStore>> stores;
   for (const auto& part : parts)
     for (std::int64_t s = 0; s < part->n_stores(); ++s) stores.push_back(part->shared_store(s));
-  return std::make_shared<Collection>(std::move(stores), options);
+  const bool is_remote =
+      std::ranges::any_of(parts, [](const auto& part) { return part->is_remote(); });
+  return call_released(is_remote, [&]() -> std::shared_ptr<const Collection> {
+    return std::make_shared<Collection>(std::move(stores), options);
+  });
 }
 
 std::shared_ptr<const Collection> open_collection(
@@ -119,10 +124,11 @@ std::shared_ptr<const Collection> open_collection(
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);
   if (cache_dir) options.open.row_maker = row_maker(cache_dir->bytes, announce, progress);
-  const ReleasedGil released;
-  if (keeps_packed && cache_dir)
-    return convert::open_packed(path_bytes(std::move(paths)), options, cache_dir->bytes);
-  return Collection::open(path_bytes(std::move(paths)), options);
+  const std::vector<std::string> files = path_bytes(std::move(paths));
+  return call_released(are_remote(files), [&] {
+    if (keeps_packed && cache_dir) return convert::open_packed(files, options, cache_dir->bytes);
+    return Collection::open(files, options);
+  });
 }
 
 }  // namespace cellfeed::bindings

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -18,6 +19,8 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/progress.h"
+#include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
 #include "gil.h"
 
@@ -71,12 +74,13 @@ inline void show_progress(ProgressBoard& board, const nanobind::object& callback
   }
 }
 
-// The work under way in all threads, for the end of the process. Thread-safe.
+// The work under way in all threads of this process, for its end. Thread-safe.
 class WatchedWork {
  public:
   static WatchedWork& instance() {
-    static auto* all = new WatchedWork;  // never destroyed: daemon threads outlive everything
-    return *all;
+    // Never destroyed: daemon threads outlive everything.
+    static auto* all = new exec::PerProcess<std::unique_ptr<WatchedWork>>;
+    return *all->get([] { return std::make_unique<WatchedWork>(); });
   }
 
   // Takes part from construction to destruction.
@@ -127,9 +131,10 @@ inline void stop_watched_work() {
   WatchedWork::instance().stop_all();
 }
 
-// work(ProgressCallback, stop_token) -> result. callback: None, or f(phase, done, total, rate),
-// called ten times a second at most. When it raises, or Ctrl-C does, the work is asked to stop,
-// waited for, and the exception goes on.
+// work(ProgressCallback, stop_token) -> result, on a thread of its own that is in a StopScope of
+// that token. callback: None, or f(phase, done, total, rate),
+// called ten times a second at most. When it raises, or Ctrl-C does, or the work that it is a part
+// of is asked to stop, so is it; it is waited for, and the exception goes on.
 template <typename Work>
 auto run_watched(const nanobind::object& callback, Work work) {
   constexpr std::chrono::milliseconds kLookInterval{100};
@@ -138,9 +143,11 @@ auto run_watched(const nanobind::object& callback, Work work) {
   std::optional<Result> result;
   std::exception_ptr failure;
   std::stop_source stop;
+  const std::stop_callback as_a_part(exec::current_stop(), [&stop] { stop.request_stop(); });
   const auto run = [&](const std::stop_token&) {
     {
       const WatchedWork::Entry entry(stop);
+      const exec::StopScope scope(stop.get_token());
       try {
         result.emplace(
             work([&board](const convert::Progress& p) { board.post(p); }, stop.get_token()));

@@ -1,0 +1,200 @@
+"""Ctrl-C while a server is silent, throttles or stalls: it ends the call, and spoils nothing."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from fault_rules import Fault
+from store_clients import loopback_store
+from test_cloud import assert_cells, write_cells
+
+import cellfeed as cf
+from cellfeed.verification import validate_shard_dir
+
+# Far below the deadline of requests, and far above what a slow machine takes.
+SOON_S = 20
+DEADLINE_S = 120
+ROWS = [3, 400, 250]
+
+FAULTS = {
+    "silent": Fault(kind="hold"),
+    "throttling": Fault(kind="status", status=503, retry_after=60),
+    "stalling": Fault(kind="stall", method="GET", after_bytes=3),
+}
+SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
+
+
+def sums_of(cells):
+    loader = cf.Loader(cells, cf.BlockShuffling(4), 64, seed=1)
+    sums = {}
+    for batch in loader:
+        sums.update(zip(batch.index, np.asarray(batch.x.sum(axis=1)).ravel(), strict=True))
+    return [sums[row] for row in range(len(cells))]
+
+
+# Of each: what comes before the server fails, and the call that waits for it.
+CALLS = {
+    "open": (lambda url: url, cf.open),
+    "a pattern": (lambda url: url.replace("a.h5ad", "*.h5ad"), cf.open),
+    "obs": (cf.open, lambda cells: cells.obs["depth"]),
+    "rows": (cf.open, lambda cells: cells[ROWS].X),
+    "a filter": (cf.open, lambda cells: cells.filter("depth > 0")),
+    "a loader": (cf.open, sums_of),
+    "a mapped collection": (
+        lambda url: url,
+        lambda url: [cf.MappedCollection([url])[row]["X"] for row in ROWS],
+    ),
+    "shards": (lambda url: url, lambda url: cf.open(url.replace("a.h5ad", "shards"))),
+    "verifying": (lambda url: url.replace("a.h5ad", "shards"), validate_shard_dir),
+}
+
+
+@contextlib.contextmanager
+def ctrl_c(proxy):
+    """Presses it once a request is spoiled; nothing where the block has ended before."""
+    has_ended = threading.Event()
+
+    def press():
+        while not any(each.fault for each in proxy.seen):
+            if has_ended.wait(0.01):
+                return
+        if not has_ended.wait(0.1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    presser = threading.Thread(target=press)
+    presser.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        presser.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def assert_interrupted(proxy, fault, call, *arguments):
+    proxy.reset()
+    proxy.set_faults(fault)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), ctrl_c(proxy):
+        call(*arguments)
+    took = time.monotonic() - began
+    proxy.set_faults()
+    assert any(each.fault for each in proxy.seen)
+    assert took < SOON_S, f"{took:.1f} s"
+
+
+@pytest.fixture
+def link(request, monkeypatch):
+    scheme = request.param
+    if scheme == "s3":
+        pytest.importorskip("boto3")
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", str(DEADLINE_S))
+    server = request.getfixturevalue(SERVERS[scheme])
+    with loopback_store(scheme, server, monkeypatch) as store:
+        monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", str(DEADLINE_S))
+        yield store
+
+
+CASES = [("s3", fault) for fault in FAULTS] + [("gs", "silent"), ("az", "silent")]
+
+
+@pytest.mark.parametrize(("link", "fault"), CASES, indirect=["link"])
+def test_ctrl_c_ends_what_waits_for_a_server(link, fault, tmp_path):
+    file = tmp_path / "a.h5ad"
+    adata = write_cells(file, compression="gzip")
+    for number, (name, (prepare, call)) in enumerate(CALLS.items()):
+        # Nothing is known of it yet.
+        url = link.url(f"{number}/a.h5ad")
+        link.put(f"{number}/a.h5ad", file)
+        if "shards" in name or name == "verifying":
+            cf.convert_to_shards(file, url.replace("a.h5ad", "shards"), shard_size=200)
+        before = prepare(url)
+        assert_interrupted(link.proxy, FAULTS[fault], call, before)
+        assert_right(name, call(before), adata)
+
+
+def assert_right(name, result, adata):
+    """What the same call gives once the server answers again."""
+    if isinstance(result, cf.CellCollection | cf.CellView):
+        kept = adata[adata.obs["depth"] > 0] if name == "a filter" else adata
+        assert (result[:].X != kept.X).nnz == 0
+    elif name == "obs":
+        np.testing.assert_array_equal(result, adata.obs["depth"])
+    elif name == "rows":
+        assert (result != adata.X[ROWS]).nnz == 0
+    elif name == "a loader":
+        sums = np.asarray(adata.X.sum(axis=1)).ravel()
+        np.testing.assert_allclose(result, sums, rtol=1e-5)
+    elif name == "a mapped collection":
+        np.testing.assert_array_equal(np.stack(result), adata.X[ROWS].toarray())
+    else:
+        assert name == "verifying"
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+@pytest.mark.parametrize("mode", ["file", "block"])
+def test_what_a_cache_was_filling_goes_on_after_ctrl_c(link, mode, tmp_path):
+    file = tmp_path / "a.h5ad"
+    adata = write_cells(file)
+    url = link.url("a.h5ad")
+    link.put("a.h5ad", file)
+
+    def read():
+        cells = cf.open(url, cache_dir=tmp_path / "cache", cache_mode=mode)
+        assert_cells(cells, adata)
+
+    for fault in FAULTS.values():
+        assert_interrupted(link.proxy, fault, read)
+    read()
+    link.proxy.set_faults(Fault(kind="reset", method="GET"))
+    read()
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+def test_a_conversion_that_reads_from_a_silent_server_ends_and_is_resumed(link, tmp_path):
+    file = tmp_path / "a.h5ad"
+    adata = write_cells(file)
+    url = link.url("a.h5ad")
+    link.put("a.h5ad", file)
+    target = tmp_path / "shards"
+    # Not the first that it asks: so far it comes.
+    fault = Fault(kind="hold", method="GET", path="a.h5ad", nth=(4, 5, 6, 7, 8, 9, 10))
+    assert_interrupted(link.proxy, fault, cf.convert_to_shards, url, target)
+    cf.convert_to_shards(url, target, resume=True)
+    assert_cells(cf.open(target), adata)
+    validate_shard_dir(target)
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+def test_a_lock_in_a_bucket_is_given_back_after_ctrl_c(link, tmp_path):
+    file = tmp_path / "a.h5ad"
+    adata = write_cells(file)
+    link.put("a.h5ad", file)
+    target = link.url("shards")
+    fault = Fault(kind="hold", method="GET", path="a.h5ad")
+    assert_interrupted(link.proxy, fault, cf.convert_to_shards, link.url("a.h5ad"), target)
+    assert not [name for name in link.names() if name.endswith(".lock.held")]
+    cf.convert_to_shards(link.url("a.h5ad"), target, resume=True)
+    assert_cells(cf.open(target), adata)
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+def test_a_thread_that_is_not_interrupted_goes_on(link, tmp_path):
+    file = tmp_path / "a.h5ad"
+    adata = write_cells(file)
+    url = link.url("a.h5ad")
+    link.put("a.h5ad", file)
+    cells, read = cf.open(url), []
+    link.proxy.set_faults(Fault(kind="hold", method="GET", path="a.h5ad"))
+    other = threading.Thread(target=lambda: read.append(cells[ROWS].X))
+    other.start()
+    with pytest.raises(KeyboardInterrupt), ctrl_c(link.proxy):
+        cells[[1, 2]].X  # noqa: B018
+    link.proxy.set_faults()
+    other.join(DEADLINE_S)
+    assert (read[0] != adata.X[ROWS]).nnz == 0
