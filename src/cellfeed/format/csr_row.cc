@@ -188,12 +188,11 @@ std::int32_t RowDecoder::decode_native(std::int64_t row, std::span<const RowPiec
   if (!is_moved && !copy_indices(row, indices, out_indices, around)) {
     const std::int32_t left =
         decode_unsorted(row, values, out, casting, n, out_indices, out_values);
-    if (!around.places.empty())
-      move_columns({out_indices, static_cast<std::size_t>(left)}, around.places);
+    move_columns({out_indices, static_cast<std::size_t>(left)}, around.places, out_indices);
     return left;
   }
-  if (!is_moved && !around.places.empty())
-    move_columns({out_indices, static_cast<std::size_t>(n)}, around.places);
+  if (!is_moved)
+    move_columns({out_indices, static_cast<std::size_t>(n)}, around.places, out_indices);
   const ValueConversion conversion{value_.dtype, out, may_round(casting, value_.dtype, out)};
   auto* target = static_cast<std::byte*>(out_values);
   for (const RowPiece& piece : values) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/format/row_copy.h"
 #include "cellfeed/format/row_store.h"
 
@@ -20,18 +21,18 @@ struct ColumnPlaces {
                                           // not made them, or a place is above 65535
 };
 
-// Moves columns that are decoded already. REQUIRES: 0 <= indices[i] < places.places.size().
-inline void move_columns(std::span<std::int32_t> indices, const ColumnPlaces& places) {
-  const auto move = [indices](const auto* place) {
-    std::int32_t* at = indices.data();
-    std::int32_t* const end = at + indices.size();
-    for (; end - at >= 2; at += 2) look_up_two(reinterpret_cast<const std::byte*>(at), place, at);
-    if (at != end) *at = place[*at];
-  };
-  if (places.narrow.empty())
-    move(places.places.data());
-  else
-    move(places.narrow.data());
+// Puts columns that are decoded already where they go, as they are if all stay. to: may be where
+// they lie, unless it is written past the caches. REQUIRES: they rise, and each has a place.
+inline void move_columns(std::span<const std::int32_t> indices, const ColumnPlaces& places,
+                         std::int32_t* to, UpcomingBytes upcoming = {}, bool past_caches = false) {
+  const auto* from = reinterpret_cast<const std::byte*>(indices.data());
+  const std::int64_t n = std::ssize(indices);
+  if (places.empty()) {
+    if (indices.data() != to)
+      copy_bytes(from, 4 * n, reinterpret_cast<std::byte*>(to), upcoming, past_caches);
+  } else if (!copy_places(from, n, places.places, places.narrow, to, upcoming, past_caches)) {
+    throw Error(ErrorKind::kInternal, "a column that was decoded has no place");
+  }
 }
 
 // What FetchedRows are as well, of formats that can do it.

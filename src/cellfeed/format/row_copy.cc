@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
@@ -116,6 +117,17 @@ void CopyWords(const std::byte* from, std::int64_t n, std::int32_t* to, Upcoming
 // once.
 constexpr std::int64_t kPieceLines = 4;
 
+// Looks up the places of two column indices, which one load brings: of a row in the nearest cache
+// the loads are what takes time. REQUIRES: both have a place.
+template <typename Place>
+HWY_INLINE void look_up_two(const std::byte* from, const Place* places, std::int32_t* to) {
+  static_assert(std::endian::native == std::endian::little);
+  std::uint64_t two;
+  std::memcpy(&two, from, sizeof(two));
+  to[0] = places[static_cast<std::uint32_t>(two)];
+  to[1] = places[two >> 32];
+}
+
 // Whether the words of a line, and the one behind it, rise.
 HWY_INLINE bool do_rise(const std::byte* from, std::int64_t i) {
   const Words d;
@@ -126,10 +138,23 @@ HWY_INLINE bool do_rise(const std::byte* from, std::int64_t i) {
   return hn::AllTrue(d, rises);
 }
 
-template <bool kPastCaches, typename Place>
-HWY_INLINE bool copy_places_of(const std::byte* HWY_RESTRICT from, std::int64_t n,
+// Looks up the places of a line of columns at once. REQUIRES: each column + 1 < the places, for two
+// are loaded and one is used.
+HWY_INLINE hn::Vec<Words> gather_places(hn::Vec<Words> columns, const std::uint16_t* places) {
+  const Words d;
+  const auto two =
+      hn::GatherOffset(d, reinterpret_cast<const std::int32_t*>(places), hn::ShiftLeft<1>(columns));
+  return hn::And(two, hn::Set(d, 0xffff));
+}
+
+// Only vectors of a whole line gather sooner than single loads do.
+constexpr bool kCanGather = HWY_TARGET == HWY_AVX3;
+
+// `to` may be where `from` is, unless it is written past the caches.
+template <bool kPastCaches, bool kGathers, typename Place>
+HWY_INLINE bool copy_places_of(const std::byte* from, std::int64_t n,
                                const Place* HWY_RESTRICT places, std::int32_t n_places,
-                               std::int32_t* HWY_RESTRICT to, UpcomingBytes upcoming) {
+                               std::int32_t* to, UpcomingBytes upcoming) {
   const Words d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   HWY_ALIGN std::int32_t piece[kPieceLines * kLineWords];
@@ -142,18 +167,25 @@ HWY_INLINE bool copy_places_of(const std::byte* HWY_RESTRICT from, std::int64_t 
     ++i;
     return i == n || index < word_at(from, i);
   };
+  // Rising: the ends bound the rest.
+  const auto is_sound = [&](std::int64_t at, std::int32_t limit) {
+    return do_rise(from, at) && word_at(from, at) >= 0 &&
+           word_at(from, at + kLineWords - 1) < limit;
+  };
   if constexpr (kPastCaches)
     for (const std::int64_t head = std::min(n, words_to_line(to)); i < head;)
       if (!copy_one()) return false;
   // The word behind a line is looked at too.
+  if constexpr (kGathers)
+    for (; i + kLineWords < n && is_sound(i, n_places - 1); i += kLineWords) {
+      asker.Ask();
+      store_words<kPastCaches>(gather_places(words_at(from, i), places), to + i);
+    }
   while (i + kLineWords < n) {
     const std::int64_t lines = std::min(kPieceLines, (n - 1 - i) / kLineWords);
     for (std::int64_t j = 0; j < lines * kLineWords; j += kLineWords) {
       asker.Ask();
-      // Rising: the ends bound the rest.
-      if (!do_rise(from, i + j) || word_at(from, i + j) < 0 ||
-          word_at(from, i + j + kLineWords - 1) >= n_places)
-        return false;
+      if (!is_sound(i + j, n_places)) return false;
       for (std::int64_t k = j; k < j + kLineWords; k += 2)
         look_up_two(from + 4 * (i + k), places, piece + k);
     }
@@ -169,15 +201,18 @@ HWY_INLINE bool copy_places_of(const std::byte* HWY_RESTRICT from, std::int64_t 
 
 bool CopyPlaces(const std::byte* from, std::int64_t n, const std::int32_t* places,
                 std::int32_t n_places, std::int32_t* to, UpcomingBytes upcoming, bool past_caches) {
-  return past_caches ? copy_places_of<true>(from, n, places, n_places, to, upcoming)
-                     : copy_places_of<false>(from, n, places, n_places, to, upcoming);
+  return past_caches ? copy_places_of<true, false>(from, n, places, n_places, to, upcoming)
+                     : copy_places_of<false, false>(from, n, places, n_places, to, upcoming);
 }
 
 bool CopyNarrowPlaces(const std::byte* from, std::int64_t n, const std::uint16_t* places,
                       std::int32_t n_places, std::int32_t* to, UpcomingBytes upcoming,
-                      bool past_caches) {
-  return past_caches ? copy_places_of<true>(from, n, places, n_places, to, upcoming)
-                     : copy_places_of<false>(from, n, places, n_places, to, upcoming);
+                      bool past_caches, bool gathers) {
+  if (kCanGather && gathers)
+    return past_caches ? copy_places_of<true, kCanGather>(from, n, places, n_places, to, upcoming)
+                       : copy_places_of<false, kCanGather>(from, n, places, n_places, to, upcoming);
+  return past_caches ? copy_places_of<true, false>(from, n, places, n_places, to, upcoming)
+                     : copy_places_of<false, false>(from, n, places, n_places, to, upcoming);
 }
 
 void Publish() { hwy::FlushStream(); }
@@ -203,13 +238,22 @@ bool copy_ascending(const std::byte* from, std::int64_t n, std::int32_t* to, Upc
   return HWY_DYNAMIC_DISPATCH(CopyAscending)(from, n, to, upcoming, past_caches);
 }
 
+bool gathers_soon() {
+#if defined(__x86_64__)
+  static const bool is_soon = __builtin_cpu_supports("avx512fp16") != 0;
+  return is_soon;
+#else
+  return false;
+#endif
+}
+
 bool copy_places(const std::byte* from, std::int64_t n, std::span<const std::int32_t> places,
                  std::span<const std::uint16_t> narrow, std::int32_t* to, UpcomingBytes upcoming,
-                 bool past_caches) {
+                 bool past_caches, bool gathers) {
   const auto n_places = static_cast<std::int32_t>(places.size());
   if (!narrow.empty())
     return HWY_DYNAMIC_DISPATCH(CopyNarrowPlaces)(from, n, narrow.data(), n_places, to, upcoming,
-                                                  past_caches);
+                                                  past_caches, gathers);
   return HWY_DYNAMIC_DISPATCH(CopyPlaces)(from, n, places.data(), n_places, to, upcoming,
                                           past_caches);
 }

@@ -3,10 +3,8 @@
 // Thread-safe: each call touches its row only.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 namespace cellfeed::format {
@@ -28,23 +26,17 @@ inline void ask_for(UpcomingBytes upcoming) {
 bool copy_ascending(const std::byte* from, std::int64_t n, std::int32_t* to, UpcomingBytes upcoming,
                     bool past_caches);
 
+// Whether vector gathers look places up sooner than single loads: on processors of Intel from
+// Sapphire Rapids on. Older ones and those of AMD take as long or longer.
+bool gathers_soon();
+
 // Copies the places of n column indices, which stand in `narrow` if it is not empty. True when each
-// index is larger than the one before and has a place; otherwise `to` holds garbage. REQUIRES: as
-// copy_ascending.
+// index is larger than the one before and has a place; otherwise `to` holds garbage. gathers: where
+// the instruction set has vectors for it, of narrow places. REQUIRES: as copy_ascending, but `to`
+// may be `from` unless it is written past the caches.
 bool copy_places(const std::byte* from, std::int64_t n, std::span<const std::int32_t> places,
                  std::span<const std::uint16_t> narrow, std::int32_t* to, UpcomingBytes upcoming,
-                 bool past_caches);
-
-// Looks up the places of two column indices, which one load brings: of a row in the nearest cache
-// the loads are what takes time. REQUIRES: both have a place.
-template <typename Place>
-inline void look_up_two(const std::byte* from, const Place* places, std::int32_t* to) {
-  static_assert(std::endian::native == std::endian::little);
-  std::uint64_t two;
-  std::memcpy(&two, from, sizeof(two));
-  to[0] = places[static_cast<std::uint32_t>(two)];
-  to[1] = places[two >> 32];
-}
+                 bool past_caches, bool gathers = gathers_soon());
 
 // memcpy, with the same care for what comes next.
 void copy_bytes(const std::byte* from, std::int64_t size, std::byte* to, UpcomingBytes upcoming,

@@ -92,6 +92,14 @@ std::vector<std::int32_t> rising_columns(std::int64_t n) {
   return columns;
 }
 
+struct Way {
+  bool is_narrow;
+  bool past_caches;
+  bool gathers;
+};
+constexpr Way kWays[] = {{false, false, false}, {false, true, false}, {true, false, false},
+                         {true, true, false},   {true, false, true},  {true, true, true}};
+
 struct Places {
   std::vector<std::int32_t> wide;
   std::vector<std::uint16_t> narrow;
@@ -100,18 +108,16 @@ struct Places {
     for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<std::int32_t>(5 * i + 11);
     narrow.assign(wide.begin(), wide.end());
   }
-  bool copy(Copy& copy, UpcomingBytes upcoming, bool is_narrow, bool past_caches) const {
-    const bool ascends =
-        copy_places(copy.source(), copy.n, wide,
-                    is_narrow ? std::span(narrow) : std::span<const std::uint16_t>(), copy.target(),
-                    upcoming, past_caches);
-    publish_row_copies(past_caches);
+  bool copy(Copy& copy, UpcomingBytes upcoming, const Way& way) const {
+    const bool ascends = copy_places(copy.source(), copy.n, wide, narrow_for(way), copy.target(),
+                                     upcoming, way.past_caches, way.gathers);
+    publish_row_copies(way.past_caches);
     return ascends;
   }
+  std::span<const std::uint16_t> narrow_for(const Way& way) const {
+    return way.is_narrow ? std::span(narrow) : std::span<const std::uint16_t>();
+  }
 };
-
-constexpr std::pair<bool, bool> kWays[] = {
-    {false, false}, {false, true}, {true, false}, {true, true}};
 
 TEST(RowCopyTest, CopiesPlacesOfColumns) {
   const Places places(4000);
@@ -120,13 +126,43 @@ TEST(RowCopyTest, CopiesPlacesOfColumns) {
     for (const std::int64_t n : {0, 1, 2, 15, 16, 17, 33, 64, 65, 66, 129, 1000})
       for (const std::size_t byte : {0, 1, 4, 61})
         for (const std::size_t word : {0, 1, 7, 15})
-          for (const auto& [is_narrow, past_caches] : kWays) {
+          for (const Way& way : kWays) {
             auto columns = rising_columns(n);
             Copy copy(columns, byte, word);
-            ASSERT_TRUE(places.copy(copy, {next.data(), 990}, is_narrow, past_caches));
+            ASSERT_TRUE(places.copy(copy, {next.data(), 990}, way));
             for (std::int32_t& column : columns) column = places.wide[column];
             copy.expect_copied(columns);
           }
+  });
+}
+
+// Of the last column, too, the table holds its place and nothing behind.
+TEST(RowCopyTest, CopiesPlacesOfAllColumnsThereAre) {
+  testing::for_each_target([] {
+    for (const std::int64_t n : {1, 2, 15, 16, 17, 18, 33, 64, 65, 66, 1000, 1001})
+      for (const Way& way : kWays) {
+        const Places places(n);
+        std::vector<std::int32_t> columns(static_cast<std::size_t>(n));
+        std::iota(columns.begin(), columns.end(), 0);
+        Copy copy(columns, 0, 1);
+        ASSERT_TRUE(places.copy(copy, {}, way));
+        copy.expect_copied(places.wide);
+      }
+  });
+}
+
+TEST(RowCopyTest, PutsPlacesWhereTheirColumnsWere) {
+  const Places places(4000);
+  testing::for_each_target([&] {
+    for (const std::int64_t n : {0, 1, 2, 15, 16, 17, 33, 64, 65, 66, 129, 1000})
+      for (const Way& way : kWays) {
+        if (way.past_caches) continue;
+        auto columns = rising_columns(n), expected = columns;
+        for (std::int32_t& column : expected) column = places.wide[column];
+        ASSERT_TRUE(copy_places(reinterpret_cast<const std::byte*>(columns.data()), n, places.wide,
+                                places.narrow_for(way), columns.data(), {}, false, way.gathers));
+        ASSERT_EQ(columns, expected);
+      }
   });
 }
 
@@ -134,15 +170,14 @@ TEST(RowCopyTest, CopiesNoPlacesOfColumnsOutOfOrderOrRange) {
   testing::for_each_target([] {
     for (const std::int64_t n : {1, 2, 16, 17, 40, 130})
       for (std::int64_t at = 0; at < n; ++at)
-        for (const auto& [is_narrow, past_caches] : kWays) {
+        for (const Way& way : kWays) {
           const auto columns = rising_columns(n);
           const Places places(columns.back() + 1);
           const auto expect_refused = [&](std::int32_t column) {
             auto wrong = columns;
             wrong[at] = column;
             Copy copy(wrong, 1, 3);
-            ASSERT_FALSE(places.copy(copy, {}, is_narrow, past_caches))
-                << column << " at " << at << " of " << n;
+            ASSERT_FALSE(places.copy(copy, {}, way)) << column << " at " << at << " of " << n;
             ASSERT_EQ(copy.to[2], kUntouched);
             ASSERT_EQ(copy.target()[n], kUntouched);
           };

@@ -215,7 +215,7 @@ void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool i
     std::int32_t* indices = sink.indices + sink.place[i];
     decode_row(i, sink, indices, static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
                roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
-    if (!places.empty()) move_columns({indices, static_cast<std::size_t>(records_[i].nnz)}, places);
+    move_columns({indices, static_cast<std::size_t>(records_[i].nnz)}, places, indices);
   }
 }
 
@@ -231,13 +231,12 @@ void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end, const 
     indices.reset(static_cast<std::size_t>(nnz));
     values.reset(static_cast<std::size_t>(nnz * value_bytes));
     decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
-    if (!places.empty()) move_columns({indices.data(), static_cast<std::size_t>(nnz)}, places);
     UpcomingBytes upcoming;
     if (i + kRowsAhead < end)
       upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRowsAhead].bytes),
                   static_cast<std::int64_t>(records_[i + kRowsAhead].length)};
-    copy_bytes(reinterpret_cast<const std::byte*>(indices.data()), nnz * 4,
-               reinterpret_cast<std::byte*>(sink.indices + sink.place[i]), upcoming, true);
+    move_columns({indices.data(), static_cast<std::size_t>(nnz)}, places,
+                 sink.indices + sink.place[i], upcoming, true);
     copy_bytes(values.data(), nnz * value_bytes,
                static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes, {}, true);
   }
