@@ -67,7 +67,7 @@ test-cpp: build-all ## the C++ tests
 
 .PHONY: test-python
 test-python: build ## the Python tests
-	@python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile | tee build/pytest.log
+	@python -m pytest --numprocesses $$(($(JOBS) + 1)) --maxprocesses 4 --dist loadfile | tee build/pytest.log
 
 .PHONY: test-layers
 test-layers: $(READY) ## no include and no import against the layers; what is named is there
