@@ -207,8 +207,12 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("gene_names", [](const Collection& self) { return self.genes().names; })
       .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
-      .def("flush_packed", &convert::flush_packed, nb::call_guard<ReleasedGil>(),
-           "Returns when rows that are kept packed are written.")
+      .def(
+          "flush_packed",
+          [](const Collection& self) {
+            call_released(self.is_remote(), [&] { convert::flush_packed(self); });
+          },
+          "Returns when rows that are kept packed are written.")
       .def(
           "packed_shards",
           [](const Collection& self) {

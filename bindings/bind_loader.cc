@@ -118,9 +118,12 @@ PyBatch next_batch(PyIterator& self) {
     if (status == BatchIterator::Status::kReady) return {{std::move(loaded)}};
     if (status == BatchIterator::Status::kEnd) throw nb::stop_iteration();
     if (PyErr_CheckSignals() != 0) {
-      const ReleasedGil released;
-      iterator.stop();
-      throw nb::python_error();
+      nb::python_error interruption;  // takes it from this thread of Python
+      {
+        const ReleasedGil released;
+        iterator.stop();
+      }
+      throw interruption;
     }
   }
 }

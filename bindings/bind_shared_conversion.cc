@@ -11,6 +11,7 @@
 #include "cellfeed/convert/shared_conversion.h"
 #include "conversion_options.h"
 #include "gil.h"
+#include "waiting_calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,8 +52,8 @@ std::unique_ptr<ShardWorker> open_shard_worker(const std::string& task, GivenCel
   const convert::ChosenCells chosen = chosen_cells(std::move(cells));
   ShardWorker::Resources resources{.threads = threads, .n_callers = n_callers};
   if (memory_budget > 0) resources.memory_budget = memory_budget;
-  const ReleasedGil released;
-  return std::make_unique<ShardWorker>(task, chosen, resources);
+  return call_released(true,
+                       [&] { return std::make_unique<ShardWorker>(task, chosen, resources); });
 }
 
 std::vector<std::string> write_shards(ShardWorker& worker, const std::vector<std::int64_t>& shards,
@@ -63,13 +64,11 @@ std::vector<std::string> write_shards(ShardWorker& worker, const std::vector<std
 }
 
 void add(HeldConversion& held, const std::string& shard) {
-  const ReleasedGil released;
-  held.conversion->add(shard);
+  call_released(true, [&] { held.conversion->add(shard); });
 }
 
 convert::SharedResult finished(HeldConversion& held) {
-  const ReleasedGil released;
-  return held.conversion->finish();
+  return call_released(true, [&] { return held.conversion->finish(); });
 }
 
 nb::dict finish(HeldConversion& held) {
@@ -108,7 +107,10 @@ void bind_shared_conversion(nb::module_& module) {
       .def("finish", &finish)
       .def("finish_as_text", &finish_as_text, "output"_a, "as_json"_a);
   nb::class_<ShardWorker>(module, "ShardWorker")
-      .def("is_under_way", &ShardWorker::is_under_way, nb::call_guard<ReleasedGil>())
+      .def("is_under_way",
+           [](const ShardWorker& worker) {
+             return call_released(true, [&] { return worker.is_under_way(); });
+           })
       .def("write", &write_shards, "shards"_a, "progress"_a.none());
   module.def("begin_shared_conversion", &begin_shared_conversion, "options"_a, "cells"_a.none(),
              "threads"_a, "memory_budget"_a, "progress"_a.none());

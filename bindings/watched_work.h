@@ -14,14 +14,13 @@
 #include <set>
 #include <stop_token>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/stop_scope.h"
-#include "cellfeed/exec/thread_start.h"
+#include "cellfeed/exec/thread_pool.h"
 #include "gil.h"
 
 namespace cellfeed::bindings {
@@ -74,7 +73,7 @@ inline void show_progress(ProgressBoard& board, const nanobind::object& callback
   }
 }
 
-// The work under way in all threads of this process, for its end. Thread-safe.
+// The work under way for all threads of this process, for its end. Thread-safe.
 class WatchedWork {
  public:
   static WatchedWork& instance() {
@@ -83,46 +82,66 @@ class WatchedWork {
     return *all->get([] { return std::make_unique<WatchedWork>(); });
   }
 
-  // Takes part from construction to destruction.
+  // Work that a thread waits for.
   class Entry {
    public:
-    explicit Entry(std::stop_source stop) : stop_(std::move(stop)) {
+    // REQUIRES, where it is no part of other work: called by the thread that waits.
+    explicit Entry(const std::stop_source& stop)
+        : stop_(stop), is_part_(exec::current_stop().stop_possible()) {
       WatchedWork& all = instance();
       const std::lock_guard lock(all.mutex_);
+      if (is_left_over(all)) stop_.request_stop();
       all.entries_.insert(this);
     }
-    ~Entry() {
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+    // Its work has ended: the process may.
+    void end() {
       WatchedWork& all = instance();
       const std::lock_guard lock(all.mutex_);
       all.entries_.erase(this);
       all.changed_.notify_all();
     }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
+    // Whether the process ends, and it is not the thread that ends it that waits: a daemon thread
+    // has nobody to report to any more.
+    bool is_left_over() {
+      WatchedWork& all = instance();
+      const std::lock_guard lock(all.mutex_);
+      return is_left_over(all);
+    }
 
    private:
     friend class WatchedWork;
+    bool is_left_over(const WatchedWork& all) const {
+      return !is_part_ && all.ender_ && *all.ender_ != waiting_;
+    }
     std::stop_source stop_;
+    const bool is_part_;
+    const std::thread::id waiting_ = std::this_thread::get_id();
   };
 
-  // Returns once no work goes on; what comes later is stopped as soon as it begins.
+  // Returns once no work goes on. What other threads begin later is stopped as soon as it begins;
+  // what the calling one does, as in functions of atexit, is not.
   void stop_all() {
     std::unique_lock lock(mutex_);
-    is_ending_ = true;
+    ender_ = std::this_thread::get_id();
     for (Entry* entry : entries_) entry->stop_.request_stop();
     changed_.wait(lock, [this] { return entries_.empty(); });
-  }
-  bool is_ending() {
-    const std::lock_guard lock(mutex_);
-    return is_ending_;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<Entry*> entries_;
-  bool is_ending_ = false;
+  std::optional<std::thread::id> ender_;
 };
+
+// Threads that calls run on: as many as run at once. Never destroyed.
+inline exec::ThreadPool& call_threads() {
+  static auto* pool = new exec::ThreadPool(exec::kMaxThreads);
+  return *pool;
+}
 
 // At the end of the interpreter: files that are being written by daemon threads are given up, and
 // nothing is torn down under the feet of the threads that write them.
@@ -131,54 +150,58 @@ inline void stop_watched_work() {
   WatchedWork::instance().stop_all();
 }
 
-// work(ProgressCallback, stop_token) -> result, on a thread of its own that is in a StopScope of
-// that token. callback: None, or f(phase, done, total, rate),
-// called ten times a second at most. When it raises, or Ctrl-C does, or the work that it is a part
-// of is asked to stop, so is it; it is waited for, and the exception goes on.
+// work(ProgressCallback, stop_token) -> result, on another thread, which is in a StopScope of that
+// token. callback: None, or f(phase, done, total, rate), called ten times a second at most. When it
+// raises, or Ctrl-C does, or the work that it is a part of is asked to stop, so is it; it is waited
+// for, and the exception goes on.
 template <typename Work>
 auto run_watched(const nanobind::object& callback, Work work) {
   constexpr std::chrono::milliseconds kLookInterval{100};
   using Result = decltype(work(convert::ProgressCallback(), std::stop_token()));
-  ProgressBoard board;
+  const auto board = std::make_shared<ProgressBoard>();  // its thread may leave it last
   std::optional<Result> result;
   std::exception_ptr failure;
   std::stop_source stop;
   const std::stop_callback as_a_part(exec::current_stop(), [&stop] { stop.request_stop(); });
-  const auto run = [&](const std::stop_token&) {
+  WatchedWork::Entry entry(stop);
+  const auto run = [&, board] {
     {
-      const WatchedWork::Entry entry(stop);
       const exec::StopScope scope(stop.get_token());
       try {
         result.emplace(
-            work([&board](const convert::Progress& p) { board.post(p); }, stop.get_token()));
+            work([&board](const convert::Progress& p) { board->post(p); }, stop.get_token()));
       } catch (...) {
         failure = std::current_exception();
       }
     }
-    board.finish();
+    entry.end();
+    board->finish();
   };
-  std::jthread worker = exec::start_thread(run);
-  const auto wait = [&] {
+  try {
+    call_threads().submit(run);
+  } catch (...) {
+    entry.end();
+    throw;
+  }
+  const auto wait = [&](std::chrono::milliseconds timeout) {
     const ReleasedGil released;
-    const bool is_over = board.wait(kLookInterval);
-    // A daemon thread has nobody to report to any more.
-    if (is_over && WatchedWork::instance().is_ending()) sleep_until_the_process_ends();
+    const bool is_over = board->wait(timeout);
+    if (is_over && entry.is_left_over()) sleep_until_the_process_ends();
     return is_over;
   };
   try {
-    while (!wait()) {
+    while (!wait(kLookInterval)) {
       if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
-      show_progress(board, callback);
+      show_progress(*board, callback);
     }
   } catch (...) {
-    const ReleasedGil released;
     stop.request_stop();
-    worker.join();
+    while (!wait(kLookInterval)) {
+    }
     throw;
   }
-  worker.join();
   if (failure) std::rethrow_exception(failure);
-  show_progress(board, callback);
+  show_progress(*board, callback);
   return *std::move(result);
 }
 

@@ -3,9 +3,12 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import anndata
 import numpy as np
 import pytest
 from fault_rules import Fault
@@ -28,12 +31,15 @@ FAULTS = {
 SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 
 
-def sums_of(cells):
-    loader = cf.Loader(cells, cf.BlockShuffling(4), 64, seed=1)
+def loader_of(cells):
+    return cf.Loader(cells, cf.BlockShuffling(4), 64, seed=1)
+
+
+def sums_of(loader):
     sums = {}
     for batch in loader:
         sums.update(zip(batch.index, np.asarray(batch.x.sum(axis=1)).ravel(), strict=True))
-    return [sums[row] for row in range(len(cells))]
+    return [sums[row] for row in sorted(sums)]
 
 
 # Of each: what comes before the server fails, and the call that waits for it.
@@ -43,7 +49,8 @@ CALLS = {
     "obs": (cf.open, lambda cells: cells.obs["depth"]),
     "rows": (cf.open, lambda cells: cells[ROWS].X),
     "a filter": (cf.open, lambda cells: cells.filter("depth > 0")),
-    "a loader": (cf.open, sums_of),
+    "a loader": (cf.open, lambda cells: sums_of(loader_of(cells))),
+    "batches": (lambda url: loader_of(cf.open(url)), sums_of),
     "a mapped collection": (
         lambda url: url,
         lambda url: [cf.MappedCollection([url])[row]["X"] for row in ROWS],
@@ -127,7 +134,7 @@ def assert_right(name, result, adata):
         np.testing.assert_array_equal(result, adata.obs["depth"])
     elif name == "rows":
         assert (result != adata.X[ROWS]).nnz == 0
-    elif name == "a loader":
+    elif name in ("a loader", "batches"):
         sums = np.asarray(adata.X.sum(axis=1)).ravel()
         np.testing.assert_allclose(result, sums, rtol=1e-5)
     elif name == "a mapped collection":
@@ -181,6 +188,65 @@ def test_a_lock_in_a_bucket_is_given_back_after_ctrl_c(link, tmp_path):
     assert not [name for name in link.names() if name.endswith(".lock.held")]
     cf.convert_to_shards(link.url("a.h5ad"), target, resume=True)
     assert_cells(cf.open(target), adata)
+
+
+# What runs when the program ends, and threads that it leaves behind.
+PROGRAMS = {
+    "a function of atexit reads": """
+import atexit, sys
+atexit.register(lambda: print("read", cells[[3]].X.sum()))
+import cellfeed as cf
+cells = cf.open(sys.argv[1])
+""",
+    "a daemon thread opens by rows": """
+import sys, threading
+import cellfeed as cf
+thread = threading.Thread(target=cf.open, args=[sys.argv[1]], kwargs={"cache_dir": sys.argv[2]})
+thread.daemon = True
+thread.start()
+sys.stdin.readline()
+""",
+}
+
+
+def end_of(program, link, *arguments):
+    """Its exit code and what it printed; it is let end once a request is spoiled, if any is."""
+    command = [sys.executable, "-c", PROGRAMS[program], link.url("a.h5ad"), *map(str, arguments)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    child = subprocess.Popen(command, text=True, **pipes)
+    try:
+        while arguments and child.poll() is None and not any(e.fault for e in link.proxy.seen):
+            time.sleep(0.02)
+        said, errors = child.communicate("\n", timeout=60)
+    finally:
+        child.kill()
+    return child.returncode, said, errors
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+def test_functions_of_atexit_read(link, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    link.put("a.h5ad", tmp_path / "a.h5ad")
+    code, said, errors = end_of("a function of atexit reads", link)
+    assert (code, said[:5]) == (0, "read "), errors
+
+
+@pytest.mark.parametrize("link", ["s3"], indirect=True)
+def test_a_program_ends_whatever_its_daemon_threads_wait_for(link, tmp_path):
+    file = tmp_path / "a.h5ad"
+    anndata.AnnData(write_cells(file).X.tocsc()).write_h5ad(file)
+    link.put("a.h5ad", file)
+    cf.open(link.url("a.h5ad"), cache_dir=tmp_path / "cache")
+    n = link.proxy.count("GET", "a.h5ad")
+    assert n > 4
+    # The first as the file is opened, the last as its rows are written.
+    for held in (1, n // 2, n):
+        link.proxy.reset()
+        link.proxy.set_faults(Fault(kind="hold", method="GET", path="a.h5ad", nth=(held,)))
+        code, _, errors = end_of("a daemon thread opens by rows", link, tmp_path / f"cache{held}")
+        assert code == 0, errors
+        assert any(each.fault for each in link.proxy.seen)
+        link.proxy.set_faults()
 
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)

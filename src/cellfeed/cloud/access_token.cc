@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "cellfeed/cloud/http_object.h"
 #include "cellfeed/cloud/percent.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -31,10 +33,12 @@ constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(200
 struct Kept {
   AccessToken token;
   Clock::time_point made{};
+  bool is_asked_for = false;
 };
 
 struct Tokens {
-  std::mutex mutex;  // guards what follows; held while one is asked for, so that others wait for it
+  std::mutex mutex;  // guards what follows
+  std::condition_variable_any changed;
   std::map<std::string, Kept> of_accounts;
 };
 
@@ -88,15 +92,31 @@ std::string kept_token(const std::string& name, bool fresh,
                        const std::function<AccessToken()>& ask_for_one) {
   static auto* all = new exec::PerProcess<std::unique_ptr<Tokens>>;
   Tokens& tokens = *all->get([] { return std::make_unique<Tokens>(); });
-  const std::scoped_lock lock(tokens.mutex);
+  std::unique_lock lock(tokens.mutex);
   Kept& kept = tokens.of_accounts[name];
+  // One asks, and the others wait for it.
+  exec::wait_unless_stopped(tokens.changed, lock, [&] { return !kept.is_asked_for; });
   const auto now = Clock::now();
   const bool is_good = !kept.token.text.empty() && now + kSpare < kept.token.end;
   // Refused for several at once, it is asked for once.
   if (is_good && (!fresh || now - kept.made < kLeastAge)) return kept.token.text;
-  kept.token = ask_for_one();
-  kept.made = now;
-  return kept.token.text;
+  kept.is_asked_for = true;
+  lock.unlock();
+  const auto end = [&] {
+    lock.lock();
+    kept.is_asked_for = false;
+    tokens.changed.notify_all();
+  };
+  try {
+    AccessToken token = ask_for_one();
+    end();
+    kept.token = std::move(token);
+    kept.made = Clock::now();
+    return kept.token.text;
+  } catch (...) {
+    if (!lock.owns_lock()) end();
+    throw;
+  }
 }
 
 }  // namespace cellfeed::cloud

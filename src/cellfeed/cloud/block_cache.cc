@@ -60,38 +60,69 @@ BlockFetch::~BlockFetch() {
   cache_.end(*this);
 }
 
+// One at a time reads, for all who wait; where it is stopped the next one goes on. The lock is let
+// go meanwhile.
+class BlockFetch::Turn {
+ public:
+  Turn(BlockFetch& fetch, std::unique_lock<std::mutex>& lock) : fetch_(fetch), lock_(lock) {
+    fetch_.is_taken_ = true;
+    lock_.unlock();
+  }
+  ~Turn() {
+    lock_.lock();
+    fetch_.is_taken_ = false;
+    fetch_.given_back_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  BlockFetch& fetch_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
 void BlockFetch::begin() {
-  const std::scoped_lock lock(mutex_);
-  begin_locked();
+  std::unique_lock lock(mutex_);
+  if (is_taken_) return;
+  const Turn turn(*this, lock);
+  begin_in_turn();
 }
 
-void BlockFetch::begin_locked() {
+void BlockFetch::begin_in_turn() {
   if (is_begun_) return;
-  try {
+  keep_error_of([this] {
     const io::ReadRequest request{cache_.file().range_of(first_).offset, bytes_};
     pending_ = cache_.remote().begin_read_many({&request, 1});
-  } catch (...) {
-    keep_error();
-  }
+  });
   is_begun_ = true;
 }
 
-// Of everybody who waits; that one of them was stopped is its own affair, and is thrown on.
-void BlockFetch::keep_error() {
-  if (exec::current_stop().stop_requested()) throw;
-  error_ = std::current_exception();
+void BlockFetch::wait_in_turn() {
+  begin_in_turn();
+  if (error_ || !pending_) return;
+  keep_error_of([this] { pending_->wait(); });
+  pending_.reset();
+}
+
+// An error is that of everybody who waits, but that one of them was stopped: that is its own.
+template <typename Work>
+void BlockFetch::keep_error_of(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
+    error_ = std::current_exception();
+  } catch (...) {
+    error_ = std::current_exception();
+  }
 }
 
 std::span<const std::byte> BlockFetch::wait() {
   std::unique_lock lock(mutex_);
-  begin_locked();
+  exec::wait_unless_stopped(given_back_, lock, [this] { return !is_taken_; });
   if (!error_ && !is_done_) {
-    try {
-      if (pending_) pending_->wait();
-    } catch (...) {
-      keep_error();
-    }
-    pending_.reset();
+    const Turn turn(*this, lock);
+    wait_in_turn();
   }
   if (error_) std::rethrow_exception(error_);
   const bool was_done = std::exchange(is_done_, true);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -45,12 +46,17 @@ class BlockFetch {
   std::span<const std::byte> wait();
 
  private:
-  void begin_locked();
-  void keep_error();
+  class Turn;
+  void begin_in_turn();
+  void wait_in_turn();
+  template <typename Work>
+  void keep_error_of(const Work& work);
 
   BlockCache& cache_;
   const std::int64_t first_, n_blocks_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows, which is of who has the turn while it is taken
+  std::condition_variable_any given_back_;
+  bool is_taken_ = false;
   io::ReadBuffer buffer_;
   std::span<std::byte> bytes_;
   std::unique_ptr<io::PendingReads> pending_;

@@ -42,13 +42,13 @@ class FetchBatch {
   }
   void add_old_credentials(const Piece& piece) { end_piece(&piece, std::nullopt); }
 
-  // Returns the pieces that were refused for old credentials. May be called again where the
-  // StopScope of the caller ended it (kCancelled).
+  // Returns the pieces that were refused for old credentials, until they are begun again. May be
+  // called again, whatever it threw.
   std::vector<Piece> wait() {
     std::unique_lock lock(mutex_);
     exec::wait_unless_stopped(ended_, lock, [this] { return n_left_ == 0; });
     if (failure_) throw Error(failure_->kind, failure_->reason, object_->path());
-    return std::exchange(refused_, {});
+    return refused_;
   }
   bool is_ended() const {
     const std::scoped_lock lock(mutex_);
@@ -58,6 +58,7 @@ class FetchBatch {
   void begin_again(HttpRequest address, std::size_t n_pieces) {
     const std::scoped_lock lock(mutex_);
     address_ = std::move(address);
+    refused_.clear();
     n_left_ = n_pieces;
   }
   void end() {

@@ -298,10 +298,14 @@ class PendingRanges final : public io::PendingReads {
     if (generation_ != exec::fork_generation())
       throw_error(ErrorKind::kInternal, object_->path(), "reads of a parent process");
     std::vector<Piece> refused = batch_->wait();
-    if (refused.empty()) return;
-    batch_->begin_again(object_->request(true), refused.size());
-    submit(std::move(refused));
-    if (!batch_->wait().empty())
+    if (!refused.empty() && !is_renewed_) {
+      // Where it throws, these pieces are still to be read, by whoever waits next.
+      batch_->begin_again(object_->request(true), refused.size());
+      is_renewed_ = true;
+      submit(std::move(refused));
+      refused = batch_->wait();
+    }
+    if (!refused.empty())
       throw_error(ErrorKind::kIo, object_->path(),
                   "the server refused to read it: its credentials have expired, and those found "
                   "now are refused too; renew them");
@@ -318,6 +322,7 @@ class PendingRanges final : public io::PendingReads {
   const std::shared_ptr<const HttpObject> object_;
   const std::uint64_t generation_;
   const std::shared_ptr<FetchBatch> batch_;
+  bool is_renewed_ = false;  // what was refused is asked for again, with new credentials
 };
 
 }  // namespace

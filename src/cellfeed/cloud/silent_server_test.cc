@@ -1,4 +1,4 @@
-// Requests to a server that takes connections and never answers: what is asked to stop, does.
+// Servers that do not answer, or refuse: what is asked to stop does, and spoils nothing for others.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -9,14 +9,17 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/access_token.h"
 #include "cellfeed/cloud/block_cache.h"
 #include "cellfeed/cloud/block_source.h"
 #include "cellfeed/cloud/http_ask.h"
@@ -48,12 +51,32 @@ class SilentServer {
   SilentServer& operator=(const SilentServer&) = delete;
 
   const std::string& url() const { return url_; }
-  // Waits for somebody to be connected.
-  void take_one() const { ::close(::accept(socket_, nullptr, nullptr)); }
+  int socket() const { return socket_; }
 
  private:
   const int socket_;
   std::string url_;
+};
+
+// Gives each connection the next of its answers.
+class AnsweringServer : public SilentServer {
+ public:
+  explicit AnsweringServer(std::vector<std::string> answers)
+      : answers_(std::move(answers)), thread_([this] { run(); }) {}
+
+ private:
+  void run() const {
+    for (const std::string& answer : answers_) {
+      const int connection = ::accept(socket(), nullptr, nullptr);
+      std::string request;
+      for (char c; !request.ends_with("\r\n\r\n") && ::read(connection, &c, 1) == 1;) request += c;
+      EXPECT_EQ(::write(connection, answer.data(), answer.size()), std::ssize(answer));
+      ::close(connection);
+    }
+  }
+
+  const std::vector<std::string> answers_;
+  std::jthread thread_;
 };
 
 class SilentObject final : public HttpObject {
@@ -61,11 +84,14 @@ class SilentObject final : public HttpObject {
   explicit SilentObject(std::string url) : url_(std::move(url)) {}
   const std::string& path() const override { return url_; }
   const ObjectVersion& version() const override { return version_; }
-  HttpRequest request(bool) const override {
+  HttpRequest request(bool fresh) const override {
+    if (fresh && n_failing-- > 0)
+      throw Error(ErrorKind::kIo, "no new credentials are to be had just now");
     HttpRequest request;
     request.url = url_;
     return request;
   }
+  mutable int n_failing = 0;  // of the requests for new credentials
 
  private:
   const std::string url_;
@@ -103,6 +129,26 @@ TEST(SilentServer, IsNotWaitedForByOneWhoIsStopped) {
   EXPECT_EQ(thrown_when_stopped([&] { ask_until_answered(request); }), ErrorKind::kCancelled);
   std::vector<std::byte> bytes(100'000);
   EXPECT_EQ(thrown_when_stopped([&] { source_of(server)->read(0, bytes); }), ErrorKind::kCancelled);
+}
+
+// Bytes that did not come are never taken for those that did.
+TEST(AnsweringServer, WhatItRefusedIsReadByWhoWaitsNext) {
+  const std::string close = "Connection: close\r\n";
+  const std::string refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n" + close;
+  const std::string range =
+      "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\nETag: \"a\"\r\n"
+      "Content-Range: bytes 8-11/1048576\r\n" +
+      close;
+  const AnsweringServer server({refused + "\r\n", range + "\r\nabcd"});
+  const auto object = std::make_shared<SilentObject>(server.url());
+  object->n_failing = 2;
+  std::vector<std::byte> bytes(4, std::byte{0});
+  const io::ReadRequest request{8, bytes};
+  const auto pending = begin_ranges(object, {&request, 1});
+  EXPECT_THROW(pending->wait(), Error);
+  EXPECT_THROW(pending->wait(), Error);
+  pending->wait();
+  EXPECT_EQ(std::memcmp(bytes.data(), "abcd", 4), 0);
 }
 
 TEST(SilentServer, IsAskedNoMoreByOneWhoIsStopped) {
@@ -161,13 +207,17 @@ class GatedSource final : public io::ByteSource {
   bool is_open_ = false;
 };
 
+std::unique_ptr<io::ByteSource> blocks_of(std::shared_ptr<const GatedSource> remote,
+                                          const testing::TempDir& dir) {
+  auto file = BlockFile::open_or_make(io::Directory(dir.path()), "blocks-0123456789abcdef-a",
+                                      remote->path(), remote->size());
+  return make_block_source(make_block_cache(std::move(remote), std::move(file), dir.path(), -1), 2);
+}
+
 TEST(SilentServer, ABlockThatOneGaveUpComesToOthersWhoWaitForIt) {
   const testing::TempDir dir;
   const auto remote = std::make_shared<GatedSource>();
-  auto file = BlockFile::open_or_make(io::Directory(dir.path()), "blocks-0123456789abcdef-a",
-                                      remote->path(), remote->size());
-  const auto source =
-      make_block_source(make_block_cache(remote, std::move(file), dir.path(), -1), 2);
+  const auto source = blocks_of(remote, dir);
   std::vector<std::byte> bytes(100), others_bytes(100);
   const io::ReadRequest request{0, bytes}, others_request{50, others_bytes};
   const auto own = source->begin_read_many({&request, 1});
@@ -177,6 +227,46 @@ TEST(SilentServer, ABlockThatOneGaveUpComesToOthersWhoWaitForIt) {
   others->wait();
   EXPECT_EQ(others_bytes, std::vector<std::byte>(100, std::byte{7}));
   EXPECT_EQ(remote->n_begun(), 1);
+}
+
+TEST(SilentServer, AWaitForWhatAnotherReadsEnds) {
+  const testing::TempDir dir;
+  const auto remote = std::make_shared<GatedSource>();
+  const auto source = blocks_of(remote, dir);
+  std::vector<std::byte> bytes(100), others_bytes(100);
+  const io::ReadRequest request{0, bytes}, others_request{50, others_bytes};
+  const auto own = source->begin_read_many({&request, 1});
+  const auto others = source->begin_read_many({&others_request, 1});
+  auto other = std::async(std::launch::async, [&] { others->wait(); });
+  EXPECT_EQ(other.wait_for(50ms), std::future_status::timeout);
+  EXPECT_EQ(thrown_when_stopped([&] { own->wait(); }), ErrorKind::kCancelled);
+  remote->open_gate();
+  other.get();
+  EXPECT_EQ(others_bytes, std::vector<std::byte>(100, std::byte{7}));
+}
+
+// One asks for a token, and others wait for it.
+TEST(SilentServer, ATokenThatIsNotGivenIsNotWaitedForByOneWhoIsStopped) {
+  std::promise<AccessToken> given;
+  auto first = std::async(std::launch::async, [&] {
+    return kept_token("silent", false, [&] { return given.get_future().get(); });
+  });
+  std::this_thread::sleep_for(20ms);
+  const auto not_asked = []() -> AccessToken {
+    throw Error(ErrorKind::kInternal, "the other one asks");
+  };
+  EXPECT_EQ(thrown_when_stopped([&] { kept_token("silent", false, not_asked); }),
+            ErrorKind::kCancelled);
+  given.set_value({"a token", Clock::now() + 1h});
+  EXPECT_EQ(first.get(), "a token");
+  EXPECT_EQ(kept_token("silent", false, not_asked), "a token");
+}
+
+TEST(SilentServer, ATokenThatOneCouldNotGetIsAskedForAgain) {
+  const auto failing = []() -> AccessToken { throw Error(ErrorKind::kIo, "none"); };
+  EXPECT_THROW(kept_token("failing", false, failing), Error);
+  const auto giving = [] { return AccessToken{"second", Clock::now() + 1h}; };
+  EXPECT_EQ(kept_token("failing", false, giving), "second");
 }
 
 }  // namespace

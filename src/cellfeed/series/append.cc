@@ -22,7 +22,7 @@
 #include "cellfeed/series/kept_folder.h"
 #include "cellfeed/series/longer_checksums.h"
 #include "cellfeed/series/row_writer.h"
-#include "cellfeed/series/windows.h"
+#include "cellfeed/series/series_rows.h"
 
 namespace cellfeed::series {
 namespace {
@@ -56,9 +56,6 @@ class Append {
   bool needs_fit(std::int64_t spilled) const {
     return scaler_.of == ScaleOf::kEntity && scaler_.kind != ScalerKind::kNone &&
            !is_known(numbers_[static_cast<std::size_t>(spilled)]);
-  }
-  std::int64_t row_bytes() const {
-    return std::ssize(metadata_.features) * static_cast<std::int64_t>(dtype_bytes(metadata_.dtype));
   }
 
   const AppendOptions& options_;
@@ -324,9 +321,9 @@ SeriesFile Append::write_scaler() {
 
 void Append::write() {
   const SeriesMetadata& before = before_->metadata();
-  work_.begin_phase("writing", result_.n_rows_added * row_bytes());
+  work_.begin_phase("writing", result_.n_rows_added * before_->row_bytes());
   LongerFile features(directory_, kFeaturesName, before.file(kFeaturesName).bytes,
-                      metadata_.n_rows * row_bytes());
+                      metadata_.n_rows * before_->row_bytes());
   LongerFile times(directory_, kTimesName, before.file(kTimesName).bytes, metadata_.n_rows * 8);
   const RowWriter writer(*rows_, policy_, scaler_, metadata_.dtype, features, times);
   work_.pool().parallel_for(std::ssize(numbers_), [&](std::int64_t spilled) {
@@ -336,7 +333,7 @@ void Append::write() {
       const EntityToWrite entity{spilled, numbers_[s], rows_before(spilled)};
       writer.write({&entity, 1}, extent.begin, extent.end - extent.begin, work_.share());
     }
-    work_.advance((extent.end - extent.begin) * row_bytes());
+    work_.advance((extent.end - extent.begin) * before_->row_bytes());
   });
   extend_entities();
   metadata_.n_appends = before.n_appends + 1;
@@ -355,8 +352,9 @@ void Append::write() {
   features.sync();
   times.sync();
   work_.check_stop();
-  // From here on the metadata may name the new rows, whatever fails.
+  // From here on the metadata may name the new rows, whatever fails: it is ended in any case.
   is_kept_ = true;
+  const exec::StopScope in_any_case({});
   features.keep();
   times.keep();
   write_metadata(directory_, metadata_, entities_);
@@ -380,6 +378,7 @@ AppendResult Append::run() {
     }
     throw;
   }
+  const exec::StopScope in_any_case({});
   remove_unnamed_files();
   kept_->remove();
   io::remove(mark_->path());

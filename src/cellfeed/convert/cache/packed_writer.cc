@@ -6,6 +6,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/cache/packed_log.h"
 #include "cellfeed/convert/cache/packed_work.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
 
 namespace cellfeed::convert {
@@ -73,7 +74,7 @@ void PackedWriter::flush() {
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = ++flushes_wanted_;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return is_over_ || flushes_done_ >= wanted; });
+  exec::wait_unless_stopped(changed_, lock, [&] { return is_over_ || flushes_done_ >= wanted; });
 }
 
 void PackedWriter::run() {

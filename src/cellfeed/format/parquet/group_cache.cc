@@ -1,5 +1,7 @@
 #include "cellfeed/format/parquet/group_cache.h"
 
+#include "cellfeed/exec/stop_scope.h"
+
 namespace cellfeed::format::parquet_table {
 namespace {
 
@@ -35,7 +37,7 @@ GroupCache::Group GroupCache::get(int number, std::int64_t n_bytes,
         continue;
       }
       const std::shared_ptr<Decoding> other = at->second;
-      state.decoded.wait(lock, [&] { return other->is_over; });
+      exec::wait_unless_stopped(state.decoded, lock, [&] { return other->is_over; });
       if (other->group) return other->group;
     }
   }

@@ -43,7 +43,7 @@ class GroupCache {
   };
   struct State {
     std::mutex mutex;
-    std::condition_variable decoded;
+    std::condition_variable_any decoded;
     // State below is protected by mutex.
     std::map<int, std::shared_ptr<Decoding>> decoding;
     std::deque<std::pair<int, Group>> last;
