@@ -77,9 +77,7 @@ inline void show_progress(ProgressBoard& board, const nanobind::object& callback
 class WatchedWork {
  public:
   static WatchedWork& instance() {
-    // Never destroyed: daemon threads outlive everything.
-    static auto* all = new exec::PerProcess<std::unique_ptr<WatchedWork>>;
-    return *all->get([] { return std::make_unique<WatchedWork>(); });
+    return *of_processes->get([] { return std::make_unique<WatchedWork>(); });
   }
 
   // Work that a thread waits for.
@@ -135,13 +133,14 @@ class WatchedWork {
   std::condition_variable changed_;
   std::set<Entry*> entries_;
   std::optional<std::thread::id> ender_;
+
+  // Made when the program is loaded: what a thread makes at its first use is locked for ever in a
+  // child that is forked meanwhile. Never destroyed: daemon threads outlive everything.
+  static inline auto* const of_processes = new exec::PerProcess<std::unique_ptr<WatchedWork>>;
 };
 
-// Threads that calls run on: as many as run at once. Never destroyed.
-inline exec::ThreadPool& call_threads() {
-  static auto* pool = new exec::ThreadPool(exec::kMaxThreads);
-  return *pool;
-}
+// Threads that calls run on: as many as run at once. Made and kept as the above.
+inline auto* const call_threads = new exec::ThreadPool(exec::kMaxThreads);
 
 // At the end of the interpreter: files that are being written by daemon threads are given up, and
 // nothing is torn down under the feet of the threads that write them.
@@ -178,7 +177,7 @@ auto run_watched(const nanobind::object& callback, Work work) {
     board->finish();
   };
   try {
-    call_threads().submit(run);
+    call_threads->submit(run);
   } catch (...) {
     entry.end();
     throw;

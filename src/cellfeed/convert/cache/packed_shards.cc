@@ -14,6 +14,7 @@
 #include "cellfeed/convert/cache/packed_work.h"
 #include "cellfeed/convert/inputs/selected_store.h"
 #include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/atomic_file.h"
@@ -91,6 +92,7 @@ bool PackedShards::wait_until_idle() const {
 
 void PackedShards::run() const {
   const PackedWork work(stop_);
+  const exec::StopScope scope(stop_.get_token());
   // Of this thread and of those that it starts.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowPriority);
   const auto warn = [&](const std::exception& error) {

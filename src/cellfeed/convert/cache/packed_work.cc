@@ -1,5 +1,6 @@
 #include "cellfeed/convert/cache/packed_work.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,12 @@
 #include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::convert {
+namespace {
+
+// Of servers that are asked whether a file is still as it was.
+constexpr std::chrono::seconds kLastWait{5};
+
+}  // namespace
 
 struct PackedWork::Registry {
   std::mutex mutex;  // guards the rest
@@ -45,7 +52,10 @@ void end_packed_work() {
   std::unique_lock lock(r.mutex);
   r.is_ending = true;
   for (PackedWork* work : r.all) work->stop_.request_stop();
-  r.changed.wait(lock, [&] { return r.all.empty(); });
+  const auto is_over = [&] { return r.all.empty(); };
+  if (r.changed.wait_for(lock, kLastWait, is_over)) return;
+  for (PackedWork* work : r.all) work->give_up_.request_stop();
+  r.changed.wait(lock, is_over);
 }
 
 }  // namespace cellfeed::convert

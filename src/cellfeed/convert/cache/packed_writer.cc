@@ -79,6 +79,7 @@ void PackedWriter::flush() {
 
 void PackedWriter::run() {
   const PackedWork work(stop_);
+  const exec::StopScope scope(work.given_up());
   const std::stop_token stop = stop_.get_token();
   const std::chrono::milliseconds idle(log_.options_.idle_ms);
   std::unique_lock lock(mutex_);

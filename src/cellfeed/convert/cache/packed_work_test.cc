@@ -1,0 +1,53 @@
+#include "cellfeed/convert/cache/packed_work.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/exec/stop_scope.h"
+#include "cellfeed/testing/forked_child.h"
+
+namespace cellfeed::convert {
+namespace {
+
+// A thread that waits for a server: whether the process gets to its end, in a child that has one.
+bool ends_with(const std::function<void(const PackedWork&)>& wait) {
+  return testing::run_in_child([&] {
+           std::stop_source stop;
+           std::latch begun(1);
+           const std::jthread thread([&] {
+             const PackedWork work(stop);
+             begun.count_down();
+             try {
+               wait(work);
+             } catch (const Error& error) {
+               EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+             }
+           });
+           begun.wait();
+           end_packed_work();
+           return stop.stop_requested();
+         }) == 0;
+}
+
+TEST(PackedWork, GivesUpAServerThatDoesNotAnswerAtTheEndOfTheProcess) {
+  EXPECT_TRUE(ends_with([](const PackedWork& work) {
+    const exec::StopScope scope(work.given_up());
+    exec::sleep_unless_stopped(std::chrono::hours(24));
+  }));
+}
+
+TEST(PackedWork, WaitsForOneThatDoes) {
+  EXPECT_TRUE(ends_with([](const PackedWork& work) {
+    const exec::StopScope scope(work.given_up());
+    exec::sleep_unless_stopped(std::chrono::milliseconds(300));
+    if (work.given_up().stop_requested()) std::this_thread::sleep_for(std::chrono::hours(24));
+  }));
+}
+
+}  // namespace
+}  // namespace cellfeed::convert
