@@ -21,6 +21,7 @@
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/exec/thread_start.h"
 #include "gil.h"
 
 namespace cellfeed::bindings {
@@ -101,8 +102,7 @@ class WatchedWork {
       all.entries_.erase(this);
       all.changed_.notify_all();
     }
-    // Whether the process ends, and it is not the thread that ends it that waits: a daemon thread
-    // has nobody to report to any more.
+    // Whether the process ends, and it is not the thread that ends it that waits.
     bool is_left_over() {
       WatchedWork& all = instance();
       const std::lock_guard lock(all.mutex_);
@@ -149,6 +149,19 @@ inline void stop_watched_work() {
   WatchedWork::instance().stop_all();
 }
 
+// Of a daemon thread, which has nobody to report to any more: Python ends it without a word.
+inline void end_thread_if_stopped(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCancelled) return;
+  } catch (...) {
+    return;
+  }
+  PyErr_SetNone(PyExc_SystemExit);
+  throw nanobind::python_error();
+}
+
 // work(ProgressCallback, stop_token) -> result, on another thread, which is in a StopScope of that
 // token. callback: None, or f(phase, done, total, rate), called ten times a second at most. When it
 // raises, or Ctrl-C does, or the work that it is a part of is asked to stop, so is it; it is waited
@@ -163,7 +176,8 @@ auto run_watched(const nanobind::object& callback, Work work) {
   std::stop_source stop;
   const std::stop_callback as_a_part(exec::current_stop(), [&stop] { stop.request_stop(); });
   WatchedWork::Entry entry(stop);
-  const auto run = [&, board] {
+  const auto run = [&, board, processors = exec::ThreadProcessors()] {
+    processors.adopt();
     {
       const exec::StopScope scope(stop.get_token());
       try {
@@ -184,9 +198,7 @@ auto run_watched(const nanobind::object& callback, Work work) {
   }
   const auto wait = [&](std::chrono::milliseconds timeout) {
     const ReleasedGil released;
-    const bool is_over = board->wait(timeout);
-    if (is_over && entry.is_left_over()) sleep_until_the_process_ends();
-    return is_over;
+    return board->wait(timeout);
   };
   try {
     while (!wait(kLookInterval)) {
@@ -199,7 +211,10 @@ auto run_watched(const nanobind::object& callback, Work work) {
     }
     throw;
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure) {
+    if (entry.is_left_over()) end_thread_if_stopped(failure);
+    std::rethrow_exception(failure);
+  }
   show_progress(*board, callback);
   return *std::move(result);
 }

@@ -198,6 +198,20 @@ atexit.register(lambda: print("read", cells[[3]].X.sum()))
 import cellfeed as cf
 cells = cf.open(sys.argv[1])
 """,
+    "a function of atexit waits for a daemon thread": """
+import atexit, sys, threading
+has_to_end = threading.Event()
+def read():
+    while not has_to_end.is_set(): cf.open(sys.argv[1])
+def close():
+    has_to_end.set()
+    thread.join()
+    print("read and joined")
+atexit.register(close)
+import cellfeed as cf
+thread = threading.Thread(target=read, daemon=True)
+thread.start()
+""",
     "a daemon thread opens by rows": """
 import sys, threading
 import cellfeed as cf
@@ -224,11 +238,14 @@ def end_of(program, link, *arguments):
 
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
-def test_functions_of_atexit_read(link, tmp_path):
+@pytest.mark.parametrize(
+    "program", ["a function of atexit reads", "a function of atexit waits for a daemon thread"]
+)
+def test_functions_of_atexit_go_on(link, tmp_path, program):
     write_cells(tmp_path / "a.h5ad")
     link.put("a.h5ad", tmp_path / "a.h5ad")
-    code, said, errors = end_of("a function of atexit reads", link)
-    assert (code, said[:5]) == (0, "read "), errors
+    code, said, errors = end_of(program, link)
+    assert (code, said[:5], errors) == (0, "read ", "")
 
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)

@@ -302,7 +302,7 @@ class PendingRanges final : public io::PendingReads {
       // Where it throws, these pieces are still to be read, by whoever waits next.
       batch_->begin_again(object_->request(true), refused.size());
       is_renewed_ = true;
-      submit(std::move(refused));
+      submit_again(std::move(refused));
       refused = batch_->wait();
     }
     if (!refused.empty())
@@ -312,6 +312,16 @@ class PendingRanges final : public io::PendingReads {
   }
 
  private:
+  void submit_again(std::vector<Piece> pieces) {
+    try {
+      submit(std::move(pieces));
+    } catch (...) {
+      // Nobody is to take them for read.
+      batch_->add_failure(ErrorKind::kIo, "could not be asked for again");
+      batch_->end();
+      throw;
+    }
+  }
   void submit(std::vector<Piece> pieces) {
     auto& [loop, fetcher] = this_process();
     loop->post([fetcher = fetcher, batch = batch_, pieces = std::move(pieces)] {

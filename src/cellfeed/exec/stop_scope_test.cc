@@ -5,6 +5,8 @@
 #include <atomic>
 #include <future>
 #include <latch>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 

@@ -17,6 +17,14 @@ void prepare_own_thread() {
   ::pthread_setname_np(::pthread_self(), "cellfeed");
 }
 
+ThreadProcessors::ThreadProcessors()
+    : is_known_(::pthread_getaffinity_np(::pthread_self(), sizeof set_, &set_) == 0) {}
+
+void ThreadProcessors::adopt() const {
+  // Where the system refuses, the thread stays where it is: nothing is wrong but its place.
+  if (is_known_) static_cast<void>(::pthread_setaffinity_np(::pthread_self(), sizeof set_, &set_));
+}
+
 void throw_no_thread(const std::system_error& error) {
   throw_error(ErrorKind::kIo, {},
               "cannot start a thread: {}; ask for fewer threads, or raise the limits of processes "

@@ -2,6 +2,8 @@
 // Thread-safe.
 #pragma once
 
+#include <sched.h>
+
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -11,6 +13,16 @@ namespace cellfeed::exec {
 
 // Blocks signals but those that a thread causes itself, and names the thread.
 void prepare_own_thread();
+// The processors that a thread may run on, for one that works in its place.
+class ThreadProcessors {
+ public:
+  ThreadProcessors();  // of the calling thread
+  void adopt() const;  // by the calling thread, where they are known
+
+ private:
+  cpu_set_t set_;
+  bool is_known_;
+};
 // kIo, with the limits to raise.
 [[noreturn]] void throw_no_thread(const std::system_error& error);
 

@@ -148,7 +148,7 @@ HWY_INLINE hn::Vec<Words> gather_places(hn::Vec<Words> columns, const std::uint1
 }
 
 // Only vectors of a whole line gather sooner than single loads do.
-constexpr bool kCanGather = HWY_TARGET == HWY_AVX3;
+constexpr bool kCanGather = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
 
 // `to` may be where `from` is, unless it is written past the caches.
 template <bool kPastCaches, bool kGathers, typename Place>

@@ -83,11 +83,12 @@ void PackedLog::scan_shards() {
   has_shards_ = true;
 }
 
-void PackedLog::take_shards() {
+void PackedLog::take_shards(bool are_new) {
   try {
     require_same_file();
-  } catch (const Error&) {
-    io::remove_all(shards_dir());
+  } catch (const Error& error) {
+    const bool is_unknown = error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled;
+    if (are_new || !is_unknown) io::remove_all(shards_dir());
     throw;
   }
   const std::lock_guard lock(mutex_);

@@ -92,8 +92,9 @@ class PackedLog {
   bool is_writable() const { return is_writable_; }
   bool has_shards() const { return has_shards_.load(std::memory_order_relaxed); }
   // The shards are whole: what they hold is removed elsewhere. Throws kCorruptData, and removes
-  // them, where they are of a file that changed meanwhile.
-  void take_shards();
+  // them, where they are of a file that changed meanwhile; where that cannot be told, removes those
+  // that are new: who made the others has looked.
+  void take_shards(bool are_new);
 
  private:
   friend class PackedWriter;

@@ -42,6 +42,7 @@ Sources sources_over(const std::shared_ptr<const format::RowStore>& store) {
 
 void convert(const std::shared_ptr<const format::RowStore>& store, const std::string& dir,
              const std::stop_token& stop) {
+  const exec::StopScope scope(stop);
   const format::StoreInfo& info = store->info();
   ConvertOptions options;
   options.inputs = {info.path};
@@ -63,11 +64,12 @@ bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, P
                          const std::stop_token& stop) {
   const auto lock = io::lock_unless_held(log.place().folder, kPackedShardsLock);
   if (!lock) return false;
-  if (!io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) {
+  const bool are_new = !io::exists(log.shards_dir() + "/" + format::shard::kManifestName);
+  if (are_new) {
     io::remove_all(log.shards_dir());
     convert(store, log.shards_dir(), stop);
   }
-  log.take_shards();
+  log.take_shards(are_new);
   return true;
 }
 
@@ -91,8 +93,8 @@ bool PackedShards::wait_until_idle() const {
 }
 
 void PackedShards::run() const {
-  const PackedWork work(stop_);
-  const exec::StopScope scope(stop_.get_token());
+  PackedWork work(stop_);
+  const PackedWork::Question question(work);
   // Of this thread and of those that it starts.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowPriority);
   const auto warn = [&](const std::exception& error) {

@@ -1,5 +1,6 @@
 #include "cellfeed/convert/cache/packed_work.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -14,6 +15,7 @@ namespace {
 
 // Of servers that are asked whether a file is still as it was.
 constexpr std::chrono::seconds kLastWait{5};
+constexpr std::chrono::milliseconds kLookAtQuestions{100};
 
 }  // namespace
 
@@ -47,15 +49,27 @@ PackedWork::~PackedWork() {
   r.changed.notify_all();
 }
 
+PackedWork::Question::Question(PackedWork& work) : work_(work), scope_(work.give_up_.get_token()) {
+  const std::lock_guard lock(registry().mutex);
+  work_.asked_ = Clock::now();
+}
+
+PackedWork::Question::~Question() {
+  const std::lock_guard lock(registry().mutex);
+  work_.asked_.reset();
+}
+
 void end_packed_work() {
+  using Clock = PackedWork::Clock;
   PackedWork::Registry& r = PackedWork::registry();
   std::unique_lock lock(r.mutex);
   r.is_ending = true;
   for (PackedWork* work : r.all) work->stop_.request_stop();
-  const auto is_over = [&] { return r.all.empty(); };
-  if (r.changed.wait_for(lock, kLastWait, is_over)) return;
-  for (PackedWork* work : r.all) work->give_up_.request_stop();
-  r.changed.wait(lock, is_over);
+  const auto begun = Clock::now();
+  while (!r.changed.wait_for(lock, kLookAtQuestions, [&] { return r.all.empty(); }))
+    for (PackedWork* work : r.all)
+      if (work->asked_ && Clock::now() - std::max(*work->asked_, begun) > kLastWait)
+        work->give_up_.request_stop();
 }
 
 }  // namespace cellfeed::convert

@@ -2,7 +2,11 @@
 // threads of ours under way. Thread-safe, fork-safe: a forked child has none of it.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <stop_token>
+
+#include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::convert {
 
@@ -15,17 +19,29 @@ class PackedWork {
   PackedWork(const PackedWork&) = delete;
   PackedWork& operator=(const PackedWork&) = delete;
 
-  // Requested where the process ends and the work takes long to: what waits for a server is given
-  // up.
-  std::stop_token given_up() const { return give_up_.get_token(); }
+  // While it lives, the thread of the work may ask a server. Where the process ends meanwhile and
+  // the answer takes some seconds more, that is given up (kCancelled).
+  class Question {
+   public:
+    explicit Question(PackedWork& work);
+    ~Question();
+    Question(const Question&) = delete;
+    Question& operator=(const Question&) = delete;
+
+   private:
+    PackedWork& work_;
+    const exec::StopScope scope_;
+  };
 
   struct Registry;
 
  private:
+  using Clock = std::chrono::steady_clock;
   friend void end_packed_work();
   static Registry& registry();
 
   std::stop_source stop_, give_up_;
+  std::optional<Clock::time_point> asked_;  // of a question that is not answered
 };
 
 // At the end of the process: rows that were kept are written, unless a server must be asked first

@@ -1,6 +1,7 @@
 #include "cellfeed/convert/cache/packed_work.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -15,17 +16,17 @@ namespace cellfeed::convert {
 namespace {
 
 // A thread that waits for a server: whether the process gets to its end, in a child that has one.
-bool ends_with(const std::function<void(const PackedWork&)>& wait) {
+bool ends_with(const std::function<void(PackedWork&)>& wait) {
   return testing::run_in_child([&] {
            std::stop_source stop;
            std::latch begun(1);
            const std::jthread thread([&] {
-             const PackedWork work(stop);
+             PackedWork work(stop);
              begun.count_down();
              try {
                wait(work);
              } catch (const Error& error) {
-               EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+               if (error.kind() != ErrorKind::kCancelled) ::_exit(3);
              }
            });
            begun.wait();
@@ -35,17 +36,19 @@ bool ends_with(const std::function<void(const PackedWork&)>& wait) {
 }
 
 TEST(PackedWork, GivesUpAServerThatDoesNotAnswerAtTheEndOfTheProcess) {
-  EXPECT_TRUE(ends_with([](const PackedWork& work) {
-    const exec::StopScope scope(work.given_up());
+  EXPECT_TRUE(ends_with([](PackedWork& work) {
+    const PackedWork::Question question(work);
     exec::sleep_unless_stopped(std::chrono::hours(24));
   }));
 }
 
+// However long what comes before it takes.
 TEST(PackedWork, WaitsForOneThatDoes) {
-  EXPECT_TRUE(ends_with([](const PackedWork& work) {
-    const exec::StopScope scope(work.given_up());
+  EXPECT_TRUE(ends_with([](PackedWork& work) {
+    std::this_thread::sleep_for(std::chrono::seconds(6));
+    const PackedWork::Question question(work);
     exec::sleep_unless_stopped(std::chrono::milliseconds(300));
-    if (work.given_up().stop_requested()) std::this_thread::sleep_for(std::chrono::hours(24));
+    if (exec::current_stop().stop_requested()) std::this_thread::sleep_for(std::chrono::hours(24));
   }));
 }
 

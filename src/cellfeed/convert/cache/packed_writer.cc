@@ -78,8 +78,8 @@ void PackedWriter::flush() {
 }
 
 void PackedWriter::run() {
-  const PackedWork work(stop_);
-  const exec::StopScope scope(work.given_up());
+  PackedWork work(stop_);
+  work_ = &work;
   const std::stop_token stop = stop_.get_token();
   const std::chrono::milliseconds idle(log_.options_.idle_ms);
   std::unique_lock lock(mutex_);
@@ -137,10 +137,15 @@ void PackedWriter::write(Piece piece) {
   }
 }
 
+void PackedWriter::require_same_file() {
+  const PackedWork::Question question(*work_);
+  log_.require_same_file();
+}
+
 void PackedWriter::close_segment() {
   if (!open_ || open_->n_rows() == 0) return;
   try {
-    log_.require_same_file();
+    require_same_file();
     const std::string name = open_->finish();
     open_.reset();
     if (auto segment = open_segment(*log_.directory_, name, log_.matrix_, log_.options_.verifies)) {

@@ -22,6 +22,7 @@
 namespace cellfeed::convert {
 
 class PackedLog;
+class PackedWork;
 
 class PackedWriter {
  public:
@@ -47,6 +48,7 @@ class PackedWriter {
   void write_queue(std::unique_lock<std::mutex>& lock);
   void write(Piece piece);
   bool is_full() const;
+  void require_same_file();
   void close_segment();
   void fail(const std::exception& error);
 
@@ -58,6 +60,7 @@ class PackedWriter {
   Spares<format::shard::EncodedRows> spares_;  // their memory is used again
 
   // Of the thread alone.
+  PackedWork* work_ = nullptr;
   std::optional<PackedSegmentWriter> open_;
   std::vector<std::uint64_t> open_rows_;
 
