@@ -13,6 +13,7 @@
 #include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/convert/simulate/simulate.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
@@ -230,15 +231,13 @@ nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePa
 }
 
 std::vector<format::shard::Damage> find_damage(const std::string& dir, int threads,
-                                               const convert::ProgressCallback& report,
-                                               const std::stop_token& stop) {
+                                               const convert::ProgressCallback& report) {
   exec::ThreadPool pool(exec::checked_thread_count(threads));
   const convert::ProgressMeter clock({}, "verifying", 0);
   return format::shard::verify_shard_dir(
       dir,
       [&](std::int64_t done, std::int64_t total) {
-        if (stop.stop_requested())
-          throw Error(ErrorKind::kCancelled, "stopped before the end", dir);
+        exec::throw_if_stopped();
         const double seconds = clock.seconds();
         report({"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
       },
@@ -249,8 +248,8 @@ std::vector<format::shard::Damage> find_damage(const std::string& dir, int threa
 
 nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
   exec::checked_thread_count(threads);
-  const auto damages = run_watched(progress, [&](const auto& report, const auto& stop) {
-    return find_damage(dir.bytes, threads, report, stop);
+  const auto damages = run_watched(progress, [&](const auto& report, const auto&) {
+    return find_damage(dir.bytes, threads, report);
   });
   nb::list out;
   for (const auto& d : damages) {

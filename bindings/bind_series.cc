@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/append.h"
@@ -134,10 +135,10 @@ nb::dict append_series(std::vector<FilePath> inputs, FilePath dir, std::int64_t 
 
 nb::list verify_series(const FilePath& path, int threads, const nb::object& progress) {
   exec::ThreadPool pool(exec::checked_thread_count(threads));
-  const auto damages = run_watched(progress, [&](auto report, auto stop) {
+  const auto damages = run_watched(progress, [&](auto report, auto) {
     const exec::ProgressMeter clock({}, "verifying", 0);
     return series::verify_series(path.bytes, pool, [&](std::int64_t done, std::int64_t total) {
-      if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
+      exec::throw_if_stopped();
       const double seconds = clock.seconds();
       report({"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
     });

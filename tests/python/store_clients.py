@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 
 import pyarrow.fs
+import pytest
 from azure_server import KEY
 from bucket_servers import (
     azure_environment,
@@ -128,3 +129,15 @@ def loopback_store(scheme: str, server, monkeypatch):
         monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "5")
         secret = {"s3": server.environment.get("AWS_SECRET_ACCESS_KEY"), "az": KEY}.get(scheme)
         yield LoopbackStore(scheme, bucket, client, proxy, secret or "no secret there")
+
+
+# Of each scheme, the fixture of its server.
+SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
+
+
+def requested_store(request, monkeypatch):
+    """The store of the scheme that is a fixture's parameter."""
+    if request.param == "s3":
+        pytest.importorskip("boto3")
+    server = request.getfixturevalue(SERVERS[request.param])
+    return loopback_store(request.param, server, monkeypatch)

@@ -12,7 +12,7 @@ import anndata
 import numpy as np
 import pytest
 from fault_rules import Fault
-from store_clients import loopback_store
+from store_clients import requested_store
 from test_cloud import assert_cells, write_cells
 
 import cellfeed as cf
@@ -28,7 +28,6 @@ FAULTS = {
     "throttling": Fault(kind="status", status=503, retry_after=60),
     "stalling": Fault(kind="stall", method="GET", after_bytes=3),
 }
-SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 
 
 def loader_of(cells):
@@ -97,14 +96,16 @@ def assert_interrupted(proxy, fault, call, *arguments):
 
 @pytest.fixture
 def link(request, monkeypatch):
-    scheme = request.param
-    if scheme == "s3":
-        pytest.importorskip("boto3")
-    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", str(DEADLINE_S))
-    server = request.getfixturevalue(SERVERS[scheme])
-    with loopback_store(scheme, server, monkeypatch) as store:
+    with requested_store(request, monkeypatch) as store:
         monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", str(DEADLINE_S))
         yield store
+
+
+def put_cells(link, folder, **options):
+    """Cells as an object of the name a.h5ad, and where it is."""
+    adata = write_cells(folder / "a.h5ad", **options)
+    link.put("a.h5ad", folder / "a.h5ad")
+    return adata, link.url("a.h5ad")
 
 
 CASES = [("s3", fault) for fault in FAULTS] + [("gs", "silent"), ("az", "silent")]
@@ -146,10 +147,7 @@ def assert_right(name, result, adata):
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
 @pytest.mark.parametrize("mode", ["file", "block"])
 def test_what_a_cache_was_filling_goes_on_after_ctrl_c(link, mode, tmp_path):
-    file = tmp_path / "a.h5ad"
-    adata = write_cells(file)
-    url = link.url("a.h5ad")
-    link.put("a.h5ad", file)
+    adata, url = put_cells(link, tmp_path)
 
     def read():
         cells = cf.open(url, cache_dir=tmp_path / "cache", cache_mode=mode)
@@ -164,10 +162,7 @@ def test_what_a_cache_was_filling_goes_on_after_ctrl_c(link, mode, tmp_path):
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
 def test_a_conversion_that_reads_from_a_silent_server_ends_and_is_resumed(link, tmp_path):
-    file = tmp_path / "a.h5ad"
-    adata = write_cells(file)
-    url = link.url("a.h5ad")
-    link.put("a.h5ad", file)
+    adata, url = put_cells(link, tmp_path)
     target = tmp_path / "shards"
     # Not the first that it asks: so far it comes.
     fault = Fault(kind="hold", method="GET", path="a.h5ad", nth=(4, 5, 6, 7, 8, 9, 10))
@@ -179,14 +174,12 @@ def test_a_conversion_that_reads_from_a_silent_server_ends_and_is_resumed(link, 
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
 def test_a_lock_in_a_bucket_is_given_back_after_ctrl_c(link, tmp_path):
-    file = tmp_path / "a.h5ad"
-    adata = write_cells(file)
-    link.put("a.h5ad", file)
+    adata, url = put_cells(link, tmp_path)
     target = link.url("shards")
     fault = Fault(kind="hold", method="GET", path="a.h5ad")
-    assert_interrupted(link.proxy, fault, cf.convert_to_shards, link.url("a.h5ad"), target)
+    assert_interrupted(link.proxy, fault, cf.convert_to_shards, url, target)
     assert not [name for name in link.names() if name.endswith(".lock.held")]
-    cf.convert_to_shards(link.url("a.h5ad"), target, resume=True)
+    cf.convert_to_shards(url, target, resume=True)
     assert_cells(cf.open(target), adata)
 
 
@@ -242,8 +235,7 @@ def end_of(program, link, *arguments):
     "program", ["a function of atexit reads", "a function of atexit waits for a daemon thread"]
 )
 def test_functions_of_atexit_go_on(link, tmp_path, program):
-    write_cells(tmp_path / "a.h5ad")
-    link.put("a.h5ad", tmp_path / "a.h5ad")
+    put_cells(link, tmp_path)
     code, said, errors = end_of(program, link)
     assert (code, said[:5], errors) == (0, "read ", "")
 
@@ -268,10 +260,7 @@ def test_a_program_ends_whatever_its_daemon_threads_wait_for(link, tmp_path):
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
 def test_a_thread_that_is_not_interrupted_goes_on(link, tmp_path):
-    file = tmp_path / "a.h5ad"
-    adata = write_cells(file)
-    url = link.url("a.h5ad")
-    link.put("a.h5ad", file)
+    adata, url = put_cells(link, tmp_path)
     cells, read = cf.open(url), []
     link.proxy.set_faults(Fault(kind="hold", method="GET", path="a.h5ad"))
     other = threading.Thread(target=lambda: read.append(cells[ROWS].X))

@@ -15,22 +15,18 @@ import scipy.sparse
 from fault_proxy import FaultProxy
 from fault_rules import Fault
 from google_uploads import GoogleUploads
-from store_clients import loopback_store
+from store_clients import SERVERS, loopback_store, requested_store
 from test_cloud import LASTING, N_CELLS, PASSING, assert_cells, write_cells
 
 import cellfeed as cf
 from cellfeed.errors import AlreadyExistsError, CorruptDataError, NotFoundError
 
-SERVERS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 CLOUD_TEST = pathlib.Path(__file__).parents[2] / "build/wheel/cloud_test"
 
 
 @pytest.fixture(params=SERVERS)
 def store(request, monkeypatch):
-    if request.param == "s3":
-        pytest.importorskip("boto3")
-    server = request.getfixturevalue(SERVERS[request.param])
-    with loopback_store(request.param, server, monkeypatch) as store:
+    with requested_store(request, monkeypatch) as store:
         yield store
 
 

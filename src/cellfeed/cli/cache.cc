@@ -20,6 +20,7 @@
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/convert/cache/kept_rows.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {
@@ -185,11 +186,8 @@ int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
   return kept.empty() ? 0 : 1;
 }
 
-std::vector<std::string> damages_of_entry(const std::string& dir, const CacheEntry& entry,
-                                          const std::stop_token& stop) {
-  const auto look = [&stop](std::int64_t, std::int64_t) {
-    if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
-  };
+std::vector<std::string> damages_of_entry(const std::string& dir, const CacheEntry& entry) {
+  const auto look = [](std::int64_t, std::int64_t) { exec::throw_if_stopped(); };
   try {
     if (const auto* rows = std::get_if<convert::KeptRows>(&entry.kept))
       return convert::damages_of(*rows, look);
@@ -213,7 +211,7 @@ int verify_cache(const Session& session, const CacheVerbArguments& arguments) {
     convert::ProgressMeter clock({}, "verifying", 0);
     std::int64_t done = 0;
     for (const CacheEntry& entry : entries) {
-      for (const std::string& what : damages_of_entry(dir, entry, session.stop.get_token())) {
+      for (const std::string& what : damages_of_entry(dir, entry)) {
         damages.push_back({{"path", entry.path}, {"what", what}});
         text += fmt::format("damaged: {}: {}\n", entry.path, what);
       }

@@ -14,6 +14,7 @@
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/convert/result_text.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
@@ -338,8 +339,7 @@ int run_series_verify(Session& session, const SeriesVerifyArguments& arguments) 
     const exec::ProgressMeter clock({}, "verifying", 0);
     damages =
         series::verify_series(arguments.dir, pool, [&](std::int64_t done, std::int64_t total) {
-          if (session.stop.stop_requested())
-            throw Error(ErrorKind::kCancelled, "stopped before the end");
+          exec::throw_if_stopped();
           bytes = total;
           const double seconds = clock.seconds();
           line.show(

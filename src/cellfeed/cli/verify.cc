@@ -13,6 +13,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_pool.h"
 
 namespace cellfeed::cli {
@@ -47,8 +48,7 @@ int run_verify(Session& session, const VerifyArguments& arguments) {
     damages = format::shard::verify_shard_dir(
         arguments.dir,
         [&](std::int64_t done, std::int64_t total) {
-          if (session.stop.stop_requested())
-            throw Error(ErrorKind::kCancelled, "stopped before the end");
+          exec::throw_if_stopped();
           bytes = total;
           const double seconds = clock.seconds();
           line.show(

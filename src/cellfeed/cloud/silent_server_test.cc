@@ -214,35 +214,37 @@ std::unique_ptr<io::ByteSource> blocks_of(std::shared_ptr<const GatedSource> rem
   return make_block_source(make_block_cache(std::move(remote), std::move(file), dir.path(), -1), 2);
 }
 
-TEST(SilentServer, ABlockThatOneGaveUpComesToOthersWhoWaitForIt) {
-  const testing::TempDir dir;
-  const auto remote = std::make_shared<GatedSource>();
-  const auto source = blocks_of(remote, dir);
-  std::vector<std::byte> bytes(100), others_bytes(100);
-  const io::ReadRequest request{0, bytes}, others_request{50, others_bytes};
-  const auto own = source->begin_read_many({&request, 1});
-  const auto others = source->begin_read_many({&others_request, 1});
-  EXPECT_EQ(thrown_when_stopped([&] { own->wait(); }), ErrorKind::kCancelled);
-  remote->open_gate();
-  others->wait();
-  EXPECT_EQ(others_bytes, std::vector<std::byte>(100, std::byte{7}));
-  EXPECT_EQ(remote->n_begun(), 1);
+// Reads of one block that two have begun.
+class TwoReaders : public ::testing::Test {
+ protected:
+  void expect_others_bytes() const {
+    EXPECT_EQ(others_bytes_, std::vector<std::byte>(100, std::byte{7}));
+  }
+
+  const testing::TempDir dir_;
+  const std::shared_ptr<GatedSource> remote_ = std::make_shared<GatedSource>();
+  const std::unique_ptr<io::ByteSource> source_ = blocks_of(remote_, dir_);
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(100), others_bytes_ = bytes_;
+  const io::ReadRequest request_{0, bytes_}, others_request_{50, others_bytes_};
+  const std::unique_ptr<io::PendingReads> own_ = source_->begin_read_many({&request_, 1});
+  const std::unique_ptr<io::PendingReads> others_ = source_->begin_read_many({&others_request_, 1});
+};
+
+TEST_F(TwoReaders, WhatOneGaveUpComesToTheOther) {
+  EXPECT_EQ(thrown_when_stopped([&] { own_->wait(); }), ErrorKind::kCancelled);
+  remote_->open_gate();
+  others_->wait();
+  expect_others_bytes();
+  EXPECT_EQ(remote_->n_begun(), 1);
 }
 
-TEST(SilentServer, AWaitForWhatAnotherReadsEnds) {
-  const testing::TempDir dir;
-  const auto remote = std::make_shared<GatedSource>();
-  const auto source = blocks_of(remote, dir);
-  std::vector<std::byte> bytes(100), others_bytes(100);
-  const io::ReadRequest request{0, bytes}, others_request{50, others_bytes};
-  const auto own = source->begin_read_many({&request, 1});
-  const auto others = source->begin_read_many({&others_request, 1});
-  auto other = std::async(std::launch::async, [&] { others->wait(); });
+TEST_F(TwoReaders, AWaitForWhatTheOtherReadsEnds) {
+  auto other = std::async(std::launch::async, [&] { others_->wait(); });
   EXPECT_EQ(other.wait_for(50ms), std::future_status::timeout);
-  EXPECT_EQ(thrown_when_stopped([&] { own->wait(); }), ErrorKind::kCancelled);
-  remote->open_gate();
+  EXPECT_EQ(thrown_when_stopped([&] { own_->wait(); }), ErrorKind::kCancelled);
+  remote_->open_gate();
   other.get();
-  EXPECT_EQ(others_bytes, std::vector<std::byte>(100, std::byte{7}));
+  expect_others_bytes();
 }
 
 // One asks for a token, and others wait for it.

@@ -273,21 +273,19 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column_as_rounded(
   std::vector<std::shared_ptr<const matrix::FixedColumn>> columns(stores_.size());
   std::vector<std::string> paths;
   for (const auto& store : stores_) paths.push_back(store->info().path);
-  format::open_side_by_side(
-      std::ssize(stores_), std::ranges::all_of(paths, io::is_local), [&](std::int64_t i) {
-        const auto s = static_cast<std::size_t>(i);
-        // Not by the list of names, for which a shard reads its whole table.
-        try {
-          columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
-        } catch (const Error& error) {
-          if (error.kind() != ErrorKind::kNoSuchKey) throw;
-          return;
-        }
-        if (columns[s]->length != stores_[s]->info().n_rows)
-          throw_error(ErrorKind::kCorruptData, paths[s],
-                      "obs column '{}' has {} values for {} cells", name, columns[s]->length,
-                      stores_[s]->info().n_rows);
-      });
+  format::open_side_by_side(std::ssize(stores_), !is_remote_, [&](std::int64_t i) {
+    const auto s = static_cast<std::size_t>(i);
+    // Not by the list of names, for which a shard reads its whole table.
+    try {
+      columns[s] = std::make_shared<const matrix::FixedColumn>(stores_[s]->obs_column(name));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoSuchKey) throw;
+      return;
+    }
+    if (columns[s]->length != stores_[s]->info().n_rows)
+      throw_error(ErrorKind::kCorruptData, paths[s], "obs column '{}' has {} values for {} cells",
+                  name, columns[s]->length, stores_[s]->info().n_rows);
+  });
   const bool found =
       std::ranges::any_of(columns, [](const auto& column) { return column != nullptr; });
   if (!found)
