@@ -1,7 +1,6 @@
 """Stopping early, as users do: nothing hangs, nothing leaks, nothing is half-written."""
 
 import gc
-import itertools
 import os
 import pathlib
 import signal
@@ -13,6 +12,7 @@ import time
 import attack
 import psutil
 import pytest
+from child_program import run_quietly
 from real_files import read_anndata
 
 import cellfeed as cf
@@ -31,29 +31,6 @@ def atlas(shared_data, tmp_path_factory):
 
 def make_loader(path, **options):
     return cf.Loader(cf.open(path), cf.BlockShuffling(1), batch_size=256, **options)
-
-
-@pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
-def test_abandoned_iterators_leave_no_threads_and_no_memory(atlas, kind):
-    process = psutil.Process()
-    loader = make_loader(atlas / kind, memory_budget="32MB", threads=2)
-
-    def abandon(times):
-        for k in range(times):
-            iterator = iter(loader)
-            for _ in itertools.islice(iterator, k % 3):
-                pass
-            if k % 2:
-                del iterator
-        gc.collect()
-        memory = process.memory_info()
-        return memory.rss - memory.shared, process.num_threads()
-
-    abandon(30)
-    before, threads_before = abandon(10)
-    after, threads_after = abandon(150)
-    assert threads_after <= threads_before + 2  # of the pool, which begins them as they are needed
-    assert after - before < 40_000_000
 
 
 def test_an_exception_in_the_consumer_stops_the_iteration(atlas):
@@ -120,6 +97,39 @@ def test_ctrl_c_stops_a_loading_loop(atlas, kind):
         interrupt=True,
     )
     assert code == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+
+
+ABANDON = """
+import gc, itertools, psutil
+loader = cf.Loader(cf.open(path), cf.BlockShuffling(1), 256, memory_budget="32MB", threads=2)
+process = psutil.Process()
+def abandon(times):
+    for k in range(times):
+        iterator = iter(loader)
+        for _ in itertools.islice(iterator, k % 3):
+            pass
+        if k % 2:
+            del iterator
+    gc.collect()
+    memory = process.memory_info()
+    return memory.rss - memory.shared, process.num_threads()
+def least(times):
+    found = [abandon(times) for _ in range(5)]
+    return min(memory for memory, _ in found), min(threads for _, threads in found)
+abandon(30)
+before, threads_before = least(10)
+abandon(150)
+after, threads_after = least(10)
+print(after - before, threads_after - threads_before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
+def test_abandoned_iterators_leave_no_threads_and_no_memory(atlas, kind):
+    # In a process of its own: beside what other tests keep, memory goes up and down by more.
+    memory, threads = run_quietly(HEAD + ABANDON, atlas / kind, timeout=TIMEOUT_S).split()
+    assert int(threads) <= 2  # of the pool, which begins them as they are needed
+    assert int(memory) < 40_000_000
 
 
 ENDINGS = {
