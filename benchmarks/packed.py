@@ -1,6 +1,7 @@
 """The packed cache of a gzip .h5ad: what keeping rows costs, and what it gives.
 
 python benchmarks/packed.py [--cells N] [--genes N] [--nonzeros N] [--rounds N] [--block-size N]
+    [--form dense] [--output dense]
 
 A round has a process of its own for each of: three epochs that begin with an empty cache, one of
 the file without the cache, three over the full cache, and three of shards of the same cells, all in
@@ -23,19 +24,19 @@ from random_counts import random_counts
 import cellfeed as cf
 
 
-def write_file(path: pathlib.Path, n_cells: int, n_genes: int, per_cell: int) -> None:
+def write_file(path: pathlib.Path, n_cells: int, n_genes: int, per_cell: int, form: str) -> None:
     """Counts at random genes, gzip."""
     x = random_counts(0, n_cells, n_genes, per_cell)
-    anndata.AnnData(x).write_h5ad(path, compression="gzip")
+    anndata.AnnData(x.toarray() if form == "dense" else x).write_h5ad(path, compression="gzip")
 
 
 EPOCHS = """
 import sys, time, cellfeed as cf
-path, cache, n_epochs, block_size, seed = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+path, cache, output, n_epochs, block_size, seed = *sys.argv[1:4], *map(int, sys.argv[4:])
 options = {"cache_mode": "packed", "cache_dir": cache} if cache else {}
 cells = cf.open(path, **options)
 for epoch in range(n_epochs):
-    loader = cf.Loader(cells, cf.BlockShuffling(block_size), 1024, seed=seed + epoch)
+    loader = cf.Loader(cells, cf.BlockShuffling(block_size), 1024, seed=seed + epoch, output=output)
     start = time.perf_counter(), time.process_time()
     n = sum(len(batch.index) for batch in loader)
     print(time.perf_counter() - start[0], time.process_time() - start[1])
@@ -45,9 +46,11 @@ if cache:
 """
 
 
-def seconds(path: pathlib.Path, cache: pathlib.Path | str, n_epochs: int, *more: int) -> np.ndarray:
+def seconds(
+    path: pathlib.Path, cache: pathlib.Path | str, output: str, n_epochs: int, *more: int
+) -> np.ndarray:
     """Of each epoch of a new process: seconds of wall and of processor time."""
-    command = [sys.executable, "-c", EPOCHS, path, cache, n_epochs, *more]
+    command = [sys.executable, "-c", EPOCHS, path, cache, output, n_epochs, *more]
     done = subprocess.run([*map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
     return np.array(
         [[float(number) for number in line.split()] for line in done.stdout.split("\n") if line]
@@ -61,23 +64,26 @@ def main() -> None:
     parser.add_argument("--nonzeros", type=int, default=1000, help="of a cell")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--block-size", type=int, default=64)
+    parser.add_argument("--form", choices=["sparse", "dense"], default="sparse", help="of the file")
+    parser.add_argument("--output", choices=["csr", "dense"], default="csr", help="of batches")
     arguments = parser.parse_args()
+    output = arguments.output
     ratios: dict[str, list[np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "cells.h5ad"
-        write_file(path, arguments.cells, arguments.genes, arguments.nonzeros)
+        write_file(path, arguments.cells, arguments.genes, arguments.nonzeros, arguments.form)
         shards, cache = pathlib.Path(folder) / "shards", pathlib.Path(folder) / "cache"
         cf.convert_to_shards(path, shards)
         for seed in range(arguments.rounds):
             order = (arguments.block_size, seed)
             runs = {
-                "filling": lambda order=order: seconds(path, cache, 3, *order),
-                "plain": lambda order=order: seconds(path, "", 1, *order),
-                "shards": lambda order=order: seconds(shards, "", 3, *order),
+                "filling": lambda order=order: seconds(path, cache, output, 3, *order),
+                "plain": lambda order=order: seconds(path, "", output, 1, *order),
+                "shards": lambda order=order: seconds(shards, "", output, 3, *order),
             }
             names = [*runs][seed % 3 :] + [*runs][: seed % 3]
             found = {name: runs[name]() for name in names}
-            full = seconds(path, cache, 3, *order)
+            full = seconds(path, cache, output, 3, *order)
             shutil.rmtree(cache)
             figures = {
                 "first epoch over one without the cache, in time": found["filling"][0]

@@ -6,6 +6,7 @@
 namespace cellfeed::convert {
 
 using format::CsrSink;
+using format::DenseSink;
 using format::FetchedRows;
 
 std::pair<std::int64_t, std::int64_t> FetchedPart::range(std::int64_t begin,
@@ -52,12 +53,16 @@ void FetchedParts::prefetch(std::int64_t begin, std::int64_t end) const {
   }
 }
 
-void FetchedParts::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
-  // What the first rows of a part wait for passes while the parts before it are decoded.
+// What the first rows of a part wait for passes while the parts before it are decoded.
+void FetchedParts::prefetch_later_parts(std::int64_t begin, std::int64_t end) const {
   for (std::size_t p = 1; p < parts_.size(); ++p) {
     const auto [first, last] = parts_[p].range(begin, end);
     if (first < last) parts_[p].rows->prefetch(first, std::min(last, first + format::kRowsAhead));
   }
+}
+
+void FetchedParts::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+  prefetch_later_parts(begin, end);
   for (const FetchedPart& part : parts_) {
     const auto [first, last] = part.range(begin, end);
     if (first < last) scatter(part, first, last, sink);
@@ -81,6 +86,24 @@ void FetchedParts::scatter(const FetchedPart& part, std::int64_t first, std::int
   own.counts = counts.data();
   decode_part(part, first, last, own);
   for (std::int64_t i = first; i < last; ++i) sink.counts[part.places[i]] = counts[i];
+}
+
+void FetchedParts::decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const {
+  thread_local std::vector<std::int64_t> place;
+  prefetch_later_parts(begin, end);
+  for (const FetchedPart& part : parts_) {
+    const auto [first, last] = part.range(begin, end);
+    if (first == last) continue;
+    DenseSink own = sink;
+    if (part.is_contiguous()) {
+      own.place += part.places.front();
+    } else {
+      place.resize(part.places.size());
+      for (std::int64_t i = first; i < last; ++i) place[i] = sink.place[part.places[i]];
+      own.place = place.data();
+    }
+    decode_part_dense(part, first, last, own);
+  }
 }
 
 }  // namespace cellfeed::convert

@@ -35,6 +35,8 @@ class FetchedParts : public format::FetchedRows {
   void sizes(std::span<std::int64_t> nnz) const override;
   void prefetch(std::int64_t begin, std::int64_t end) const override;
   void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override;
+  void decode_dense(std::int64_t begin, std::int64_t end,
+                    const format::DenseSink& sink) const override;
   std::int64_t bytes_read() const override { return sum(&FetchedRows::bytes_read); }
   std::int64_t bytes_used() const override { return sum(&FetchedRows::bytes_used); }
   std::int64_t bytes_held() const override { return sum(&FetchedRows::bytes_held); }
@@ -47,11 +49,17 @@ class FetchedParts : public format::FetchedRows {
                            const format::CsrSink& sink) const {
     part.rows->decode(first, last, sink);
   }
+  virtual void decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
+                                 const format::DenseSink& sink) const {
+    part.rows->decode_dense(first, last, sink);
+  }
+  const std::vector<FetchedPart>& parts() const { return parts_; }
 
  private:
   std::int64_t sum(std::int64_t (format::FetchedRows::*of)() const) const;
   void scatter(const FetchedPart& part, std::int64_t first, std::int64_t last,
                const format::CsrSink& sink) const;
+  void prefetch_later_parts(std::int64_t begin, std::int64_t end) const;
 
   std::vector<FetchedPart> parts_;
 };

@@ -1,29 +1,74 @@
 #include "cellfeed/convert/cache/packed_fetch.h"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/transform/simd/row_kernels.h"
 
 namespace cellfeed::convert {
 namespace {
 
 namespace shard = format::shard;
 using format::CsrSink;
+using format::DenseSink;
 
-// What is decoded is exactly what is stored, so that it may be kept as such. Floats of another
-// width are not: NaN may lose bits.
-bool holds_stored_values(const CsrSink& sink, DType stored) {
-  return sink.dtype == exact_decode_dtype(stored) ||
-         (is_integer(stored) && sink.casting == Casting::kExact);
-}
+// Of rows that are decoded once more, so many are encoded together.
+constexpr std::int64_t kEntriesAtOnce = 32 << 10;
 
 void append(shard::EncodedRows& all, const shard::EncodedRows& rows) {
   all.bytes.insert(all.bytes.end(), rows.bytes.begin(), rows.bytes.end());
   all.lengths.insert(all.lengths.end(), rows.lengths.begin(), rows.lengths.end());
   all.nnz.insert(all.nnz.end(), rows.nnz.begin(), rows.nnz.end());
+}
+
+// What is decoded is exactly what is stored, so that it may be kept as such. Floats of another
+// width are not: NaN may lose bits.
+template <typename Sink>
+bool holds_stored_values(const Sink& sink, DType stored) {
+  return sink.dtype == exact_decode_dtype(stored) ||
+         (is_integer(stored) && sink.casting == Casting::kExact);
+}
+
+// Of these rows, one after the other, what decode(row, sink) gives, as records; sizes: the most
+// entries of each.
+template <typename Decode>
+shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
+                               std::span<const std::int64_t> sizes, DType dtype,
+                               const shard::RowEncoding& encoding, const Decode& decode) {
+  thread_local CsrPiece piece;
+  piece.dtype = dtype;
+  shard::EncodedRows encoded;
+  for (std::size_t done = 0; done < rows.size();) {
+    std::int64_t room = 0;
+    std::size_t end = done;
+    while (end < rows.size() && (end == done || room + sizes[rows[end]] <= kEntriesAtOnce))
+      room += sizes[rows[end++]];
+    piece.indices.reset(static_cast<std::size_t>(room));
+    piece.values.reset(static_cast<std::size_t>(room) * dtype_bytes(dtype));
+    // They lie back to back only where each is decoded behind the last.
+    piece.indptr.assign(1, 0);
+    for (; done < end; ++done) {
+      const std::int64_t place = piece.indptr.back(), i = rows[done];
+      std::int32_t count = 0;
+      decode(i, CsrSink{.place = &place - i,
+                        .indices = piece.indices.data(),
+                        .values = piece.values.data(),
+                        .dtype = dtype,
+                        .counts = &count - i});
+      piece.indptr.push_back(place + count);
+    }
+    auto run = shard::encode_rows({.indptr = piece.indptr,
+                                   .indices = piece.indices.data(),
+                                   .values = piece.values.data(),
+                                   .dtype = dtype},
+                                  encoding);
+    if (run.n_rows() == std::ssize(rows)) return run;
+    append(encoded, run);
+  }
+  return encoded;
 }
 
 // These rows of the sink as records.
@@ -54,7 +99,10 @@ void PackedFetch::decode_part(const FetchedPart& part, std::int64_t first, std::
     CsrSink own = sink;
     own.past_caches = false;  // read again at once
     part.rows->decode(first, last, own);
-    return keep(part, first, last, own);
+    return keep(part, first, last, [&](const Claimed& rows) {
+      if (!holds_stored_values(own, rows.encoding.value_dtype)) return encode_again(part, rows);
+      return encode_rows(own, rows.of_part, rows.encoding, log_.spare());
+    });
   }
   try {
     return part.rows->decode(first, last, sink);
@@ -72,24 +120,84 @@ void PackedFetch::decode_part(const FetchedPart& part, std::int64_t first, std::
   }
 }
 
-void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                       const CsrSink& sink) const {
-  std::vector<std::int64_t> wanted;  // of the part
-  for (std::int64_t i = first; i < last; ++i)
-    if (log_.claim(rows_[part.places[i]])) wanted.push_back(i);
-  if (wanted.empty()) return;
+bool PackedFetch::is_dense() const {
+  return std::ranges::any_of(parts(), [](const FetchedPart& part) {
+    return part.number == kOfSource && part.rows->is_dense();
+  });
+}
+
+void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
+                                    const DenseSink& sink) const {
+  if (part.number == kOfSource) {
+    DenseSink own = sink;
+    own.past_caches = false;  // read again at once
+    part.rows->decode_dense(first, last, own);
+    return keep(part, first, last, [&](const Claimed& rows) {
+      const bool are_whole = own.columns.empty();
+      if (are_whole && holds_stored_values(own, rows.encoding.value_dtype))
+        return encode_dense(part, rows, own);
+      return encode_again(part, rows);
+    });
+  }
+  thread_local CsrPiece piece;
+  thread_local matrix::Buffer<std::byte> row;
+  const format::DenseRowDecoder decoder = decoder_of(sink);
+  const std::size_t width = dtype_bytes(sink.dtype);
+  const auto n_cols = static_cast<std::size_t>(source_.info().n_cols);
+  row.reset(n_cols * width);
+  const std::int64_t place = 0;
+  for (std::int64_t i = first; i < last; ++i) {
+    const auto size = static_cast<std::size_t>(sizes_of(part)[i]);
+    piece.indices.reset(size);
+    piece.values.reset(size * width);
+    std::int32_t count = 0;
+    // As if the rows began with this one.
+    decode_part(part, i, i + 1,
+                {.place = &place - i,
+                 .indices = piece.indices.data(),
+                 .values = piece.values.data(),
+                 .dtype = sink.dtype,
+                 .casting = sink.casting,
+                 .counts = &count - i});
+    transform::scatter_row({piece.indices.data(), static_cast<std::size_t>(count)},
+                           piece.values.data(), width, row.data(), n_cols,
+                           transform::RowStores::kCached);
+    const format::RowPiece values{row.data(), source_.info().n_cols};
+    decoder.decode(rows_[part.places[i]], {&values, 1}, sink, sink.place[i], {});
+  }
+  format::publish_row_copies(sink.past_caches);
+}
+
+// Of rows as the sink has them, all columns.
+format::DenseRowDecoder PackedFetch::decoder_of(const DenseSink& sink) const {
   const format::StoreInfo& info = source_.info();
-  const shard::RowEncoding encoding{.n_genes = info.n_cols, .value_dtype = info.value_dtype};
+  return {info.path, info.layer, info.n_cols, sink.dtype};
+}
+
+const std::vector<std::int64_t>& PackedFetch::sizes_of(const FetchedPart& part) const {
+  Sizes& sizes = sizes_[static_cast<std::size_t>(part.number)];
+  std::call_once(sizes.are_set, [&] {
+    sizes.of_rows.resize(part.places.size());
+    part.rows->sizes(sizes.of_rows);
+  });
+  return sizes.of_rows;
+}
+
+void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t last,
+                       const std::function<shard::EncodedRows(const Claimed&)>& encode) const {
+  const format::StoreInfo& info = source_.info();
+  Claimed claimed{.of_part = {},
+                  .encoding = {.n_genes = info.n_cols, .value_dtype = info.value_dtype}};
   std::vector<std::uint64_t> rows;
-  for (const std::int64_t i : wanted)
-    rows.push_back(static_cast<std::uint64_t>(rows_[part.places[i]]));
+  for (std::int64_t i = first; i < last; ++i) {
+    const std::int64_t row = rows_[part.places[i]];
+    if (!log_.claim(row)) continue;
+    claimed.of_part.push_back(i);
+    rows.push_back(static_cast<std::uint64_t>(row));
+  }
+  if (rows.empty()) return;
   try {
-    shard::EncodedRows encoded;
-    if (holds_stored_values(sink, info.value_dtype)) {
-      encoded = encode_rows(sink, wanted, encoding, log_.spare());
-    } else {
-      encoded = encode_again(part, wanted, encoding);
-    }
+    shard::EncodedRows encoded = encode(claimed);
     log_.keep(std::move(rows), std::move(encoded));
   } catch (const Error& error) {
     // Sums of entries that occur more than once need not fit the type of the matrix.
@@ -97,36 +205,24 @@ void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t
   }
 }
 
-shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part,
-                                             std::span<const std::int64_t> wanted,
-                                             const shard::RowEncoding& encoding) const {
-  std::call_once(sized_, [&] {
-    sizes_.resize(part.places.size());
-    part.rows->sizes(sizes_);
-  });
-  thread_local CsrPiece piece;
-  piece.dtype = exact_decode_dtype(encoding.value_dtype);
-  const std::vector<std::int64_t> place(1, 0);
-  std::int32_t count = 0;
-  shard::EncodedRows encoded;
-  for (const std::int64_t i : wanted) {
-    piece.indices.reset(static_cast<std::size_t>(sizes_[i]));
-    piece.values.reset(static_cast<std::size_t>(sizes_[i]) * dtype_bytes(piece.dtype));
-    // As if the rows began with this one.
-    part.rows->decode(i, i + 1,
-                      {.place = place.data() - i,
-                       .indices = piece.indices.data(),
-                       .values = piece.values.data(),
-                       .dtype = piece.dtype,
-                       .counts = &count - i});
-    const CsrSink row{.place = place.data(),
-                      .indices = piece.indices.data(),
-                      .values = piece.values.data(),
-                      .dtype = piece.dtype,
-                      .counts = &count};
-    append(encoded, encode_rows(row, std::array<std::int64_t, 1>{0}, encoding));
-  }
-  return encoded;
+shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part, const Claimed& rows) const {
+  return encode_each(
+      rows.of_part, sizes_of(part), exact_decode_dtype(rows.encoding.value_dtype), rows.encoding,
+      [&](std::int64_t i, const CsrSink& sink) { part.rows->decode(i, i + 1, sink); });
+}
+
+// From where the rows are whole, and still in the caches.
+shard::EncodedRows PackedFetch::encode_dense(const FetchedPart& part, const Claimed& rows,
+                                             const DenseSink& sink) const {
+  const format::DenseRowDecoder decoder = decoder_of(sink);
+  const std::vector<std::int64_t>& sizes = sizes_of(part);
+  const auto* const values = static_cast<const std::byte*>(sink.values);
+  const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const auto decode = [&](std::int64_t i, const CsrSink& to) {
+    const format::RowPiece row{values + sink.place[i] * width, source_.info().n_cols};
+    to.counts[i] = decoder.decode(rows_[part.places[i]], {&row, 1}, to, to.place[i], sizes[i]);
+  };
+  return encode_each(rows.of_part, sizes, sink.dtype, rows.encoding, decode);
 }
 
 void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i,
@@ -134,14 +230,12 @@ void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i
   const std::int64_t row = rows_[part.places[i]];
   CsrPiece piece;
   read_rows(source_, {&row, 1}, sink.dtype, sink.casting, piece);
-  std::vector<std::int64_t> room(part.places.size());
-  part.rows->sizes(room);
-  const std::int64_t n = piece.nnz();
-  if (n > room[i])
+  const std::int64_t n = piece.nnz(), room = sizes_of(part)[i];
+  if (n > room)
     throw_error(ErrorKind::kCorruptData, log_.place().folder,
                 "the rows kept of a file are damaged: row {} has {} entries, and {} are kept; "
                 "delete the folder",
-                row, n, room[i]);
+                row, n, room);
   const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
   std::memcpy(sink.indices + sink.place[i], piece.indices.data(),
               static_cast<std::size_t>(n) * sizeof(std::int32_t));

@@ -3,7 +3,9 @@
 // Lifetime: source and log outlive it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -11,6 +13,7 @@
 
 #include "cellfeed/convert/cache/fetched_parts.h"
 #include "cellfeed/convert/cache/packed_log.h"
+#include "cellfeed/format/dense_row.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/encoded_rows.h"
 
@@ -30,15 +33,32 @@ class PackedFetch final : public FetchedParts {
         rows_(rows.begin(), rows.end()),
         segments_(std::move(segments)) {}
 
+  // Where some rows come from a source that has them dense.
+  bool is_dense() const override;
+
  private:
+  // An upper bound of the entries of each row of a part.
+  struct Sizes {
+    std::once_flag are_set;
+    std::vector<std::int64_t> of_rows;
+  };
+  struct Claimed {
+    std::vector<std::int64_t> of_part;
+    format::shard::RowEncoding encoding;
+  };
   void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
                    const format::CsrSink& sink) const override;
+  void decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
+                         const format::DenseSink& sink) const override;
+  const std::vector<std::int64_t>& sizes_of(const FetchedPart& part) const;
+  format::DenseRowDecoder decoder_of(const format::DenseSink& sink) const;
+  // Of the source's part, those that nobody keeps yet: what encode makes of them.
   void keep(const FetchedPart& part, std::int64_t first, std::int64_t last,
-            const format::CsrSink& sink) const;
-  // Of rows of the source's part, decoded once more to what holds the stored values.
-  format::shard::EncodedRows encode_again(const FetchedPart& part,
-                                          std::span<const std::int64_t> wanted,
-                                          const format::shard::RowEncoding& encoding) const;
+            const std::function<format::shard::EncodedRows(const Claimed&)>& encode) const;
+  // Decoded once more to what holds the stored values.
+  format::shard::EncodedRows encode_again(const FetchedPart& part, const Claimed& rows) const;
+  format::shard::EncodedRows encode_dense(const FetchedPart& part, const Claimed& rows,
+                                          const format::DenseSink& sink) const;
   void decode_row_from_source(const FetchedPart& part, std::int64_t i,
                               const format::CsrSink& sink) const;
 
@@ -46,8 +66,7 @@ class PackedFetch final : public FetchedParts {
   PackedLog& log_;
   const std::vector<std::int64_t> rows_;
   const std::vector<std::int64_t> segments_;
-  mutable std::once_flag sized_;
-  mutable std::vector<std::int64_t> sizes_;  // of the rows of the source's part; by sized_
+  mutable std::array<Sizes, 2> sizes_;  // by the number of the part
 };
 
 }  // namespace cellfeed::convert

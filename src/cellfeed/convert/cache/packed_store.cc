@@ -137,8 +137,7 @@ void PackedStore::release_pages() const { source_->release_pages(); }
 
 bool is_worth_packing(const RowStore& store) {
   const format::StoreInfo& info = store.info();
-  if (info.is_dense || info.n_rows == 0 || info.n_cols == 0 || info.layer == format::kNoLayer)
-    return false;
+  if (info.n_rows == 0 || info.n_cols == 0 || info.layer == format::kNoLayer) return false;
   if (info.compression == "packed") return false;
   return info.inflated_bytes > 0 || !io::is_local(info.path);
 }

@@ -73,8 +73,8 @@ class PackedStore final : public format::RowStore {
   mutable exec::PerProcess<std::unique_ptr<PackedShards>> shards_;
 };
 
-// Stores whose rows are worth keeping: those compressed in chunks, and those of remote files; not
-// dense ones, and none that are packed already.
+// Stores whose rows are worth keeping: those compressed in chunks, and those of remote files; none
+// that are packed already.
 bool is_worth_packing(const format::RowStore& store);
 
 // A collection of which such stores keep their rows in `dir` (as RowCacheOptions::dir).

@@ -17,8 +17,8 @@ using chunked::RowPiece;
 
 // Rows that are counted by one task.
 constexpr std::int64_t kMatrixRowsPerTask = 32;
-// Asked for ahead of the first row that is decoded.
-constexpr std::int64_t kPrefetchedBytes = 4 << 10;
+// Of a row that is decoded soon so much is asked for.
+constexpr std::int64_t kPrefetchedBytes = 16 << 10;
 
 std::vector<EntryRange> ranges_of(const DenseMatrix& matrix, std::span<const std::int64_t> rows) {
   std::vector<EntryRange> ranges;
@@ -75,6 +75,16 @@ class DenseMatrixRows final : public FetchedRows {
     pieces.clear();
     values_.append_pieces(static_cast<std::size_t>(i), pieces);
   }
+  // Brings a row into the processor's caches: of chunks that hold few of its columns each piece is
+  // somewhere else.
+  void ask_for_row(std::span<const RowPiece> pieces) const {
+    std::int64_t left = kPrefetchedBytes;
+    for (const RowPiece& piece : pieces) {
+      const std::int64_t bytes = std::min(piece.length * matrix_.values().element_bytes(), left);
+      ask_for({piece.data, bytes});
+      if ((left -= bytes) == 0) return;
+    }
+  }
 
   const DenseMatrix& matrix_;
   const std::vector<std::int64_t> rows_;
@@ -123,15 +133,18 @@ void DenseMatrixRows::prefetch(std::int64_t begin, std::int64_t end) const {
   static thread_local std::vector<RowPiece> pieces;
   if (begin == end) return;
   find(begin, pieces);
-  if (pieces.empty()) return;
-  ask_for({pieces[0].data,
-           std::min(pieces[0].length * matrix_.values().element_bytes(), kPrefetchedBytes)});
+  ask_for_row(pieces);
 }
 
 void DenseMatrixRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
-  static thread_local std::vector<RowPiece> pieces;
+  static thread_local std::vector<RowPiece> pieces, next;
+  if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
-    find(i, pieces);
+    std::swap(pieces, next);
+    if (i + 1 < end) {
+      find(i + 1, next);
+      ask_for_row(next);
+    }
     sink.counts[i] = matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], sizes_[i]);
   }
   publish_row_copies(sink.past_caches);
@@ -146,6 +159,8 @@ void DenseMatrixRows::decode_dense(std::int64_t begin, std::int64_t end,
     std::swap(pieces, next);
     next.clear();
     if (i + 1 < end) find(i + 1, next);
+    // A piece alone is asked for while the row is copied.
+    if (next.size() > 1) ask_for_row(next);
     matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], next);
   }
   publish_row_copies(sink.past_caches);

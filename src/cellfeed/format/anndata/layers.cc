@@ -100,7 +100,7 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const StoredTree& file,
 std::vector<std::string> places_of_layer(const std::string& layer) {
   if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
     return {kRawPath, kLegacyRawPath};
-  if (layer == "X" || layer.starts_with("layers/")) return {layer};
+  if (layer == "X" || layer.starts_with("layers/") || is_obsm(layer)) return {layer};
   return {"layers/" + layer};
 }
 

@@ -31,17 +31,13 @@ bool is_named_zarr(std::string path) {
 
 constexpr const char* kMetadataKeys[] = {"zarr.json", ".zgroup", ".zattrs", ".zarray"};
 
-// All that is read for the rows of a sparse matrix, obs and var. Dense ones may have chunks without
-// number in their own folders.
+// All that is read for the rows of a matrix, obs and var.
 io::FilesBelow files_of_matrix(const std::string& layer) {
   io::FilesBelow files{.names = {".zmetadata"}, .folders = {"obs", "uns"}};
   for (const char* key : kMetadataKeys) files.names.emplace_back(key);
   for (const std::string& path : anndata::places_of_layer(layer)) {
-    const std::string matrix = cellfeed::zarr::Hierarchy::as_written(path);
-    for (const char* key : kMetadataKeys) files.names.push_back(matrix + "/" + key);
-    for (const char* array : {"data", "indices", "indptr"})
-      files.folders.push_back(matrix + "/" + array);
-    files.folders.push_back(*anndata::var_path(path));
+    files.folders.push_back(cellfeed::zarr::Hierarchy::as_written(path));
+    if (const auto var = anndata::var_path(path)) files.folders.push_back(*var);
   }
   return files;
 }
@@ -49,8 +45,7 @@ io::FilesBelow files_of_matrix(const std::string& layer) {
 // Null where nothing is asked for, or the folder cannot be listed.
 std::shared_ptr<const io::SeenFiles> look_at_files(const std::string& path,
                                                    const OpenOptions& options) {
-  if (!options.looks_at_files || options.layer == kNoLayer || is_obsm(options.layer) ||
-      !io::is_directory(path))
+  if (!options.looks_at_files || options.layer == kNoLayer || !io::is_directory(path))
     return nullptr;
   try {
     return io::SeenFiles::look(path, files_of_matrix(options.layer));

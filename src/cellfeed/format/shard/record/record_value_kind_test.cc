@@ -1,4 +1,4 @@
-// The hash of a row's dictionary spreads values whatever bits they have in common.
+// Which kind the values of a row get; the hash of its dictionary.
 #include "cellfeed/format/shard/record/record_value_kind.h"
 
 #include <gtest/gtest.h>
@@ -39,6 +39,24 @@ TEST(DictionaryHash, SpreadsValuesThatShareTheirBits) {
     // At random, (1 - 1/e^0.5) of twice as many slots are taken: 0.79 a value.
     EXPECT_GT(slots.size(), kValues / 2) << name;
     EXPECT_LT(*slots.rbegin(), std::size_t{1} << kSlotBits);
+  }
+}
+
+// n values of which so many are different, none of them counts.
+ValueKind kind_of(std::size_t n, std::size_t n_distinct) {
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i)
+    values[i] = std::sin(static_cast<float>(i * 7919 % n_distinct) + 0.5F);
+  ValueCoding coding;
+  choose_value_coding(values.data(), n, DType::kF32, coding);
+  return coding.kind;
+}
+
+TEST(ValueKind, FewValuesAreADictionaryAndManyAreRaw) {
+  for (const std::size_t n : {500, 512, 2000, 20'000}) {
+    EXPECT_EQ(kind_of(n, 8), ValueKind::kDictionary) << n;
+    EXPECT_EQ(kind_of(n, n / 8), ValueKind::kDictionary) << n;
+    EXPECT_EQ(kind_of(n, n), ValueKind::kRaw) << n;
   }
 }
 
