@@ -149,12 +149,12 @@ def open(
     cache_mode
         ``"packed"``: what is read of compressed files, and of files of buckets and servers, is
         written to ``cache_dir`` as packed records on the way, and read from there from then on: the
-        second epoch has the speed of shards. Batches stay as they are. Rows are kept of sparse
-        matrices, until the file changes; a full disk ends that with a
-        :class:`~cellfeed.errors.CacheWarning`, and batches go on. ``"file"`` and ``"block"`` are
-        for files of buckets and servers: whole copies of them, or the blocks of 1 MiB that are
-        read, are kept in ``cache_dir``, as the storage options ``cache_mode`` and ``cache_dir`` do
-        it. ``None`` keeps none, but for what the storage options say.
+        second epoch has the speed of shards. Batches stay as they are. Rows are kept until the
+        file changes; a full disk ends that with a :class:`~cellfeed.errors.CacheWarning`, and
+        batches go on. ``"file"`` and ``"block"`` are for files of buckets and servers: whole copies
+        of them, or the blocks of 1 MiB that are read, are kept in ``cache_dir``, as the storage
+        options ``cache_mode`` and ``cache_dir`` do it. ``None`` keeps none, but for what the
+        storage options say.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.

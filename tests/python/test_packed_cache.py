@@ -218,6 +218,7 @@ def test_workers_of_a_data_loader_fill_it_together(data, tmp_path, context):
         rows = np.concatenate([np.asarray(batch.index) for batch in batches])
     assert sorted(rows) == list(range(N_CELLS))
     assert kept_rows(tmp_path) == N_CELLS
+    assert len(cells.packed_shards()) == 1, "of rows that only its workers have read"
     for a, b in zip(
         epoch(open_packed(data / "f32.h5ad", tmp_path), cf.BlockShuffling(4)),
         epoch(cf.open(data / "f32.h5ad"), cf.BlockShuffling(4)),
@@ -304,6 +305,23 @@ def test_damage_is_said_and_batches_are_right(data, tmp_path):
     with pytest.warns(cf.errors.CacheWarning, match="damaged"):
         batches = epoch(cells, cf.BlockShuffling(4))
     for a, b in zip(batches, epoch(cf.open(path), cf.BlockShuffling(4)), strict=True):
+        assert_same(a, b)
+
+
+def test_damage_under_a_run_is_read_from_the_file(data, tmp_path):
+    path = data / "f32.h5ad"
+    cells = open_packed(path, tmp_path)
+    wanted = epoch(cells, cf.BlockShuffling(4))
+    del cells
+    cells = open_packed(path, tmp_path)  # and holds the file open
+    (segment,) = tmp_path.rglob("rows-*.cells")
+    size = segment.stat().st_size
+    with segment.open("r+b") as file:
+        file.seek(size - 9000)  # of the table that says where records are
+        file.write(b"\xff" * 4000)
+    with pytest.warns(cf.errors.CacheWarning, match="damaged"):
+        batches = epoch(cells, cf.BlockShuffling(4))
+    for a, b in zip(batches, wanted, strict=True):
         assert_same(a, b)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from child_program import run_quietly
 from zarr_files import write_store
 
 import cellfeed as cf
@@ -213,3 +214,34 @@ def test_arrays_of_obsm_are_kept(tmp_path):
             )
             assert np.array_equal(batch.to_numpy(), adata.X)
         assert len(cells.packed_shards()) == 2
+
+
+GROWTH = """
+import sys, cellfeed as cf
+path, cache, output, dtype = sys.argv[1:]
+def anonymous():
+    lines = dict(line.split(":") for line in open("/proc/self/status"))
+    return int(lines["RssAnon"].split()[0]) / 1000
+cells = cf.open(path, cache="16MiB", cache_mode="packed", cache_dir=cache)
+options = {"output": output, "dtype": dtype, "memory_budget": "64MB"}
+grown = 0
+for i, _ in enumerate(cf.Loader(cells, cf.Streaming(), 256, **options)):
+    if i == 10:
+        before = anonymous()
+    grown = max(grown, anonymous() - before) if i > 10 else 0
+print(grown)
+"""
+
+
+def test_what_is_kept_does_not_stay_in_memory(tmp_path):
+    n, values = 50_000, np.random.default_rng(1).normal(size=(1000, 1000)).astype("f4")
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(np.tile(values, (n // 1000, 1))).write_h5ad(path)
+    with h5py.File(path, "a") as file:
+        values, attributes = file["X"][:], dict(file["X"].attrs)
+        del file["X"]
+        file.create_dataset("X", data=values, chunks=(100, 1000), compression="lzf")
+        file["X"].attrs.update(attributes)
+    for k, (output, dtype) in enumerate([("dense", "float32"), ("csr", "float64")]):
+        arguments = path, tmp_path / f"cache{k}", output, dtype
+        assert float(run_quietly(GROWTH, *arguments, timeout=120)) < 100, (output, dtype)

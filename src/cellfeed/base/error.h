@@ -38,6 +38,8 @@ class Error : public std::runtime_error {
         path_(std::move(path)) {}
 
   ErrorKind kind() const { return kind_; }
+  // Nothing is known of what the file holds: it could not be read, or nobody waited for it.
+  bool was_not_read() const { return kind_ == ErrorKind::kIo || kind_ == ErrorKind::kCancelled; }
   // The file or directory at fault; empty where no file is involved.
   const std::string& path() const { return path_; }
 

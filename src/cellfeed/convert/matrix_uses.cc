@@ -24,7 +24,7 @@ void decide_use(const std::string& path, const format::OpenOptions& options, Mat
   try {
     format::open_stores(path, open);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled) throw;
+    if (error.was_not_read()) throw;
     matrix.use = MatrixUse::kRefused;
     // Where it is has been said.
     const std::string message = error.what();

@@ -37,10 +37,13 @@ bool holds_stored_values(const Sink& sink, DType stored) {
 template <typename Decode>
 shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
                                std::span<const std::int64_t> sizes, DType dtype,
-                               const shard::RowEncoding& encoding, const Decode& decode) {
+                               const shard::RowEncoding& encoding, shard::EncodedRows spare,
+                               const Decode& decode) {
   thread_local CsrPiece piece;
+  thread_local shard::EncodedRows run;
   piece.dtype = dtype;
-  shard::EncodedRows encoded;
+  shard::EncodedRows encoded = std::move(spare);
+  encoded.clear();
   for (std::size_t done = 0; done < rows.size();) {
     std::int64_t room = 0;
     std::size_t end = done;
@@ -60,12 +63,12 @@ shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
                         .counts = &count - i});
       piece.indptr.push_back(place + count);
     }
-    auto run = shard::encode_rows({.indptr = piece.indptr,
-                                   .indices = piece.indices.data(),
-                                   .values = piece.values.data(),
-                                   .dtype = dtype},
-                                  encoding);
-    if (run.n_rows() == std::ssize(rows)) return run;
+    run = shard::encode_rows({.indptr = piece.indptr,
+                              .indices = piece.indices.data(),
+                              .values = piece.values.data(),
+                              .dtype = dtype},
+                             encoding, std::move(run));
+    if (run.n_rows() == std::ssize(rows)) return std::exchange(run, std::move(encoded));
     append(encoded, run);
   }
   return encoded;
@@ -73,7 +76,7 @@ shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
 
 // These rows of the sink as records.
 shard::EncodedRows encode_rows(const CsrSink& sink, std::span<const std::int64_t> rows,
-                               const shard::RowEncoding& encoding, shard::EncodedRows spare = {}) {
+                               const shard::RowEncoding& encoding, shard::EncodedRows spare) {
   shard::EncodedRows encoded;
   std::vector<std::int64_t> indptr;
   for (std::size_t i = 0; i < rows.size();) {
@@ -206,9 +209,10 @@ void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t
 }
 
 shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part, const Claimed& rows) const {
-  return encode_each(
-      rows.of_part, sizes_of(part), exact_decode_dtype(rows.encoding.value_dtype), rows.encoding,
-      [&](std::int64_t i, const CsrSink& sink) { part.rows->decode(i, i + 1, sink); });
+  return encode_each(rows.of_part, sizes_of(part), exact_decode_dtype(rows.encoding.value_dtype),
+                     rows.encoding, log_.spare(), [&](std::int64_t i, const CsrSink& sink) {
+                       part.rows->decode(i, i + 1, sink);
+                     });
 }
 
 // From where the rows are whole, and still in the caches.
@@ -222,7 +226,7 @@ shard::EncodedRows PackedFetch::encode_dense(const FetchedPart& part, const Clai
     const format::RowPiece row{values + sink.place[i] * width, source_.info().n_cols};
     to.counts[i] = decoder.decode(rows_[part.places[i]], {&row, 1}, to, to.place[i], sizes[i]);
   };
-  return encode_each(rows.of_part, sizes, sink.dtype, rows.encoding, decode);
+  return encode_each(rows.of_part, sizes, sink.dtype, rows.encoding, log_.spare(), decode);
 }
 
 void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i,

@@ -87,8 +87,7 @@ void PackedLog::take_shards(bool are_new) {
   try {
     require_same_file();
   } catch (const Error& error) {
-    const bool is_unknown = error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled;
-    if (are_new || !is_unknown) io::remove_all(shards_dir());
+    if (are_new || !error.was_not_read()) io::remove_all(shards_dir());
     throw;
   }
   const std::lock_guard lock(mutex_);
@@ -139,6 +138,10 @@ void PackedLog::look_for_more() {
   std::int64_t next = next_look_ns_.load(std::memory_order_relaxed);
   const std::int64_t now = steady_ns();
   if (now < next || !next_look_ns_.compare_exchange_strong(next, now + kLookIntervalNs)) return;
+  look_now();
+}
+
+void PackedLog::look_now() {
   const std::lock_guard lock(mutex_);
   scan();
 }

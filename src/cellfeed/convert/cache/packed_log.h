@@ -65,8 +65,9 @@ class PackedLog {
   std::int64_t idle_ns() const {
     return steady_ns() - last_reading_ns_.load(std::memory_order_relaxed);
   }
-  // Looks for segments of other processes, now and then.
+  // Looks for segments of other processes, now and then; or at once.
   void look_for_more();
+  void look_now();
 
   // Of rows that were decoded: true where they should be kept, which is then up to the caller.
   bool claim(std::int64_t row);

@@ -109,7 +109,7 @@ std::optional<PackedSegment> open_segment(const io::Directory& directory, const 
   try {
     return open_files(directory, name, matrix, verifies);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kIo) throw;
+    if (error.was_not_read()) throw;
     return std::nullopt;
   }
 }

@@ -72,14 +72,39 @@ PackedStore::Split PackedStore::split(std::span<const std::int64_t> rows) const 
   return split;
 }
 
-// Null where one of the segments is gone: its rows are to be found anew.
+// Null where one of the segments is gone, or was damaged since it was opened: its rows are to be
+// found anew.
 std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(const Split& split) const {
   std::vector<std::shared_ptr<const format::shard::CellsFile>> files;
   for (const std::int64_t segment : split.segments) {
     files.push_back(log_->segment(segment));
     if (!files.back()) return nullptr;
   }
-  return format::shard::begin_packed(std::move(files), split.kept_rows);
+  try {
+    return format::shard::begin_packed(files, split.kept_rows);
+  } catch (const Error&) {
+    if (!drop_damaged(split, files)) throw;
+    return nullptr;
+  }
+}
+
+// Whether there was one.
+bool PackedStore::drop_damaged(
+    const Split& split,
+    const std::vector<std::shared_ptr<const format::shard::CellsFile>>& files) const {
+  bool has_dropped = false;
+  for (std::uint32_t file = 0; file < files.size(); ++file) {
+    std::vector<format::shard::RowOfFile> rows;
+    for (const auto& row : split.kept_rows)
+      if (row.file == file) rows.push_back({0, row.row});
+    try {
+      format::shard::begin_packed({files[file]}, rows);
+    } catch (const Error&) {
+      log_->drop(split.segments[file]);
+      has_dropped = true;
+    }
+  }
+  return has_dropped;
 }
 
 std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int64_t> rows,
@@ -115,6 +140,7 @@ void PackedStore::begin_shards() const {
 
 std::string PackedStore::shards_dir(const std::stop_token& stop) const {
   log_->flush();
+  log_->look_now();
   if (!log_->is_complete()) return "";
   while (log_->is_writable() && !log_->has_shards() &&
          !write_packed_shards(without_shards(), *log_, stop)) {

@@ -59,6 +59,9 @@ class PackedStore final : public format::RowStore {
     return std::make_shared<const PackedStore>(source_, log_, Shards::kAreNot);
   }
   std::unique_ptr<format::FetchedRows> begin_kept(const Split& split) const;
+  bool drop_damaged(
+      const Split& split,
+      const std::vector<std::shared_ptr<const format::shard::CellsFile>>& files) const;
   void begin_shards() const;
   Split split(std::span<const std::int64_t> rows) const;
   void require_row(std::int64_t row) const;

@@ -16,13 +16,16 @@ namespace {
 constexpr std::int64_t kPartWaited = 20;
 constexpr std::int64_t kMostSegments = 64;
 constexpr std::int64_t kWorthWriting = 1 << 20;
+// Together 16 MiB at most.
+constexpr std::size_t kMostSpares = 32, kSpareBytes = 512 << 10;
 
 }  // namespace
 
 PackedWriter::PackedWriter(PackedLog& log, std::int64_t n_rows)
     : log_(log),
       claimed_(std::make_unique<std::atomic<std::uint64_t>[]>(
-          static_cast<std::size_t>(n_rows + 63) / 64)) {
+          static_cast<std::size_t>(n_rows + 63) / 64)),
+      spares_(kMostSpares) {
   thread_ = exec::start_thread([this](const std::stop_token&) { run(); });
 }
 
@@ -130,7 +133,7 @@ void PackedWriter::write(Piece piece) {
     if (!open_) open_.emplace(*log_.directory_, log_.matrix_);
     open_rows_.insert(open_rows_.end(), piece.rows.begin(), piece.rows.end());
     open_->append(piece.rows, piece.encoded);
-    spares_.give(std::move(piece.encoded));
+    if (piece.encoded.bytes.capacity() <= kSpareBytes) spares_.give(std::move(piece.encoded));
     if (is_full()) close_segment();
   } catch (const std::exception& error) {
     fail(error);

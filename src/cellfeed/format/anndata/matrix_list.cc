@@ -50,7 +50,7 @@ MatrixDescription describe_stored(const StoredTree& file, const std::string& sto
     matrix.shape = values.shape;
     describe_values(values, matrix);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled) throw;
+    if (error.was_not_read()) throw;
     matrix.damage = error.what();
   }
   return matrix;

@@ -62,7 +62,7 @@ std::optional<Manifest> readable_manifest(const io::Directory& dir) {
   try {
     return read_manifest(dir.path());
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled) throw;
+    if (error.was_not_read()) throw;
     return std::nullopt;
   }
 }
