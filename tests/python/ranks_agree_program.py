@@ -4,6 +4,7 @@
 writes ``<folder>/rank<r>.json``: by case the rows that it read, or the error.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -35,7 +36,44 @@ def only_on_rank_0(path, rank):
     return loader(path, cf.Streaming())
 
 
+def resumed(path, loads=True):
+    """At the third of five batches of an epoch, where the state is loaded."""
+    made = loader(path, rank=0, world_size=1)
+    for _ in made:
+        pass
+    reading = iter(made)
+    next(reading), next(reading)
+    again = loader(path)
+    if loads:
+        again.load_state_dict(made.state_dict())
+    return again
+
+
+def epochs_of(path, n, rank, *, looks=False, sets=False, stops_at=None):
+    """The batches of n epochs; with looks, rank 0 looks at a batch before, alone."""
+    made = loader(path)
+    if looks and rank == 0:
+        next(iter(made))
+    for epoch in range(n):
+        if sets:
+            made.set_epoch(epoch)
+        yield from itertools.islice(made, stops_at)
+
+
 CASES = {
+    "resumed": lambda path, rank: resumed(f"{path}/a.h5ad"),
+    "resumed on one": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 0),
+    "resumed on the other": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 1),
+    "looked at on rank 0": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, looks=True),
+    "epochs": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank),
+    "two batches of each": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, stops_at=2),
+    "looked at, epochs set": lambda path, rank: epochs_of(
+        f"{path}/a.h5ad", 3, rank, looks=True, sets=True
+    ),
+    "stopped anywhere": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, stops_at=1 + rank),
+    "stopped anywhere, epochs set": lambda path, rank: epochs_of(
+        f"{path}/a.h5ad", 3, rank, sets=True, stops_at=1 + rank
+    ),
     "same": lambda path, rank: loader(f"{path}/a.h5ad"),
     "same elsewhere": lambda path, rank: loader([f"{path}/a.h5ad", f"{path}/b.h5ad"]),
     "one file more": lambda path, rank: loader(f"{path}/*.h5ad"),

@@ -76,6 +76,53 @@ def test_ranks_that_read_the_same_share_it(ranks, case, n):
     assert sorted(rows) == list(range(n))
 
 
+@pytest.mark.parametrize(
+    ("case", "here", "there"),
+    [
+        ("resumed on one", "is none", "there that of epoch 1 after 16 samples"),
+        ("resumed on the other", "is that of epoch 1 after 16 samples", "there none"),
+    ],
+)
+def test_ranks_that_would_begin_elsewhere_are_told(ranks, case, here, there):
+    assert "rows" in ranks[0][case], ranks[0][case]
+    said = ranks[1][case]["error"]
+    assert "rank 1 of 2 would begin elsewhere than rank 0: " in said
+    assert here in said and there in said, said
+    assert "All ranks must load one state" in said
+
+
+def test_ranks_that_resume_together_share_what_is_left(ranks):
+    rows = [row for rank in ranks for batch in rank["resumed"]["rows"] for row in batch]
+    assert len(set(rows)) == len(rows) == 24
+
+
+@pytest.mark.parametrize(
+    ("case", "here", "there"),
+    [
+        ("looked at on rank 0", "all batches", "and rank 0 1 batch"),
+        ("stopped anywhere", "2 batches", "and rank 0 1 batch"),
+    ],
+)
+def test_a_rank_that_is_an_epoch_ahead_is_told(ranks, case, here, there):
+    assert "rows" in ranks[0][case], ranks[0][case]
+    said = ranks[1][case]["error"]
+    assert "rank 1 of 2 would read another epoch than rank 0: " in said
+    assert f"of the iteration before it has read {here}, {there}. " in said, said
+
+
+@pytest.mark.parametrize("case", ["epochs", "looked at, epochs set"])
+def test_ranks_of_one_epoch_share_it(ranks, case):
+    n = len(ranks[0][case]["rows"]) // 3
+    for epoch in range(3):
+        batches = [rank[case]["rows"][epoch * n : (epoch + 1) * n] for rank in ranks]
+        assert sorted(row for part in batches for batch in part for row in batch) == list(range(40))
+
+
+@pytest.mark.parametrize("case", ["two batches of each", "stopped anywhere, epochs set"])
+def test_ranks_may_stop_before_the_end(ranks, case):
+    assert all("rows" in rank[case] for rank in ranks)
+
+
 def test_ranks_that_were_passed_may_have_files_of_their_own(ranks):
     for rank, n in zip(ranks, (80, 120), strict=True):
         rows = [row for batch in rank["ranks of its own"]["rows"] for row in batch]

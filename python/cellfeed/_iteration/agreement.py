@@ -34,6 +34,9 @@ class Agreement:
         self._kind = kind
         self._facts = facts
         self._first: dict[str, Any] | None = None  # what the first rank said, once it was asked
+        self._name = ""  # under which it was
+        self._n_begun = 0  # iterations since then
+        self._is_copy = False
 
     def require(self) -> None:
         """Ask once, and compare.
@@ -63,15 +66,65 @@ class Agreement:
                 "rank=0, world_size=1"
             )
 
-    def _ask(self, rank: int, world_size: int) -> dict[str, Any]:
-        from ..torch import first_said
+    def __getstate__(self) -> dict[str, object]:
+        # A copy of one that has begun may begin at any place.
+        return {**self.__dict__, "_is_copy": self._first is not None}
 
+    def begin(self, state: str | None, before: str | None) -> None:
+        """Compare where an iteration begins with where that of the same number does elsewhere.
+
+        Parameters
+        ----------
+        state
+            What the first iteration continues: ranks without it would begin anew. None: that of
+            this rank is over, as those of others need not be.
+        before
+            What was read of the last iteration, where the epoch follows from that one: a rank that
+            has looked at a batch alone would be an epoch ahead. None: it does not.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Another rank has begun it otherwise.
+        """
+        if self._first is None or self._is_copy:
+            return
+        number = self._n_begun
+        self._n_begun += 1
+        said = before if number else state
+        if said is None:
+            return
+        rank, world_size = self._ranks.now()
+        first = _said_first(f"{self._name}/{number}", {"rank": rank, "said": said})
+        if first["said"] == said:
+            return
+        other = first["rank"]
+        if number == 0:
+            raise InvalidArgumentError(
+                f"rank {rank} of {world_size} would begin elsewhere than rank {other}: the state "
+                f"it has loaded is {said}, there {first['said']}. All ranks must load one state "
+                "before they iterate; what is read on some ranks only needs a loader of its own, "
+                "with rank=0, world_size=1"
+            )
+        raise InvalidArgumentError(
+            f"rank {rank} of {world_size} would read another epoch than rank {other}: of the "
+            f"iteration before it has read {said}, and rank {other} {first['said']}. Each "
+            "iteration is an epoch further, so all ranks must begin as many: what is read on some "
+            "ranks only needs a loader of its own, with rank=0, world_size=1; where ranks may stop "
+            "at different batches, call set_epoch() before each iteration"
+        )
+
+    def _ask(self, rank: int, world_size: int) -> dict[str, Any]:
         number = _n_compared[self._kind]
         _n_compared[self._kind] += 1
-        said = first_said(
-            f"{self._kind}/{number}/{world_size}", json.dumps({"rank": rank, **self._facts})
-        )
-        return cast("dict[str, Any]", json.loads(said))
+        self._name = f"{self._kind}/{number}/{world_size}"
+        return _said_first(self._name, {"rank": rank, **self._facts})
+
+
+def _said_first(name: str, facts: dict[str, Any]) -> dict[str, Any]:
+    from ..torch import first_said
+
+    return cast("dict[str, Any]", json.loads(first_said(name, json.dumps(facts))))
 
 
 def _differences(here: dict[str, Any], first: dict[str, Any]) -> str:

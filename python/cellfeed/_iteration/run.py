@@ -64,3 +64,9 @@ class Run:
         """All batches were handed out, and the consumer asked for one more."""
         self._schedule.ranks.require_same(self.ranks)
         self.is_exhausted = True
+
+    def read(self) -> str:
+        """What was handed out, in words."""
+        if self.is_exhausted:
+            return "all batches"
+        return "1 batch" if self.n_yielded == 1 else f"{self.n_yielded} batches"

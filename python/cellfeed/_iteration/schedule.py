@@ -233,6 +233,7 @@ class Schedule:
             run.epoch = position.epoch
         else:
             run.epoch, position = self.epochs.start(run.worker, ordinal)
+            self._require_same_start(position)
         run.seed = seed
         plan = self.make_plan(run.epoch, position, seed=seed)
         run.first = run.worker.index
@@ -242,6 +243,15 @@ class Schedule:
             run.first = plan.n_batches
         self._run = run
         return plan
+
+    def _require_same_start(self, position: Position | None) -> None:
+        state: str | None = "none"
+        if position is not None:
+            state = f"that of epoch {position.epoch} after {position.consumed} samples"
+            if self._is_all(position):
+                state = None
+        # None where the epoch was set.
+        self._agreement.begin(state, None if self._run is None else self._run.read())
 
     # States --------------------------------------------------------------------------------------
 
