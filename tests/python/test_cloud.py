@@ -205,12 +205,15 @@ LASTING = [
 
 
 @pytest.mark.parametrize(("fault", "error", "message"), LASTING, ids=lambda value: str(value)[:40])
-def test_what_fails_for_good_is_a_named_error(proxied, bucket, tmp_path, fault, error, message):
+def test_what_fails_for_good_is_a_named_error(
+    proxied, bucket, tmp_path, monkeypatch, fault, error, message
+):
     from fault_rules import Fault
 
     write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
     cells = cf.open("s3://atlas/a.h5ad")
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "3")
     proxied.set_faults(Fault(method="GET", path="a.h5ad", **fault))
     with pytest.raises(error, match=message) as refused:
         cells[[3, 400]].X  # noqa: B018
@@ -320,12 +323,13 @@ def test_http_servers(tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["stall", "trickle"])
-def test_no_read_takes_longer_than_its_deadline(proxied, bucket, tmp_path, fault):
+def test_no_read_takes_longer_than_its_deadline(proxied, bucket, tmp_path, monkeypatch, fault):
     from fault_rules import Fault
 
     write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
     cells = cf.open("s3://atlas/a.h5ad")
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "3")
     proxied.set_faults(Fault(kind=fault, method="GET", path="a.h5ad", bytes_per_second=500))
     begun = time.monotonic()
     with pytest.raises(OSError, match=r"a\.h5ad: could not be read: .*CELLFEED_CLOUD_DEADLINE"):

@@ -191,7 +191,7 @@ def test_what_fails_for_now_is_asked_for_again(store, tmp_path, fault, monkeypat
 
 
 @pytest.mark.parametrize(("fault", "error", "message"), LASTING, ids=lambda value: str(value)[:40])
-def test_what_fails_for_good_is_a_named_error(store, tmp_path, fault, error, message):
+def test_what_fails_for_good_is_a_named_error(store, tmp_path, monkeypatch, fault, error, message):
     if (store.scheme, fault["kind"]) == ("gs", "other_etag"):
         return  # objects of Google are told apart by generations: see the next test
     if (store.scheme, fault["kind"]) == ("az", "whole_body"):
@@ -199,6 +199,7 @@ def test_what_fails_for_good_is_a_named_error(store, tmp_path, fault, error, mes
     write_cells(tmp_path / "a.h5ad")
     store.put("a.h5ad", tmp_path / "a.h5ad")
     cells = cf.open(store.url("a.h5ad"))
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "5")
     store.proxy.set_faults(Fault(method="GET", path="a.h5ad", **fault))
     if fault.get("status") == 403:
         message = "HTTP 403"
