@@ -19,6 +19,7 @@ from ._arguments import as_bool, as_int
 from ._iteration.agreement import Agreement
 from ._iteration.epochs import EpochCounter
 from ._iteration.rank import Ranks
+from ._iteration.sampler_iterator import SamplerIterator
 from ._iteration.states import as_epoch
 from ._iteration.worker import this_worker
 from ._options import CellLabels, Indices, Label
@@ -43,6 +44,18 @@ class RankSampler:
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
         """What the draws depend on, as Agreement has it."""
+
+    @abstractmethod
+    def _samples(self, epoch: int) -> Iterator[int]:
+        """Those of this rank."""
+
+    def __iter__(self) -> Iterator[int]:
+        return SamplerIterator(
+            self._samples,
+            self._next_epoch,
+            self._epochs.set,
+            lambda: {**self._facts(), "num_replicas": self.num_replicas},
+        )
 
     @property
     def rank(self) -> int:
@@ -142,17 +155,14 @@ class WeightedCells(RankSampler, LabelStrategy):
     def __len__(self) -> int:
         return -(-self._order().length() // self.num_replicas)
 
-    def __iter__(self) -> Iterator[int]:
-        order, n = self._order(), self._order().length()
-        return self._draws(order, n, self._next_epoch())
-
     def _facts(self) -> dict[str, Any]:
         order = self._order()
         return {
             "samples": order.length(), "order": f"{order.fingerprint:016x}", "seed": self.seed,
         }  # fmt: skip
 
-    def _draws(self, order: _core.Strategy, n: int, epoch: int) -> Iterator[int]:
+    def _samples(self, epoch: int) -> Iterator[int]:
+        order, n = self._order(), self._order().length()
         ranks = rank, world_size = self._ranks.now()
         for begin in range(rank, n, world_size * _POSITIONS_AT_ONCE):
             end = min(n, begin + world_size * _POSITIONS_AT_ONCE)
@@ -231,9 +241,6 @@ class ShardSampler(RankSampler):
         parts = self._parts(self.epoch if epoch is None else epoch)[self.rank]
         return list(dict.fromkeys(shard for shard, _, _ in parts))
 
-    def __iter__(self) -> Iterator[int]:
-        return self._cells(self._next_epoch())
-
     def _facts(self) -> dict[str, Any]:
         return {
             "cells": int(self._offsets[-1]), "shards": len(self._offsets) - 1,
@@ -241,7 +248,7 @@ class ShardSampler(RankSampler):
             "seed": self.seed, "drop_last": self.drop_last,
         }  # fmt: skip
 
-    def _cells(self, epoch: int) -> Iterator[int]:
+    def _samples(self, epoch: int) -> Iterator[int]:
         ranks = rank, _ = self._ranks.now()
         parts = self._parts(epoch)
         n = len(self)
