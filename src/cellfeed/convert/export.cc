@@ -153,6 +153,7 @@ Export::Export(const ExportOptions& options)
       sources_(open_sources()),
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)) {
+  refuse_own_input(options.output, sources_);
   if (!options.keep_source_columns)
     dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
   const auto names = options.gives_all && options.layer == "X" && !options.cells

@@ -25,6 +25,14 @@ void refuse_existing_file(const std::string& path) {
                 "exists already; choose another name, or replace it with --overwrite", path);
 }
 
+void refuse_own_input(const std::string& path, const Sources& inputs) {
+  const std::string target = io::canonical(path);
+  for (std::int64_t s = 0; s < inputs.n_sources(); ++s)
+    if (io::canonical(inputs.store(s).info().path) == target)
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "is an input, and would be overwritten; choose another output");
+}
+
 H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,
                        const format::h5ad::H5adWriterOptions& options, bool overwrite)
     : path_(std::move(path)) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cellfeed/convert/inputs/row_reader.h"
+#include "cellfeed/convert/inputs/sources.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
 
 namespace arrow {
@@ -43,5 +44,7 @@ class H5adOutput {
 
 // Throws kAlreadyExists naming the remedy when the file is there.
 void refuse_existing_file(const std::string& path);
+// Throws kInvalidArgument where the file is one of those that it is made of, also by another name.
+void refuse_own_input(const std::string& path, const Sources& inputs);
 
 }  // namespace cellfeed::convert

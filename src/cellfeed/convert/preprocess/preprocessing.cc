@@ -54,6 +54,8 @@ Preprocessing::Preprocessing(const PreprocessOptions& options)
       pool_(exec::checked_thread_count(options.convert.threads)),
       filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
       sources_(open_sources()) {
+  if (is_h5ad_name(options.convert.output_dir))
+    refuse_own_input(options.convert.output_dir, sources_);
   if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
 }

@@ -84,8 +84,10 @@ Simulation::Simulation(const SimulateOptions& options)
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();
-  if (!options.overwrite)
-    for (const std::string& file : result_.files) refuse_existing_file(file);
+  for (const std::string& file : result_.files) {
+    if (!options.overwrite) refuse_existing_file(file);
+    refuse_own_input(file, real_.sources());
+  }
 }
 
 SimulationPlan Simulation::make_plan() const {
