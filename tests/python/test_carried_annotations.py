@@ -246,3 +246,24 @@ def test_real_files_give_theirs_back(tmp_path, shared_data, name):
             assert found.uns[key].tolist() == value.tolist()
     for key in found.varm:
         np.testing.assert_array_equal(found.varm[key], expected.varm[key])
+
+
+def test_what_is_broken_without_a_member_stays_behind_whole(tmp_path):
+    """A column of old categories has a reference: anndata reads no data frame without it."""
+    frame = pd.DataFrame({"c": range(12), "n": range(12)}, index=[str(i) for i in range(12)])
+    adata = annotated(tmp_path / "a.h5ad", frame=frame)
+    adata.uns = {"of": {"frame": pd.DataFrame({"c": [1], "n": [2]}), "kept": 3}}
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    with h5py.File(tmp_path / "a.h5ad", "a") as file:
+        for column in ("varm/frame/c", "uns/of/frame/c"):
+            file[column].attrs["categories"] = file["obs"].ref
+    for paths in ([tmp_path / "a.h5ad"], [tmp_path / "shards"]):
+        with pytest.warns(LeftOutWarning, match="frame, which would be broken without .*frame/c"):
+            if paths[0].suffix:
+                cf.export_h5ad(paths, tmp_path / "b.h5ad", overwrite=True)
+            else:
+                cf.convert_to_shards(tmp_path / "a.h5ad", paths[0])
+                cf.export_h5ad(paths, tmp_path / "b.h5ad", overwrite=True)
+        found = anndata.read_h5ad(tmp_path / "b.h5ad")
+        assert set(found.varm) == {"PCs"}
+        assert found.uns == {"of": {"kept": 3}}

@@ -154,6 +154,14 @@ Handle open_written(hid_t parent, const std::string& path, const std::string& na
   return check_written(H5Oopen(parent, name.c_str(), H5P_DEFAULT), path, "opening '" + name + "'");
 }
 
+void remove_written(hid_t parent, const std::string& path, const std::string& name) {
+  check_write(H5Ldelete(parent, name.c_str(), H5P_DEFAULT), path, "removing '" + name + "'");
+}
+
+bool is_one_object(const std::string& encoding) {
+  return !encoding.empty() && encoding != "dict" && encoding != "anndata" && encoding != "raw";
+}
+
 Handle create_group(hid_t parent, const std::string& path, const std::string& name) {
   const Handle links = link_properties();
   return check_written(H5Gcreate2(parent, name.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),

@@ -45,6 +45,10 @@ void write_rows(hid_t dataset, hid_t memory_type, const std::vector<hsize_t>& sh
                 const std::string& operation);
 // A dataset or group that was written before.
 Handle open_written(hid_t parent, const std::string& path, const std::string& name);
+void remove_written(hid_t parent, const std::string& path, const std::string& name);
+// Whether anndata reads a group of this encoding-type as one object, such as a data frame: without
+// one of its members it is none.
+bool is_one_object(const std::string& encoding);
 // Groups on the way are made when missing.
 Handle create_group(hid_t parent, const std::string& path, const std::string& name);
 void move_link(hid_t parent, const std::string& path, const std::string& from,

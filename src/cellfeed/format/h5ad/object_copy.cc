@@ -93,9 +93,9 @@ void ObjectCopy::copy_object(const hdf5::Object& object, const std::string& path
 void ObjectCopy::copy_group(const hdf5::Group& group, const std::string& path, int depth) {
   written_.emplace(group.address(), path);
   const bool is_there = H5Lexists(to_, path.c_str(), H5P_DEFAULT) > 0;
-  const Handle made =
-      is_there ? open_written(to_, to_path_, path) : create_group(to_, to_path_, path);
+  Handle made = is_there ? open_written(to_, to_path_, path) : create_group(to_, to_path_, path);
   if (!is_there) copy_attributes(group, made.get());
+  const std::size_t n_left_out = left_out_.size();
   for (const std::string& name : group.member_names()) {
     const std::string below = path + "/" + name;
     if (name.empty() || name == "." || name == "..") {
@@ -113,6 +113,16 @@ void ObjectCopy::copy_group(const hdf5::Group& group, const std::string& path, i
       leave_out(below, error.what());
     }
   }
+  if (is_there || left_out_.size() == n_left_out ||
+      !is_one_object(group.text_attribute("encoding-type").value_or("")))
+    return;
+  made = {};
+  remove_written(to_, to_path_, path);
+  std::erase_if(written_, [&](const auto& entry) {
+    return entry.second == path || entry.second.starts_with(path + "/");
+  });
+  left_out_.resize(n_left_out + 1);
+  left_out_.back() = path + ", which would be broken without " + left_out_.back();
 }
 
 void ObjectCopy::copy_dataset(const hdf5::Dataset& dataset, const std::string& path) {

@@ -66,9 +66,9 @@ void ZarrCopy::copy_node(const std::string& path, int depth) {
 
 void ZarrCopy::copy_group(const zr::Node& node, const std::string& path, int depth) {
   const bool is_there = H5Lexists(to_, path.c_str(), H5P_DEFAULT) > 0;
-  const Handle made =
-      is_there ? open_written(to_, to_path_, path) : create_group(to_, to_path_, path);
+  Handle made = is_there ? open_written(to_, to_path_, path) : create_group(to_, to_path_, path);
   if (!is_there) copy_attributes(node, made.get());
+  const std::size_t n_left_out = left_out_.size();
   for (const std::string& name : from_.members(path)) {
     const std::string below = path + "/" + name;
     if (name == "." || name == ".." || name.find('\0') != std::string::npos) {
@@ -83,6 +83,14 @@ void ZarrCopy::copy_group(const zr::Node& node, const std::string& path, int dep
       leave_out(below, error.what());
     }
   }
+  const auto encoding = node.attributes.find("encoding-type");
+  if (is_there || left_out_.size() == n_left_out || encoding == node.attributes.end() ||
+      !encoding->is_string() || !is_one_object(encoding->get<std::string>()))
+    return;
+  made = {};
+  remove_written(to_, to_path_, path);
+  left_out_.resize(n_left_out + 1);
+  left_out_.back() = path + ", which would be broken without " + left_out_.back();
 }
 
 void ZarrCopy::copy_array(const zr::Node& node, const std::string& path) {
@@ -106,7 +114,7 @@ void ZarrCopy::copy_array(const zr::Node& node, const std::string& path) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     made = {};
-    check_write(H5Ldelete(to_, path.c_str(), H5P_DEFAULT), to_path_, "removing '" + path + "'");
+    remove_written(to_, to_path_, path);
     throw;
   }
 }
