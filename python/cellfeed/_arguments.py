@@ -236,7 +236,7 @@ def parse_bytes(size: int | float | str, name: str = "memory_budget", low: int =
                 f"GB, TB, KiB, MiB, GiB, TiB"
             )
         number = float(match[1]) * _UNITS[match[2].lower()]
-    elif isinstance(size, (int, float)) and not isinstance(size, bool):
+    elif isinstance(size, (int, float, np.integer, np.floating)) and not isinstance(size, bool):
         try:
             number = float(size)
         except OverflowError:

@@ -182,6 +182,8 @@ def report_kept(files: _core.Collection) -> None:
         Any collection of the core.
     """
     files.flush_packed()
+    if publish_blocks is None:  # at the end of the program
+        return
     for text in files.take_packed_warnings():
         warnings.warn(text, CacheWarning, stacklevel=3)
     publish_blocks()

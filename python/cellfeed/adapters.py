@@ -258,7 +258,21 @@ def take(data: Any, rows: slice | np.ndarray) -> Any:
             return data[rows]
         rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
         return type(data)(data[int(i)] for i in rows)
+    if isinstance(data, range):
+        return np.asarray(data)[rows]
+    if _reads_one_by_one(data):
+        numbers = as_row_numbers(rows, length_of(data)).tolist()
+        read = getattr(data, "__getitems__", None)
+        return [data[i] for i in numbers] if read is None else list(read(numbers))
     return data[rows]
+
+
+def _reads_one_by_one(data: object) -> bool:
+    """Map-style data sets of torch and of ours, whose ``[]`` takes one number."""
+    own = getattr(type(data), "__getitems__", None)
+    return type(data).__module__.startswith("torch.utils.data.") or getattr(
+        own, "__module__", ""
+    ).startswith("cellfeed.")
 
 
 def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> MultiIndexable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
@@ -249,7 +250,9 @@ class Loader(BatchDataset[Yielded]):
     ) -> None:
         if not isinstance(cells, CellCollection):
             raise InvalidTypeError(
-                f"cells must come from cellfeed.open(...), not {shown(cells)}; "
+                f"cells must come from cellfeed.open(...), not {shown(cells)}"
+                if isinstance(cells, (str, os.PathLike))
+                else f"cells must come from cellfeed.open(...), not {shown(cells)}; "
                 "for other collections use cellfeed.scDataset"
             )
         strategy = as_strategy(strategy)
@@ -337,7 +340,9 @@ class Loader(BatchDataset[Yielded]):
         finally:
             self._running.remove(iterator)
             iterator.stop()
-            report_kept(files)
+            # At the end of the program names of modules are gone before iterators are.
+            if report_kept is not None:
+                report_kept(files)
 
     def _collated(
         self, batches: Generator[Batch[Any], None, None], collate_fn: Callable[[Batch[Any]], Any]

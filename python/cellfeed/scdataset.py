@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Generator, Iterator, Sized
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import numpy as np
 
 from . import _core
-from ._arguments import as_bool, as_function, check_options
+from ._arguments import as_bool, as_function, check_options, shown
 from ._iteration.dataset import BatchDataset
 from ._iteration.iterable import Yielded, refuse_batching_again
 from ._iteration.options import IterationOptions
@@ -206,6 +207,8 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
             )  # fmt: skip
             self._schedule = self._loader._schedule
             return
+        if fetch_callback is None:
+            _require_samples(data_collection)
         if options:
             raise InvalidArgumentError(
                 f"{', '.join(options)}: only for a collection of cellfeed.open(...), not for "
@@ -323,8 +326,11 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
         except Exception as error:
             raise CollectionError(
                 f"reading {len(rows)} samples of {name} (rows {rows.min()} to {rows.max()}) "
-                f"failed: "
-                f"{type(error).__name__}: {error}"
+                f"failed: {type(error).__name__}: {error}. What takes one index at a time needs "
+                "fetch_callback=lambda data, rows: [data[int(i)] for i in rows]"
+                if self.fetch_callback is None
+                else f"fetch_callback failed for {len(rows)} samples of {name} (rows {rows.min()} "
+                f"to {rows.max()}): {type(error).__name__}: {error}"
             ) from error
         # What a callback returns need not be rows: only a hook of the user's knows how to cut it.
         if self.fetch_callback is None or (
@@ -396,3 +402,26 @@ def _in_memory(data: Any) -> Any:
     if getattr(data, "isbacked", False):
         return data.to_memory()
     return data
+
+
+def _require_samples(collection: object) -> None:
+    """Refuse what has a length and is no collection: names of files, and arrays side by side."""
+    parts = list(collection) if isinstance(collection, (list, tuple)) else [collection]
+    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
+        is_list = parts != [collection]
+        if not is_list or all(os.path.exists(part) for part in parts):
+            raise InvalidTypeError(
+                f"{shown(collection)} is a name, not a collection: open files with "
+                "cellfeed.open(...)"
+            )
+    shapes = [getattr(part, "shape", ()) for part in parts]
+    n = len(parts)
+    if n < 2 or not all(isinstance(shape, tuple) and shape for shape in shapes):
+        return
+    lengths = {int(shape[0]) for shape in shapes}
+    is_side_by_side = isinstance(collection, tuple) or len(set(map(len, shapes))) > 1
+    if len(lengths) == 1 and min(lengths) > n and is_side_by_side:
+        raise InvalidTypeError(
+            f"a {type(collection).__name__} of {n} arrays is taken for {n} samples, and these have "
+            f"{min(lengths)} rows each: cellfeed.MultiIndexable(X, y) subsets arrays together"
+        )

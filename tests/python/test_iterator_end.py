@@ -67,6 +67,10 @@ def test_the_end_of_an_iterator_lets_other_threads_run(slow_file):
 ORDINARY = {
     "a loader": "loader = cf.Loader(cells, cf.BlockShuffling(), 64)\nfor batch in loader: pass",
     "an iterator in the middle": "it = iter(cf.Loader(cells, cf.BlockShuffling(), 64))\nnext(it)",
+    "an iterator in the middle, with torch": (
+        "import torch\nloader = cf.Loader(cells, cf.BlockShuffling(8), batch_size=64, seed=0)\n"
+        "i1 = iter(loader)\nnext(i1)"
+    ),
     "scDataset over arrays": (
         "data = cf.scDataset(np.arange(100), cf.Streaming(), 8)\nfor batch in data: pass"
     ),

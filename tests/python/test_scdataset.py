@@ -544,3 +544,69 @@ assert type(dataset).__name__ == "scDataset"
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_arrays_side_by_side_are_no_collection():
+    x, y = np.zeros((100, 5)), np.zeros(100)
+    for data in ((x, y), [x, y], (x, x), [x, scipy.sparse.csr_matrix(x), y], (pd.DataFrame(x), y)):
+        with pytest.raises(cf.errors.InvalidTypeError, match=r"MultiIndexable\(X, y\)"):
+            cf.scDataset(data, cf.BlockShuffling(8), 16)
+    # Samples of their own shapes, and as many vectors as there are samples, are one.
+    for data in ([np.zeros(3), np.zeros(4), np.zeros((2, 2))], [np.zeros(5)] * 100):
+        assert sum(len(batch) for batch in cf.scDataset(data, cf.Streaming(), 16)) == len(data)
+
+
+def test_names_of_files_are_no_collection(tmp_path):
+    (tmp_path / "a.h5ad").write_text("")
+    path = tmp_path / "a.h5ad"
+    for data in (str(path), path, [path], [str(path), path], "no such file.h5ad"):
+        with pytest.raises(cf.errors.InvalidTypeError, match=r"open files with cellfeed\.open"):
+            cf.scDataset(data, cf.BlockShuffling(8), 16)
+    texts = ["a text", "another"] * 20
+    batches = list(cf.scDataset(texts, cf.Streaming(), 16))
+    assert [text for batch in batches for text in batch] == texts
+    with pytest.raises(cf.errors.InvalidTypeError, match=r"cellfeed\.open") as error:
+        cf.Loader(path, cf.Streaming(), 8)
+    assert "scDataset" not in str(error.value)
+
+
+def test_map_style_data_sets_are_read_by_their_numbers(tmp_path):
+    torch = pytest.importorskip("torch")
+    data = torch.utils.data
+    values = torch.arange(100)
+    tensors = data.TensorDataset(values, values * 2)
+    subset = data.Subset(tensors, range(20, 90))
+    joined = data.ConcatDataset([tensors, subset])
+    for collection, expected in (
+        (tensors, range(100)),
+        (subset, range(20, 90)),
+        (joined, [*range(100), *range(20, 90)]),
+    ):
+        batches = list(cf.scDataset(collection, cf.BlockShuffling(4), 16, seed=1))
+        samples = [sample for batch in batches for sample in batch]
+        assert sorted(int(a) for a, _ in samples) == sorted(expected)
+        assert all(b == 2 * a for a, b in samples)
+    batches = list(cf.scDataset(range(100), cf.BlockShuffling(4), 16, seed=1))
+    assert sorted(np.concatenate(batches)) == list(range(100))
+
+    adata = anndata.AnnData(np.arange(300, dtype="float32").reshape(60, 5))
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    mapped = cf.MappedCollection([tmp_path / "a.h5ad"])
+    samples = [s for batch in cf.scDataset(mapped, cf.BlockShuffling(4), 16) for s in batch]
+    assert sorted(float(sample["X"][0]) for sample in samples) == list(range(0, 300, 5))
+
+
+def test_what_takes_one_index_at_a_time_is_told_what_to_do():
+    class Single:
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, i):
+            return [10, 20, 30][int(i) % 3]
+
+    with pytest.raises(cf.errors.CollectionError, match=r"fetch_callback=lambda data, rows"):
+        list(cf.scDataset(Single(), cf.Streaming(), 8))
+    read = cf.scDataset(
+        Single(), cf.Streaming(), 8, fetch_callback=lambda data, rows: [data[int(i)] for i in rows]
+    )
+    assert [value for batch in read for value in batch] == [[10, 20, 30][i % 3] for i in range(40)]

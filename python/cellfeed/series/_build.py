@@ -263,7 +263,7 @@ def build_series(
     is_given = not (scaler is None or isinstance(scaler, str))
     windows = [0 if window is None else as_int("window", window, 1)]
     windows += [as_int("horizon", horizon, 1), as_int("stride", stride, 1)]
-    kind = as_choice("scaler", scaler, SCALERS) if isinstance(scaler, str) else "none"
+    kind = as_choice("scaler", scaler, (*SCALERS, "none")) if isinstance(scaler, str) else "none"
     value_type = as_dtype("dtype", dtype, FLOATS)
     path = as_path("out", out)
     result = _core.build_series(

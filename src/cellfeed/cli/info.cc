@@ -6,6 +6,7 @@
 
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/collection/paths.h"
 
 namespace cellfeed::cli {
 namespace {
@@ -17,7 +18,7 @@ struct InfoArguments {
 
 int run_info(Session& session, const InfoArguments& arguments) {
   std::vector<convert::PathDescription> descriptions;
-  for (const std::string& path : arguments.paths)
+  for (const std::string& path : collection::expand_paths(arguments.paths))
     descriptions.push_back(convert::describe_path(path, arguments.open, arguments.var_keys));
   if (session.json && descriptions.size() == 1) {
     print(convert::description_json(descriptions[0]) + "\n");
@@ -42,7 +43,7 @@ void add_info(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<InfoArguments>();
   CLI::App& verb = *program.add_subcommand(
       "info", "Say what files or shard directories hold, without reading the values");
-  verb.add_option("paths", arguments->paths, "Files or shard directories")
+  verb.add_option("paths", arguments->paths, "Files, globs or shard directories")
       ->required()
       ->type_name("PATH");
   add_layer_option(verb, arguments->open.layer, true);
