@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, cast, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ._arguments import as_names, as_row_numbers, first_repeated, suggestion
 from ._options import Rows
+from ._samples import length_of, take
 from .errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -233,46 +234,6 @@ def _is_numeric(member: object) -> bool:
     return type(member).__module__.startswith("torch") or (
         isinstance(dtype, np.dtype) and dtype.kind in "biuf"
     )
-
-
-def length_of(data: object) -> int:
-    """Samples of a collection: rows of a matrix, of the columns of a mapping, else ``len``."""
-    shape = getattr(data, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        return int(shape[0])
-    if isinstance(data, Mapping):
-        if not data:
-            return 0
-        return length_of(next(iter(data.values())))
-    return len(cast(Sized, data))
-
-
-def take(data: Any, rows: slice | np.ndarray) -> Any:
-    """Samples of arrays, matrices, data frames, lists and mappings of columns."""
-    if hasattr(data, "iloc"):
-        return data.iloc[rows]
-    if isinstance(data, Mapping):
-        return {name: take(column, rows) for name, column in data.items()}
-    if isinstance(data, (list, tuple)):
-        if isinstance(rows, slice):
-            return data[rows]
-        rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
-        return type(data)(data[int(i)] for i in rows)
-    if isinstance(data, range):
-        return np.asarray(data)[rows]
-    if _reads_one_by_one(data):
-        numbers = as_row_numbers(rows, length_of(data)).tolist()
-        read = getattr(data, "__getitems__", None)
-        return [data[i] for i in numbers] if read is None else list(read(numbers))
-    return data[rows]
-
-
-def _reads_one_by_one(data: object) -> bool:
-    """Map-style data sets of torch and of ours, whose ``[]`` takes one number."""
-    own = getattr(type(data), "__getitems__", None)
-    return type(data).__module__.startswith("torch.utils.data.") or getattr(
-        own, "__module__", ""
-    ).startswith("cellfeed.")
 
 
 def adata_to_mindex(batch: Any, columns: Sequence[str] | str | None = None) -> MultiIndexable:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Generator, Iterator, Sized
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import numpy as np
 
 from . import _core
-from ._arguments import as_bool, as_function, check_options, shown
+from ._arguments import as_bool, as_function, check_options
 from ._iteration.dataset import BatchDataset
 from ._iteration.iterable import Yielded, refuse_batching_again
 from ._iteration.options import IterationOptions
@@ -19,7 +18,7 @@ from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
 from ._marks import marked
 from ._options import CellKeywords, Output, Partition, Remainder, SampleKeywords
-from .adapters import length_of, take
+from ._samples import in_memory, length_of, require_samples, take
 from .collection import CellCollection, CellView
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 from .loader import Loader
@@ -208,7 +207,7 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
             self._schedule = self._loader._schedule
             return
         if fetch_callback is None:
-            _require_samples(data_collection)
+            require_samples(data_collection)
         if options:
             raise InvalidArgumentError(
                 f"{', '.join(options)}: only for a collection of cellfeed.open(...), not for "
@@ -320,7 +319,7 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
             else:
                 data = take(self.collection, rows)
                 if self.fetch_transform is None and not isinstance(data, CellView):
-                    data = _in_memory(data)
+                    data = in_memory(data)
         except CellfeedError:
             raise
         except Exception as error:
@@ -392,36 +391,3 @@ def _counted(collection: Any, strategy: SamplingStrategy, is_read_by_hook: bool)
         raise InvalidArgumentError(f"the collection ({type(collection).__name__}) has no samples")
     counted: Sized = collection
     return counted
-
-
-def _in_memory(data: Any) -> Any:
-    # Batches are cut out of the group: a view of a file would read again for each, or not be cut at
-    # all.
-    if hasattr(data, "to_adata"):
-        return data.to_adata()
-    if getattr(data, "isbacked", False):
-        return data.to_memory()
-    return data
-
-
-def _require_samples(collection: object) -> None:
-    """Refuse what has a length and is no collection: names of files, and arrays side by side."""
-    parts = list(collection) if isinstance(collection, (list, tuple)) else [collection]
-    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
-        is_list = parts != [collection]
-        if not is_list or all(os.path.exists(part) for part in parts):
-            raise InvalidTypeError(
-                f"{shown(collection)} is a name, not a collection: open files with "
-                "cellfeed.open(...)"
-            )
-    shapes = [getattr(part, "shape", ()) for part in parts]
-    n = len(parts)
-    if n < 2 or not all(isinstance(shape, tuple) and shape for shape in shapes):
-        return
-    lengths = {int(shape[0]) for shape in shapes}
-    is_side_by_side = isinstance(collection, tuple) or len(set(map(len, shapes))) > 1
-    if len(lengths) == 1 and min(lengths) > n and is_side_by_side:
-        raise InvalidTypeError(
-            f"a {type(collection).__name__} of {n} arrays is taken for {n} samples, and these have "
-            f"{min(lengths)} rows each: cellfeed.MultiIndexable(X, y) subsets arrays together"
-        )

@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from .._arguments import as_bool, as_int
 from .._options import Indices
-from ..adapters import length_of
+from .._samples import length_of
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._strategy import SamplingStrategy, as_indices, check_mask

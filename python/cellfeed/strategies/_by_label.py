@@ -9,7 +9,7 @@ from .. import _core
 from .._arguments import as_bool, as_float, as_int, shown
 from .._cells.labels import encode_labels, look_up_labels
 from .._options import CellLabels, Indices
-from ..adapters import length_of
+from .._samples import length_of
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._strategy import SamplingStrategy, as_indices, as_size, check_mask

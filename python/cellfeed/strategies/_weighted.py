@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .. import _core
 from .._arguments import as_bool, as_int, shown
 from .._options import Indices
-from ..adapters import length_of
+from .._samples import length_of
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._strategy import SamplingStrategy, as_indices, as_size, check_mask
 
