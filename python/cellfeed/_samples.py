@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sized
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -63,24 +63,34 @@ def in_memory(data: Any) -> Any:
     return data
 
 
+# So many arrays side by side are samples.
+_MANY = 100
+
+
 def require_samples(collection: object) -> None:
     """Refuse what has a length and is no collection: names of files, and arrays side by side."""
-    parts = list(collection) if isinstance(collection, (list, tuple)) else [collection]
-    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
-        is_list = parts != [collection]
-        if not is_list or all(os.path.exists(part) for part in parts):
-            raise InvalidTypeError(
-                f"{shown(collection)} is a name, not a collection: open files with "
-                "cellfeed.open(...)"
-            )
-    shapes = [getattr(part, "shape", ()) for part in parts]
-    n = len(parts)
-    if n < 2 or not all(isinstance(shape, tuple) and shape for shape in shapes):
+    if isinstance(collection, (str, os.PathLike)):
+        _refuse_names(collection)
+    if not isinstance(collection, (list, tuple)) or not collection:
+        return
+    if all(isinstance(part, (str, os.PathLike)) and os.path.exists(part) for part in collection):
+        _refuse_names(collection)
+    shapes: list[Any] = [getattr(part, "shape", None) for part in collection[:_MANY]]
+    if not 2 <= len(shapes) < _MANY or not all(
+        isinstance(shape, tuple) and shape for shape in shapes
+    ):
         return
     lengths = {int(shape[0]) for shape in shapes}
-    is_side_by_side = isinstance(collection, tuple) or len(set(map(len, shapes))) > 1
-    if len(lengths) == 1 and min(lengths) > n and is_side_by_side:
+    is_side_by_side = isinstance(collection, tuple) or len({len(shape) for shape in shapes}) > 1
+    if len(lengths) == 1 and min(lengths) > len(shapes) and is_side_by_side:
         raise InvalidTypeError(
-            f"a {type(collection).__name__} of {n} arrays is taken for {n} samples, and these have "
-            f"{min(lengths)} rows each: cellfeed.MultiIndexable(X, y) subsets arrays together"
+            f"a {type(collection).__name__} of {len(shapes)} arrays is taken for {len(shapes)} "
+            f"samples, and these have {min(lengths)} rows each: cellfeed.MultiIndexable(X, y) "
+            "subsets arrays together"
         )
+
+
+def _refuse_names(names: object) -> NoReturn:
+    raise InvalidTypeError(
+        f"{shown(names)} is a name, not a collection: open files with cellfeed.open(...)"
+    )

@@ -80,9 +80,9 @@ def _parts(config: Config) -> dict[str, Any]:
 def _refuse_what_is_not_done(config: Config, selects_genes: bool) -> None:
     if config.data.gene_selection.strategy != "all" and not selects_genes:
         raise UnsupportedError(
-            f"{config.path}: data.gene_selection chooses genes of each batch, which is for tokens: "
-            "model.architecture transformer_encoder, or ShardedCellDataset with a "
-            "GeneSelectionCollator"
+            f"{config.path}: data.gene_selection chooses genes of each batch, which is for tokens, "
+            "and CellDataModule gives matrices: `cellfeed train` trains a transformer_encoder on "
+            "them, and ShardedCellDataset with a GeneSelectionCollator gives them to your own model"
         )
 
 
