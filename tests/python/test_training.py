@@ -351,6 +351,11 @@ def test_the_command_trains_embeds_and_predicts(atlas):
     assert anndata.read_h5ad("e.h5ad").obsm["X_cellfeed"].shape == (240, 16)
     run("predict", CHECKPOINT, "atlas.h5ad", "--output", "e.h5ad", "--overwrite", "--quiet")
     assert "predicted_kind" in anndata.read_h5ad("e.h5ad").obs
+    before = Path("atlas.h5ad").read_bytes()
+    for given in ("atlas.h5ad", "at*.h5ad"):
+        said = run("embed", CHECKPOINT, given, "--output", "atlas.h5ad", "--overwrite", code=1)
+        assert "atlas.h5ad: is an input, and would be overwritten" in said
+    assert Path("atlas.h5ad").read_bytes() == before
     assert "no.yaml" in run("train", "--config", "no.yaml", code=1)
     assert "--config" in run("train", code=2)
     assert "num-devices" in run("train", "--config", "run.yaml", "--num-devices", 0, code=2)

@@ -135,6 +135,8 @@ TEST_F(Program, InfoOfSeveralPathsIsOneJsonDocument) {
   ASSERT_TRUE(both.is_array());
   EXPECT_EQ(both.size(), 2);
   EXPECT_EQ(both.at(0), nlohmann::json::parse(run({"info", "--json", input_}).out));
+  const std::string glob = input_.substr(0, input_.size() - 2) + "*";
+  EXPECT_EQ(both.at(0), nlohmann::json::parse(run({"info", "--json", glob}).out));
 }
 
 TEST_F(Program, ShardsThenInfoVerifyAndExportAgree) {

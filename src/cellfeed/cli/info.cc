@@ -18,8 +18,9 @@ struct InfoArguments {
 
 int run_info(Session& session, const InfoArguments& arguments) {
   std::vector<convert::PathDescription> descriptions;
-  for (const std::string& path : collection::expand_paths(arguments.paths))
-    descriptions.push_back(convert::describe_path(path, arguments.open, arguments.var_keys));
+  for (const std::string& given : arguments.paths)
+    for (const std::string& path : collection::expand_paths({given}))
+      descriptions.push_back(convert::describe_path(path, arguments.open, arguments.var_keys));
   if (session.json && descriptions.size() == 1) {
     print(convert::description_json(descriptions[0]) + "\n");
   } else if (session.json) {
