@@ -2,6 +2,8 @@
 
 import shutil
 
+import anndata
+import numpy as np
 import pytest
 from program import PROGRAM, completed
 
@@ -63,6 +65,29 @@ def test_the_program_refuses_them_too(atlas, arguments):
     done = completed(*(each.format(atlas) for each in arguments), "--overwrite", code=1)
     assert MESSAGE in done.stderr
     assert atlas.read_bytes() == before
+
+
+def test_inputs_that_give_no_cell_are_kept_too(tmp_path):
+    for name in "ab":
+        adata = anndata.AnnData(np.eye(30, 6, dtype="float32"))
+        adata.obs["t"] = name
+        adata.obs_names = [f"{name}{i}" for i in range(30)]
+        adata.write_h5ad(tmp_path / f"{name}.h5ad")
+    paths, b = [tmp_path / "a.h5ad", tmp_path / "b.h5ad"], tmp_path / "b.h5ad"
+    cf.convert_to_shards(b, tmp_path / "sb")
+    before = b.read_bytes()
+    with pytest.raises(InvalidArgumentError, match=MESSAGE):
+        cf.export_h5ad(cf.open(paths, obs=["t"])[:30], b, overwrite=True)
+    if PROGRAM:
+        chosen = ("--filter", "t == 'a'", "--overwrite")
+        for verb in ("export", "preprocess"):
+            said = completed(verb, *paths, *chosen, "--output", b, code=1).stderr
+            assert MESSAGE in said
+        inputs = (paths[0], tmp_path / "sb")
+        for verb, option in (("shard", "--output-dir"), ("preprocess", "--output")):
+            said = completed(verb, *inputs, *chosen, option, tmp_path / "sb", code=1).stderr
+            assert "an input lies in the target directory" in said
+    assert b.read_bytes() == before and len(cf.open(tmp_path / "sb")) == 30
 
 
 def test_another_file_is_overwritten(atlas):

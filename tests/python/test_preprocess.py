@@ -433,9 +433,9 @@ def test_an_output_that_is_there_is_kept_unless_it_is_to_be_replaced(raw):
         assert cf.open(output).n_vars == 20
     with pytest.raises(InvalidArgumentError, match="nothing to resume"):
         cf.preprocess(raw, "other.h5ad", resume=True)
-    # An input that is its own output is replaced as a whole.
-    cf.preprocess(raw, raw, overwrite=True)
-    assert "log1p" in anndata.read_h5ad(raw).uns
+    with pytest.raises(InvalidArgumentError, match="is an input, and would be overwritten"):
+        cf.preprocess(raw, raw, overwrite=True)
+    assert "log1p" not in anndata.read_h5ad(raw).uns
 
 
 @pytest.mark.skipif(not PROGRAM, reason="the cellfeed program is not installed beside this Python")

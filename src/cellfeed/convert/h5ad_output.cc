@@ -27,8 +27,8 @@ void refuse_existing_file(const std::string& path) {
 
 void refuse_own_input(const std::string& path, const Sources& inputs) {
   const std::string target = io::canonical(path);
-  for (std::int64_t s = 0; s < inputs.n_sources(); ++s)
-    if (io::canonical(inputs.store(s).info().path) == target)
+  for (const std::string& input : inputs.paths())
+    if (io::canonical(input) == target)
       throw_error(ErrorKind::kInvalidArgument, path,
                   "is an input, and would be overwritten; choose another output");
 }

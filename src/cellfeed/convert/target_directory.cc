@@ -26,8 +26,8 @@ void remove_unfinished(const io::Directory& directory) {
 
 void refuse_source_inside(const std::string& dir, ExistingTarget existing, const Sources& sources) {
   const fs::path target = io::canonical(dir);
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const fs::path source = io::canonical(sources.store(s).info().path);
+  for (const std::string& path : sources.paths()) {
+    const fs::path source = io::canonical(path);
     if (std::mismatch(target.begin(), target.end(), source.begin(), source.end()).first ==
         target.end())
       throw_error(ErrorKind::kInvalidArgument, dir,

@@ -82,8 +82,8 @@ std::unique_ptr<format::FetchedRows> PackedStore::begin_kept(const Split& split)
   }
   try {
     return format::shard::begin_packed(files, split.kept_rows);
-  } catch (const Error&) {
-    if (!drop_damaged(split, files)) throw;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled || !drop_damaged(split, files)) throw;
     return nullptr;
   }
 }

@@ -26,6 +26,8 @@ std::vector<std::unique_ptr<format::RowStore>> stores_of(const Collection& cells
 Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
                           const std::vector<ObsSample>& obs_before = {}) {
   SourceOptions options;
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s)
+    options.paths.push_back(cells.store(s).info().path);
   options.obs_before = obs_before;
   options.layer = cells.store(0).info().layer;
   options.is_beside = is_beside;

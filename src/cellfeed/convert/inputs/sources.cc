@@ -115,6 +115,7 @@ Sources Sources::open(const SourceOptions& options) {
   format::require_obs_columns(stores, options.table);
   if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
   sources.join(std::move(stores), options);
+  sources.paths_ = paths;
   return sources;
 }
 
@@ -122,6 +123,10 @@ Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
                       const SourceOptions& options) {
   Sources sources;
   sources.join(std::move(stores), options);
+  sources.paths_ = options.paths;
+  if (options.paths.empty())
+    for (std::int64_t s = 0; s < sources.n_sources(); ++s)
+      sources.paths_.push_back(sources.store(s).info().path);
   return sources;
 }
 

@@ -68,11 +68,14 @@ class Sources {
  public:
   // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
   static Sources open(const SourceOptions& options);
-  // The same of stores that are open; paths are not looked at. Stores that pass on to those of
-  // others keep set_cache_bytes() to themselves, so that the caches of these stay as they are.
+  // The same of stores that are open; paths are not looked at, and say which inputs there are where
+  // the stores are some of them. Stores that pass on to those of others keep set_cache_bytes() to
+  // themselves, so that the caches of these stay as they are.
   static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
                       const SourceOptions& options);
 
+  // Of all inputs, also those of which no cell is chosen.
+  const std::vector<std::string>& paths() const { return paths_; }
   bool is_by_rows() const { return transposed_.empty(); }
   // Of the first that is not; empty where all are.
   std::string path_by_columns() const;
@@ -127,6 +130,7 @@ class Sources {
   void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
   void unite_obs(const std::vector<ObsSample>& before);
 
+  std::vector<std::string> paths_;
   std::shared_ptr<const collection::Collection> cells_;
   std::vector<TransposedStore*> transposed_;  // of the stores
   bool names_origins_ = false;  // some source says of its cells which file they come from

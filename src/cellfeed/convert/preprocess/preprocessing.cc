@@ -150,6 +150,7 @@ Sources Preprocessing::processed_sources(const ProcessingOptions& processing, co
                                          bool is_beside) const {
   std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
   SourceOptions join;
+  join.paths = sources_.paths();
   join.is_beside = is_beside;
   join.keeps_own_names = !options_.convert.var_keys.empty();
   for (const std::int64_t gene : kept.genes) {
