@@ -52,7 +52,8 @@ class RankSampler:
     def __iter__(self) -> Iterator[int]:
         return SamplerIterator(
             self._samples,
-            self._next_epoch,
+            self._begin,
+            self._epochs.next_epoch,
             self._epochs.set,
             lambda: {**self._facts(), "num_replicas": self.num_replicas},
         )
@@ -76,11 +77,11 @@ class RankSampler:
         """Set the epoch of the next iteration; otherwise each iteration advances by one."""
         self._epochs.set(as_epoch(epoch))
 
-    def _next_epoch(self) -> int:
+    def _begin(self, epoch: int | None) -> int:
         if self._agreement is None:
             self._agreement = Agreement(self._ranks, type(self).__name__, self._facts())
         self._agreement.require()
-        return self._epochs.start(this_worker(), 0)[0]
+        return self._epochs.start(this_worker(), 0)[0] if epoch is None else epoch
 
 
 class WeightedCells(RankSampler, LabelStrategy):

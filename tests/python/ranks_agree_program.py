@@ -49,6 +49,37 @@ def resumed(path, loads=True):
     return again
 
 
+def looked_at_and_set_once(path, rank):
+    made = loader(path)
+    if rank == 0:
+        next(iter(made))
+    made.set_epoch(0)
+    for n in (None, 3, 2):
+        yield from itertools.islice(made, n)
+
+
+def all_but_the_end(path, rank):
+    """One rank asks for one more than there are, the other does not."""
+    made = loader(path)
+    for _ in range(2):
+        yield from made if rank else itertools.islice(made, len(made))
+
+
+def with_workers(path, rank, **options):
+    """In processes that are forked, as they are under torchrun, and stay."""
+    made = DataLoader(
+        loader(path), batch_size=None, num_workers=2, multiprocessing_context="fork", **options
+    )
+    for _ in range(3):
+        yield from itertools.islice(made, 2)
+
+
+def resumed_with_workers(path, rank):
+    made = DataLoader(resumed(path), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    for _ in range(3):
+        yield from made
+
+
 def epochs_of(path, n, rank, *, looks=False, sets=False, stops_at=None):
     """The batches of n epochs; with looks, rank 0 looks at a batch before, alone."""
     made = loader(path)
@@ -65,6 +96,13 @@ CASES = {
     "resumed on one": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 0),
     "resumed on the other": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 1),
     "looked at on rank 0": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, looks=True),
+    "looked at and set once": lambda path, rank: looked_at_and_set_once(f"{path}/a.h5ad", rank),
+    "all but the end": lambda path, rank: all_but_the_end(f"{path}/a.h5ad", rank),
+    "workers": lambda path, rank: with_workers(f"{path}/a.h5ad", rank),
+    "workers that stay": lambda path, rank: with_workers(
+        f"{path}/a.h5ad", rank, persistent_workers=True
+    ),
+    "resumed with workers": lambda path, rank: resumed_with_workers(f"{path}/a.h5ad", rank),
     "epochs": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank),
     "two batches of each": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, stops_at=2),
     "looked at, epochs set": lambda path, rank: epochs_of(
@@ -134,10 +172,13 @@ def run_rank(rank, folder):
                 out[case] = outcome(lambda *_: early, path, rank)
             out["forked"] = in_a_child(CASES["one file more"], path, rank)
         dist.barrier()
-    with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:
-        json.dump(out, file)
+    ended = loader(f"{path}/a.h5ad")
+    list(ended)
     dist.barrier()
     dist.destroy_process_group()
+    out["after the group"] = outcome(lambda *_: ended, path, rank)
+    with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:
+        json.dump(out, file)
 
 
 if __name__ == "__main__":

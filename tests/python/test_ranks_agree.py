@@ -96,18 +96,11 @@ def test_ranks_that_resume_together_share_what_is_left(ranks):
     assert len(set(rows)) == len(rows) == 24
 
 
-@pytest.mark.parametrize(
-    ("case", "here", "there"),
-    [
-        ("looked at on rank 0", "all batches", "and rank 0 1 batch"),
-        ("stopped anywhere", "2 batches", "and rank 0 1 batch"),
-    ],
-)
-def test_a_rank_that_is_an_epoch_ahead_is_told(ranks, case, here, there):
-    assert "rows" in ranks[0][case], ranks[0][case]
-    said = ranks[1][case]["error"]
+def test_a_rank_that_is_an_epoch_ahead_is_told(ranks):
+    assert "rows" in ranks[0]["looked at on rank 0"], ranks[0]
+    said = ranks[1]["looked at on rank 0"]["error"]
     assert "rank 1 of 2 would read another epoch than rank 0: " in said
-    assert f"of the iteration before it has read {here}, {there}. " in said, said
+    assert "of the epoch before it has read all batches, and rank 0 1 batch. " in said
 
 
 @pytest.mark.parametrize("case", ["epochs", "looked at, epochs set"])
@@ -118,9 +111,16 @@ def test_ranks_of_one_epoch_share_it(ranks, case):
         assert sorted(row for part in batches for batch in part for row in batch) == list(range(40))
 
 
-@pytest.mark.parametrize("case", ["two batches of each", "stopped anywhere, epochs set"])
-def test_ranks_may_stop_before_the_end(ranks, case):
-    assert all("rows" in rank[case] for rank in ranks)
+@pytest.mark.parametrize(
+    "case",
+    [
+        "two batches of each", "stopped anywhere", "stopped anywhere, epochs set",
+        "looked at and set once", "all but the end", "workers", "workers that stay",
+        "resumed with workers", "after the group",
+    ],
+)  # fmt: skip
+def test_ranks_of_one_plan_are_not_told_of_any_other(ranks, case):
+    assert all("rows" in rank[case] for rank in ranks), [rank[case] for rank in ranks]
 
 
 def test_ranks_that_were_passed_may_have_files_of_their_own(ranks):

@@ -101,6 +101,21 @@ def test_epochs_that_are_set_are_those_that_are_read(make):
     assert again.epoch == 3 and list(again) == epochs[3]
 
 
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_a_state_before_the_first_sample_is_of_its_epoch(make, n_workers):
+    sampler = make()
+    epochs = [list(sampler) for _ in range(4)]
+    loader = loader_of(make(), n_workers)
+    for _ in range(2):
+        rows(loader)
+    reading = iter(loader)
+    state = loader.state_dict()
+    del reading
+    again = loader_of(make(), n_workers)
+    again.load_state_dict(state)
+    assert [rows(again) for _ in range(2)] == epochs[2:]
+
+
 def test_states_of_others_are_refused(make):
     state = iter(make())
     next(state)

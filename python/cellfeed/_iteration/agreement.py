@@ -35,7 +35,7 @@ class Agreement:
         self._facts = facts
         self._first: dict[str, Any] | None = None  # what the first rank said, once it was asked
         self._name = ""  # under which it was
-        self._n_begun = 0  # iterations since then
+        self._has_begun = False
         self._is_copy = False
 
     def require(self) -> None:
@@ -49,10 +49,9 @@ class Agreement:
         if self._ranks.is_given or this_worker().is_process:
             return
         if self._first is None:
-            rank, world_size = self._ranks.now()
-            if world_size == 1 or not self._ranks.are_grouped() or is_group_inherited():
+            if not self._can_ask():
                 return
-            self._first = self._ask(rank, world_size)
+            self._first = self._ask(*self._ranks.now())
         first = self._first
         other = {name: value for name, value in self._facts.items() if first.get(name) != value}
         if other:
@@ -70,49 +69,77 @@ class Agreement:
         # A copy of one that has begun may begin at any place.
         return {**self.__dict__, "_is_copy": self._first is not None}
 
-    def begin(self, state: str | None, before: str | None) -> None:
-        """Compare where an iteration begins with where that of the same number does elsewhere.
+    def _can_ask(self) -> bool:
+        # A worker has no group, and that of a forked process is its parent's, who goes on with it.
+        return not (
+            self._ranks.is_given
+            or this_worker().is_process
+            or self._ranks.now()[1] == 1
+            or not self._ranks.are_grouped()
+            or is_group_inherited()
+        )
+
+    def begin(self, state: str | None) -> None:
+        """Compare what the first iteration continues: ranks without a state would begin anew.
 
         Parameters
         ----------
         state
-            What the first iteration continues: ranks without it would begin anew. None: that of
-            this rank is over, as those of others need not be.
-        before
-            What was read of the last iteration, where the epoch follows from that one: a rank that
-            has looked at a batch alone would be an epoch ahead. None: it does not.
+            None: that of this rank is over, as those of others need not be.
 
         Raises
         ------
         InvalidArgumentError
-            Another rank has begun it otherwise.
+            Another rank has begun with another state.
         """
-        if self._first is None or self._is_copy:
+        if self._first is None or self._has_begun or self._is_copy or not self._can_ask():
             return
-        number = self._n_begun
-        self._n_begun += 1
-        said = before if number else state
-        if said is None:
+        self._has_begun = True
+        if state is None:
             return
         rank, world_size = self._ranks.now()
-        first = _said_first(f"{self._name}/{number}", {"rank": rank, "said": said})
-        if first["said"] == said:
-            return
-        other = first["rank"]
-        if number == 0:
+        first = _said_first(f"{self._name}/begins", {"rank": rank, "state": state})
+        if first["state"] != state:
             raise InvalidArgumentError(
-                f"rank {rank} of {world_size} would begin elsewhere than rank {other}: the state "
-                f"it has loaded is {said}, there {first['said']}. All ranks must load one state "
-                "before they iterate; what is read on some ranks only needs a loader of its own, "
-                "with rank=0, world_size=1"
+                f"rank {rank} of {world_size} would begin elsewhere than rank {first['rank']}: the "
+                f"state it has loaded is {state}, there {first['state']}. All ranks must load one "
+                "state before they iterate; what is read on some ranks only needs a loader of its "
+                "own, with rank=0, world_size=1"
             )
-        raise InvalidArgumentError(
-            f"rank {rank} of {world_size} would read another epoch than rank {other}: of the "
-            f"iteration before it has read {said}, and rank {other} {first['said']}. Each "
-            "iteration is an epoch further, so all ranks must begin as many: what is read on some "
-            "ranks only needs a loader of its own, with rank=0, world_size=1; where ranks may stop "
-            "at different batches, call set_epoch() before each iteration"
-        )
+
+    def go_on(self, last: str, read: str, is_all: bool) -> None:
+        """Compare what was read of an epoch that the next one follows upon.
+
+        A rank that has looked at a batch alone is an epoch ahead of the others from then on. Those
+        that all stop before the end need not stop at one place.
+
+        Parameters
+        ----------
+        last
+            The epoch.
+        read
+            What was read of it, in words.
+        is_all
+            Whether that was all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Of one rank it was all, of the other not.
+        """
+        if self._first is None or self._is_copy or not self._can_ask():
+            return
+        rank, world_size = self._ranks.now()
+        first = _said_first(f"{self._name}/{last}", {"rank": rank, "read": read, "is_all": is_all})
+        if first["is_all"] != is_all:
+            raise InvalidArgumentError(
+                f"rank {rank} of {world_size} would read another epoch than rank {first['rank']}: "
+                f"of the epoch before it has read {read}, and rank {first['rank']} "
+                f"{first['read']}. Each iteration is an epoch further, so all ranks must begin as "
+                "many: what is read on some ranks only needs a loader of its own, with rank=0, "
+                "world_size=1; where ranks may stop at different batches, call set_epoch() before "
+                "each iteration"
+            )
 
     def _ask(self, rank: int, world_size: int) -> dict[str, Any]:
         number = _n_compared[self._kind]

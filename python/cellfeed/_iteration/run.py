@@ -65,8 +65,13 @@ class Run:
         self._schedule.ranks.require_same(self.ranks)
         self.is_exhausted = True
 
+    @property
+    def is_all_read(self) -> bool:
+        """Whether all batches of this process were handed out."""
+        return self.is_exhausted or self.n_batches_left == 0
+
     def read(self) -> str:
         """What was handed out, in words."""
-        if self.is_exhausted:
+        if self.is_all_read:
             return "all batches"
         return "1 batch" if self.n_yielded == 1 else f"{self.n_yielded} batches"

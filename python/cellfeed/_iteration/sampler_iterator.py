@@ -22,8 +22,11 @@ class SamplerIterator(Iterator[int]):
     ----------
     samples
         Epoch -> its samples, of this rank.
+    begin
+        Called with the epoch that is gone on with, or None for the sampler's next, which it takes:
+        the epoch.
     next_epoch, set_epoch
-        Take the sampler's next epoch; set it.
+        The sampler's next epoch, which stays that; set it.
     facts
         What the samples depend on beside the epoch, as of now.
     """
@@ -31,11 +34,13 @@ class SamplerIterator(Iterator[int]):
     def __init__(
         self,
         samples: Callable[[int], Iterator[int]],
+        begin: Callable[[int | None], int],
         next_epoch: Callable[[], int],
         set_epoch: Callable[[int], None],
         facts: Callable[[], dict[str, Any]],
     ) -> None:
         self._samples = samples
+        self._begin = begin
         self._next_epoch = next_epoch
         self._set_epoch = set_epoch
         self._facts = facts
@@ -45,8 +50,7 @@ class SamplerIterator(Iterator[int]):
 
     def __next__(self) -> int:
         if self._rest is None:
-            if self._epoch is None:
-                self._epoch = self._next_epoch()
+            self._epoch = self._begin(self._epoch)
             self._rest = islice(self._samples(self._epoch), self._n_yielded, None)
         sample = next(self._rest)
         self._n_yielded += 1
@@ -56,7 +60,7 @@ class SamplerIterator(Iterator[int]):
         """Where it stands, the same on every rank, as small JSON-able data."""
         return {
             "version": _VERSION,
-            "epoch": self._epoch,
+            "epoch": self._next_epoch() if self._epoch is None else self._epoch,
             "yielded": self._n_yielded,
             "sampler": self._facts(),
         }
@@ -78,10 +82,7 @@ class SamplerIterator(Iterator[int]):
                 f"would go on elsewhere: here {here}, in the state {shown(there)}"
             )
         n_yielded = as_int("yielded of the state", state.get("yielded"), 0)
-        epoch = state.get("epoch")
-        if epoch is None:
-            return
-        self._epoch = as_int("epoch of the state", epoch, 0, MAX_EPOCH)
+        self._epoch = as_int("epoch of the state", state.get("epoch"), 0, MAX_EPOCH)
         self._n_yielded = n_yielded
         self._rest = None
         self._set_epoch(self._epoch + 1)

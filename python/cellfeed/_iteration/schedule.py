@@ -59,7 +59,7 @@ class Schedule:
         self.epochs = EpochCounter(options.epoch)
         self._is_chunked = is_chunked
         self._seed = options.seed
-        self._n_begun = 0
+        self._n_begun = self._n_set = 0  # iterations; times that epochs were set
         self._run: Run | None = None
         self._bound = ""  # of an unpickled schedule: the order it had
         # Loaded by this worker process for itself: torch's workers load their states before any of
@@ -201,6 +201,7 @@ class Schedule:
             return
         self.epochs.set(epoch)
         self._run = None
+        self._n_set += 1
 
     def require_batches_of(self, epoch: int) -> None:
         """Refuse a state loaded within the epoch whose batches were smaller or larger ones."""
@@ -250,8 +251,11 @@ class Schedule:
             state = f"that of epoch {position.epoch} after {position.consumed} samples"
             if self._is_all(position):
                 state = None
-        # None where the epoch was set.
-        self._agreement.begin(state, None if self._run is None else self._run.read())
+        self._agreement.begin(state)
+        if self._run is not None:  # the epoch was not set since
+            self._agreement.go_on(
+                f"{self._n_set}/{self._run.epoch}", self._run.read(), self._run.is_all_read
+            )
 
     # States --------------------------------------------------------------------------------------
 
@@ -314,6 +318,7 @@ class Schedule:
         if self._seed is None:
             self.epochs.agree(position.seed, OF_A_STATE)
         self._run = None
+        self._n_set += 1
         if worker.is_process:
             self._of_worker = position, next_batch, dict(state)
             self.epochs.set(position.epoch + 1, by_workers=True)

@@ -24,8 +24,9 @@ def first_said(name: str, text: str) -> str:
     No rank waits for others. Where they can no longer be asked, as after the end of the rank that
     keeps the group's store, it is ``text``.
     """
-    store = distributed_c10d._get_default_store()
-    if store is None:
+    try:
+        store = distributed_c10d._get_default_store()
+    except ValueError:  # there is no group any more
         return text
     try:
         return str(store.compare_set(f"cellfeed/{name}", "", text).decode())
