@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sized
 from typing import Any, NoReturn, cast
 
@@ -47,9 +48,19 @@ def take(data: Any, rows: slice | np.ndarray) -> Any:
 def _reads_one_by_one(data: object) -> bool:
     """Map-style data sets of torch and of ours, whose ``[]`` takes one number."""
     own = getattr(type(data), "__getitems__", None)
-    return type(data).__module__.startswith("torch.utils.data.") or getattr(
-        own, "__module__", ""
-    ).startswith("cellfeed.")
+    if getattr(own, "__module__", "").startswith("cellfeed."):
+        return True
+    torch_data: Any = sys.modules.get("torch.utils.data")
+    kinds = ("Subset", "ConcatDataset", "StackDataset")
+    return torch_data is not None and isinstance(
+        data, tuple(getattr(torch_data, kind) for kind in kinds)
+    )
+
+
+def is_tensor_dataset(data: object) -> bool:
+    """A ``TensorDataset``: several indices give a tuple of tensors, each of the samples."""
+    torch_data: Any = sys.modules.get("torch.utils.data")
+    return torch_data is not None and isinstance(data, torch_data.TensorDataset)
 
 
 def in_memory(data: Any) -> Any:
@@ -63,8 +74,8 @@ def in_memory(data: Any) -> Any:
     return data
 
 
-# So many arrays side by side are samples.
-_MANY = 100
+# More arrays than these are samples.
+_FEW = 3
 
 
 def require_samples(collection: object) -> None:
@@ -75,18 +86,24 @@ def require_samples(collection: object) -> None:
         return
     if all(isinstance(part, (str, os.PathLike)) and os.path.exists(part) for part in collection):
         _refuse_names(collection)
-    shapes: list[Any] = [getattr(part, "shape", None) for part in collection[:_MANY]]
-    if not 2 <= len(shapes) < _MANY or not all(
-        isinstance(shape, tuple) and shape for shape in shapes
-    ):
+    n = len(collection)
+    shapes: list[Any] = [getattr(part, "shape", None) for part in collection[: _FEW + 1]]
+    are_arrays = [isinstance(shape, tuple) and bool(shape) for shape in shapes]
+    if not 2 <= n <= _FEW or not any(are_arrays):
         return
-    lengths = {int(shape[0]) for shape in shapes}
-    is_side_by_side = isinstance(collection, tuple) or len({len(shape) for shape in shapes}) > 1
-    if len(lengths) == 1 and min(lengths) > len(shapes) and is_side_by_side:
+    try:
+        lengths = {length_of(part) for part in collection}
+    except TypeError:
+        return
+    if (
+        len(lengths) == 1
+        and lengths.pop() > n
+        and (isinstance(collection, tuple) or not all(are_arrays) or len(set(map(len, shapes))) > 1)
+    ):
         raise InvalidTypeError(
-            f"a {type(collection).__name__} of {len(shapes)} arrays is taken for {len(shapes)} "
-            f"samples, and these have {min(lengths)} rows each: cellfeed.MultiIndexable(X, y) "
-            "subsets arrays together"
+            f"a {type(collection).__name__} of {n} arrays is taken for {n} samples, and these have "
+            f"{length_of(collection[0])} rows each: cellfeed.MultiIndexable(X, y) subsets arrays "
+            "together; samples of such shapes need a fetch_callback"
         )
 
 

@@ -18,7 +18,8 @@ from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
 from ._marks import marked
 from ._options import CellKeywords, Output, Partition, Remainder, SampleKeywords
-from ._samples import in_memory, length_of, require_samples, take
+from ._samples import in_memory, is_tensor_dataset, length_of, require_samples, take
+from .adapters import MultiIndexable
 from .collection import CellCollection, CellView
 from .errors import CellfeedError, CollectionError, InvalidArgumentError, InvalidTypeError
 from .loader import Loader
@@ -206,7 +207,8 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
             )  # fmt: skip
             self._schedule = self._loader._schedule
             return
-        if fetch_callback is None:
+        hooks = (fetch_callback, fetch_transform, batch_callback, batch_transform)
+        if not any(hooks):
             require_samples(data_collection)
         if options:
             raise InvalidArgumentError(
@@ -318,7 +320,9 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
                 data = self._loader._reader.read(rows)
             else:
                 data = take(self.collection, rows)
-                if self.fetch_transform is None and not isinstance(data, CellView):
+                if self.fetch_transform is None and is_tensor_dataset(self.collection):
+                    data = MultiIndexable(*data)
+                elif self.fetch_transform is None and not isinstance(data, CellView):
                     data = in_memory(data)
         except CellfeedError:
             raise

@@ -548,11 +548,22 @@ assert type(dataset).__name__ == "scDataset"
 
 def test_arrays_side_by_side_are_no_collection():
     x, y = np.zeros((100, 5)), np.zeros(100)
-    for data in ((x, y), [x, y], (x, x), [x, scipy.sparse.csr_matrix(x), y], (pd.DataFrame(x), y)):
+    for data in (
+        (x, y),
+        [x, y],
+        (x, x),
+        [x, scipy.sparse.csr_matrix(x), y],
+        (pd.DataFrame(x), y),
+        (x, [0] * 100),
+    ):
         with pytest.raises(cf.errors.InvalidTypeError, match=r"MultiIndexable\(X, y\)"):
             cf.scDataset(data, cf.BlockShuffling(8), 16)
     # Samples of their own shapes, and as many vectors as there are samples, are one.
-    for data in ([np.zeros(3), np.zeros(4), np.zeros((2, 2))], [np.zeros(5)] * 100):
+    for data in (
+        [np.zeros(3), np.zeros(4), np.zeros((2, 2))],
+        [np.zeros(5)] * 100,
+        (np.zeros((64, 64)),) * 10,
+    ):
         assert sum(len(batch) for batch in cf.scDataset(data, cf.Streaming(), 16)) == len(data)
 
 
@@ -562,6 +573,8 @@ def test_names_of_files_are_no_collection(tmp_path):
     for data in (str(path), path, [path], [str(path), path], "no such file.h5ad"):
         with pytest.raises(cf.errors.InvalidTypeError, match=r"open files with cellfeed\.open"):
             cf.scDataset(data, cf.BlockShuffling(8), 16)
+    files = cf.scDataset([path] * 40, cf.Streaming(), 16, batch_transform=list)
+    assert [name for batch in files for name in batch] == [path] * 40
     texts = ["a text", "another"] * 20
     batches = list(cf.scDataset(texts, cf.Streaming(), 16))
     assert [text for batch in batches for text in batch] == texts
@@ -577,8 +590,14 @@ def test_map_style_data_sets_are_read_by_their_numbers(tmp_path):
     tensors = data.TensorDataset(values, values * 2)
     subset = data.Subset(tensors, range(20, 90))
     joined = data.ConcatDataset([tensors, subset])
+    batches = list(cf.scDataset(tensors, cf.BlockShuffling(4), 16, seed=1))
+    assert sorted(int(a) for x, _ in batches for a in x) == list(range(100))
+    assert all(torch.equal(y, 2 * x) for x, y in batches)
+    groups = cf.scDataset(
+        tensors, cf.Streaming(), 2, 1, fetch_transform=lambda group: {"x": group[0], "y": group[1]}
+    )
+    assert torch.equal(torch.cat([batch["y"] for batch in groups]), 2 * values)
     for collection, expected in (
-        (tensors, range(100)),
         (subset, range(20, 90)),
         (joined, [*range(100), *range(20, 90)]),
     ):
