@@ -10,7 +10,7 @@ tsan_short=(exec io cloud loader)
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=second_deadlock_stack=1:suppressions='$PWD/tools/tsan.supp'
+export TSAN_OPTIONS="second_deadlock_stack=1:suppressions='$PWD/tools/tsan.supp'"
 
 # TSan of g++ 12 cannot place its shadow where the kernel randomises more bits of an address than it expects.
 fixed_addresses() {
