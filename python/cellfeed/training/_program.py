@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import json
 import logging
 import os
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import _core
 from .._arguments import as_local_path
 from ..errors import AlreadyExistsError, CellfeedError, InvalidArgumentError
 from ._trained_model import load
@@ -86,7 +86,11 @@ def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
     as_local_path("--output", arguments.output)
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
-    _refuse_own_input(arguments.output, [arguments.checkpoint, *arguments.inputs])
+    inputs = [arguments.checkpoint, *_core.expand_paths(arguments.inputs)]
+    if os.path.realpath(arguments.output) in map(os.path.realpath, inputs):
+        raise InvalidArgumentError(
+            f"{arguments.output}: is an input, and would be overwritten; choose another output"
+        )
     model = load(arguments.checkpoint, arguments.device)
     use = model.embed if arguments.verb == "embed" else model.predict
     adata = use(
@@ -96,16 +100,6 @@ def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
     with whole_file(Path(arguments.output)) as beside:
         adata.write_h5ad(beside)
     return {"verb": arguments.verb, "output": arguments.output, "cells": adata.n_obs}
-
-
-def _refuse_own_input(output: str, inputs: list[str]) -> None:
-    target = os.path.realpath(output)
-    for given in inputs:
-        for path in [given, *glob.glob(given)]:
-            if os.path.realpath(path) == target:
-                raise InvalidArgumentError(
-                    f"{output}: is an input, and would be overwritten; choose another output"
-                )
 
 
 def _text(result: Mapping[str, Any]) -> str:

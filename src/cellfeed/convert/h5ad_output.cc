@@ -26,11 +26,9 @@ void refuse_existing_file(const std::string& path) {
 }
 
 void refuse_own_input(const std::string& path, const Sources& inputs) {
-  const std::string target = io::canonical(path);
-  for (const std::string& input : inputs.paths())
-    if (io::canonical(input) == target)
-      throw_error(ErrorKind::kInvalidArgument, path,
-                  "is an input, and would be overwritten; choose another output");
+  if (!inputs.input_at(path).empty())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "is an input, and would be overwritten; choose another output");
 }
 
 H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,

@@ -1,7 +1,6 @@
 #include "cellfeed/convert/target_directory.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "cellfeed/base/path_text.h"
@@ -11,7 +10,6 @@
 namespace cellfeed::convert {
 namespace {
 
-namespace fs = std::filesystem;
 namespace shard = format::shard;
 using shard::DirectoryState;
 
@@ -25,15 +23,10 @@ void remove_unfinished(const io::Directory& directory) {
 }
 
 void refuse_source_inside(const std::string& dir, ExistingTarget existing, const Sources& sources) {
-  const fs::path target = io::canonical(dir);
-  for (const std::string& path : sources.paths()) {
-    const fs::path source = io::canonical(path);
-    if (std::mismatch(target.begin(), target.end(), source.begin(), source.end()).first ==
-        target.end())
-      throw_error(ErrorKind::kInvalidArgument, dir,
-                  "an input lies in the target directory{}; choose another target: '{}'",
-                  is_append(existing) ? "" : " and would be overwritten", source.string());
-  }
+  if (const std::string source = sources.input_at(dir); !source.empty())
+    throw_error(ErrorKind::kInvalidArgument, dir,
+                "an input lies in the target directory{}; choose another target: '{}'",
+                is_append(existing) ? "" : " and would be overwritten", source);
 }
 
 std::string first_foreign_name(const io::Directory& directory) {

@@ -23,11 +23,19 @@ std::vector<std::unique_ptr<format::RowStore>> stores_of(const Collection& cells
   return stores;
 }
 
+std::vector<std::string> paths_of(const Collection& cells) {
+  std::vector<std::string> paths;
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s) {
+    const std::string& path = cells.store(s).info().path;
+    if (paths.empty() || paths.back() != path) paths.push_back(path);
+  }
+  return paths;
+}
+
 Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
                           const std::vector<ObsSample>& obs_before = {}) {
   SourceOptions options;
-  for (std::int64_t s = 0; s < cells.n_stores(); ++s)
-    options.paths.push_back(cells.store(s).info().path);
+  options.paths = paths_of(cells);
   options.obs_before = obs_before;
   options.layer = cells.store(0).info().layer;
   options.is_beside = is_beside;
@@ -60,14 +68,7 @@ std::vector<MatrixSource> matrices_of(const ChosenCells& chosen) {
   return matrices;
 }
 
-std::vector<std::string> paths_of(const ChosenCells& chosen) {
-  std::vector<std::string> paths;
-  for (std::int64_t s = 0; s < chosen.cells->n_stores(); ++s) {
-    const std::string& path = chosen.cells->store(s).info().path;
-    if (paths.empty() || paths.back() != path) paths.push_back(path);
-  }
-  return paths;
-}
+std::vector<std::string> paths_of(const ChosenCells& chosen) { return paths_of(*chosen.cells); }
 
 std::string selection_json(std::int64_t cells_of, const std::vector<std::string>& steps) {
   const nlohmann::json json = {{"cells_of", cells_of}, {"steps", steps}};

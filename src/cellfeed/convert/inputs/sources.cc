@@ -3,6 +3,7 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "cellfeed/collection/gene_keys.h"
@@ -12,6 +13,7 @@
 #include "cellfeed/convert/inputs/joined_var.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/selected_store.h"
+#include "cellfeed/io/file_system.h"
 #include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
@@ -128,6 +130,17 @@ Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
     for (std::int64_t s = 0; s < sources.n_sources(); ++s)
       sources.paths_.push_back(sources.store(s).info().path);
   return sources;
+}
+
+std::string Sources::input_at(const std::string& path) const {
+  const std::filesystem::path target = io::canonical(path);
+  for (const std::string& given : paths_) {
+    const std::filesystem::path input = io::canonical(given);
+    if (std::mismatch(target.begin(), target.end(), input.begin(), input.end()).first ==
+        target.end())
+      return input.string();
+  }
+  return {};
 }
 
 void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,

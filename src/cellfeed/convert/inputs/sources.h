@@ -76,6 +76,8 @@ class Sources {
 
   // Of all inputs, also those of which no cell is chosen.
   const std::vector<std::string>& paths() const { return paths_; }
+  // The first of them that lies at this path, under whichever name, or below it; empty: none does.
+  std::string input_at(const std::string& path) const;
   bool is_by_rows() const { return transposed_.empty(); }
   // Of the first that is not; empty where all are.
   std::string path_by_columns() const;
