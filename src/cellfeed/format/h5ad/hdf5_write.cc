@@ -158,8 +158,16 @@ void remove_written(hid_t parent, const std::string& path, const std::string& na
   check_write(H5Ldelete(parent, name.c_str(), H5P_DEFAULT), path, "removing '" + name + "'");
 }
 
-bool is_one_object(const std::string& encoding) {
-  return !encoding.empty() && encoding != "dict" && encoding != "anndata" && encoding != "raw";
+bool remove_if_broken(hid_t parent, const std::string& path, const std::string& name,
+                      const std::string& encoding, std::size_t n_before,
+                      std::vector<std::string>& left_out) {
+  const bool is_one_object =
+      !encoding.empty() && encoding != "dict" && encoding != "anndata" && encoding != "raw";
+  if (!is_one_object || left_out.size() == n_before) return false;
+  remove_written(parent, path, name);
+  left_out.resize(n_before + 1);
+  left_out.back() = name + ", which would be broken without " + left_out.back();
+  return true;
 }
 
 Handle create_group(hid_t parent, const std::string& path, const std::string& name) {

@@ -46,9 +46,12 @@ void write_rows(hid_t dataset, hid_t memory_type, const std::vector<hsize_t>& sh
 // A dataset or group that was written before.
 Handle open_written(hid_t parent, const std::string& path, const std::string& name);
 void remove_written(hid_t parent, const std::string& path, const std::string& name);
-// Whether anndata reads a group of this encoding-type as one object, such as a data frame: without
-// one of its members it is none.
-bool is_one_object(const std::string& encoding);
+// Of a group that was written with this encoding-type: removes it where members of it were left
+// out, after n_before others, and anndata reads it as one object, such as a data frame, which is
+// none without them. What is left out then is the group. Returns whether.
+bool remove_if_broken(hid_t parent, const std::string& path, const std::string& name,
+                      const std::string& encoding, std::size_t n_before,
+                      std::vector<std::string>& left_out);
 // Groups on the way are made when missing.
 Handle create_group(hid_t parent, const std::string& path, const std::string& name);
 void move_link(hid_t parent, const std::string& path, const std::string& from,

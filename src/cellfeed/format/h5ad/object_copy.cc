@@ -113,16 +113,13 @@ void ObjectCopy::copy_group(const hdf5::Group& group, const std::string& path, i
       leave_out(below, error.what());
     }
   }
-  if (is_there || left_out_.size() == n_left_out ||
-      !is_one_object(group.text_attribute("encoding-type").value_or("")))
-    return;
+  if (is_there) return;
   made = {};
-  remove_written(to_, to_path_, path);
-  std::erase_if(written_, [&](const auto& entry) {
-    return entry.second == path || entry.second.starts_with(path + "/");
-  });
-  left_out_.resize(n_left_out + 1);
-  left_out_.back() = path + ", which would be broken without " + left_out_.back();
+  const std::string encoding = group.text_attribute("encoding-type").value_or("");
+  if (remove_if_broken(to_, to_path_, path, encoding, n_left_out, left_out_))
+    std::erase_if(written_, [&](const auto& entry) {
+      return entry.second == path || entry.second.starts_with(path + "/");
+    });
 }
 
 void ObjectCopy::copy_dataset(const hdf5::Dataset& dataset, const std::string& path) {

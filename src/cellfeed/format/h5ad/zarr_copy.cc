@@ -84,13 +84,9 @@ void ZarrCopy::copy_group(const zr::Node& node, const std::string& path, int dep
     }
   }
   const auto encoding = node.attributes.find("encoding-type");
-  if (is_there || left_out_.size() == n_left_out || encoding == node.attributes.end() ||
-      !encoding->is_string() || !is_one_object(encoding->get<std::string>()))
-    return;
+  if (is_there || encoding == node.attributes.end() || !encoding->is_string()) return;
   made = {};
-  remove_written(to_, to_path_, path);
-  left_out_.resize(n_left_out + 1);
-  left_out_.back() = path + ", which would be broken without " + left_out_.back();
+  remove_if_broken(to_, to_path_, path, encoding->get<std::string>(), n_left_out, left_out_);
 }
 
 void ZarrCopy::copy_array(const zr::Node& node, const std::string& path) {
