@@ -32,6 +32,16 @@ bool holds_stored_values(const Sink& sink, DType stored) {
          (is_integer(stored) && sink.casting == Casting::kExact);
 }
 
+// For row i alone, which goes to `place` in the piece, as if the rows began with it.
+CsrSink sink_of_row(std::int64_t i, const std::int64_t& place, CsrPiece& piece,
+                    std::int32_t& count) {
+  return {.place = &place - i,
+          .indices = piece.indices.data(),
+          .values = piece.values.data(),
+          .dtype = piece.dtype,
+          .counts = &count - i};
+}
+
 // Of these rows, one after the other, what decode(row, sink) gives, as records; sizes: the most
 // entries of each.
 template <typename Decode>
@@ -56,11 +66,7 @@ shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
     for (; done < end; ++done) {
       const std::int64_t place = piece.indptr.back(), i = rows[done];
       std::int32_t count = 0;
-      decode(i, CsrSink{.place = &place - i,
-                        .indices = piece.indices.data(),
-                        .values = piece.values.data(),
-                        .dtype = dtype,
-                        .counts = &count - i});
+      decode(i, sink_of_row(i, place, piece, count));
       piece.indptr.push_back(place + count);
     }
     run = shard::encode_rows({.indptr = piece.indptr,
@@ -136,14 +142,15 @@ void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first,
     own.past_caches = false;  // read again at once
     part.rows->decode_dense(first, last, own);
     return keep(part, first, last, [&](const Claimed& rows) {
-      const bool are_whole = own.columns.empty();
-      if (are_whole && holds_stored_values(own, rows.encoding.value_dtype))
-        return encode_dense(part, rows, own);
-      return encode_again(part, rows);
+      const bool has_all_columns = own.columns.empty();
+      if (!has_all_columns || !holds_stored_values(own, rows.encoding.value_dtype))
+        return encode_again(part, rows);
+      return encode_dense(part, rows, own);
     });
   }
   thread_local CsrPiece piece;
   thread_local matrix::Buffer<std::byte> row;
+  piece.dtype = sink.dtype;
   const format::DenseRowDecoder decoder = decoder_of(sink);
   const std::size_t width = dtype_bytes(sink.dtype);
   const auto n_cols = static_cast<std::size_t>(source_.info().n_cols);
@@ -154,14 +161,9 @@ void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first,
     piece.indices.reset(size);
     piece.values.reset(size * width);
     std::int32_t count = 0;
-    // As if the rows began with this one.
-    decode_part(part, i, i + 1,
-                {.place = &place - i,
-                 .indices = piece.indices.data(),
-                 .values = piece.values.data(),
-                 .dtype = sink.dtype,
-                 .casting = sink.casting,
-                 .counts = &count - i});
+    CsrSink entries = sink_of_row(i, place, piece, count);
+    entries.casting = sink.casting;
+    decode_part(part, i, i + 1, entries);
     transform::scatter_row({piece.indices.data(), static_cast<std::size_t>(count)},
                            piece.values.data(), width, row.data(), n_cols,
                            transform::RowStores::kCached);
