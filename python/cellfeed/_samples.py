@@ -50,23 +50,23 @@ def _reads_one_by_one(data: object) -> bool:
     own = getattr(type(data), "__getitems__", None)
     if getattr(own, "__module__", "").startswith("cellfeed."):
         return True
-    torch_data: Any = sys.modules.get("torch.utils.data")
-    kinds = ("Subset", "ConcatDataset", "StackDataset")
+    return _is_of_torch(data, "Subset", "ConcatDataset", "StackDataset")
+
+
+def is_tensor_dataset(data: object) -> bool:
+    """A ``TensorDataset``: several indices give a tuple of tensors, each of the samples."""
+    return _is_of_torch(data, "TensorDataset")
+
+
+def _is_of_torch(data: object, *kinds: str) -> bool:
+    torch_data = sys.modules.get("torch.utils.data")
     return torch_data is not None and isinstance(
         data, tuple(getattr(torch_data, kind) for kind in kinds)
     )
 
 
-def is_tensor_dataset(data: object) -> bool:
-    """A ``TensorDataset``: several indices give a tuple of tensors, each of the samples."""
-    torch_data: Any = sys.modules.get("torch.utils.data")
-    return torch_data is not None and isinstance(data, torch_data.TensorDataset)
-
-
 def in_memory(data: Any) -> Any:
-    """Read, where it is a view of a file."""
-    # Batches are cut out of the group: a view of a file would read again for each, or not be cut at
-    # all.
+    """What was read of a view of a file, which would be read again for each batch that is cut."""
     if hasattr(data, "to_adata"):
         return data.to_adata()
     if getattr(data, "isbacked", False):

@@ -249,11 +249,10 @@ class Loader(BatchDataset[Yielded]):
         collate_fn: Callable[[Any], Any] | None = None,
     ) -> None:
         if not isinstance(cells, CellCollection):
+            is_name = isinstance(cells, (str, os.PathLike))
+            others = "" if is_name else "; for other collections use cellfeed.scDataset"
             raise InvalidTypeError(
-                f"cells must come from cellfeed.open(...), not {shown(cells)}"
-                if isinstance(cells, (str, os.PathLike))
-                else f"cells must come from cellfeed.open(...), not {shown(cells)}; "
-                "for other collections use cellfeed.scDataset"
+                f"cells must come from cellfeed.open(...), not {shown(cells)}{others}"
             )
         strategy = as_strategy(strategy)
         self.cells = cells

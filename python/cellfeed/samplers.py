@@ -7,7 +7,6 @@ not deal its share once more.
 from __future__ import annotations
 
 import zlib
-from abc import abstractmethod
 from collections.abc import Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,9 @@ import numpy as np
 
 from . import _core
 from ._arguments import as_bool, as_int
-from ._iteration.agreement import Agreement
 from ._iteration.epochs import EpochCounter
 from ._iteration.rank import Ranks
-from ._iteration.sampler_iterator import SamplerIterator
-from ._iteration.states import as_epoch
-from ._iteration.worker import this_worker
+from ._iteration.rank_sampler import RankSampler
 from ._options import CellLabels, Indices, Label
 from .errors import InvalidArgumentError, InvalidTypeError
 from .strategies import LabelStrategy, as_size
@@ -32,56 +28,6 @@ if TYPE_CHECKING:
 _POSITIONS_AT_ONCE = 1 << 16
 # Part of a shard: its number and a range of positions in its order of this epoch.
 Part = tuple[int, int, int]
-
-
-class RankSampler:
-    """What samplers share: a rank among those that share the draws, and a count of epochs."""
-
-    _ranks: Ranks
-    _epochs: EpochCounter
-    _agreement: Agreement | None = None
-
-    @abstractmethod
-    def _facts(self) -> dict[str, Any]:
-        """What the draws depend on, as Agreement has it."""
-
-    @abstractmethod
-    def _samples(self, epoch: int) -> Iterator[int]:
-        """Those of this rank."""
-
-    def __iter__(self) -> Iterator[int]:
-        return SamplerIterator(
-            self._samples,
-            self._begin,
-            self._epochs.next_epoch,
-            self._epochs.set,
-            lambda: {**self._facts(), "num_replicas": self.num_replicas},
-        )
-
-    @property
-    def rank(self) -> int:
-        """Number of this process, as of now."""
-        return self._ranks.now()[0]
-
-    @property
-    def num_replicas(self) -> int:
-        """Processes that share an epoch, as of now."""
-        return self._ranks.now()[1]
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of the next iteration."""
-        return self._epochs.next_epoch()
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; otherwise each iteration advances by one."""
-        self._epochs.set(as_epoch(epoch))
-
-    def _begin(self, epoch: int | None) -> int:
-        if self._agreement is None:
-            self._agreement = Agreement(self._ranks, type(self).__name__, self._facts())
-        self._agreement.require()
-        return self._epochs.start(this_worker(), 0)[0] if epoch is None else epoch
 
 
 class WeightedCells(RankSampler, LabelStrategy):

@@ -50,9 +50,9 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
     ----------
     data_collection
         What :func:`cellfeed.open` returned, or anything with ``len`` and ``[]``: numpy, scipy CSR,
-        AnnData (also backed), AnnCollection, pandas, Hugging Face data sets,
-        :class:`~cellfeed.MultiIndexable`. With ``fetch_callback`` it need not have ``[]``, and with
-        ``indices`` in the strategy no ``len`` either.
+        AnnData (also backed), AnnCollection, pandas, Hugging Face data sets, map-style data sets of
+        torch and of cellfeed, :class:`~cellfeed.MultiIndexable`. With ``fetch_callback`` it need
+        not have ``[]``, and with ``indices`` in the strategy no ``len`` either.
     strategy
         The order of an epoch.
     batch_size
@@ -327,13 +327,15 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
         except CellfeedError:
             raise
         except Exception as error:
+            remedy = ""
+            if self.fetch_callback is None:
+                remedy = (
+                    ". What takes one index at a time needs fetch_callback=lambda data, rows: "
+                    "[data[int(i)] for i in rows]"
+                )
             raise CollectionError(
                 f"reading {len(rows)} samples of {name} (rows {rows.min()} to {rows.max()}) "
-                f"failed: {type(error).__name__}: {error}. What takes one index at a time needs "
-                "fetch_callback=lambda data, rows: [data[int(i)] for i in rows]"
-                if self.fetch_callback is None
-                else f"fetch_callback failed for {len(rows)} samples of {name} (rows {rows.min()} "
-                f"to {rows.max()}): {type(error).__name__}: {error}"
+                f"failed: {type(error).__name__}: {error}{remedy}"
             ) from error
         # What a callback returns need not be rows: only a hook of the user's knows how to cut it.
         if self.fetch_callback is None or (

@@ -42,6 +42,14 @@ def ranks(tmp_path_factory):
     return [json.loads((folder / f"rank{r}.json").read_text()) for r in range(2)]
 
 
+def told(ranks, case, how):
+    """What rank 1 was told, which rank 0, the first, was not."""
+    assert "rows" in ranks[0][case], ranks[0][case]
+    said = ranks[1][case]["error"]
+    assert f"rank 1 of 2 would {how} than rank 0: " in said
+    return said
+
+
 @pytest.mark.parametrize(
     ("case", "here", "there"),
     [
@@ -60,9 +68,7 @@ def ranks(tmp_path_factory):
     ],
 )
 def test_ranks_that_would_read_by_other_plans_are_told(ranks, case, here, there):
-    assert "rows" in ranks[0][case], ranks[0][case]
-    said = ranks[1][case]["error"]
-    assert "rank 1 of 2 would read by another plan than rank 0: " in said
+    said = told(ranks, case, "read by another plan")
     assert here in said and there in said, said
     assert "list the files once" in said
 
@@ -84,9 +90,7 @@ def test_ranks_that_read_the_same_share_it(ranks, case, n):
     ],
 )
 def test_ranks_that_would_begin_elsewhere_are_told(ranks, case, here, there):
-    assert "rows" in ranks[0][case], ranks[0][case]
-    said = ranks[1][case]["error"]
-    assert "rank 1 of 2 would begin elsewhere than rank 0: " in said
+    said = told(ranks, case, "begin elsewhere")
     assert here in said and there in said, said
     assert "All ranks must load one state" in said
 
@@ -97,9 +101,7 @@ def test_ranks_that_resume_together_share_what_is_left(ranks):
 
 
 def test_a_rank_that_is_an_epoch_ahead_is_told(ranks):
-    assert "rows" in ranks[0]["looked at on rank 0"], ranks[0]
-    said = ranks[1]["looked at on rank 0"]["error"]
-    assert "rank 1 of 2 would read another epoch than rank 0: " in said
+    said = told(ranks, "looked at on rank 0", "read another epoch")
     assert "of the epoch before it has read all batches, and rank 0 1 batch. " in said
 
 

@@ -79,6 +79,9 @@ class Agreement:
             or is_group_inherited()
         )
 
+    def _is_compared(self) -> bool:
+        return self._first is not None and not self._is_copy and self._can_ask()
+
     def begin(self, state: str | None) -> None:
         """Compare what the first iteration continues: ranks without a state would begin anew.
 
@@ -92,7 +95,7 @@ class Agreement:
         InvalidArgumentError
             Another rank has begun with another state.
         """
-        if self._first is None or self._has_begun or self._is_copy or not self._can_ask():
+        if self._has_begun or not self._is_compared():
             return
         self._has_begun = True
         if state is None:
@@ -127,7 +130,7 @@ class Agreement:
         InvalidArgumentError
             Of one rank it was all, of the other not.
         """
-        if self._first is None or self._is_copy or not self._can_ask():
+        if not self._is_compared():
             return
         rank, world_size = self._ranks.now()
         first = _said_first(f"{self._name}/{last}", {"rank": rank, "read": read, "is_all": is_all})
