@@ -108,6 +108,7 @@ nb::dict describe_rows(const series::SeriesRows& rows) {
   out["n_entities"] = m.n_entities;
   out["time_kind"] = std::string(series::time_kind_name(m.time_kind));
   out["scaler"] = std::string(series::scaler_kind_name(m.scaler));
+  out["scale"] = std::string(series::scale_of_name(m.scale));
   out["fit_until"] = m.fit_until;
   out["fit_mask"] = m.fit_mask;
   out["fit_last_time"] = m.fit_last_time;

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import RobustScaler, StandardScaler
@@ -35,6 +36,50 @@ def test_folders_of_pandas_name_entities_as_pandas_reads_them(tmp_path):
     assert dict(zip(entities, values[:, -1], strict=True)) == dict(
         zip(read["sym"].astype(str), read["v"], strict=True)
     )
+
+
+def test_dictionaries_of_numbers_are_features_of_any_file(tmp_path):
+    table = pa.table({"t": [1, 2], "v": [1.0, 2.0], "k": pa.array([5, 6]).dictionary_encode()})
+    pq.write_table(table, tmp_path / "in.parquet")
+    pyarrow.feather.write_feather(table, tmp_path / "in.feather")
+    for name in ("in.parquet", "in.feather"):
+        about, *_, values = built(tmp_path / name, tmp_path / f"{name}.out", time="t")
+        assert about["features"] == ["v", "k"] and values.tolist() == [[1, 5], [2, 6]]
+
+
+@pytest.mark.parametrize("text", ["1.#IND", "1.#QNAN", "-1.#IND", "#N/A", "NULL"])
+def test_missing_values_are_those_of_pandas(tmp_path, text):
+    path = write(tmp_path / "in.csv", f"t,v,w\n1,2,1\n2,{text},1\n")
+    assert pd.read_csv(path)["v"].isna().tolist() == [False, True]
+    about, *_, values = built(path, tmp_path / "out", time="t", missing="nan")
+    assert about["features"] == ["v", "w"] and np.isnan(values[1, 0])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_static_numbers_are_as_they_were_read_or_refused(tmp_path, kind):
+    def statics(name, ids, as_type=None):
+        frame = pd.DataFrame({"t": [1, 2], "v": [1.0, 2.0], "e": ["a", "b"], "id": ids})
+        frame["id"] = frame["id"] if as_type is None else frame["id"].astype(as_type)
+        path = tmp_path / f"{name}.{kind}"
+        writers = {"parquet": frame.to_parquet, "feather": frame.to_feather}
+        writers.get(kind, lambda p: frame.to_csv(p, index=False))(path)
+        build_series(path, tmp_path / name, entity="e", time="t", static="id", scaler=None)
+        return [entity["static"]["id"] for entity in stored(tmp_path / name)[0]["entities"]]
+
+    assert statics("exact", [2**53, -(2**62)]) == [2.0**53, -(2.0**62)]
+    assert statics("floats", [1e300, 0.5]) == [1e300, 0.5]
+    with pytest.raises(errors.PrecisionError, match=r"'id': 9007199254740993 is no float64"):
+        statics("ids", [2**53, 2**53 + 1])
+    with pytest.raises(errors.PrecisionError, match=r"'id': 18446744073709551615 is no float64"):
+        statics("unsigned", [1, 2**64 - 1], "uint64")
+
+
+def test_what_cannot_be_is_said_before_files_are_read(tmp_path):
+    path = write(tmp_path / "in.csv", "t,v\n1,x\n")
+    with pytest.raises(errors.InvalidArgumentError, match=r"fit_until must be a time.*2024-13-01"):
+        build_series(path, tmp_path / "out", time="t", fit_until="2024-13-01")
+    with pytest.raises(errors.InvalidArgumentError, match="duplicates are rows of one time"):
+        build_series(path, tmp_path / "out", duplicates="last")
 
 
 def test_the_folder_of_missing_values_has_no_entity(tmp_path):

@@ -42,6 +42,18 @@ def rows(tmp_path_factory):
     return folder, frame
 
 
+@pytest.mark.parametrize("norm", ["zscore", "last", "minmax"])
+def test_y_has_no_scale_where_all_of_x_is_missing(tmp_path, norm):
+    values = np.r_[[np.nan] * 4, 100.0 + np.arange(6)]
+    pd.DataFrame({"t": range(10), "v": values}).to_parquet(tmp_path / "in.parquet")
+    build_series(tmp_path / "in.parquet", tmp_path / "out", time="t", missing="nan", scaler=None)
+    data = SeriesDataset(tmp_path / "out", window=4, horizon=2, transforms=[WindowNorm(norm)])
+    x, y = data[0]
+    assert np.isnan(np.asarray(x)).all() and np.isnan(np.asarray(y)).all()
+    x, y = data[3]  # one value is there
+    assert np.isfinite(np.asarray(x)[-1]).all() and np.isfinite(np.asarray(y)).all()
+
+
 def by_numpy(read, stored, kind, norm, lead, window):
     """One column of a window and its y: what a model sees."""
     v = read if kind == "log_returns" else stored

@@ -1,5 +1,6 @@
 """Windows of a series against a list made by brute force; scalers against scikit-learn's."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -147,6 +148,16 @@ def test_parts_are_disjoint_and_complete(tmp_path_factory, data):
         first_b = min(b & set(inside.tolist()), default=None)
         if by_date and last_a is not None and first_b is not None:
             assert first_b - last_a > purge, name
+        if by_date:  # also of entities that begin then
+            assert not b & set(inside[rows.t.to_numpy() >= cut][:purge].tolist()), name
+
+
+@pytest.mark.parametrize("scale", ["global", "entity"])
+def test_a_split_by_entity_warns_of_a_scaler_of_all(tmp_path, scale):
+    path, _ = make_series(tmp_path, [60, 50], scaler="standard", scale=scale)
+    warned = pytest.warns(UserWarning, match="one scaler of all entities")
+    with warned if scale == "global" else contextlib.nullcontext():
+        SeriesDataset(path, 5).split(by="entity", fractions={"train": 0.5, "test": 0.5})
 
 
 def test_a_split_by_time_warns_of_a_scaler_that_saw_later_rows(tmp_path):

@@ -24,6 +24,7 @@ def split_by_entity(
 ) -> dict[str, SeriesDataset[Pair]]:
     """Whole entities, dealt out in random order."""
     shares = _shares(fractions)
+    _warn_of_shared_scaler(ds)
     n = len(ds._entities)
     order = _core.make_block_shuffling(n, 1, None, False).order(seed, 0, 0, n)
     ends = np.round(np.cumsum([0.0, *shares.values()]) * n).astype(int)
@@ -47,6 +48,20 @@ def split_by_time(
         parts[name] = ds._part(name, **changes)
         begin = until
     return parts
+
+
+def _warn_of_shared_scaler(ds: SeriesDataset[Pair]) -> None:
+    """It must not have looked at the entities of other parts."""
+    about = ds._about
+    if about["scaler"] == "none" or about["scale"] == "entity" or about["fit_mask"] is not None:
+        return
+    warnings.warn(
+        "one scaler of all entities: values of the other parts leak into training, unless it was "
+        "given and fitted elsewhere; build the series with scale='entity', or with a fit_mask "
+        "that marks rows for training",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _warn_of_leaks(ds: SeriesDataset[Pair], cut: int | None) -> None:

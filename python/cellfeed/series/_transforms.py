@@ -44,7 +44,7 @@ class WindowNorm(WindowTransform):
     ``"zscore"``: (v - mean) / standard deviation (of the population); ``"last"``: v - the last
     value of ``X``; ``"minmax"``: (v - min) / (max - min). Where all values are the same, they are
     divided by 1. Missing values are passed over. ``y`` is scaled by the numbers of its feature in
-    ``X``.
+    ``X``, and is NaN where all of these are missing.
 
     Parameters
     ----------

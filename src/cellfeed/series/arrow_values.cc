@@ -150,7 +150,15 @@ std::vector<const T*> raw_values(std::span<const arrow::Array* const> arrays) {
 
 }  // namespace
 
+bool is_integer_type(const arrow::DataType& type) {
+  if (type.id() == Type::DICTIONARY)
+    return is_integer_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  return arrow::is_integer(type.id());
+}
+
 bool is_numeric_type(const arrow::DataType& type) {
+  if (type.id() == Type::DICTIONARY)
+    return is_numeric_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
   return arrow::is_integer(type.id()) || arrow::is_floating(type.id()) ||
          arrow::is_decimal(type.id());
 }

@@ -22,8 +22,10 @@ namespace cellfeed::series {
 // Says that the value of this row is wrong; does not return.
 using OnBadValue = std::function<void(std::int64_t row, const std::string& what)>;
 
-// Integers, floats and decimals.
+// Integers, floats and decimals, and dictionaries of these.
 bool is_numeric_type(const arrow::DataType& type);
+// Integers, and dictionaries of these.
+bool is_integer_type(const arrow::DataType& type);
 // Numbers, booleans (0, 1), texts that are numbers, and dictionaries of these; NaN for null.
 void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
                   const OnBadValue& bad);

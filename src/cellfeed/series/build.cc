@@ -7,6 +7,7 @@
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/series/build_directory.h"
+#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/fit.h"
 #include "cellfeed/series/inputs.h"
 #include "cellfeed/series/metadata.h"
@@ -66,10 +67,8 @@ class Build {
 
 void Build::check_options() {
   if (columns_.time.size() > 6)
-    throw_invalid(
-        "time takes one column, or those of year, month, day, hour, minute, second, not "
-        "{} columns",
-        columns_.time.size());
+    throw_invalid("time takes one column, or those of year, month, ..., second, not {} columns",
+                  columns_.time.size());
   if (!columns_.time_unit.empty()) {
     nanoseconds_of_unit(columns_.time_unit);
     if (columns_.time.size() != 1) throw_invalid("time_unit needs one column of time");
@@ -80,13 +79,19 @@ void Build::check_options() {
     throw_invalid("dtype must be float32 or float64, not {}", dtype_name(options_.dtype));
   if (options_.window < 0 || options_.horizon < 1 || options_.stride < 1)
     throw_invalid("window, horizon and stride must be at least 1");
-  if (options_.scaler == ScalerKind::kNone && options_.given_scaler.empty() &&
-      (options_.scale == ScaleOf::kEntity || !options_.fit_until.empty()))
+  const bool has_bound = !options_.fit_until.empty();
+  const bool is_given = !options_.given_scaler.empty();
+  if (options_.scaler == ScalerKind::kNone && !is_given &&
+      (options_.scale == ScaleOf::kEntity || has_bound))
     throw_invalid("scale and fit_until need a scaler");
-  if (!options_.given_scaler.empty() && !options_.fit_until.empty())
+  if (is_given && has_bound)
     throw_invalid("fit_until is of a scaler that is fitted, and one was given");
-  if (columns_.time.empty() && !options_.fit_until.empty())
-    throw_invalid("fit_until needs a column of time");
+  if (columns_.time.empty() && has_bound) throw_invalid("fit_until needs a column of time");
+  if (columns_.time.empty() && options_.duplicates != Duplicates::kError)
+    throw_invalid("duplicates are rows of one time, and need a column of time");
+  // What kind of times they are is known once they were read.
+  if (has_bound && !parse_integer(options_.fit_until))
+    (void)time_from_text(options_.fit_until, TimeKind::kNaive, "fit_until");
   check_fit_mask();
   check_statics();
 }

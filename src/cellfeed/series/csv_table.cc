@@ -179,7 +179,7 @@ class CsvTable : public Table {
       }
     holds_flags_.resize(columns_.size());
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      columns_[c].is_numeric = is_number[c];
+      columns_[c].is_numeric = columns_[c].has_digits = is_number[c];
       holds_flags_[c] = is_flag[c] && has_value[c];
     }
   }

@@ -1,5 +1,7 @@
 #include "cellfeed/series/csv_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -62,7 +64,8 @@ std::string_view CsvFields::split(std::string_view line, char delimiter) {
 
 bool is_missing_text(std::string_view text) {
   if (text.empty()) return true;
-  if (text.size() > 8 || (text.front() >= '0' && text.front() <= '9')) return false;
+  const bool is_digit = text.front() >= '0' && text.front() <= '9';
+  if (text.size() > 8 || (is_digit && !text.starts_with("1.#"))) return false;
   constexpr std::array<std::string_view, 18> kMissing{
       "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
       "<NA>", "N/A",      "NA",  "NULL",    "NaN",      "None", "n/a",  "nan",    "null"};
@@ -98,6 +101,15 @@ std::optional<long long> parse_integer(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+bool is_rounded(double number, std::string_view text) {
+  text = without_plus(text);
+  const bool is_negative = text.starts_with('-');
+  text.remove_prefix(is_negative ? 1 : 0);
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+  return fmt::format("{:.0f}", std::abs(number)) != (text.empty() ? "0" : text);
 }
 
 }  // namespace cellfeed::series

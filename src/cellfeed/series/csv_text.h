@@ -29,5 +29,7 @@ std::optional<double> parse_number(std::string_view text);
 // true, True, TRUE and their opposites.
 std::optional<bool> parse_flag(std::string_view text);
 std::optional<long long> parse_integer(std::string_view text);
+// Whether the text has the digits of a whole number that is not this one.
+bool is_rounded(double number, std::string_view text);
 
 }  // namespace cellfeed::series

@@ -39,9 +39,21 @@ TEST(Numbers, AreTheNearestDoubles) {
 }
 
 TEST(MissingTexts, AreThoseOfPandas) {
-  for (const char* text : {"", "NA", "NaN", "nan", "null", "None", "#N/A", " "})
+  for (const char* text : {"",     " ",    "#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN",
+                           "-NaN", "-nan", "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NA",
+                           "NULL", "NaN",  "None",   "n/a",      "nan",  "null"})
     EXPECT_TRUE(is_missing_text(text)) << text;
-  for (const char* text : {"0", "-", "n", "none", "NAN0", "a"}) EXPECT_FALSE(is_missing_text(text));
+  for (const char* text : {"0", "-", "n", "none", "NAN0", "a", "1.", "1.#INF", "1.#"})
+    EXPECT_FALSE(is_missing_text(text)) << text;
+}
+
+TEST(RoundedNumbers, AreWholeOnesOfOtherDigits) {
+  for (const char* text : {"9007199254740993", "+9007199254740993", "-0009007199254740993",
+                           "18446744073709551615", "99999999999999999999"})
+    EXPECT_TRUE(is_rounded(*parse_number(text), text)) << text;
+  for (const char* text : {"9007199254740992", " 0009007199254740994", "-9223372036854775808",
+                           "18446744073709551616", "1e300", "9007199254740993.5", "0", "-0"})
+    EXPECT_FALSE(is_rounded(*parse_number(text), text)) << text;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
+#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
@@ -298,7 +299,7 @@ void RowSource::read_statics(std::int64_t n) {
     if (is_text)
       table_->texts(static_columns_[c], names_);
     else
-      table_->numbers(static_columns_[c], static_numbers_.data(), 1);
+      read_static_numbers(c, n);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       const std::uint32_t entity = row_entities_[i];
       if (entity == kNoEntity) continue;
@@ -312,6 +313,24 @@ void RowSource::read_statics(std::int64_t n) {
             column.name, statics_.value(entity, c),
             is_text ? StaticValue(std::string(names_[i])) : StaticValue(static_numbers_[i]));
     }
+  }
+}
+
+// Not as features are, of which all become floats: these are often ids.
+void RowSource::read_static_numbers(std::size_t c, std::int64_t n) {
+  table_->numbers(static_columns_[c], static_numbers_.data(), 1);
+  const auto may_be_rounded = [](double number) { return std::abs(number) >= 0x1p53; };
+  const TableColumn& column = table_->columns()[static_cast<std::size_t>(static_columns_[c])];
+  if (!column.has_digits || std::ranges::none_of(static_numbers_, may_be_rounded)) return;
+  table_->texts(static_columns_[c], names_);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double number = static_numbers_[static_cast<std::size_t>(i)];
+    const std::string_view digits = names_[static_cast<std::size_t>(i)];
+    if (may_be_rounded(number) && is_rounded(number, digits))
+      throw_error(ErrorKind::kPrecision, table_->path(),
+                  "{}, column '{}': {} is no float64 exactly, which static numbers are; write the "
+                  "column as texts",
+                  table_->place(i), column.name, digits);
   }
 }
 

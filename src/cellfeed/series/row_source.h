@@ -93,6 +93,7 @@ class RowSource {
   void read_mask(std::int64_t n, double* out, std::int64_t stride);
   // Of the rows that keep_complete_rows kept.
   void read_statics(std::int64_t n);
+  void read_static_numbers(std::size_t c, std::int64_t n);
   // Of the n rows at the end of the block.
   void keep_complete_rows(std::int64_t n, RowBlock& block);
   [[noreturn]] void throw_missing(std::int64_t row, const std::string& column,

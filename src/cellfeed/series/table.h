@@ -21,7 +21,8 @@ struct TableColumn {
   std::string name;
   // Numbers by the file's types; in texts, as the first rows look.
   bool is_numeric = false;
-  bool is_flag = false;  // true or false by the file's types
+  bool is_flag = false;     // true or false by the file's types
+  bool has_digits = false;  // numbers, some of which may be whole: texts() has their digits
 };
 
 // Not thread-safe. Everything that a file can do wrong throws kCorruptData, or kUnsupported for a

@@ -23,7 +23,10 @@ void find_norm(WindowNorm norm, std::span<const double> x, ColumnUndo& undo) {
     high = std::max(high, value);
     last = value;
   }
-  if (n == 0) return;
+  if (n == 0) {
+    undo.center = NAN;  // nothing is known of what the rest is scaled by
+    return;
+  }
   if (norm == WindowNorm::kLast) {
     undo.center = last;
     return;

@@ -76,7 +76,7 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
     const std::int64_t end =
         options_.until ? row_ends[i] : rows_->entities().n_rows(options_.entities[i]);
     std::int64_t begin = options_.from ? begins[i] : 0;
-    if (begin > 0) begin = std::min(begin + options_.purge, end);
+    if (options_.from) begin = std::min(begin + options_.purge, end);
     const std::int64_t n_rows = std::max<std::int64_t>(0, end - begin);
     const std::int64_t n =
         n_rows < span.value() ? 0 : (n_rows - span.value()) / options_.stride + 1;
