@@ -101,7 +101,7 @@ void CellEncoder::refuse_misfit(std::int64_t source, std::span<const std::int64_
                   is_widest ? "" : ", with entries that occur more than once summed,",
                   is_widest ? "int64" : dtype_name(value_dtype_),
                   is_widest ? "the widest integers that shards and cached rows hold; store the "
-                              "matrix as float64, or open a file that has it by rows (CSR)"
+                              "matrix as float64, which rounds it, or read the file itself"
                             : "the type of the matrix; store it in a wider type");
     }
   }

@@ -118,6 +118,11 @@ std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& stat
         fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
         sources_.store(0).info().path);
   if (processing.n_top_genes == 0) return genes;
+  if (processing.n_top_genes > std::ssize(genes))
+    warnings_.push_back(
+        fmt::format("{} highly variable genes were asked for, and there are {} genes: all of them "
+                    "that vary are kept",
+                    processing.n_top_genes, std::ssize(genes)));
   genes = variable_genes(statistics, genes);
   if (genes.empty())
     throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
@@ -208,6 +213,7 @@ void Preprocessing::describe(PreprocessResult& result) const {
   result.n_genes_before = sources_.genes().size();
   result.absent_genes_text = sources_.absent_genes_text();
   result.filter_warnings = filtered_.warnings;
+  result.warnings.insert(result.warnings.end(), warnings_.begin(), warnings_.end());
 }
 
 void describe_shards(const ConvertResult& shards, PreprocessResult& result) {
@@ -218,7 +224,7 @@ void describe_shards(const ConvertResult& shards, PreprocessResult& result) {
   result.bytes = shards.bytes;
   result.left_out_text = shards.left_out_text;
   result.n_uploads_removed = shards.n_uploads_removed;
-  result.warnings = shards.warnings;
+  result.warnings.insert(result.warnings.end(), shards.warnings.begin(), shards.warnings.end());
 }
 
 ConvertOptions Preprocessing::conversion_of(const KeptCells& kept) const {

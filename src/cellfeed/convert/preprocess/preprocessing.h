@@ -57,6 +57,7 @@ class Preprocessing {
   exec::ThreadPool pool_;
   FilteredRows filtered_;
   Sources sources_;
+  std::vector<std::string> warnings_;
 };
 
 // Of shards, what their conversion says.

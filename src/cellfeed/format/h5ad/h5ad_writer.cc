@@ -170,8 +170,6 @@ struct H5adWriter::State {
           make_array_writer(matrix_target, matrix.path, matrix.n_cols, matrix.value_dtype));
       return;
     }
-    if (matrix.value_dtype == DType::kBool)
-      throw_invalid("value_dtype of '{}' must be a number, not bool", matrix.path);
     matrices.push_back(make_csr_writer({matrix_target, column_target}, matrix.path, matrix.n_cols,
                                        matrix.value_dtype, index_dtype));
   }
@@ -227,7 +225,6 @@ H5adWriter::H5adWriter(std::string path, std::int64_t n_cols, H5adWriterOptions 
     throw_invalid("chunk_elements must be between 1 and 2^26: {}", options.chunk_elements);
   if (options.index_dtype != DType::kI32 && options.index_dtype != DType::kI64)
     throw_invalid("index_dtype must be int32 or int64: {}", dtype_name(options.index_dtype));
-  if (options.value_dtype == DType::kBool) throw_invalid("value_dtype must be a number, not bool");
   if (options.compression == Compression::kGzip &&
       (options.gzip_level < 1 || options.gzip_level > 12))
     throw_invalid("gzip_level must be between 1 and 12: {}", options.gzip_level);

@@ -32,9 +32,11 @@ void convert_pieces(const void* values, std::int64_t n, DType from_dtype, DType 
         for (std::size_t i = 0; i < converted.size(); ++i) {
           bool exact = true;
           converted[i] = convert_value<To>(stored[begin + static_cast<std::int64_t>(i)], &exact);
+          if (to_dtype == DType::kBool) exact &= converted[i] <= To{1};
           if (!exact)
             throw_error(ErrorKind::kPrecision, path,
-                        "a value does not fit {} exactly; write the file as float64: {}",
+                        "a value does not fit {} exactly, which the matrix is of: {}; where a row "
+                        "has a column twice, its entries were summed: store it in a wider type",
                         dtype_name(to_dtype), stored[begin + static_cast<std::int64_t>(i)]);
         }
         take(converted.data(), std::ssize(converted));

@@ -106,10 +106,11 @@ const std::byte* values_as(DType stored, DType given, const Row& row, std::int64
   if (stored == given) return row.values;
   scratch.converted.resize(row.indices.size() * dtype_bytes(stored));
   if (!convert_exactly(given, stored, row.values, row.indices.size(), scratch.converted.data()))
-    throw Error(ErrorKind::kPrecision,
-                fmt::format("a value of row {} of the slice is {} and not exactly representable as "
-                            "{}: store a wider type",
-                            row_number, dtype_name(given), dtype_name(stored)));
+    throw Error(
+        ErrorKind::kPrecision,
+        fmt::format("a value of row {} of the slice is {} and not exactly representable as "
+                    "{}: store a wider type (rows of layout 'dense' are float32: use 'packed')",
+                    row_number, dtype_name(given), dtype_name(stored)));
   return scratch.converted.data();
 }
 
