@@ -59,15 +59,17 @@ build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
 test: lint test-layers build-all test-types test-cpp test-python fuzz bench-short ## install, build and run all tests, with every example
 	@printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
 
+# More at once than processors: some tests wait.
 .PHONY: test-cpp
 test-cpp: build-all ## the C++ tests
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --quiet --output-log build/ctest.log \
+	@ctest --test-dir $(BUILD) --output-on-failure -j $$(($(JOBS) + 2)) --quiet --output-log build/ctest.log \
 	  || { grep -v ' Passed ' build/ctest.log; exit 1; }
 	@grep -E 'tests passed|Total Test time' build/ctest.log
 
+# Programs run side by side: threads of torch that wait for one another would only take time from the rest.
 .PHONY: test-python
 test-python: build ## the Python tests
-	@python -m pytest --numprocesses $$(($(JOBS) + 1)) --maxprocesses 4 --dist loadfile | tee build/pytest.log
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} python -m pytest --numprocesses $$(($(JOBS) + 1)) --maxprocesses 4 --dist loadfile | tee build/pytest.log
 
 .PHONY: test-layers
 test-layers: $(READY) ## no include and no import against the layers; what is named is there

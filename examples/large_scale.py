@@ -1,6 +1,6 @@
 """A large atlas from counts to labels, each step a command: preprocess, shard, train, predict.
 
-An atlas of 5,000 cells is simulated from the counts of the 700 labelled PBMC that scanpy brings
+An atlas of 2,000 cells is simulated from the counts of the 700 labelled PBMC that scanpy brings
 along; copies of one real cell are of one part.
 """
 
@@ -15,7 +15,7 @@ import sys
 import anndata
 from _atlas import parse_output_dir, write_pbmc_counts
 
-N_CELLS = 5_000
+N_CELLS = 2_000
 LABEL = "bulk_labels"
 BASE = """
 data:
@@ -33,8 +33,8 @@ data:
 training:
   label_key: bulk_labels
   batch_size: 64
-  num_epochs: 3
-  learning_rate: 0.003
+  num_epochs: 4
+  learning_rate: 0.008
   accumulate_grad_batches: 2
   sampling:
     strategy: weighted
@@ -73,7 +73,7 @@ def main() -> None:
     run("simulate", "--like", "counts.h5ad", "--cells", N_CELLS, "--output", "atlas.h5ad",
         "--overwrite")  # fmt: skip
     run("shard", "atlas.h5ad", "--config", "base_config.yaml", "--output-dir", "shards",
-        "--shard-size", 1000, "--overwrite")  # fmt: skip
+        "--shard-size", 500, "--overwrite")  # fmt: skip
     said = run("train", "--config", "train_large_atlas.yaml", "--resume", "auto", "--json")
     report = json.loads(said)
     scores, loader = report["scores"]["test"], report["loader"]

@@ -34,7 +34,7 @@ training:
   objective: masked_genes
   mask_fraction: 0.15
   batch_size: 32
-  num_epochs: 4
+  num_epochs: 2
   learning_rate: 0.003
 """
 

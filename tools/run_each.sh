@@ -8,16 +8,22 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # Shows what a step printed only if it fails; the steps after it run all the same.
-failed=()
 run_quietly() {
-  local name=$1 start=$SECONDS; shift
-  if "$@" >"$scratch/log" 2>&1; then
+  local name=$1 start=$SECONDS log; shift
+  log=$(mktemp -p "$scratch")
+  if "$@" >"$log" 2>&1; then
     echo "$name: ok ($((SECONDS - start)) s)"
   else
-    cat "$scratch/log"
+    cat "$log"
     echo "$name: FAILED: $*" >&2
-    failed+=("$name")
+    echo "$name" >>"$scratch/failed"
   fi
+}
+
+# As many at once as there are processors; `wait` for them afterwards.
+run_beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  run_quietly "$@" &
 }
 
 case $1 in
@@ -27,8 +33,9 @@ case $1 in
     done ;;
   fuzz)
     for target in "$2"/fuzz/*_fuzz; do
-      run_quietly "$(basename "$target")" "$target" --seconds "$3"
-    done ;;
+      run_beside "$(basename "$target")" "$target" --seconds "$3"
+    done
+    wait ;;
   bench)
     for target in "$2"/benchmarks/micro/*_bench; do
       if [ "$3" = short ]; then
@@ -61,7 +68,7 @@ case $1 in
     fi ;;
 esac
 
-if ((${#failed[@]})); then
-  echo "failed: ${failed[*]}" >&2
+if [ -e "$scratch/failed" ]; then
+  echo "failed:" $(cat "$scratch/failed") >&2
   exit 1
 fi

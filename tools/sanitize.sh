@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 form=$1
 jobs=${JOBS:-$(nproc)}
+failures=$(mktemp)
+trap 'rm -f "$failures"' EXIT
 asan_short=(io cloud hdf5 chunked zarr format)
 tsan_short=(exec io cloud loader)
 
@@ -27,9 +29,20 @@ build() {
 # Shows what a program printed only if it fails.
 run() {
   local program=$1; shift
-  printf -- '--- %s\n' "$program"
-  fixed_addresses "$program" "$@" >"$program.log" 2>&1 || { cat "$program.log"; return 1; }
-  tail -n 2 "$program.log"
+  fixed_addresses "$program" "$@" >"$program.log" 2>&1 || {
+    cat "$program.log"; echo "--- $program: failed" | tee -a "$failures" >&2; return 0
+  }
+  printf -- '--- %s\n%s\n' "$program" "$(tail -n 2 "$program.log")"
+}
+
+# As many at once as were asked for; failures are told of when all are through.
+run_beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  run "$@" &
+}
+wait_for_all() {
+  wait
+  [ ! -s "$failures" ] || { cat "$failures" >&2; exit 1; }
 }
 
 run_tests() {
@@ -40,7 +53,8 @@ run_tests() {
   else
     build "$preset" "${@/%/_test}"
   fi
-  for layer in "$@"; do run "build/$preset/${layer}_test"; done
+  for layer in "$@"; do run_beside "build/$preset/${layer}_test"; done
+  wait_for_all
 }
 
 # The same flips over two kinds of shards are enough where time is short.
@@ -48,8 +62,9 @@ run_tests() {
 run_tests asan "${asan_short[@]}"
 build asan fuzzers
 for target in build/asan/fuzz/*_fuzz; do
-  run "$target" --seconds "$([ "$form" = full ] && echo 60 || echo 10)"
+  run_beside "$target" --seconds "$([ "$form" = full ] && echo 60 || echo 10)"
 done
+wait_for_all
 # TSan aborts a forked child that starts a thread with the id of one of the parent's ("dup thread").
 GTEST_FILTER='-Fork.*' run_tests tsan "${tsan_short[@]}"
 echo "sanitizers: clean"
