@@ -241,7 +241,7 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     throw_error(
         ErrorKind::kInvalidArgument, paths[distinct[1]],
         "its genes differ from those of {} ({}); pass join=\"inner\" for the genes of every file "
-        "or join=\"outer\" for those of any",
+        "or join=\"outer\" for those of any, or name them (data.vocab of a configuration)",
         paths[0], first_difference(*axes[distinct[1]], *axes[0]));
   } else {
     joined.genes.names = join == Join::kInner ? intersect(axes, distinct) : unite(axes, distinct);

@@ -159,4 +159,11 @@ void RowPipeline::apply(std::int64_t store, transform::Row& row, transform::Entr
   for (const auto& transform : stages_.kept_genes) transform->apply(row);
 }
 
+void RowPipeline::rethrow_placed(const Error& error, std::int64_t cell) const {
+  if (error.kind() != ErrorKind::kInvalidArgument || !error.path().empty()) throw;
+  const collection::RowPlace place = collection_.locate(cell);
+  throw_error(error.kind(), collection_.store(place.store).info().path, "row {}: {}", place.row,
+              error.what());
+}
+
 }  // namespace cellfeed::loader

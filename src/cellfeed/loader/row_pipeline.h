@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/loader/options.h"
 #include "cellfeed/matrix/obs.h"
@@ -52,6 +53,9 @@ class RowPipeline {
   void apply(std::int64_t store, transform::Row& row,
              transform::EntryOrder order = transform::EntryOrder::kIncreasing,
              const transform::RowRoom& room = {}) const;
+  // Throws what is being handled again, of a row of this number; of bad values, which transforms
+  // know nothing else of, with the file and the row in it.
+  [[noreturn]] void rethrow_placed(const Error& error, std::int64_t cell) const;
   // Throws where the totals of a store's cells, which apply read, may have been lost since.
   void require_intact(std::int64_t store) const {
     if (!needs_library_size_) return;

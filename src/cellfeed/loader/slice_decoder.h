@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 #include "cellfeed/collection/moved_rows.h"
 #include "cellfeed/loader/batch_sink.h"
@@ -91,10 +92,15 @@ class SliceDecoder {
                    transform::EntryOrder order, const Fn& fn, const Room& room = no_room) {
     const std::int64_t decoded = now_ns();
     const auto width = static_cast<std::int64_t>(dtype_bytes(dtype));
-    for (std::int64_t i = step.begin; i < step.end; ++i)
-      fn(rows_.positions[i], change_row(step, i, indices + rows_.place[i],
-                                        static_cast<std::byte*>(values) + rows_.place[i] * width,
-                                        dtype, order, room()));
+    std::int64_t i = step.begin;
+    try {
+      for (; i < step.end; ++i)
+        fn(rows_.positions[i], change_row(step, i, indices + rows_.place[i],
+                                          static_cast<std::byte*>(values) + rows_.place[i] * width,
+                                          dtype, order, room()));
+    } catch (const Error& error) {
+      pipeline_.rethrow_placed(error, rows_.plan.rows[rows_.positions[i]]);
+    }
     pipeline_.require_intact(part(step).store);
     transform_ns_ += now_ns() - decoded;
   }
