@@ -93,8 +93,13 @@ class Checkpoints(Checkpoint):
         checkpoint[KEY] = self._description
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Lightning's hook: the step that was resumed is saved already."""
+        """Lightning's hook: the step that was resumed is saved already.
+
+        Not so the best weights where a run goes on in another folder.
+        """
         self._saved_step = trainer.global_step
+        if not trainer.strategy.broadcast(self._folder.best.is_file()):
+            self._best = float("inf")
 
     def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
         """Lightning's hook. Within a step, gradients that have been added up would be lost."""

@@ -70,8 +70,9 @@ def classes_of(train: CellCollection, label_key: str) -> list[Label]:
     """
     if not train.obs_column(label_key).is_categorical:
         raise InvalidTypeError(
-            f"training.label_key: obs column {label_key!r} holds numbers, not labels; a classifier "
-            "needs a column of categories or text"
+            f"training.label_key: obs column {label_key!r} holds numbers or booleans, not labels; "
+            "a classifier needs a column of categories or text: "
+            f"adata.obs[{label_key!r}].astype('category') makes one"
         )
     codes = train.obs_values(label_key)
     classes = list(train.categories(label_key))

@@ -251,6 +251,37 @@ class CellDataModule(LightningDataModule):
         if specification.predicts is not None:
             self._options["masking"] = Masking(mask_fraction, specification.predicts)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Lightning's hook: which cells are of which part."""
+        return {"parts": {n: [len(cells), cells.fingerprint] for n, cells in self._parts.items()}}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lightning's hook: training goes on with the parts that it began with.
+
+        Parameters
+        ----------
+        state_dict
+            What :meth:`state_dict` gave.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The cells are divided otherwise, so that the model would be judged by cells that it has
+            learned.
+        """
+        if self.trainer is not None and self.trainer.state.fn != "fit":
+            return  # a model is judged by whatever cells one likes
+        self.setup()
+        mine, then = self.state_dict()["parts"], state_dict.get("parts", {})
+        for name in dict.fromkeys([*then, *mine]):
+            if list(then.get(name, [0])) != list(mine.get(name, [0])):
+                raise InvalidArgumentError(
+                    f"the checkpoint is of a run that divides the cells otherwise: its part "
+                    f"{name!r} has {then.get(name, [0])[0]:,} cells, and this one "
+                    f"{mine.get(name, [0])[0]:,}, or others of them, so that the model would be "
+                    "judged by cells that it has learned: give the same data, split and split_seed"
+                )
+
     def _require_setup(self) -> None:
         if not self._parts:
             raise InvalidArgumentError("call setup() first; Trainer.fit does")

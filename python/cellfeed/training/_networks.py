@@ -9,7 +9,7 @@ from torch import nn
 
 from ..torch import TensorBatch, TokenTensors
 from ._specification import Specification
-from ._transformer import GeneTransformer
+from ._transformer import GeneTransformer, as_weights
 
 # What a network is given: values, or tokens.
 CellTensors: TypeAlias = TensorBatch | TokenTensors
@@ -89,7 +89,7 @@ class CellNetwork(nn.Module):
             A :class:`~cellfeed.torch.TensorBatch`, or for a transformer one of tokens.
         """
         if isinstance(self.encoder, MLP):
-            out = {"encoded": self.encoder(batch["X"])}
+            out = {"encoded": self.encoder(as_weights(batch["X"], self.encoder))}
         else:
             tokens = self.encoder(batch)
             out = {"encoded": tokens[:, 0]}

@@ -30,11 +30,17 @@ class Processing:
         Who asks, for messages.
     compares
         The steps that files must agree in.
+    advice
+        What to do about others, for messages.
     """
 
     steps: dict[str, Any]
     asker: str
     compares: tuple[str, ...] = (*_OF_VALUES, _GENES)
+    advice: str = (
+        "Ask for what was done (or for nothing: the values stay as they are), or start from raw "
+        "counts"
+    )
 
     @staticmethod
     def of_config(config: Config) -> Processing:
@@ -49,7 +55,10 @@ class Processing:
     @staticmethod
     def of_model(normalize_to: float | None, log_transform: bool) -> Processing:
         """What a model takes; which genes files hold is found by their names."""
-        return Processing(_of_values(normalize_to, log_transform), "the model", _OF_VALUES)
+        return Processing(
+            _of_values(normalize_to, log_transform), "the model", _OF_VALUES,
+            "Give it raw counts; or force it, and the values are taken as they are",
+        )  # fmt: skip
 
     def transforms(self) -> list[Transform]:
         """What a loader does to values that nothing was done to."""
@@ -66,13 +75,15 @@ class Processing:
         """Whether logarithms are taken."""
         return _LOGARITHM in self.steps
 
-    def is_recorded(self, cells: CellCollection) -> bool:
+    def is_recorded(self, cells: CellCollection, force: bool = False) -> bool:
         """Whether all files of some cells record that just this was done, so that nothing is left.
 
         Parameters
         ----------
         cells
             Whose files are looked at; no values are.
+        force
+            Whether other steps that a file records pass for these.
 
         Raises
         ------
@@ -89,6 +100,8 @@ class Processing:
                 done.append(path)
             elif self._is_none_of(recorded):
                 raw.append(path)
+            elif force:
+                done.append(path)
             else:
                 self._refuse(path, recorded)
         if raw and done:
@@ -195,8 +208,7 @@ class Processing:
         ]
         raise InvalidArgumentError(
             f"{path}: its values are processed already, in another way than {self.asker} asks for: "
-            f"{'; '.join(said)}. Ask for what was done (or for nothing: the values stay as they "
-            "are), or start from raw counts"
+            f"{'; '.join(said)}. {self.advice}"
         )
 
     def __str__(self) -> str:

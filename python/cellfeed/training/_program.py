@@ -86,6 +86,10 @@ def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
     as_local_path("--output", arguments.output)
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
+    if arguments.output.rstrip("/").endswith(".zarr"):
+        raise InvalidArgumentError(
+            f"{arguments.output}: {arguments.verb} writes one file of HDF5; name it .h5ad"
+        )
     inputs = [arguments.checkpoint, *_core.expand_paths(arguments.inputs)]
     if os.path.realpath(arguments.output) in map(os.path.realpath, inputs):
         raise InvalidArgumentError(

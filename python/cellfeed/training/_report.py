@@ -58,6 +58,8 @@ def make_report(
         Of the run.
     """
     settings = {name: config[name] for name in config}
+    # Not current_epoch, which stays at the last one where a run was stopped early.
+    done: Any = trainer.fit_loop.epoch_progress.current
     report: Report = {
         "name": folder.name,
         "folder": str(folder),
@@ -67,7 +69,7 @@ def make_report(
         "preprocessing": data.processing_text,
         "n_parameters": sum(parameter.numel() for parameter in module.parameters()),
         "world_size": devices.world_size,
-        "epochs": trainer.current_epoch,
+        "epochs": done.processed,
         "steps": trainer.global_step,
         "classes": [str(name) for name in module.specification.classes],
         "scores": dict(module.scores),

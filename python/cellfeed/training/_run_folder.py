@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 from .._arguments import as_local_path, as_text
 from ..errors import AlreadyExistsError, InputOutputError, InvalidArgumentError, NotFoundError
 
 LAST, BEST = "last.ckpt", "best.ckpt"
+_LOCK = ".lock"
 
 
 class RunFolder:
@@ -61,20 +67,54 @@ class RunFolder:
             raise NotFoundError(f"{path}: there is no such checkpoint to resume")
         return path
 
-    def make(self, is_resumed: bool) -> None:
-        """Make the folder.
+    @contextlib.contextmanager
+    def held(self, is_resumed: bool) -> Iterator[None]:
+        """Make the folder, and keep other processes from training this run meanwhile.
+
+        Parameters
+        ----------
+        is_resumed
+            Whether this run goes on from what is there.
 
         Raises
         ------
         AlreadyExistsError
-            It holds a run, and this one does not go on from there.
+            It holds a run, and this one does not go on from there; or another process trains it.
         """
-        if not is_resumed and self.path.exists() and any(self.path.iterdir()):
+        if not is_resumed and self.path.exists() and set(os.listdir(self.path)) - {_LOCK}:
             raise AlreadyExistsError(
                 f"{self.path} holds a run: continue it with --resume auto, or give this one "
                 "another --name"
             )
         try:
             self.last.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise InputOutputError(f"{self.last.parent}: {error.strerror}") from error
+        try:
+            self._lock(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def _lock(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            process = os.read(lock, 20).decode() or "another one"
+            raise AlreadyExistsError(
+                f"{self.path}: a process ({process}) trains this run; wait for its end, or give "
+                "this one another --name"
+            ) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+                raise
+            warnings.warn(
+                f"{self.path}: cannot be locked ({error.strerror}): do not train this run in two "
+                "processes at once",
+                UserWarning,
+                stacklevel=4,
+            )
+            return
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config
-from ..errors import InvalidArgumentError
+from ..errors import CorruptDataError, InvalidArgumentError
 from ._checkpoints import read_checkpoint
 from ._data_module import CellDataModule
 from ._specification import KEY, VERSION, Specification, whole
@@ -66,7 +66,9 @@ def describe(specification: Specification, run: RunIdentity) -> dict[str, Any]:
     return {"version": VERSION, "specification": specification.to_dict(), "run": asdict(run)}
 
 
-def require_same_run(path: Path, specification: Specification, now: RunIdentity) -> None:
+def require_same_run(
+    path: Path, specification: Specification, now: RunIdentity, num_epochs: int
+) -> None:
     """A checkpoint of other data, parts, order or model is an error that says what differs.
 
     Raises
@@ -76,7 +78,8 @@ def require_same_run(path: Path, specification: Specification, now: RunIdentity)
     CellfeedError
         Of :func:`~cellfeed.training._checkpoints.read_checkpoint`.
     """
-    kept = read_checkpoint(path)[KEY]
+    checkpoint = read_checkpoint(path)
+    kept = checkpoint[KEY]
     other = Specification.from_dict(kept.get("specification"), str(path)).to_dict()
     mine = specification.to_dict()
     for name in ("genes", "gene_ids", "label_key", "classes"):
@@ -94,6 +97,22 @@ def require_same_run(path: Path, specification: Specification, now: RunIdentity)
                 f"configuration {_short(value)}"
             )
     _require_same_order(path, then, now)
+    done = _epochs_done(checkpoint, path)
+    if done > num_epochs:
+        raise InvalidArgumentError(
+            f"{path} is of a run that has done {done} epochs, and training.num_epochs is "
+            f"{num_epochs}: give {done} for a run that is over, or more to train on"
+        )
+
+
+def _epochs_done(checkpoint: dict[str, Any], path: Path) -> int:
+    try:
+        done = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+    except (KeyError, TypeError):
+        done = None
+    if not isinstance(done, int):
+        raise CorruptDataError(f"{path}: does not say how many epochs were done")
+    return done
 
 
 def _require_same_cells(path: Path, then: RunIdentity, now: RunIdentity) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,10 @@ def load(checkpoint: str | os.PathLike[str], device: str | torch.device = "cpu")
         It is damaged or no checkpoint of ours. Nothing in it is run.
     UnsupportedError
         It is of another version.
+    InvalidArgumentError
+        There is no such device.
     """
+    where = _device_of(device)
     name = os.fspath(checkpoint)
     kept = read_checkpoint(name)
     specification = Specification.from_dict(kept[KEY].get("specification"), name)
@@ -61,7 +65,22 @@ def load(checkpoint: str | os.PathLike[str], device: str | torch.device = "cpu")
     except RuntimeError as error:
         line = " ".join(str(error).split())
         raise CorruptDataError(f"{name}: its weights are not those of its model: {line}") from error
-    return TrainedModel(specification, network.to(device).eval(), torch.device(device))
+    return TrainedModel(specification, network.to(where).eval(), where)
+
+
+def _device_of(device: str | torch.device) -> torch.device:
+    try:
+        there = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"device: {device!r} is none that PyTorch knows, such as 'cpu' or 'cuda'"
+        ) from error
+    if there.type == "cuda" and (there.index or 0) >= torch.cuda.device_count():
+        raise InvalidArgumentError(
+            f"device: PyTorch sees {torch.cuda.device_count()} CUDA devices here, and {device!r} "
+            "is none of them; 'cpu' is there"
+        )
+    return there
 
 
 class TrainedModel:
@@ -122,7 +141,8 @@ class TrainedModel:
         key
             The name of the vectors.
         force
-            Also where the values are of another kind than those trained on.
+            Also where the values are of another kind than those trained on, or files record other
+            steps: they are then taken as they are.
         progress
             As for :func:`cellfeed.convert_to_shards`.
 
@@ -188,6 +208,12 @@ class TrainedModel:
             codes[rows], shares[rows] = code.cpu().numpy(), share.cpu().numpy()
         adata = _without_x(opened)
         name = f"predicted_{self.label_key}"
+        if name in adata.obs:
+            warnings.warn(
+                f"the cells have an obs column {name!r} already: predictions take its place",
+                UserWarning,
+                stacklevel=2,
+            )
         adata.obs[name] = pd.Categorical.from_codes(codes, categories=self.classes)
         adata.obs[f"{name}_probability"] = shares
         return adata
@@ -198,9 +224,9 @@ class TrainedModel:
             require_cells(opened)
             require_same_species(opened, self.vocab)
             return opened
-        if self.specification.tokens is not None:
+        if self.specification.tokens is not None:  # of the genes that there are
             require_same_species(cells, self.vocab)
-            return cells  # tokens are of the genes that there are
+            return cells
         there = set(cells.var_names)
         missing = [gene for gene in self.vocab.genes if gene not in there]
         if missing:
@@ -216,7 +242,7 @@ class TrainedModel:
         self, cells: CellCollection, batch_size: int, force: bool, progress: Progress
     ) -> Iterator[tuple[np.ndarray, dict[str, torch.Tensor]]]:
         processing = self.specification.processing()
-        is_processed = processing.is_recorded(cells)
+        is_processed = processing.is_recorded(cells, force)
         if not force:
             require_values_as_trained(cells, self.specification, is_processed)
             processing.require_alike(cells, self.specification.recorded)
@@ -225,8 +251,11 @@ class TrainedModel:
         tokens = self.specification.token_output_of_cells()
         if tokens is not None:
             options = {"output": "tokens", "tokens": tokens}
-        elif list(cells.var_names) != self.specification.genes:
-            transforms.append(SelectGenes(self.specification.genes))
+        # Of tokens the order of genes tells too: which of equal values come first, and are kept.
+        there = set(cells.var_names)
+        genes = [gene for gene in self.specification.genes if gene in there]
+        if list(cells.var_names) != genes:
+            transforms.append(SelectGenes(genes))
         loader: Loader[Any] = Loader(
             cells, Streaming(), as_int("batch_size", batch_size, 1), obs=(), transforms=transforms,
             rank=0, world_size=1, **options,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch import Callback, Trainer, seed_everything
+from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.loggers import Logger
 
@@ -101,39 +101,60 @@ def train(
     data.feed(specification, training.mask_fraction)
     run = RunIdentity.of(config, data, devices.world_size)
     if checkpoint is not None:
-        require_same_run(checkpoint, specification, run)
+        require_same_run(checkpoint, specification, run, training.num_epochs)
     loggers = _loggers(config, folder)
-    if is_first_rank():
-        folder.make(is_resumed=resume is not None)
-
-    seed_everything(training.seed % 2**32, verbose=False)
-    module = CellModule(
-        specification,
-        Optimization(training.learning_rate, training.weight_decay, training.warmup_ratio),
-        training.seed,
-        share_out_of(config),
-    )
-    history = History(folder.path / "metrics.csv", training.log_every_n_steps)
-    description = describe(specification, run)
-    callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
-    if training.early_stopping_patience:
-        callbacks.append(EarlyStopping("val_loss", patience=training.early_stopping_patience))
-    callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
-    trainer = _trainer(config, devices, callbacks, loggers)
-    with _quiet_warnings(), _interrupts(trainer):
-        trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-        loader = trainer.train_dataloader
-        if "val" in data.parts and not module.scores:  # it was over when it was resumed
-            trainer.validate(module, datamodule=data, verbose=False)
-        if "test" in data.parts:
-            best = folder.best if "val" in data.parts else None
-            trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
-    report = make_report(folder.path, config, devices, data, module, trainer, loader, history)
-    if trainer.is_global_zero:
-        history.write()
-        write_report(folder.path, report)
-    _leave_group(trainer)
+    with folder.held(resume is not None) if is_first_rank() else contextlib.nullcontext():
+        seed_everything(training.seed % 2**32, verbose=False)
+        module = CellModule(
+            specification,
+            Optimization(training.learning_rate, training.weight_decay, training.warmup_ratio),
+            training.seed,
+            share_out_of(config),
+        )
+        history = History(folder.path / "metrics.csv", training.log_every_n_steps)
+        callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
+        if training.early_stopping_patience:
+            callbacks.append(Stopping("val_loss", patience=training.early_stopping_patience))
+        description = describe(specification, run)
+        callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
+        trainer = _trainer(config, devices, callbacks, loggers)
+        with _quiet_warnings(), _interrupts(trainer):
+            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+            loader = trainer.train_dataloader
+            _judge(trainer, module, data, folder, history)
+        report = make_report(folder.path, config, devices, data, module, trainer, loader, history)
+        if trainer.is_global_zero:
+            history.write()
+            write_report(folder.path, report)
+        _leave_group(trainer)
     return report
+
+
+class Stopping(EarlyStopping):
+    """Lightning's, which a run that it has ended does not go on after when it is resumed."""
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Lightning's hook, once a checkpoint was read."""
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True
+
+
+def _judge(
+    trainer: Trainer,
+    module: CellModule,
+    data: CellDataModule,
+    folder: RunFolder,
+    history: History,
+) -> None:
+    """Scores of the parts that training has not looked at: of the test, with the best weights."""
+    if "val" in data.parts and not module.scores:  # it was over when it was resumed
+        trainer.validate(module, datamodule=data, verbose=False)
+    if "test" not in data.parts:
+        return
+    rows = history.rows
+    best = folder.best if trainer.strategy.broadcast(folder.best.is_file()) else None
+    trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
+    history.rows = rows  # a checkpoint has those until it was written
 
 
 def _data_of(config: Config) -> CellDataModule:
@@ -225,7 +246,8 @@ class _quiet_warnings(warnings.catch_warnings):  # noqa: N801
     def __enter__(self) -> Any:
         entered = super().__enter__()
         for text in ("GPU available but not used", ".*does not have many workers",
-                     ".*isinstance\\(treespec", ".*val_dataloader.* does not"):  # fmt: skip
+                     ".*sync_dist=True", ".*isinstance\\(treespec",
+                     ".*val_dataloader.* does not"):  # fmt: skip
             warnings.filterwarnings("ignore", text)
         return entered
 

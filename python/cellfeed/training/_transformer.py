@@ -104,7 +104,8 @@ class GeneTransformer(nn.Module):
             x = x + self.places.weight[: x.shape[1]]
         if self.values is not None:
             is_hidden = batch.values == HIDDEN_VALUE
-            known = batch.values.masked_fill(is_hidden, 0.0) * self.value_scale
+            known = as_weights(batch.values, self.values).masked_fill(is_hidden, 0.0)
+            known = known * self.value_scale
             x = x + self.values(torch.stack([known, is_hidden.to(known.dtype)], dim=-1))
         x = self.dropout(x)
         is_seen = batch.attention_mask[:, None, None, :]
@@ -112,3 +113,16 @@ class GeneTransformer(nn.Module):
             x = block(x, is_seen)
         out: torch.Tensor = self.norm(x)
         return out
+
+
+def as_weights(values: torch.Tensor, layers: nn.Module) -> torch.Tensor:
+    """Values in the type of the layers that take them; whole models may be of half precision.
+
+    Parameters
+    ----------
+    values
+        float.
+    layers
+        Have weights.
+    """
+    return values.to(next(layers.parameters()).dtype)

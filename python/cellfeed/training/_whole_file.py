@@ -39,6 +39,8 @@ def whole_file(path: Path, is_writer: bool = True) -> Iterator[Path]:
         # What torch's writer says where a disk is full.
         if not any(text in str(error) for text in ("file write failed", "unexpected pos")):
             raise
+        if isinstance(error.__context__, KeyboardInterrupt):  # in the middle of a write
+            raise error.__context__ from None
         raise NoSpaceError(f"{path}: cannot be written; is the disk full?") from error
     finally:
         if is_writer:
