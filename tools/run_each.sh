@@ -7,23 +7,33 @@ shopt -s nullglob
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Shows what a step printed only if it fails; the steps after it run all the same.
-run_quietly() {
+started=()
+: >"$scratch/passed"
+
+# Shows what a step printed only if it fails. What does not end well is not among those that passed.
+run_step() {
   local name=$1 start=$SECONDS log; shift
   log=$(mktemp -p "$scratch")
   if "$@" >"$log" 2>&1; then
+    echo "$name" >>"$scratch/passed"
     echo "$name: ok ($((SECONDS - start)) s)"
   else
     cat "$log"
     echo "$name: FAILED: $*" >&2
-    echo "$name" >>"$scratch/failed"
   fi
+}
+
+# The steps after it run all the same.
+run_quietly() {
+  started+=("$1")
+  run_step "$@"
 }
 
 # As many at once as there are processors; `wait` for them afterwards.
 run_beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
-  run_quietly "$@" &
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+  started+=("$1")
+  run_step "$@" &
 }
 
 case $1 in
@@ -68,7 +78,9 @@ case $1 in
     fi ;;
 esac
 
-if [ -e "$scratch/failed" ]; then
-  echo "failed:" $(cat "$scratch/failed") >&2
+failed=()
+for name in "${started[@]}"; do grep -qxF -- "$name" "$scratch/passed" || failed+=("$name"); done
+if ((${#failed[@]})); then
+  echo "failed: ${failed[*]}" >&2
   exit 1
 fi

@@ -5,8 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 form=$1
 jobs=${JOBS:-$(nproc)}
-failures=$(mktemp)
-trap 'rm -f "$failures"' EXIT
+passed=$(mktemp)
+trap 'rm -f "$passed"' EXIT
+started=()
 asan_short=(io cloud hdf5 chunked zarr format)
 tsan_short=(exec io cloud loader)
 
@@ -26,23 +27,29 @@ build() {
   cmake --build "build/$preset" -j "$jobs" --target "$@"
 }
 
-# Shows what a program printed only if it fails.
+# Shows what a program printed only if it fails. What does not end well is not among those that passed.
 run() {
   local program=$1; shift
-  fixed_addresses "$program" "$@" >"$program.log" 2>&1 || {
-    cat "$program.log"; echo "--- $program: failed" | tee -a "$failures" >&2; return 0
-  }
-  printf -- '--- %s\n%s\n' "$program" "$(tail -n 2 "$program.log")"
+  if fixed_addresses "$program" "$@" >"$program.log" 2>&1; then
+    echo "$program" >>"$passed"
+    printf -- '--- %s\n%s\n' "$program" "$(tail -n 2 "$program.log")"
+  else
+    cat "$program.log"
+    return 1
+  fi
 }
 
 # As many at once as were asked for; failures are told of when all are through.
 run_beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+  started+=("$1")
   run "$@" &
 }
 wait_for_all() {
   wait
-  [ ! -s "$failures" ] || { cat "$failures" >&2; exit 1; }
+  local program failed=()
+  for program in "${started[@]}"; do grep -qxF -- "$program" "$passed" || failed+=("$program"); done
+  [ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }
 }
 
 run_tests() {
