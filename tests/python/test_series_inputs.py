@@ -1,6 +1,7 @@
 """What files, folders and columns a build takes for what, against pandas and scikit-learn."""
 
 import re
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,24 @@ def test_static_numbers_are_as_they_were_read_or_refused(tmp_path, kind):
         statics("ids", [2**53, 2**53 + 1])
     with pytest.raises(errors.PrecisionError, match=r"'id': 18446744073709551615 is no float64"):
         statics("unsigned", [1, 2**64 - 1], "uint64")
+    if kind == "parquet":
+        decimals = [Decimal(2**53 + 1), Decimal(5)]
+        with pytest.raises(errors.PrecisionError, match=r"'id': 9007199254740993 is no float64"):
+            statics("decimals", decimals, pd.ArrowDtype(pa.decimal128(38, 0)))
+        assert statics("small", decimals[1:] * 2, pd.ArrowDtype(pa.decimal128(38, 2))) == [5, 5]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_dictionaries_are_parts_of_times(tmp_path, kind):
+    days = pa.array([3, 4], pa.int32()).dictionary_encode()
+    table = pa.table({"y": [2024, 2024], "m": [1, 1], "d": days, "v": [1.0, 2.0]})
+    path = tmp_path / f"in.{kind}"
+    {"parquet": pq.write_table, "feather": pyarrow.feather.write_feather}[kind](table, path)
+    _about, _names, times, _values = built(path, tmp_path / "out", time=["y", "m", "d"])
+    assert times.astype("M8[ns]").astype("M8[D]").astype(str).tolist() == [
+        "2024-01-03",
+        "2024-01-04",
+    ]
 
 
 def test_what_cannot_be_is_said_before_files_are_read(tmp_path):

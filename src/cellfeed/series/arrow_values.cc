@@ -153,6 +153,8 @@ std::vector<const T*> raw_values(std::span<const arrow::Array* const> arrays) {
 bool is_integer_type(const arrow::DataType& type) {
   if (type.id() == Type::DICTIONARY)
     return is_integer_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  if (arrow::is_decimal(type.id()))
+    return static_cast<const arrow::DecimalType&>(type).scale() == 0;
   return arrow::is_integer(type.id());
 }
 
@@ -300,6 +302,15 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
 }
 
 void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const OnBadValue& bad) {
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+    std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
+    read_integers(*coded.dictionary(), values, [&](auto, const auto& what) { bad(0, what); });
+    for (std::int64_t i = 0; i < array.length(); ++i)
+      out[static_cast<std::size_t>(i)] =
+          array.IsValid(i) ? values[static_cast<std::size_t>(dictionary_index(coded, i))] : kNoTime;
+    return;
+  }
   const bool is_integer = with_integers(array, [&](const auto& a) {
     for (std::int64_t i = 0; i < a.length(); ++i)
       out[static_cast<std::size_t>(i)] = a.IsNull(i) ? kNoTime : as_int64(a.Value(i), i, bad);
@@ -338,7 +349,13 @@ void read_texts(const arrow::Array& array, std::vector<std::string_view>& out,
       last = i;
     }
   });
-  if (!is_integer) bad(0, type_text(array) + "; a name or a whole number was expected");
+  if (is_integer) return;
+  if (!is_integer_type(*array.type()))
+    bad(0, type_text(array) + "; a name or a whole number was expected");
+  for (std::int64_t i = 0; i < array.length(); ++i)
+    if (array.IsValid(i))
+      out[static_cast<std::size_t>(i)] =
+          kept.emplace_back((*array.GetScalar(i))->ToString());  // of decimals
 }
 
 }  // namespace cellfeed::series

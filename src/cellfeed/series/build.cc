@@ -84,14 +84,14 @@ void Build::check_options() {
   if (options_.scaler == ScalerKind::kNone && !is_given &&
       (options_.scale == ScaleOf::kEntity || has_bound))
     throw_invalid("scale and fit_until need a scaler");
-  if (is_given && has_bound)
-    throw_invalid("fit_until is of a scaler that is fitted, and one was given");
+  if (is_given && has_bound) throw_invalid("fit_until is of a scaler to be fitted; one was given");
   if (columns_.time.empty() && has_bound) throw_invalid("fit_until needs a column of time");
   if (columns_.time.empty() && options_.duplicates != Duplicates::kError)
     throw_invalid("duplicates are rows of one time, and need a column of time");
   // What kind of times they are is known once they were read.
-  if (has_bound && !parse_integer(options_.fit_until))
-    (void)time_from_text(options_.fit_until, TimeKind::kNaive, "fit_until");
+  if (has_bound && !parse_integer(options_.fit_until) && !parse_time(options_.fit_until))
+    throw_invalid("fit_until must be a time such as 2024-03-01, or a whole number, not '{}'",
+                  options_.fit_until);
   check_fit_mask();
   check_statics();
 }
