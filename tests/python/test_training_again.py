@@ -1,7 +1,9 @@
 """Runs that end, go on and are asked for again; models that are used otherwise than trained."""
 
 import csv
+import errno
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -81,20 +83,86 @@ def test_a_run_goes_on_in_another_folder_with_a_best_of_its_own():
     report = run(split, resume="first.ckpt", name="other", num_epochs=5, learning_rate=1e-12)
     assert report["epochs"] == 5 and set(report["scores"]) == {"val", "test"}
     assert Path("runs/other/checkpoints/best.ckpt").is_file()
-    # One that is over brings no best weights along: the last are tested.
+    # One that is over brings no best weights along: the last are tested, and are kept.
     shutil.copy("runs/other/checkpoints/last.ckpt", "last.ckpt")
     over = run(split, resume="last.ckpt", name="over", num_epochs=5, learning_rate=1e-12)
     assert set(over["scores"]) == {"val", "test"}
+    again = run(split, resume="auto", name="over", num_epochs=5, learning_rate=1e-12)
+    assert again["steps"] == over["steps"]
+    # Nor does it go on among what is another run's.
+    with pytest.raises(AlreadyExistsError, match="runs/run holds a run"):
+        run(split, resume="last.ckpt", num_epochs=6)
+
+
+def test_epochs_that_were_begun_count():
+    def stop():
+        raise RuntimeError("killed")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        # 12 steps an epoch, and a checkpoint of the 27th.
+        patch.setattr("cellfeed.training._history.History.on_train_batch_end", after(27, stop))
+        run(num_epochs=4)
+    with pytest.raises(InvalidArgumentError, match="has done 2 epochs and begun another"):
+        run(resume="auto", num_epochs=2)
+    assert run(resume="auto", num_epochs=3)["epochs"] == 3
+
+
+def after(step, call):
+    def hook(self, trainer, *_):
+        if trainer.global_step > step:
+            call()
+
+    return hook
+
+
+def test_a_run_that_another_process_trained_meanwhile_is_not_begun_again(monkeypatch):
+    from cellfeed.training import _training
+
+    specified = _training._specified
+
+    def slowly(*arguments):
+        monkeypatch.setattr(_training, "_specified", specified)
+        run(resume="auto", num_epochs=2)
+        return specified(*arguments)
+
+    monkeypatch.setattr(_training, "_specified", slowly)
+    with pytest.raises(AlreadyExistsError, match="another process trained this run meanwhile"):
+        run(resume="auto", num_epochs=1)
+    assert epochs_of() == [0, 1]
 
 
 def test_two_processes_do_not_train_one_run():
     run(num_epochs=1)
     with (
-        RunFolder("runs", "run").held(is_resumed=True),
+        RunFolder("runs", "run").held("auto", Path(LAST)),
         pytest.raises(AlreadyExistsError, match=r"runs/run: a process \(\d+\) trains this run"),
     ):
         run(resume="auto", num_epochs=2)
     assert run(resume="auto", num_epochs=2)["epochs"] == 2
+
+
+def test_the_lock_is_no_reason_to_fail(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        assert run(num_epochs=1)["epochs"] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.flock", refuse)
+        with pytest.warns(UserWarning, match=r"runs/run/\.lock: cannot be locked"):
+            assert run(resume="auto", num_epochs=2)["epochs"] == 2
+    lock = Path("runs/run/.lock")
+    lock.chmod(0o444)
+    opened = os.open
+
+    def of_another_user(path, flags, *more, **options):
+        if Path(path).name == ".lock" and flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", of_another_user)
+    assert run(resume="auto", num_epochs=3)["epochs"] == 3
 
 
 def test_ctrl_c_in_the_middle_of_a_write_is_no_full_disk(tmp_path):
@@ -197,8 +265,9 @@ def test_a_data_module_goes_on_with_its_parts_alone(tmp_path):
     one.fit(Model(), datamodule=data(0))
     one.save_checkpoint("end.ckpt")
     trainer(2).fit(Model(), datamodule=data(0), ckpt_path="end.ckpt", weights_only=True)
-    with pytest.raises(InvalidArgumentError, match="divides the cells otherwise: its part"):
+    with pytest.raises(InvalidArgumentError, match="divides the cells otherwise: it was trained"):
         trainer(2).fit(Model(), datamodule=data(1), ckpt_path="end.ckpt", weights_only=True)
+    trainer(2).validate(Model(), datamodule=data(1), ckpt_path="end.ckpt", weights_only=True)
 
 
 def test_devices_columns_and_names_that_do_not_fit_are_named():

@@ -252,11 +252,12 @@ class CellDataModule(LightningDataModule):
             self._options["masking"] = Masking(mask_fraction, specification.predicts)
 
     def state_dict(self) -> dict[str, Any]:
-        """Lightning's hook: which cells are of which part."""
-        return {"parts": {n: [len(cells), cells.fingerprint] for n, cells in self._parts.items()}}
+        """Lightning's hook: which cells are trained on."""
+        train = self._parts.get("train")
+        return {} if train is None else {"train": [len(train), train.fingerprint]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Lightning's hook: training goes on with the parts that it began with.
+        """Lightning's hook: training goes on with the cells that it began with.
 
         Parameters
         ----------
@@ -269,18 +270,19 @@ class CellDataModule(LightningDataModule):
             The cells are divided otherwise, so that the model would be judged by cells that it has
             learned.
         """
-        if self.trainer is not None and self.trainer.state.fn != "fit":
+        if self.trainer is None or self.trainer.state.fn != "fit":
             return  # a model is judged by whatever cells one likes
         self.setup()
-        mine, then = self.state_dict()["parts"], state_dict.get("parts", {})
-        for name in dict.fromkeys([*then, *mine]):
-            if list(then.get(name, [0])) != list(mine.get(name, [0])):
-                raise InvalidArgumentError(
-                    f"the checkpoint is of a run that divides the cells otherwise: its part "
-                    f"{name!r} has {then.get(name, [0])[0]:,} cells, and this one "
-                    f"{mine.get(name, [0])[0]:,}, or others of them, so that the model would be "
-                    "judged by cells that it has learned: give the same data, split and split_seed"
-                )
+        then, now = state_dict.get("train"), self.state_dict().get("train")
+        # No cell is in two parts: where this one is the same, none of the others was learned.
+        if then is None or list(then) == now or list(self._parts) == ["train"]:
+            return
+        raise InvalidArgumentError(
+            f"the checkpoint is of a run that divides the cells otherwise: it was trained on "
+            f"{then[0]:,} cells, and these are {len(self._parts['train']):,}, or others, so that "
+            "the model would be judged by cells that it has learned: give the same data, split and "
+            "split_seed"
+        )
 
     def _require_setup(self) -> None:
         if not self._parts:

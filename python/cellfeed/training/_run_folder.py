@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from .._arguments import as_local_path, as_text
 from ..errors import AlreadyExistsError, InputOutputError, InvalidArgumentError, NotFoundError
+from ._whole_file import whole_file
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 _LOCK = ".lock"
@@ -68,34 +69,76 @@ class RunFolder:
         return path
 
     @contextlib.contextmanager
-    def held(self, is_resumed: bool) -> Iterator[None]:
+    def held(
+        self, resume: str | os.PathLike[str] | None, checkpoint: Path | None
+    ) -> Iterator[None]:
         """Make the folder, and keep other processes from training this run meanwhile.
 
         Parameters
         ----------
-        is_resumed
-            Whether this run goes on from what is there.
+        resume, checkpoint
+            What :meth:`resolve` was asked, and its answer.
 
         Raises
         ------
         AlreadyExistsError
-            It holds a run, and this one does not go on from there; or another process trains it.
+            It holds a run, and this one does not go on from there; or another process trains it,
+            or has since it was looked for a checkpoint.
+        InputOutputError
+            It cannot be made.
         """
-        if not is_resumed and self.path.exists() and set(os.listdir(self.path)) - {_LOCK}:
+        is_own = resume == "auto" or (
+            checkpoint is not None and checkpoint.resolve().parent == self.last.parent.resolve()
+        )
+        if not is_own:
+            self._require_empty()
+        try:
+            self.last.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._open_lock()
+        except OSError as error:
+            at = self.path if error.filename is None else error.filename
+            raise InputOutputError(f"{at}: {error.strerror}") from error
+        try:
+            self._lock(lock)
+            if not is_own:
+                self._require_empty()
+            elif self.resolve(resume) != checkpoint:
+                raise AlreadyExistsError(
+                    f"{self.path}: another process trained this run meanwhile; start again"
+                )
+            yield
+        finally:
+            os.close(lock)
+
+    def keep(self, checkpoint: Path) -> None:
+        """Make a checkpoint the newest of this run where there is none, as it was over.
+
+        Parameters
+        ----------
+        checkpoint
+            What training went on from.
+        """
+        if not self.last.is_file():
+            with whole_file(self.last) as beside:
+                shutil.copyfile(checkpoint, beside)
+
+    def _require_empty(self) -> None:
+        checkpoints = self.last.parent
+        names = set(os.listdir(self.path)) if self.path.is_dir() else set()
+        if checkpoints.is_dir() and not any(checkpoints.iterdir()):
+            names -= {checkpoints.name}
+        if names - {_LOCK}:
             raise AlreadyExistsError(
                 f"{self.path} holds a run: continue it with --resume auto, or give this one "
                 "another --name"
             )
+
+    def _open_lock(self) -> int:
+        path, flags = self.path / _LOCK, os.O_CLOEXEC
         try:
-            self.last.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise InputOutputError(f"{self.last.parent}: {error.strerror}") from error
-        try:
-            self._lock(lock)
-            yield
-        finally:
-            os.close(lock)
+            return os.open(path, flags | os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:  # of another user, in a folder that is shared
+            return os.open(path, flags | os.O_RDONLY)
 
     def _lock(self, lock: int) -> None:
         try:
@@ -107,14 +150,13 @@ class RunFolder:
                 "this one another --name"
             ) from error
         except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
-                raise
             warnings.warn(
-                f"{self.path}: cannot be locked ({error.strerror}): do not train this run in two "
-                "processes at once",
+                f"{self.path / _LOCK}: cannot be locked ({error.strerror}): do not train this run "
+                "in two processes at once",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             return
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        with contextlib.suppress(OSError):  # who it is helps, and is not needed
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -97,22 +97,21 @@ def require_same_run(
                 f"configuration {_short(value)}"
             )
     _require_same_order(path, then, now)
-    done = _epochs_done(checkpoint, path)
-    if done > num_epochs:
-        raise InvalidArgumentError(
-            f"{path} is of a run that has done {done} epochs, and training.num_epochs is "
-            f"{num_epochs}: give {done} for a run that is over, or more to train on"
-        )
+    _require_epochs(path, checkpoint, num_epochs)
 
 
-def _epochs_done(checkpoint: dict[str, Any], path: Path) -> int:
+def _require_epochs(path: Path, checkpoint: dict[str, Any], num_epochs: int) -> None:
     try:
-        done = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
-    except (KeyError, TypeError):
-        done = None
-    if not isinstance(done, int):
-        raise CorruptDataError(f"{path}: does not say how many epochs were done")
-    return done
+        progress = checkpoint["loops"]["fit_loop"]["epoch_progress"]["current"]
+        begun, done = int(progress["ready"]), int(progress["processed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"{path}: does not say how many epochs were done") from error
+    if begun > num_epochs:
+        raise InvalidArgumentError(
+            f"{path} is of a run that has done {done} epochs"
+            f"{' and begun another' if begun > done else ''}, and training.num_epochs is "
+            f"{num_epochs}: give {begun} or more"
+        )
 
 
 def _require_same_cells(path: Path, then: RunIdentity, now: RunIdentity) -> None:

@@ -65,7 +65,11 @@ def load(checkpoint: str | os.PathLike[str], device: str | torch.device = "cpu")
     except RuntimeError as error:
         line = " ".join(str(error).split())
         raise CorruptDataError(f"{name}: its weights are not those of its model: {line}") from error
-    return TrainedModel(specification, network.to(where).eval(), where)
+    try:
+        there = network.to(where)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InvalidArgumentError(f"device: {device!r} cannot be used here: {error}") from error
+    return TrainedModel(specification, there.eval(), where)
 
 
 def _device_of(device: str | torch.device) -> torch.device:
@@ -75,6 +79,8 @@ def _device_of(device: str | torch.device) -> torch.device:
         raise InvalidArgumentError(
             f"device: {device!r} is none that PyTorch knows, such as 'cpu' or 'cuda'"
         ) from error
+    if there.type == "meta":
+        raise InvalidArgumentError("device: 'meta' computes nothing; 'cpu' is there")
     if there.type == "cuda" and (there.index or 0) >= torch.cuda.device_count():
         raise InvalidArgumentError(
             f"device: PyTorch sees {torch.cuda.device_count()} CUDA devices here, and {device!r} "

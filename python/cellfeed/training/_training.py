@@ -103,7 +103,7 @@ def train(
     if checkpoint is not None:
         require_same_run(checkpoint, specification, run, training.num_epochs)
     loggers = _loggers(config, folder)
-    with folder.held(resume is not None) if is_first_rank() else contextlib.nullcontext():
+    with folder.held(resume, checkpoint) if is_first_rank() else contextlib.nullcontext():
         seed_everything(training.seed % 2**32, verbose=False)
         module = CellModule(
             specification,
@@ -114,13 +114,16 @@ def train(
         history = History(folder.path / "metrics.csv", training.log_every_n_steps)
         callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
         if training.early_stopping_patience:
-            callbacks.append(Stopping("val_loss", patience=training.early_stopping_patience))
+            stopping = EarlyStopping("val_loss", patience=training.early_stopping_patience)
+            callbacks += [stopping, StaysStopped(stopping)]
         description = describe(specification, run)
         callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
         trainer = _trainer(config, devices, callbacks, loggers)
         with _quiet_warnings(), _interrupts(trainer):
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             loader = trainer.train_dataloader
+            if trainer.is_global_zero and checkpoint is not None:
+                folder.keep(checkpoint)
             _judge(trainer, module, data, folder, history)
         report = make_report(folder.path, config, devices, data, module, trainer, loader, history)
         if trainer.is_global_zero:
@@ -130,12 +133,21 @@ def train(
     return report
 
 
-class Stopping(EarlyStopping):
-    """Lightning's, which a run that it has ended does not go on after when it is resumed."""
+class StaysStopped(Callback):
+    """A run that was stopped early does not go on when it is resumed.
+
+    Parameters
+    ----------
+    stopping
+        What stopped it.
+    """
+
+    def __init__(self, stopping: EarlyStopping) -> None:
+        self._stopping = stopping
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Lightning's hook, once a checkpoint was read."""
-        if self.wait_count >= self.patience:
+        if self._stopping.wait_count >= self._stopping.patience:
             trainer.should_stop = True
 
 

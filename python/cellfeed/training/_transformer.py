@@ -125,4 +125,6 @@ def as_weights(values: torch.Tensor, layers: nn.Module) -> torch.Tensor:
     layers
         Have weights.
     """
-    return values.to(next(layers.parameters()).dtype)
+    weights = next(layers.parameters(), None)  # others are of those whose weights are packed
+    is_known = weights is not None and weights.is_floating_point()
+    return values.to(weights.dtype) if weights is not None and is_known else values
