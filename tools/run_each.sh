@@ -7,80 +7,59 @@ shopt -s nullglob
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-started=()
-: >"$scratch/passed"
-
-# Shows what a step printed only if it fails. What does not end well is not among those that passed.
+# Shows what a step printed only if it fails; the steps after it run all the same.
 run_step() {
   local name=$1 start=$SECONDS log; shift
   log=$(mktemp -p "$scratch")
   if "$@" >"$log" 2>&1; then
-    echo "$name" >>"$scratch/passed"
+    has_passed "$name"
     echo "$name: ok ($((SECONDS - start)) s)"
   else
     cat "$log"
     echo "$name: FAILED: $*" >&2
   fi
 }
-
-# The steps after it run all the same.
-run_quietly() {
-  started+=("$1")
-  run_step "$@"
-}
-
-# As many at once as there are processors; `wait` for them afterwards.
-run_beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
-  started+=("$1")
-  run_step "$@" &
-}
+source tools/side_by_side.sh
 
 case $1 in
   examples)
     for script in examples/[!_]*.py; do
-      run_quietly "$script" .venv/bin/python "$script" --short --output-dir "$scratch/$(basename "$script" .py)"
+      run_one "$script" .venv/bin/python "$script" --short --output-dir "$scratch/$(basename "$script" .py)"
     done ;;
   fuzz)
     for target in "$2"/fuzz/*_fuzz; do
-      run_beside "$(basename "$target")" "$target" --seconds "$3"
-    done
-    wait ;;
+      run_beside "$(nproc)" "$(basename "$target")" "$target" --seconds "$3"
+    done ;;
   bench)
     for target in "$2"/benchmarks/micro/*_bench; do
       if [ "$3" = short ]; then
-        run_quietly "$(basename "$target")" "$target" --benchmark_min_time=0.001
+        run_one "$(basename "$target")" "$target" --benchmark_min_time=0.001
       else
         "$target"
       fi
     done
     if [ "$3" = short ]; then
-      run_quietly benchmarks/loader .venv/bin/python benchmarks/loader/run.py --modes short
-      run_quietly benchmarks/cloud .venv/bin/python benchmarks/cloud.py --cells 4000 --genes 500 --nonzeros 50 --seconds 1
-      run_quietly benchmarks/cloud_rivals .venv/bin/python benchmarks/cloud_rivals.py --cells 40000 --genes 500 --nonzeros 20 --seconds 1 --rounds 1
-      run_quietly benchmarks/dense .venv/bin/python benchmarks/dense.py --cells 6000 --genes 500 --rounds 1
-      run_quietly benchmarks/csc .venv/bin/python benchmarks/csc.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
-      run_quietly benchmarks/opening .venv/bin/python benchmarks/opening.py --small 200 --large 400 --files 5 --shards 5 --rounds 2
-      run_quietly benchmarks/packed .venv/bin/python benchmarks/packed.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
-      run_quietly benchmarks/mtx .venv/bin/python benchmarks/mtx.py --cells 100 --genes 2000 --rounds 1
-      run_quietly benchmarks/layers .venv/bin/python benchmarks/layers.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
-      run_quietly benchmarks/preprocess .venv/bin/python benchmarks/preprocess.py --cells 2000 --genes 2000 --nonzeros 100 --top 300 --rounds 1
-      run_quietly benchmarks/many_machines .venv/bin/python benchmarks/many_machines.py --cells 600 --genes 2500 --nonzeros 50 --shards 3 --rounds 1
-      run_quietly benchmarks/tokens .venv/bin/python benchmarks/tokens.py --cells 1000 --genes 4000 --rounds 1
-      run_quietly benchmarks/science .venv/bin/python benchmarks/science/run.py --seeds 1 --steps 5 --cells 500 --genes 50 --data "$scratch"
-      run_quietly benchmarks/steps .venv/bin/python benchmarks/loader/steps.py --cells 300 --genes 300 --width 64 --steps 1 --batch-size 8
-      run_quietly benchmarks/mapped .venv/bin/python benchmarks/mapped.py --cells 4000 --genes 500 --nonzeros 50 --rounds 1 --batches 1 --filtered 10000
-      run_quietly benchmarks/series .venv/bin/python benchmarks/series/windows.py --short
-      run_quietly benchmarks/series/scale .venv/bin/python benchmarks/series/scale.py --short
+      run_one benchmarks/loader .venv/bin/python benchmarks/loader/run.py --modes short
+      run_one benchmarks/cloud .venv/bin/python benchmarks/cloud.py --cells 4000 --genes 500 --nonzeros 50 --seconds 1
+      run_one benchmarks/cloud_rivals .venv/bin/python benchmarks/cloud_rivals.py --cells 40000 --genes 500 --nonzeros 20 --seconds 1 --rounds 1
+      run_one benchmarks/dense .venv/bin/python benchmarks/dense.py --cells 6000 --genes 500 --rounds 1
+      run_one benchmarks/csc .venv/bin/python benchmarks/csc.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
+      run_one benchmarks/opening .venv/bin/python benchmarks/opening.py --small 200 --large 400 --files 5 --shards 5 --rounds 2
+      run_one benchmarks/packed .venv/bin/python benchmarks/packed.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
+      run_one benchmarks/mtx .venv/bin/python benchmarks/mtx.py --cells 100 --genes 2000 --rounds 1
+      run_one benchmarks/layers .venv/bin/python benchmarks/layers.py --cells 2000 --genes 500 --nonzeros 50 --rounds 1
+      run_one benchmarks/preprocess .venv/bin/python benchmarks/preprocess.py --cells 2000 --genes 2000 --nonzeros 100 --top 300 --rounds 1
+      run_one benchmarks/many_machines .venv/bin/python benchmarks/many_machines.py --cells 600 --genes 2500 --nonzeros 50 --shards 3 --rounds 1
+      run_one benchmarks/tokens .venv/bin/python benchmarks/tokens.py --cells 1000 --genes 4000 --rounds 1
+      run_one benchmarks/science .venv/bin/python benchmarks/science/run.py --seeds 1 --steps 5 --cells 500 --genes 50 --data "$scratch"
+      run_one benchmarks/steps .venv/bin/python benchmarks/loader/steps.py --cells 300 --genes 300 --width 64 --steps 1 --batch-size 8
+      run_one benchmarks/mapped .venv/bin/python benchmarks/mapped.py --cells 4000 --genes 500 --nonzeros 50 --rounds 1 --batches 1 --filtered 10000
+      run_one benchmarks/series .venv/bin/python benchmarks/series/windows.py --short
+      run_one benchmarks/series/scale .venv/bin/python benchmarks/series/scale.py --short
     else
       .venv/bin/python benchmarks/series/windows.py
       .venv/bin/python benchmarks/loader/run.py --modes all --write benchmarks/RESULTS.md
     fi ;;
 esac
 
-failed=()
-for name in "${started[@]}"; do grep -qxF -- "$name" "$scratch/passed" || failed+=("$name"); done
-if ((${#failed[@]})); then
-  echo "failed: ${failed[*]}" >&2
-  exit 1
-fi
+require_passed

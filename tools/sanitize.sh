@@ -5,9 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 form=$1
 jobs=${JOBS:-$(nproc)}
-passed=$(mktemp)
-trap 'rm -f "$passed"' EXIT
-started=()
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 asan_short=(io cloud hdf5 chunked zarr format)
 tsan_short=(exec io cloud loader)
 
@@ -27,30 +26,17 @@ build() {
   cmake --build "build/$preset" -j "$jobs" --target "$@"
 }
 
-# Shows what a program printed only if it fails. What does not end well is not among those that passed.
-run() {
+# Shows what a program printed only if it fails; failures are told of when all are through.
+run_step() {
   local program=$1; shift
   if fixed_addresses "$program" "$@" >"$program.log" 2>&1; then
-    echo "$program" >>"$passed"
+    has_passed "$program"
     printf -- '--- %s\n%s\n' "$program" "$(tail -n 2 "$program.log")"
   else
     cat "$program.log"
-    return 1
   fi
 }
-
-# As many at once as were asked for; failures are told of when all are through.
-run_beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-  started+=("$1")
-  run "$@" &
-}
-wait_for_all() {
-  wait
-  local program failed=()
-  for program in "${started[@]}"; do grep -qxF -- "$program" "$passed" || failed+=("$program"); done
-  [ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }
-}
+source tools/side_by_side.sh
 
 run_tests() {
   local preset=$1 layer; shift
@@ -60,8 +46,8 @@ run_tests() {
   else
     build "$preset" "${@/%/_test}"
   fi
-  for layer in "$@"; do run_beside "build/$preset/${layer}_test"; done
-  wait_for_all
+  for layer in "$@"; do run_beside "$jobs" "build/$preset/${layer}_test"; done
+  require_passed
 }
 
 # The same flips over two kinds of shards are enough where time is short.
@@ -69,9 +55,9 @@ run_tests() {
 run_tests asan "${asan_short[@]}"
 build asan fuzzers
 for target in build/asan/fuzz/*_fuzz; do
-  run_beside "$target" --seconds "$([ "$form" = full ] && echo 60 || echo 10)"
+  run_beside "$jobs" "$target" --seconds "$([ "$form" = full ] && echo 60 || echo 10)"
 done
-wait_for_all
+require_passed
 # TSan aborts a forked child that starts a thread with the id of one of the parent's ("dup thread").
 GTEST_FILTER='-Fork.*' run_tests tsan "${tsan_short[@]}"
 echo "sanitizers: clean"

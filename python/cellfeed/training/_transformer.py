@@ -125,6 +125,6 @@ def as_weights(values: torch.Tensor, layers: nn.Module) -> torch.Tensor:
     layers
         Have weights.
     """
-    weights = next(layers.parameters(), None)  # others are of those whose weights are packed
-    is_known = weights is not None and weights.is_floating_point()
-    return values.to(weights.dtype) if weights is not None and is_known else values
+    # Quantized layers have none, and take what there is.
+    weights = next((p for p in layers.parameters() if p.is_floating_point()), None)
+    return values if weights is None else values.to(weights.dtype)

@@ -113,6 +113,20 @@ std::int64_t dictionary_index(const arrow::DictionaryArray& array, std::int64_t 
   return array.GetValueIndex(i);
 }
 
+// Of each row the entry of the dictionary that it names, or kNoTime.
+void spread_entries(const arrow::DictionaryArray& coded, std::span<const std::int64_t> entries,
+                    std::span<std::int64_t> out) {
+  for (std::int64_t i = 0; i < coded.length(); ++i)
+    out[static_cast<std::size_t>(i)] =
+        coded.IsValid(i) ? entries[static_cast<std::size_t>(dictionary_index(coded, i))] : kNoTime;
+}
+
+// That of the entries, of a dictionary.
+const arrow::DataType& value_type(const arrow::DataType& type) {
+  if (type.id() != Type::DICTIONARY) return type;
+  return *static_cast<const arrow::DictionaryType&>(type).value_type();
+}
+
 // So many rows at a time that those of all columns stay in the nearest cache.
 template <typename T>
 bool interleave(std::span<const T* const> columns, std::int64_t n, double* out,
@@ -151,18 +165,14 @@ std::vector<const T*> raw_values(std::span<const arrow::Array* const> arrays) {
 }  // namespace
 
 bool is_integer_type(const arrow::DataType& type) {
-  if (type.id() == Type::DICTIONARY)
-    return is_integer_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
-  if (arrow::is_decimal(type.id()))
-    return static_cast<const arrow::DecimalType&>(type).scale() == 0;
-  return arrow::is_integer(type.id());
+  const arrow::DataType& of = value_type(type);
+  return arrow::is_integer(of.id()) ||
+         (arrow::is_decimal(of.id()) && static_cast<const arrow::DecimalType&>(of).scale() == 0);
 }
 
 bool is_numeric_type(const arrow::DataType& type) {
-  if (type.id() == Type::DICTIONARY)
-    return is_numeric_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
-  return arrow::is_integer(type.id()) || arrow::is_floating(type.id()) ||
-         arrow::is_decimal(type.id());
+  const Type::type id = value_type(type).id();
+  return arrow::is_integer(id) || arrow::is_floating(id) || arrow::is_decimal(id);
 }
 
 void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
@@ -272,9 +282,7 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
     std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
     const auto kind = read_times(*coded.dictionary(), unit, values,
                                  [&](auto, const auto& what) { bad(0, what); });
-    fill([&](std::int64_t i) {
-      return values[static_cast<std::size_t>(dictionary_index(coded, i))];
-    });
+    spread_entries(coded, values, out);
     return kind;
   }
   if (with_integers(array, [&](const auto& a) {
@@ -306,10 +314,7 @@ void read_integers(const arrow::Array& array, std::span<std::int64_t> out, const
     const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
     std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
     read_integers(*coded.dictionary(), values, [&](auto, const auto& what) { bad(0, what); });
-    for (std::int64_t i = 0; i < array.length(); ++i)
-      out[static_cast<std::size_t>(i)] =
-          array.IsValid(i) ? values[static_cast<std::size_t>(dictionary_index(coded, i))] : kNoTime;
-    return;
+    return spread_entries(coded, values, out);
   }
   const bool is_integer = with_integers(array, [&](const auto& a) {
     for (std::int64_t i = 0; i < a.length(); ++i)
