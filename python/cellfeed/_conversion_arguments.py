@@ -19,7 +19,16 @@ from ._arguments import (
     parse_threads,
 )
 from ._cells.genes import gene_list
-from ._options import JOINS, MISSING_GENES, Genes, Join, ProcessingOptions, ShardingOptions
+from ._options import (
+    COMPRESSIONS,
+    JOINS,
+    MISSING_GENES,
+    Compression,
+    Genes,
+    Join,
+    ProcessingOptions,
+    ShardingOptions,
+)
 from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import InvalidArgumentError
@@ -133,3 +142,8 @@ def existing(options: ShardingOptions | ProcessingOptions) -> str:
 
 def join_text(join: Join | None) -> str:
     return "" if join is None else as_choice("join", join, JOINS)
+
+
+def compression_text(compression: Compression | None) -> str:
+    """How ``.h5ad`` files are compressed; ``None``, as anndata has it, is ``"none"``."""
+    return "none" if compression is None else as_choice("compression", compression, COMPRESSIONS)

@@ -34,7 +34,7 @@ def read_json(path: str | os.PathLike[str], what: str) -> Any:
     Raises
     ------
     NotFoundError, InputOutputError, CorruptDataError, InvalidArgumentError
-        Naming the file. NaN, infinities and numbers beyond float64 are refused.
+        Naming the file. NaN, infinities, numbers beyond float64 and keys that repeat are refused.
     """
     try:
         name = os.fspath(path)
@@ -54,7 +54,10 @@ def parse_json(content: bytes, name: str, what: str) -> Any:
         The file, and what it should be, for messages.
     """
     try:
-        return json.loads(content.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+        return json.loads(
+            content.decode("utf-8"), parse_constant=_refuse, parse_float=_finite,
+            object_pairs_hook=_each_once,
+        )  # fmt: skip
     except RecursionError as error:
         raise CorruptDataError(f"{name}: nested too deeply for a {what}") from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
@@ -91,6 +94,15 @@ def _read(name: str, what: str) -> bytes:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON number")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"the key {key!r} is there more than once")
+        values[key] = value
+    return values
 
 
 def _finite(digits: str) -> float:

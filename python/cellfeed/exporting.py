@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict, cast
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_folder, as_names, as_path, as_paths, as_text
+from ._arguments import as_bool, as_folder, as_names, as_path, as_paths, as_text
 from ._cells.genes import report_left_out
-from ._conversion_arguments import chosen_cells, join_text, resources, tenx_choice
-from ._options import COMPRESSIONS, Compression, Join, Path
+from ._conversion_arguments import (
+    chosen_cells,
+    compression_text,
+    join_text,
+    resources,
+    tenx_choice,
+)
+from ._options import Compression, Join, Path
 from ._progress import Progress
 from .collection import CellCollection
 
@@ -40,7 +46,7 @@ def export_h5ad(
     allow_external: Path | None = None,
     keep_stored_gene_order: bool = False,
     keep_source_columns: bool = False,
-    compression: Compression = "none",
+    compression: Compression | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     overwrite: bool = False,
@@ -66,7 +72,7 @@ def export_h5ad(
     keep_source_columns
         Keep the obs columns ``_source_file`` and ``_source_row`` that sharding added.
     compression
-        ``"none"`` or ``"gzip"``.
+        ``None`` or ``"none"``, and ``"gzip"``.
     threads, memory_budget, overwrite, progress
         As for :func:`convert_to_shards`; there is no ``resume``, a file is written as a whole.
 
@@ -94,7 +100,7 @@ def export_h5ad(
         keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
         cells=cells,
-        compression=as_choice("compression", compression, COMPRESSIONS),
+        compression=compression_text(compression),
         overwrite=as_bool("overwrite", overwrite),
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),

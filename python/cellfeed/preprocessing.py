@@ -23,6 +23,7 @@ from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import (
     absolute,
     axis_options,
+    compression_text,
     existing,
     input_of_all,
     input_paths,
@@ -32,7 +33,6 @@ from ._conversion_arguments import (
 from ._dask import check_client, write_on_cluster
 from ._leftovers import report_leftovers
 from ._options import (
-    COMPRESSIONS,
     HVG_FLAVORS,
     Compression,
     Data,
@@ -117,7 +117,7 @@ def preprocess(
     make_unique: bool = False,
     allow_external: Path | None = None,
     shard_size: int = 100_000,
-    compression: Compression = "none",
+    compression: Compression | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     resume: bool = False,
@@ -222,7 +222,7 @@ def preprocess(
         made = _core.preprocess(
             inputs,
             given.pop("output_dir"),
-            compression=as_choice("compression", compression, COMPRESSIONS),
+            compression=compression_text(compression),
             **steps,
             **given,
             **resources(threads, memory_budget, progress),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypedDict, cast
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_int, as_path, as_text
+from ._arguments import as_bool, as_int, as_path, as_text
 from ._cells.genes import report_left_out
-from ._conversion_arguments import resources, tenx_choice
-from ._options import COMPRESSIONS, Compression, Path
+from ._conversion_arguments import compression_text, resources, tenx_choice
+from ._options import Compression, Path
 from ._progress import Progress
 
 
@@ -38,7 +38,7 @@ def simulate(
     layer: str = "X",
     genome: str | None = None,
     feature_type: str | None = None,
-    compression: Compression = "none",
+    compression: Compression | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     overwrite: bool = False,
@@ -69,7 +69,7 @@ def simulate(
     genome, feature_type
         Of 10x files, as for :func:`cellfeed.open`.
     compression
-        ``"none"`` or ``"gzip"``.
+        ``None`` or ``"none"``, and ``"gzip"``.
     threads
         All the machine allows by default.
     memory_budget
@@ -96,7 +96,7 @@ def simulate(
         seed=as_int("seed", seed, 0, 2**64 - 1),
         order=as_text("order", order),
         thin=as_bool("thin", thin),
-        compression=as_choice("compression", compression, COMPRESSIONS),
+        compression=compression_text(compression),
         overwrite=as_bool("overwrite", overwrite),
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),

@@ -18,7 +18,7 @@ def cells(tmp_path):
     return adata
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", [None, "none", "gzip"])
 @pytest.mark.parametrize("source", ["file", "shards", "view"])
 def test_they_come_back(tmp_path, cells, source, compression):
     rows = np.arange(59, -1, -7) if source == "view" else np.arange(60)

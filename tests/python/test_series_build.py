@@ -704,3 +704,19 @@ def test_a_missing_time_or_entity_is_said_to_need_its_row_left_out(tmp_path, mis
             == 1
         )
         shutil.rmtree(tmp_path / missing)
+
+
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet", "to_feather"])
+def test_a_unit_is_of_whole_numbers_alone(tmp_path, write):
+    times = pd.to_datetime(["2024-01-01", "2024-01-02"])
+    for name, values in {"times": times, "texts": times.astype(str)}.items():
+        path = tmp_path / f"{name}.{write[3:]}"
+        getattr(pd.DataFrame({"t": values, "v": [1.0, 2.0]}), write)(path)
+        build_series(path, tmp_path / name, time="t")
+        with pytest.raises(errors.CorruptDataError, match="time_unit"):
+            build_series(path, tmp_path / "b", time="t", time_unit="s")
+    numbers = pd.DataFrame({"t": [1_704_067_200, 1_704_153_600], "v": [1.0, 2.0]})
+    path = tmp_path / f"numbers.{write[3:]}"
+    getattr(numbers, write)(path)
+    build_series(path, tmp_path / "b", time="t", time_unit="s")
+    np.testing.assert_array_equal(stored(tmp_path / "b")[2], times.to_numpy().astype("int64"))

@@ -56,6 +56,23 @@ def test_a_test_takes_no_epoch_out_of_the_history():
     assert epochs_of() == list(range(6))
 
 
+def test_scores_are_of_the_best_epoch():
+    settings = {"num_epochs": 6, "learning_rate": 0.5}
+    report = run({"data": {"split": {"test": 0.1}}}, **settings)
+    losses = [row["val_loss"] for row in report["history"] if "val_loss" in row]
+    assert losses[-1] > min(losses)
+    assert report["scores"]["val"]["loss"] == pytest.approx(min(losses))
+    for part in ("val", "test"):
+        cells = CellDataModule("atlas.h5ad", split={"train": 0.65, "val": 0.25, "test": 0.1})
+        cells.setup()
+        said = load(BEST).predict(cells.parts[part]).obs
+        right = (said["predicted_kind"].astype(str) == said["kind"].astype(str)).mean()
+        assert report["scores"][part]["accuracy"] == pytest.approx(right)
+    # So it is of a run that is asked for again.
+    again = run({"data": {"split": {"test": 0.1}}}, resume="auto", **settings)
+    assert again["scores"] == report["scores"] and epochs_of() == list(range(6))
+
+
 def test_a_run_that_stopped_early_is_over():
     early = {"num_epochs": 30, "learning_rate": 0.5, "early_stopping_patience": 1}
     first = run(**early)

@@ -66,6 +66,7 @@ def test_saved_and_read_again(tmp_path):
         ('{"a": 4.5}', OSError, "an integer"),
         ('{"a": true}', OSError, "an integer"),
         ('{"a": 1e400}', OSError, "float64"),
+        ('{"a": 4, "b": 5, "a": 6}', OSError, "'a' is there more than once"),
         ('{"a": NaN}', OSError, "NaN"),
         ('{"a": 9223372036854775807}', OSError, "9223372036854775806"),
         ("[null]", OSError, "a str, not None"),

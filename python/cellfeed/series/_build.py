@@ -195,7 +195,8 @@ def build_series(
         numbers; or the columns of year, month, day, hour, minute and second. By default rows
         are in the order of their file and have no time.
     time_unit
-        What whole numbers count, since 1970. Without it they stay numbers.
+        What whole numbers count, since 1970; other times are refused then. Without it they stay
+        numbers.
     features
         Columns to store, in this order; texts must be numbers. By default all numeric ones of the
         first file, and no other file may have more. Every value becomes a float64, whatever types

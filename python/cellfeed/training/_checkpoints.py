@@ -76,7 +76,34 @@ class Checkpoints(Checkpoint):
         self._every_n_steps = every_n_steps
         self._description = description
         self._saved_step = -1
+        self._best_step = -1
         self._best = float("inf")
+
+    def best_of(self, trainer: Trainer) -> Path | None:
+        """The checkpoint of the lowest validation loss, on all ranks alike.
+
+        Parameters
+        ----------
+        trainer
+            That of the run.
+
+        Returns
+        -------
+        Path or None
+            ``None``: there are no cells for validation.
+        """
+        found: bool = trainer.strategy.broadcast(self._folder.best.is_file())
+        return self._folder.best if found else None
+
+    def is_best(self, trainer: Trainer) -> bool:
+        """Whether the weights at hand are those of the lowest validation loss, as far as is known.
+
+        Parameters
+        ----------
+        trainer
+            That of the run.
+        """
+        return self._best_step == trainer.global_step
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's hook: what is kept."""
@@ -98,7 +125,7 @@ class Checkpoints(Checkpoint):
         Not so the best weights where a run goes on in another folder.
         """
         self._saved_step = trainer.global_step
-        if not trainer.strategy.broadcast(self._folder.best.is_file()):
+        if self.best_of(trainer) is None:
             self._best = float("inf")
 
     def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
@@ -113,7 +140,7 @@ class Checkpoints(Checkpoint):
         """Lightning's hook, after validation."""
         loss = trainer.callback_metrics.get("val_loss")
         if loss is not None and float(loss) < self._best:
-            self._best = float(loss)
+            self._best, self._best_step = float(loss), trainer.global_step
             self._save(trainer, self._folder.best)
         self._save(trainer, self._folder.last)
 

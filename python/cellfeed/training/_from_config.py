@@ -96,11 +96,6 @@ def _genes(config: Config, paths: str | list[str]) -> GeneVocab | None:
 def _order(config: Config) -> dict[str, Any]:
     sampling, data = config.training.sampling, config.data
     if sampling.strategy == "weighted":
-        if data.streaming:
-            raise InvalidArgumentError(
-                f"{config.path}: training.sampling.strategy is weighted, and data.streaming reads "
-                "the files in order: choose one"
-            )
         warmup = sampling.curriculum_warmup_epochs
         draws = WeightedCellSampler(label_key=sampling.label_key, curriculum_warmup_epochs=warmup)
         return {"strategy": draws, "obs": [sampling.label_key]}

@@ -117,14 +117,15 @@ def train(
             stopping = EarlyStopping("val_loss", patience=training.early_stopping_patience)
             callbacks += [stopping, StaysStopped(stopping)]
         description = describe(specification, run)
-        callbacks.append(Checkpoints(folder, training.checkpoint_every_n_steps, description))
+        checkpoints = Checkpoints(folder, training.checkpoint_every_n_steps, description)
+        callbacks.append(checkpoints)
         trainer = _trainer(config, devices, callbacks, loggers)
         with _quiet_warnings(), _interrupts(trainer):
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             loader = trainer.train_dataloader
             if trainer.is_global_zero and checkpoint is not None:
                 folder.keep(checkpoint)
-            _judge(trainer, module, data, folder, history)
+            _judge(trainer, module, data, checkpoints, history)
         report = make_report(folder.path, config, devices, data, module, trainer, loader, history)
         if trainer.is_global_zero:
             history.write()
@@ -155,17 +156,16 @@ def _judge(
     trainer: Trainer,
     module: CellModule,
     data: CellDataModule,
-    folder: RunFolder,
+    checkpoints: Checkpoints,
     history: History,
 ) -> None:
-    """Scores of the parts that training has not looked at: of the test, with the best weights."""
-    if "val" in data.parts and not module.scores:  # it was over when it was resumed
-        trainer.validate(module, datamodule=data, verbose=False)
-    if "test" not in data.parts:
-        return
+    """Scores of the parts that training does not learn, of the best weights all of them."""
     rows = history.rows
-    best = folder.best if trainer.strategy.broadcast(folder.best.is_file()) else None
-    trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
+    best = checkpoints.best_of(trainer)
+    if "val" in data.parts and not (checkpoints.is_best(trainer) and module.scores):
+        trainer.validate(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
+    if "test" in data.parts:
+        trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
     history.rows = rows  # a checkpoint has those until it was written
 
 
@@ -178,8 +178,8 @@ def _data_of(config: Config) -> CellDataModule:
     data.setup()
     if config.training.early_stopping_patience and "val" not in data.parts:
         raise InvalidArgumentError(
-            "training.early_stopping_patience watches the validation loss, and no cells are for "
-            "validation: give data.split.val"
+            f"{config.path}: training.early_stopping_patience watches the validation loss, and no "
+            f"cell has the part 'val' in {config.data.split.column}, of data.split.column"
         )
     return data
 

@@ -196,6 +196,13 @@ void Config::check_contradictions() const {
   if (text("training.sampling.strategy") == "weighted" && !has_value("training.sampling.label_key"))
     clash("training.sampling.strategy",
           "weighted sampling needs training.sampling.label_key, the obs column with the labels");
+  if (text("training.sampling.strategy") == "weighted" && flag("data.streaming"))
+    clash("training.sampling.strategy",
+          "weighted contradicts data.streaming, which reads the files in order: choose one");
+  if (whole("training.early_stopping_patience") > 0 && !has_value("data.split.column") &&
+      number("data.split.val") == 0)
+    clash("training.early_stopping_patience",
+          "watches the validation loss, and data.split.val is 0: give a share of the cells");
   const std::string& strategy = text("training.strategy");
   if (strategy == "ddp" && flag("training.fsdp.enabled"))
     clash("training.strategy", "ddp contradicts training.fsdp.enabled: choose one of the two");

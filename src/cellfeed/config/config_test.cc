@@ -97,6 +97,11 @@ TEST(Config, SettingsThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(message_of("data: {vocab: {path: a, n_genes: 3}}"), HasSubstr("one of the two"));
   EXPECT_THAT(message_of("model: {d_model: 10, n_heads: 3}"), HasSubstr("3 heads cannot share"));
   EXPECT_THAT(message_of("training: {sampling: {strategy: weighted}}"), HasSubstr("label_key"));
+  EXPECT_THAT(message_of("data: {streaming: true}\n"
+                         "training: {sampling: {strategy: weighted, label_key: kind}}"),
+              HasSubstr("line 2, column 23: training.sampling.strategy: weighted contradicts"));
+  EXPECT_THAT(message_of("data: {split: {val: 0}}\ntraining: {early_stopping_patience: 2}"),
+              HasSubstr("watches the validation loss, and data.split.val is 0"));
   EXPECT_THAT(message_of("data: {split: {column: part, val: 0.2}}"),
               HasSubstr("contradicts data.split.column"));
   EXPECT_THAT(message_of("data: {split: {val: 0.5, test: 0.5}}"), HasSubstr("no cells to train"));

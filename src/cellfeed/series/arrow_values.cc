@@ -260,6 +260,21 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
     if (!time) bad(i, fmt::format("is beyond what nanoseconds can hold: {}", value));
     return time.value_or(kNoTime);
   };
+  if (array.type_id() == Type::DICTIONARY) {
+    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+    std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
+    const auto kind = read_times(*coded.dictionary(), unit, values,
+                                 [&](auto, const auto& what) { bad(0, what); });
+    spread_entries(coded, values, out);
+    return kind;
+  }
+  if (with_integers(array, [&](const auto& a) {
+        fill([&](std::int64_t i) {
+          return scaled(as_int64(a.Value(i), i, bad), unit.value_or(1), i);
+        });
+      }))
+    return unit ? TimeKind::kNaive : TimeKind::kInteger;
+  if (unit) bad(0, type_text(array) + "; time_unit is of whole numbers alone: leave it out");
   if (array.type_id() == Type::TIMESTAMP) {
     const auto& type = static_cast<const arrow::TimestampType&>(*array.type());
     const auto& a = static_cast<const arrow::TimestampArray&>(array);
@@ -277,20 +292,6 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
     fill([&](std::int64_t i) { return scaled(a.Value(i), 1'000'000, i); });
     return TimeKind::kNaive;
   }
-  if (array.type_id() == Type::DICTIONARY) {
-    const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
-    std::vector<std::int64_t> values(static_cast<std::size_t>(coded.dictionary()->length()));
-    const auto kind = read_times(*coded.dictionary(), unit, values,
-                                 [&](auto, const auto& what) { bad(0, what); });
-    spread_entries(coded, values, out);
-    return kind;
-  }
-  if (with_integers(array, [&](const auto& a) {
-        fill([&](std::int64_t i) {
-          return scaled(as_int64(a.Value(i), i, bad), unit.value_or(1), i);
-        });
-      }))
-    return unit ? TimeKind::kNaive : TimeKind::kInteger;
   std::optional<TimeKind> kind;
   const bool is_text = with_texts(array, [&](const auto& a) {
     fill([&](std::int64_t i) {

@@ -270,6 +270,11 @@ class CsvTable : public Table {
       time = *scaled;
       return unit ? TimeKind::kNaive : TimeKind::kInteger;
     }
+    if (unit)
+      throw_value(row, column,
+                  fmt::format("is no whole number, of which time_unit is the unit: '{}'; leave it "
+                              "out where times are dates",
+                              text.substr(0, 80)));
     const auto parsed = parse_time(text);
     if (!parsed)
       throw_value(row, column,
