@@ -1,5 +1,6 @@
 """Cells in buckets and on http servers are those of local files, or a named error."""
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -261,6 +262,32 @@ def test_a_file_is_opened_in_fewer_than_eight_round_trips(proxied, bucket, tmp_p
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
     cf.open("s3://atlas/a.h5ad")
     assert 0 < len(proxied.seen) < 8, proxied.counts()
+
+
+@pytest.mark.parametrize("form", ["shards", "gzip", "plain"])
+def test_what_many_files_are_asked_first_is_asked_together(proxied, bucket, tmp_path, form):
+    n = 12
+    if form == "shards":
+        x = scipy.sparse.random(n * 200, 1000, 0.6, "csr", "float32", 0)
+        anndata.AnnData(x).write_h5ad(tmp_path / "a.h5ad")
+        cf.convert_to_shards(tmp_path / "a.h5ad", "s3://atlas/files", shard_size=200)
+        cells = cf.open("s3://atlas/files")
+        loader = cf.Loader(cells, cf.BlockShuffling(1), len(cells), seed=0)
+    else:
+        for i in range(n):
+            write_cells(tmp_path / f"{i}.h5ad", i, compression=None if form == "plain" else form)
+            bucket.upload_file(str(tmp_path / f"{i}.h5ad"), "atlas", f"files/{i}.h5ad")
+        cells = cf.open("s3://atlas/files/*.h5ad")
+    proxied.reset()
+    if form == "shards":  # where their rows lie
+        batch = next(iter(loader))
+        assert (batch.to_scipy() != x[np.asarray(batch.index)]).nnz == 0
+    else:  # what their fingerprints take
+        cf.Loader(cells, cf.BlockShuffling(1), 50, seed=0)
+    asked = sorted(proxied.seen, key=lambda each: each.began)[:n]
+    assert len({each.path for each in asked}) == n, proxied.counts()
+    beside = [later.began < each.began + each.seconds for each, later in itertools.pairwise(asked)]
+    assert sum(beside) > n // 2, beside
 
 
 def test_no_secret_is_said_or_sent_or_written(proxied, bucket, tmp_path, capfd):

@@ -158,7 +158,11 @@ std::shared_ptr<const Collection> Collection::with_genes(
 std::uint64_t Collection::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   std::uint64_t hash = 0;
-  for (const auto& store : stores_) hash = mix(hash, store->fingerprint());
+  std::vector<std::uint64_t> of_stores(stores_.size());
+  format::open_side_by_side(std::ssize(stores_), !is_remote_, [&](std::int64_t s) {
+    of_stores[static_cast<std::size_t>(s)] = stores_[static_cast<std::size_t>(s)]->fingerprint();
+  });
+  for (const std::uint64_t of_store : of_stores) hash = mix(hash, of_store);
   for (const auto& name : genes_.names) hash = mix(hash, name);
   // They say which column of a store goes where.
   for (const auto& key : var_keys_) hash = mix(hash, key);
@@ -187,6 +191,10 @@ RowPlace Collection::locate(std::int64_t row) const {
   const auto it = std::upper_bound(offsets_.begin(), offsets_.end(), row);
   const auto s = static_cast<std::int32_t>(it - offsets_.begin()) - 1;
   return {s, row - offsets_[s]};
+}
+
+void Collection::step_stores(std::int64_t n, const std::function<void(std::int64_t)>& step) const {
+  format::step_side_by_side(n, !is_remote_, step);
 }
 
 bool Collection::is_chunked() const {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -120,6 +121,9 @@ class Collection : public std::enable_shared_from_this<Collection> {
 
   // Whether reading may wait for a server: some store is not on a disk of this machine.
   bool is_remote() const { return is_remote_; }
+  // Calls step(i) once for each i in [0, n), each of one store: where one waits for a server, those
+  // behind it wait side by side. The error thrown is that of the lowest i.
+  void step_stores(std::int64_t n, const std::function<void(std::int64_t)>& step) const;
   // REQUIRES: 0 <= row < n_rows().
   RowPlace locate(std::int64_t row) const;
 

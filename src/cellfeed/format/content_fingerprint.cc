@@ -8,6 +8,7 @@
 #include "cellfeed/base/mix.h"
 #include "cellfeed/hdf5/dataset_bytes.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/range_reads.h"
 #include "cellfeed/io/running_checksum.h"
 
 namespace cellfeed::format {
@@ -53,14 +54,15 @@ class Hash {
     std::size_t own_bytes = 0;
     io::ByteRange range;
   };
-  std::vector<std::span<const std::byte>> read_parts(std::vector<std::byte>& owned) const;
+  std::vector<std::span<const std::byte>> read_parts(io::RangeReads& reads) const;
 
   const io::ByteSource* file_;
   std::string own_;
   std::vector<Part> parts_;
 };
 
-std::vector<std::span<const std::byte>> Hash::read_parts(std::vector<std::byte>& owned) const {
+// reads: of what is not mapped.
+std::vector<std::span<const std::byte>> Hash::read_parts(io::RangeReads& reads) const {
   std::vector<std::span<const std::byte>> read;
   if (parts_.empty()) return read;
   if (const auto map = file_->map(); !map.empty()) {
@@ -69,24 +71,16 @@ std::vector<std::span<const std::byte>> Hash::read_parts(std::vector<std::byte>&
                                  static_cast<std::size_t>(part.range.length)));
     return read;
   }
-  std::int64_t total = 0;
-  for (const Part& part : parts_) total += part.range.length;
-  owned.resize(static_cast<std::size_t>(total));
-  std::vector<io::ReadRequest> requests;
-  std::span<std::byte> rest(owned);
-  for (const Part& part : parts_) {
-    const auto n = static_cast<std::size_t>(part.range.length);
-    requests.push_back({part.range.offset, rest.first(n)});
-    read.push_back(rest.first(n));
-    rest = rest.subspan(n);
-  }
-  file_->read_many(requests);
+  for (const Part& part : parts_) reads.add(*file_, part.range);
+  reads.begin();
+  reads.wait();
+  for (std::size_t i = 0; i < parts_.size(); ++i) read.push_back(reads.bytes(i));
   return read;
 }
 
 std::uint64_t Hash::digest() const {
-  std::vector<std::byte> owned;
-  const auto read = read_parts(owned);
+  io::RangeReads reads;
+  const auto read = read_parts(reads);
   const auto own = std::as_bytes(std::span(own_));
   io::RunningChecksum checksum;
   std::size_t done = 0;

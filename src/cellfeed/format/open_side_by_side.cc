@@ -1,6 +1,7 @@
 #include "cellfeed/format/open_side_by_side.h"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 
@@ -10,6 +11,8 @@ namespace cellfeed::format {
 namespace {
 
 constexpr int kRemoteAtOnce = 32;
+// Longer than a step takes of what is in memory, shorter than any round trip.
+constexpr std::chrono::milliseconds kWaited{1};
 
 }  // namespace
 
@@ -41,6 +44,19 @@ void wait_side_by_side(std::int64_t n, bool is_local,
                        const std::function<void(std::int64_t)>& wait) {
   if (!is_local) return open_side_by_side(n, false, wait);
   for (std::int64_t i = 0; i < n; ++i) wait(i);
+}
+
+void step_side_by_side(std::int64_t n, bool is_local,
+                       const std::function<void(std::int64_t)>& step) {
+  using Clock = std::chrono::steady_clock;
+  std::int64_t done = 0;
+  for (auto begun = Clock::now(); done < n;) {
+    step(done++);
+    const auto now = Clock::now();
+    if (!is_local && now - begun > kWaited) break;
+    begun = now;
+  }
+  if (done < n) open_side_by_side(n - done, is_local, [&](std::int64_t i) { step(done + i); });
 }
 
 }  // namespace cellfeed::format

@@ -16,4 +16,9 @@ void open_side_by_side(std::int64_t n, bool is_local,
 void wait_side_by_side(std::int64_t n, bool is_local,
                        const std::function<void(std::int64_t)>& wait);
 
+// The same for what rarely waits, as what it reads is kept: one after another as long as none has
+// waited, and then those that are left side by side.
+void step_side_by_side(std::int64_t n, bool is_local,
+                       const std::function<void(std::int64_t)>& step);
+
 }  // namespace cellfeed::format

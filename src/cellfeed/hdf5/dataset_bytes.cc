@@ -7,6 +7,7 @@
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/range_reads.h"
 
 namespace cellfeed::hdf5 {
 namespace {
@@ -204,22 +205,17 @@ void DatasetBytes::read_chunks(std::span<const std::uint64_t> numbers, const Box
     std::uint64_t held = 0;
     for (end = begin; end < numbers.size() && (end == begin || held < kStoredBytesHeld); ++end)
       held += places[end].n_bytes;
-    std::vector<std::byte> owned;
-    std::vector<io::ReadRequest> requests;
+    io::RangeReads reads;
     if (map.empty()) {
-      owned.resize(static_cast<std::size_t>(held));
-      std::size_t at = 0;
-      for (std::size_t i = begin; i < end; ++i) {
-        const auto n = static_cast<std::size_t>(places[i].n_bytes);
-        requests.push_back(
-            {static_cast<std::int64_t>(places[i].offset), std::span(owned).subspan(at, n)});
-        at += n;
-      }
-      file_.source()->read_many(requests);
+      for (std::size_t i = begin; i < end; ++i)
+        reads.add(*file_.source(), {static_cast<std::int64_t>(places[i].offset),
+                                    static_cast<std::int64_t>(places[i].n_bytes)});
+      reads.begin();
+      reads.wait();
     }
     for (std::size_t i = begin; i < end; ++i)
       place_chunk(numbers[i], places[i],
-                  map.empty() ? requests[i - begin].out
+                  map.empty() ? reads.bytes(i - begin)
                               : map.subspan(static_cast<std::size_t>(places[i].offset),
                                             static_cast<std::size_t>(places[i].n_bytes)),
                   box, out);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "cellfeed/io/range_reads.h"
+
 namespace cellfeed::io {
 namespace {
 
@@ -14,6 +16,11 @@ constexpr std::int64_t kLeastDearPages = 512;
 
 std::shared_ptr<std::vector<std::byte>> make_bytes(std::int64_t n) {
   return std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(n));
+}
+
+// A buffer of reads is nothing that a forked child has.
+std::shared_ptr<const std::vector<std::byte>> copy_of(std::span<const std::byte> bytes) {
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
 std::int64_t page_bytes_of(const PageCacheOptions& options, const ByteSource& source) {
@@ -75,17 +82,24 @@ Bytes PageCache::read_through_pages(ByteRange range) const {
 std::vector<Bytes> PageCache::read_many(std::span<const ByteRange> ranges) const {
   std::vector<Bytes> found;
   const bool is_mapped = !source_->map().empty();
-  std::vector<ReadRequest> requests;
+  RangeReads reads;
+  std::vector<std::size_t> unread;
   for (const ByteRange& range : ranges) {
     if (is_mapped || range.length == 0 || is_kept(range)) {
       found.push_back(read(range));
       continue;
     }
-    auto owned = make_bytes(range.length);
-    requests.push_back({range.offset, *owned});
-    found.emplace_back(*owned, owned);
+    unread.push_back(found.size());
+    found.emplace_back();
+    reads.add(*source_, range);
   }
-  if (!requests.empty()) source_->read_many(requests);
+  if (unread.empty()) return found;
+  reads.begin();
+  reads.wait();
+  for (std::size_t i = 0; i < unread.size(); ++i) {
+    const Page owned = copy_of(reads.bytes(i));
+    found[unread[i]] = {*owned, owned};
+  }
   return found;
 }
 
@@ -116,15 +130,18 @@ bool PageCache::is_kept(ByteRange range) const {
 
 std::vector<PageCache::Page> PageCache::read_pages(std::span<const std::int64_t> numbers) const {
   if (numbers.empty()) return {};
-  std::vector<Page> pages;
-  std::vector<ReadRequest> requests;
+  RangeReads reads;
   for (const std::int64_t number : numbers) {
-    auto page = make_bytes(std::min(page_bytes_, source_->size() - number * page_bytes_));
-    requests.push_back({number * page_bytes_, *page});
-    pages.push_back(std::move(page));
+    const std::int64_t begin = number * page_bytes_;
+    reads.add(*source_, {begin, std::min(page_bytes_, source_->size() - begin)});
   }
-  source_->read_many(requests);
-  for (std::size_t i = 0; i < numbers.size(); ++i) keep_page(numbers[i], pages[i]);
+  reads.begin();
+  reads.wait();
+  std::vector<Page> pages;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    pages.push_back(copy_of(reads.bytes(i)));
+    keep_page(numbers[i], pages.back());
+  }
   return pages;
 }
 

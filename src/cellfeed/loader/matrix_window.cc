@@ -20,12 +20,14 @@ void MatrixWindow::cut(std::size_t number, std::size_t batch, std::vector<Slice>
 }
 
 void MatrixWindow::begin(const std::stop_token& stop) {
-  fetched_.reserve(rows_->parts.size());
-  for (const RowsByStore::Part& part : rows_->parts)
-    fetched_.push_back(
+  fetched_.resize(rows_->parts.size());
+  matrix_.cells->step_stores(std::ssize(fetched_), [&](std::int64_t p) {
+    const RowsByStore::Part& part = rows_->parts[static_cast<std::size_t>(p)];
+    fetched_[static_cast<std::size_t>(p)] =
         matrix_.cells->store(part.store)
             .begin(rows_->rows_of(part),
-                   {.stop = stop, .counts_entries = matrix_.sink->counts_entries()}));
+                   {.stop = stop, .counts_entries = matrix_.sink->counts_entries()});
+  });
 }
 
 void MatrixWindow::wait() {

@@ -91,10 +91,18 @@ PlannedRows plan_rows(const collection::Collection& cells, std::span<const Locat
   const RowsOfMatrices& rows = planned.rows;
   Work& work = planned.work;
   work.reads.read_ahead_bytes = 0;
-  for (std::size_t m = 0; m < rows.size(); ++m)
-    for (const RowsByStore::Part& part : rows[m]->parts) {
-      const format::RowStore& store = cells.matrix(m).store(part.store);
-      const collection::ReadPlan plan = store.plan(rows[m]->rows_of(part));
+  for (std::size_t m = 0; m < rows.size(); ++m) {
+    const std::vector<RowsByStore::Part>& parts = rows[m]->parts;
+    const collection::Collection& matrix = cells.matrix(m);
+    std::vector<collection::ReadPlan> plans(parts.size());
+    matrix.step_stores(std::ssize(parts), [&](std::int64_t p) {
+      const RowsByStore::Part& part = parts[static_cast<std::size_t>(p)];
+      plans[static_cast<std::size_t>(p)] = matrix.store(part.store).plan(rows[m]->rows_of(part));
+    });
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const RowsByStore::Part& part = parts[p];
+      const format::RowStore& store = matrix.store(part.store);
+      const collection::ReadPlan& plan = plans[p];
       const std::int64_t n_rows = part.end - part.begin;
       work.reads.bytes_held += plan.bytes_held;
       work.reads.bytes_inflated += plan.bytes_inflated;
@@ -109,6 +117,7 @@ PlannedRows plan_rows(const collection::Collection& cells, std::span<const Locat
                       static_cast<double>(store.info().n_rows);
       }
     }
+  }
   return planned;
 }
 
