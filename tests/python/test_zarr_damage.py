@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import warnings
 
 import anndata
 import numpy as np
@@ -57,6 +58,28 @@ def test_a_chunk_of_a_dense_matrix_that_is_missing_is_its_fill_value(path):
     assert not expected[32:60, :16].any()
     got = cf.open(path, layer="dense").read(slice(None)).x.toarray()
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    "fill", [1.0, 7.0, 0.1, -0.1, 65504.0, 6e-8, 6.1e-5, np.inf, -np.inf, np.nan]
+)
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_fill_values_of_halves(path, fill, zarr_format):
+    store = path.parent / "halves.zarr"
+    write_store(anndata.AnnData(np.zeros((40, 6), np.float16)), store, zarr_format)
+    group = zarr.open_group(store, mode="r+", use_consolidated=False)
+    del group["X"]
+    halves = group.create_array(
+        "X", shape=(40, 6), chunks=(16, 6), dtype="f2", fill_value=np.float16(fill)
+    )
+    halves.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    halves[16:32] = np.arange(96).reshape(16, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as anndata has it, format 3 too
+        zarr.consolidate_metadata(store)
+    got = cf.open(store).read(slice(None)).x
+    got = got.toarray() if hasattr(got, "toarray") else got
+    np.testing.assert_array_equal(got, halves[:].astype(np.float32))
 
 
 def test_a_checksum_that_differs_is_named(path):

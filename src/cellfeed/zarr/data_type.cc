@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -76,6 +77,18 @@ double parse_double(const Json& value, const DataType& type) {
   throw_no_value(value, type);
 }
 
+// IEEE 754, 16 bits; rounded to the nearest, ties to even.
+std::uint16_t half_of(double value) {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  if (std::isnan(value)) return sign | 0x7e00;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  if (std::isinf(value) || exponent > 16) return sign | 0x7c00;
+  const int of_last_bit = std::max(exponent - 11, -24);  // below that all are subnormal
+  const double units = std::nearbyint(std::ldexp(std::abs(value), -of_last_bit));
+  return static_cast<std::uint16_t>(sign + static_cast<int>(units) + ((of_last_bit + 24) << 10));
+}
+
 std::vector<std::byte> float_fill(const Json& value, const DataType& type) {
   if (value.is_string() && value.get<std::string>().starts_with("0x"))
     return parse_bits(value.get<std::string>(), type);
@@ -87,7 +100,7 @@ std::vector<std::byte> float_fill(const Json& value, const DataType& type) {
   else if (type.bytes == 4)
     put(element, static_cast<float>(number));
   else
-    throw_no_value(value, type);  // halves: rare enough not to be rounded here
+    put(element, half_of(number));
   return element;
 }
 
