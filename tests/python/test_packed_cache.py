@@ -372,6 +372,62 @@ def test_10x_files_and_what_is_chosen_of_them(tmp_path):
     assert len(list(cache.glob("*/X.packed-*"))) == 2
 
 
+@pytest.mark.filterwarnings("ignore::cellfeed.errors.LeftOutWarning")
+@pytest.mark.parametrize("is_filled", [True, False])
+def test_what_was_chosen_of_a_file_has_rows_of_its_own(tmp_path, is_filled):
+    """Matrices of one layer whose genes have the same names."""
+    path, var, cache = (tmp_path / name for name in ("a.parquet", "var.parquet", "cache"))
+    random = np.random.default_rng(0)
+    counts = random.integers(1, 9, (300, 2)).astype(np.float32)
+    lists = {"genes": [[0, 1]] * 300, "other": [[1, 0]] * 300, "counts": counts.tolist(),
+             "norm": (counts / 3).tolist()}  # fmt: skip
+    pq.write_table(pa.table(lists), path, row_group_size=50)
+    wanted = {
+        "counts": counts, "norm": (counts / 3).astype(np.float32), "other": counts[:, ::-1],
+        "var": counts, "var again": counts[:, ::-1],
+    }  # fmt: skip
+    for name in (*wanted, "norm", "other", "counts"):
+        options = {"values_column": "norm" if name == "norm" else "counts"}
+        if name == "other":
+            options["genes_column"] = "other"
+        if name.startswith("var"):
+            ids = [0, 1] if name == "var" else [1, 0]
+            pd.DataFrame({"gene": ["0", "1"], "token_id": ids}).to_parquet(var)
+            options["var"] = var
+        cells = open_packed(path, cache, **options)
+        assert list(cells.var_names) == ["0", "1"]
+        rows = np.arange(300) if is_filled else random.permutation(300)[:100]
+        np.testing.assert_allclose(cells.read(rows).x.toarray(), wanted[name][rows], rtol=1e-6)
+    if is_filled:
+        for values, found in (("counts", counts), ("norm", counts / 3)):
+            cells = open_packed(path, cache, values_column=values)
+            cells.read(np.arange(300))
+            (folder,) = cells.packed_shards()
+            np.testing.assert_allclose(cf.open(folder)[:].X.toarray(), found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["feature_type", "genome"])
+def test_halves_of_a_10x_file_with_the_same_names(tmp_path, choice):
+    path = tmp_path / "a.h5"
+    write_cellranger3(path, {"Gene Expression": 40, "Antibody Capture": 40})
+    halves = {"feature_type": ["Gene Expression", "Antibody Capture"], "genome": ["hg38", "mm10"]}
+    with h5py.File(path, "r+") as file:
+        features = file["matrix/features"]
+        features["name"][:] = features["name"][:40].tolist() * 2
+        if choice == "genome":
+            features["feature_type"][:] = [b"Gene Expression"] * 80
+            features["genome"][:] = [b"hg38"] * 40 + [b"mm10"] * 40
+    found = []
+    for half in halves[choice] * 2:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wanted = cf.open(path, **{choice: half}).read(np.arange(60)).x
+            cells = open_packed(path, tmp_path / "cache", **{choice: half})
+        found.append(cells.read(np.arange(60)).x)
+        assert found[-1].shape == (60, 40) and (found[-1] != wanted).nnz == 0
+    assert (found[0] != found[1]).nnz > 0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(tmp_path, dtype):
     path = tmp_path / "a.h5ad"

@@ -319,7 +319,7 @@ def test_what_is_replaced_once_it_was_looked_at_is_not_kept(own, tmp_path, array
     cells = open_packed(own, tmp_path / "cache")
     for path in chunk_files(own, array):
         replace_in_place(path, lambda data: data)
-    with pytest.warns(CacheWarning, match=f"'{array}/0' changed since it was opened"):
+    with pytest.warns(CacheWarning, match=rf"'{array}/\d+' changed since it was opened"):
         epoch(cells)
         cells.packed_shards()
     assert kept_rows(tmp_path / "cache") == 0

@@ -55,6 +55,9 @@ struct StoreInfo {
   std::string left_out{};
   // Of tables: what their columns were taken for.
   std::string columns{};
+  // What options chose of the file beside the layer: two matrices that one layer may be, such as
+  // the features of two types, have other texts. Empty where a layer is one matrix.
+  std::string choice{};
 };
 
 // Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...

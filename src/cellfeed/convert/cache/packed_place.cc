@@ -21,17 +21,21 @@ namespace {
 namespace shard = format::shard;
 
 // Of the folder and of what lies in it.
-constexpr std::uint64_t kPlaceVersion = 1;
+constexpr std::uint64_t kPlaceVersion = 2;
 
 template <std::size_t n>
 std::uint64_t hash(const std::array<std::uint64_t, n>& numbers) {
   return shard::checksum_bytes(std::as_bytes(std::span(numbers)));
 }
 
-std::uint64_t hash_names(const matrix::GeneAxis& genes) {
+// Of what was chosen and of the names.
+std::uint64_t hash_texts(const std::string& choice, const matrix::GeneAxis& genes) {
   shard::RunningChecksum checksum;
-  for (const std::string& name : genes.names)
-    checksum.add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
+  const auto add = [&](const std::string& text) {
+    checksum.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
+  };
+  add(choice);
+  for (const std::string& name : genes.names) add(name);
   return checksum.value();
 }
 
@@ -90,10 +94,13 @@ PackedPlace packed_place(const format::RowStore& store, const FileVersion& versi
   const format::StoreInfo& info = store.info();
   const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t matrix =
-      hash(std::array{kPlaceVersion, number(info.n_cols), hash_names(store.genes())});
+      hash(std::array{kPlaceVersion, number(info.n_cols), hash_texts(info.choice, store.genes())});
   PackedPlace place;
-  place.identity = hash(std::array{matrix, version.mark, number(info.n_rows),
-                                   static_cast<std::uint64_t>(info.value_dtype)});
+  // The fingerprint follows from other files too that the values depend on, such as a table of
+  // genes.
+  place.identity =
+      hash(std::array{matrix, version.mark, number(info.n_rows),
+                      static_cast<std::uint64_t>(info.value_dtype), store.fingerprint()});
   place.caches =
       cache_folder(info.path, dir, fmt::format("'{}' is compressed", info.layer)).string();
   place.of_matrix = fmt::format("{}.packed-{:016x}-", cache_key(info.layer), matrix);

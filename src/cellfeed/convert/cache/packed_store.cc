@@ -10,6 +10,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/cache/packed_fetch.h"
+#include "cellfeed/format/open_side_by_side.h"
 #include "cellfeed/format/shard/packed_rows.h"
 #include "cellfeed/io/file_system.h"
 
@@ -185,6 +186,24 @@ std::shared_ptr<const PackedStore> keep_rows(const std::shared_ptr<const RowStor
       store, std::make_shared<PackedLog>(place, version, matrix, options));
 }
 
+// Of those that are files, and of a table of genes beside them.
+std::map<std::string, FileVersion> versions_of(const std::vector<std::string>& paths,
+                                               const std::string& var) {
+  std::vector<std::string> all = paths;
+  if (!var.empty()) all.push_back(var);
+  std::vector<std::optional<FileVersion>> seen(all.size());
+  format::wait_side_by_side(std::ssize(all), std::ranges::all_of(all, io::is_local),
+                            [&](std::int64_t i) {
+                              const std::string& path = all[static_cast<std::size_t>(i)];
+                              if (io::status_of(path).is_file())
+                                seen[static_cast<std::size_t>(i)] = look_at_settled_file(path);
+                            });
+  std::map<std::string, FileVersion> versions;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (seen[i]) versions.emplace(all[i], std::move(*seen[i]));
+  return versions;
+}
+
 }  // namespace
 
 std::shared_ptr<const collection::Collection> open_packed(
@@ -195,22 +214,23 @@ std::shared_ptr<const collection::Collection> open_packed(
         "files behind external links are not watched, so that rows kept of them could be old: "
         "leave out allow_external or the packed cache");
   const std::vector<std::string> files = collection::expand_paths(paths);
-  std::map<std::string, FileVersion> versions;
-  for (const std::string& path : files)
-    if (io::status_of(path).is_file()) versions.emplace(path, look_at_settled_file(path));
+  const bool is_local = std::ranges::all_of(files, io::is_local);
+  const std::map<std::string, FileVersion> versions = versions_of(files, options.open.table.var);
   format::OpenOptions open = options.open;
   open.looks_at_files = true;
   PackedLogOptions of_log = log;
   of_log.verifies = open.verify != "never";
   std::vector<std::shared_ptr<const RowStore>> stores;
-  for (auto& opened : format::open_stores(files, open)) {
-    std::shared_ptr<const RowStore> store = std::move(opened);
+  for (auto& opened : format::open_stores(files, open)) stores.push_back(std::move(opened));
+  format::wait_side_by_side(std::ssize(stores), is_local, [&](std::int64_t i) {
+    std::shared_ptr<const RowStore>& store = stores[static_cast<std::size_t>(i)];
     const auto known = versions.find(store->info().path);
     const auto version =
         known != versions.end() ? std::optional(known->second) : version_of_folder(*store);
     if (version && is_worth_packing(*store)) store = keep_rows(store, *version, dir, of_log);
-    stores.push_back(std::move(store));
-  }
+  });
+  if (const auto var = versions.find(options.open.table.var); var != versions.end())
+    require_version(var->second, "while it was read");
   return std::make_shared<const collection::Collection>(std::move(stores), options);
 }
 

@@ -37,6 +37,8 @@ class CellTable {
   const TableOptions& options() const { return options_; }
   const std::string& name(int column) const { return file_.schema().field(column)->name(); }
   std::string what_columns_are() const;
+  // What options chose of the file.
+  std::string choice() const;
   // For messages: columns that are not read, and genes that may be none. Empty: nothing to say.
   std::string left_out() const;
   std::uint64_t fingerprint() const;
@@ -96,15 +98,19 @@ std::string CellTable::doubtful_genes() const {
       others.size(), columns_.wide.size(), most->first, first_of(others));
 }
 
+std::string CellTable::choice() const {
+  std::string text = what_columns_are();
+  if (columns_.kind == TableKind::kWide)
+    for (const int c : columns_.obs) text += "\n" + name(c);
+  return text;
+}
+
 // Threads that ask at once find the same number.
 std::uint64_t CellTable::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   std::vector<std::string> paths{file_.path()};
-  std::string choice = what_columns_are();
   if (columns_.kind == TableKind::kLists && !options_.var.empty()) paths.push_back(options_.var);
-  if (columns_.kind == TableKind::kWide)
-    for (const int c : columns_.obs) choice += "\n" + name(c);
-  const std::uint64_t found = content_fingerprint(paths, choice);
+  const std::uint64_t found = content_fingerprint(paths, choice());
   file_.require_unchanged();
   return fingerprint_ = found;
 }
@@ -118,6 +124,7 @@ StoreInfo info_of(const CellTable& table) {
   info.bytes_on_disk = table.file().size();
   info.left_out = table.left_out();
   info.columns = table.what_columns_are();
+  info.choice = table.choice();
   return info;
 }
 

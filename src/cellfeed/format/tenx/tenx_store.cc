@@ -82,6 +82,7 @@ void TenxStore::describe(const std::string& layer) {
   info_.path = file_->path();
   info_.format = "10x";
   info_.layer = layer;
+  info_.choice = choice_.genome + "\n" + choice_.feature_type;
   info_.bytes_on_disk = file_->size();
   describe_matrix(matrix_, info_);
   info_.n_cols = features_.chosen().n_kept();
@@ -152,8 +153,7 @@ std::shared_ptr<arrow::Table> TenxStore::read_obs(std::int64_t begin, std::int64
 std::uint64_t TenxStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
   const std::array<std::string, 1> groups{stored_.group};
-  const std::uint64_t found =
-      content_fingerprint(*file_, groups, choice_.genome + "\n" + choice_.feature_type);
+  const std::uint64_t found = content_fingerprint(*file_, groups, info_.choice);
   file_->require_unchanged();
   return fingerprint_ = found;
 }
