@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from ._arguments import as_text, suggestion
 from ._batch_matrices import BatchMatrices
 from ._batch_source import AnyBlock, BatchSource, Columns, as_csr
 from ._cells.lazy_obs import as_pandas
+from ._lazy import cached_property
 from ._on_device import MovesToDevice, Tensors
 from .errors import NoSuchKeyError
 

@@ -6,7 +6,6 @@ import uuid
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from . import _core
 from ._cells.matrices import Matrices
 from ._iteration.worker import this_worker
+from ._lazy import cached_property
 from .errors import InvalidArgumentError, NoSuchKeyError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .adapters import MultiIndexable
 from .batch import Batch
+from .collection import CellCollection, CellView
 
 
 def marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
@@ -25,6 +26,24 @@ def marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
     if isinstance(batch, MultiIndexable) and len(batch) == len(rows):
         return batch.with_padding(is_padding)
     return batch
+
+
+def given_to_hooks(collection: Any) -> Any:
+    """The collection; of a view the same cells in one whose own views have row numbers of it.
+
+    So that what hooks make of these can be marked.
+
+    Parameters
+    ----------
+    collection
+        What a data set reads.
+    """
+    if not isinstance(collection, CellView):
+        return collection
+    cells = CellCollection(
+        collection._core, collection._origin, collection.default_obs, collection._names
+    )
+    return CellView(cells, None)
 
 
 def _marks_of(index: np.ndarray, rows: np.ndarray, is_padding: np.ndarray) -> np.ndarray:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from . import _core
 from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.open_options import OpenOptions
 from ._cores import Item, several_core
+from ._lazy import cached_property
 from ._options import Data
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypedDict, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from ._cells.lazy_obs import LazyObs
 from ._cells.name_array import NameArray
 from ._cells.names import Names
 from ._cells.origins import Origin
+from ._lazy import cached_property
 from ._options import Label, Rows
 from .encoders import Encoders, encoders_of
 from .errors import NoSuchKeyError

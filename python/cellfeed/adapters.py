@@ -169,7 +169,7 @@ class MultiIndexable:
                     f"no member {key!r} with a name{suggestion(key, self._names or [])}"
                 )
             return self._by_name()[key]
-        if isinstance(key, int) and not isinstance(key, bool):
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             if not -self.count <= key < self.count:
                 raise OutOfRangeError(f"no member {key}: there are {self.count}")
             return self._members[key]

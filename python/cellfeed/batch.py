@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
 
 import numpy as np
@@ -13,6 +12,7 @@ from . import _core
 from ._arguments import as_row_numbers, refuse_one_row
 from ._batch_cells import BatchObs, BatchOfCells
 from ._batch_source import BatchArrays, as_csr, column_numbers, row_starts
+from ._lazy import cached_property
 
 if TYPE_CHECKING:
     import anndata

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
-from ._cells.as_anndata import make_anndata, pieces, stored_dtypes
+from ._cells.as_anndata import as_stored, make_anndata, pieces, stored_dtypes
 from ._cells.filtering import rows_where, step_of
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
 from ._cells.origins import GenesChosen, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
+from ._lazy import cached_property
 from ._options import Casting, DType, Index, Output, ReadKeywords, Rows, Where
 from ._reader import Reader, ReaderOptions
 from ._table import CellTable
@@ -355,9 +355,9 @@ class CellView(BatchOnDemand, CellCollection):
 
     @cached_property
     def X(self) -> csr_matrix | np.ndarray:  # noqa: N802 - anndata's name
-        """The counts, in the dtype that the files have; dense where all files store them so."""
-        x, dtype = self._as_stored.x, stored_dtypes(self)[0][0]
-        return x if x.dtype == dtype else x.astype(dtype)
+        """As files have it, but wider where sums of duplicates exceed that; dense if all are."""
+        x: csr_matrix | np.ndarray = as_stored(self._as_stored.x, stored_dtypes(self)[0][0])
+        return x
 
     @cached_property
     def _as_stored(self) -> Batch[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from ._arguments import (
     parse_threads,
     without_dimensions,
 )
+from ._lazy import cached_property
 from ._mapped.arguments import (
     FILE_NAME,
     MappedOptions,

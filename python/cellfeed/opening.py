@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url, parse_bytes
@@ -13,6 +12,7 @@ from ._cells.genes import gene_list, known_names, report_left_out, report_missin
 from ._cells.open_options import OpenOptions
 from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
+from ._lazy import cached_property
 from ._options import (
     Access,
     CacheMode,

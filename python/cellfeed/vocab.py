@@ -23,6 +23,7 @@ from ._arguments import (
     shown,
     suggestion,
 )
+from ._cells.anndata_arrays import var_of
 from ._json_file import read_json
 from ._special_tokens import CLS_ID, FIRST_GENE_ID, MASK_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from .collection import CellCollection
@@ -38,6 +39,7 @@ from .strategies import Streaming
 
 if TYPE_CHECKING:
     import anndata
+    import pandas as pd
     from scipy.sparse import csr_matrix
 
     from .batch import Batch
@@ -144,8 +146,7 @@ class GeneVocab:
             An ``.h5ad`` file, a glob, a list of files (then the sorted union of their genes), a
             shard directory, or an :class:`anndata.AnnData`.
         var_key
-            The var column that holds the names, of the first file where there are several;
-            ``var_names`` by default.
+            The var column that holds the names; ``var_names`` by default.
         n_genes
             Keep this many genes only; all when omitted. The data is then read once, in bounded
             memory.
@@ -161,7 +162,7 @@ class GeneVocab:
             cells = adata
         elif hasattr(adata, "var_names"):
             if n_genes is None:
-                return cls.from_genes(_names_in(adata, var_key))
+                return cls.from_genes(_names_in(adata, layer, var_key))
             cells = open_cells(adata, layer=layer, make_unique=True)
         else:
             is_list = not isinstance(adata, (str, os.PathLike)) or any(
@@ -173,7 +174,7 @@ class GeneVocab:
                 layer=layer,
                 make_unique=True,
             )
-        names = cells.var_names if var_key is None else _var_column(cells, var_key)
+        names = cells.var_names if var_key is None else _column_of(cells.var, var_key)
         if n_genes is None:
             return cls.from_genes(names)
         return cls.from_genes(names[_top_columns(cells, n_genes, by)])
@@ -307,24 +308,22 @@ class GeneVocab:
         return f"GeneVocab({len(self.genes):,} genes: {shown})"
 
 
-def _names_in(adata: anndata.AnnData, key: str | None) -> Iterable[str]:
-    if key is None:
-        return list(adata.var_names)
-    if as_text("var_key", key) not in adata.var:
-        raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, adata.var.columns)}")
-    return list(adata.var[key])
+def _names_in(adata: anndata.AnnData, layer: str, key: str | None) -> Iterable[str]:
+    """As those of the file that it would be written to."""
+    import anndata
+
+    var = var_of(adata, layer)
+    return anndata.utils.make_index_unique(var.index) if key is None else _column_of(var, key)
 
 
-def _var_column(cells: CellCollection, key: str) -> np.ndarray:
-    table = cells.var_table()
-    if as_text("var_key", key) not in table.column_names:
-        there = [name for name in table.column_names if name != "_index"]
-        raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, there)}")
-    if len(table) != cells.n_vars:
-        raise InvalidArgumentError(
-            f"var_key={key!r} works for one file or files with the same genes only"
-        )
-    return np.array(table[key].to_pylist(), dtype=object)
+def _column_of(var: pd.DataFrame, key: str) -> np.ndarray:
+    if as_text("var_key", key) not in var:
+        raise NoSuchKeyError(f"no var column {key!r}{suggestion(key, list(var.columns))}")
+    is_missing = var[key].isna()
+    if is_missing.any():
+        gene = var.index[is_missing.argmax()]
+        raise InvalidArgumentError(f"var column {key!r} has no value for the gene {gene!r}")
+    return np.asarray(var[key].astype(object))
 
 
 def _top_columns(cells: CellCollection, n_genes: int, by: str) -> np.ndarray:

@@ -179,6 +179,19 @@ def test_an_anndata_in_memory_is_a_collection(as_matrix, dtype):
     assert list(batch.obs.labels("kind")) == ["a", "b"]
 
 
+def test_dense_halves_in_memory_are_read_as_those_of_files(tmp_path):
+    halves = np.linspace(-3, 3, 12, dtype=np.float16).reshape(4, 3)
+    adata = anndata.AnnData(halves, layers={"l": halves * 2}, obsm={"m": halves[:, :2]})
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    options = {"layers": ["l"], "obsm": ["m"]}
+    for given in (adata, tmp_path / "a.h5ad"):
+        batch = cf.open(given, **options).read(slice(None))
+        np.testing.assert_array_equal(batch.to_numpy(), halves.astype(np.float32))
+        np.testing.assert_array_equal(batch.layers["l"].toarray(), (halves * 2).astype("f4"))
+        np.testing.assert_array_equal(batch.obsm["m"], halves[:, :2].astype(np.float32))
+    np.testing.assert_array_equal(cf.MappedCollection([adata])[2]["X"], halves[2].astype("f4"))
+
+
 def test_an_anndata_in_backed_mode_is_read_from_its_file(shared_data):
     path = shared_data / "anndata/scp1884.h5ad"
     cells = cf.open(anndata.read_h5ad(path, backed="r"))

@@ -231,6 +231,7 @@ def test_multi_indexable():
     assert len(list(m)) == len(m.values()) == 2
     assert "2" not in m
     assert "MultiIndexable(100 samples" in repr(m)
+    assert m[np.int64(1)] is m[1] and m[np.int32(-2)] is m[0]
     by_dict, by_place = cf.MultiIndexable({"X": X}), cf.MultiIndexable(X, KINDS)
     assert by_dict.names == ["X"]
     assert by_place.names is None and by_place.keys() == [0, 1]

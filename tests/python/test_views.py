@@ -3,7 +3,11 @@
 import copy
 import gc
 import multiprocessing
+import os
 import pickle
+import signal
+import threading
+import time
 import weakref
 
 import anndata
@@ -18,6 +22,7 @@ from small_atlas import make_anndata
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
+from cellfeed._cells.as_anndata import stored_dtypes
 from cellfeed.errors import (
     CorruptDataError,
     InvalidArgumentError,
@@ -471,3 +476,49 @@ def test_no_two_runs_of_rows_have_one_fingerprint():
     assert len(found) == len(runs)
     mixed = [[*range(10, 15), *range(40, 45)], [*range(8, 13), *range(40, 43)]]
     assert atlas[mixed[0]].fingerprint != atlas[mixed[1]].fingerprint
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 200), ("int16", 30_000), ("uint32", 2**31)])
+def test_sums_of_duplicates_are_wider_than_the_file(tmp_path, dtype, value):
+    values = np.array([value, value - 10, 3], dtype)
+    x = scipy.sparse.csr_matrix((values, np.array([0, 0, 2]), np.array([0, 3])), shape=(1, 4))
+    anndata.AnnData(x, layers={"l": x.copy()}, obsm={"m": x.copy()}).write_h5ad(tmp_path / "a.h5ad")
+    wanted = np.array([[2 * value - 10, 0, 3, 0]])
+    view = cf.open(tmp_path / "a.h5ad", layers=["l"], obsm=["m"])[:]
+    adata = view.to_adata()
+    for matrix in (view.X, adata.X, adata.layers["l"], adata.obsm["m"], adata_to_mindex(view)["X"]):
+        matrix = matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+        np.testing.assert_array_equal(matrix.astype("int64"), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_a_thread_reads_a_view(tmp_path, monkeypatch):
+    anndata.AnnData(np.eye(5, dtype=np.float32)).write_h5ad(tmp_path / "a.h5ad")
+    cells = cf.open(tmp_path / "a.h5ad")
+    is_in, may_go = threading.Event(), threading.Event()
+
+    def wait(*arguments):
+        if threading.current_thread() is reader:
+            is_in.set()
+            may_go.wait()
+        return stored_dtypes(*arguments)
+
+    monkeypatch.setattr("cellfeed.collection.stored_dtypes", wait)
+    reader = threading.Thread(target=lambda: cells[:].X)
+    reader.start()
+    is_in.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if cells[:2].X.shape == (2, 5) else 1)
+    may_go.set()
+    reader.join()
+    for _ in range(600):
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for ever")
+    assert os.waitstatus_to_exitcode(status) == 0

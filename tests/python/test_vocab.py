@@ -3,9 +3,11 @@
 import json
 import os
 import pickle
+import warnings
 
 import anndata
 import numpy as np
+import pandas as pd
 import pytest
 from real_files import read_anndata
 
@@ -152,3 +154,41 @@ def test_alignment_and_a_collection_with_the_axis_of_the_vocabulary(shared_data)
     assert list(cf.open(path, genes=vocab).var_names) == vocab.genes
     positions, ids = vocab.get_alignment_indices(["x", vocab.genes[7], vocab.genes[1]])
     assert (list(positions), list(ids)) == ([1, 2], [11, 5])
+
+
+def test_another_name_of_genes_is_that_of_the_gene(tmp_path):
+    """Whatever the order of the genes, which need not be that of the first file."""
+    x = np.array([[5, 0, 0], [5, 0, 1], [5, 0, 0]], np.float32)
+    names = ["z", "b", "a"]
+    for name, step in (("one", 1), ("two", -1)):
+        var = pd.DataFrame({"symbol": [f"S_{gene}" for gene in names]}, index=names)[::step]
+        anndata.AnnData(x[:, ::step], var=var).write_h5ad(tmp_path / f"{name}.h5ad")
+    one, both = tmp_path / "one.h5ad", [tmp_path / "one.h5ad", tmp_path / "two.h5ad"]
+    for cells in (one, both, cf.open(one)[:, ["a", "b", "z"]], cf.open(one, genes=sorted(names))):
+        vocab = GeneVocab.from_adata(cells, "symbol", n_genes=1)
+        assert vocab.genes == ["S_z"] == [f"S_{g}" for g in GeneVocab.from_adata(cells, n_genes=1)]
+    assert GeneVocab.from_adata(both, "symbol").genes == ["S_a", "S_b", "S_z"]
+    var = pd.DataFrame({"symbol": ["S_q"]}, index=["q"])
+    anndata.AnnData(x[:, :1], var=var).write_h5ad(tmp_path / "three.h5ad")
+    assert "S_q" in GeneVocab.from_adata([one, tmp_path / "three.h5ad"], "symbol").genes
+    anndata.AnnData(x[:, :1], var=var[[]]).write_h5ad(tmp_path / "four.h5ad")
+    with pytest.raises(ValueError, match="'symbol' has no value for the gene 'q'"):
+        GeneVocab.from_adata([one, tmp_path / "four.h5ad"], "symbol")
+
+
+def test_an_anndata_gives_what_its_file_gives(tmp_path):
+    var = pd.DataFrame({"symbol": ["s", "t", "u"]}, index=["a", "a", "c"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata = anndata.AnnData(np.eye(3, dtype=np.float32), var=var)
+        raw = pd.DataFrame({"symbol": list("vwxyz")}, index=["c", "b", "a", "x", "y"])
+        adata.raw = anndata.AnnData(np.ones((3, 5), np.float32), var=raw)
+        adata.layers["l"] = adata.X
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        for layer in ("X", "raw/X", "l"):
+            for key in (None, "symbol"):
+                made = GeneVocab.from_adata(adata, key, layer=layer)
+                assert made == GeneVocab.from_adata(tmp_path / "a.h5ad", key, layer=layer)
+        assert GeneVocab.from_adata(adata, layer="raw/X").genes == ["c", "b", "a", "x", "y"]
+        with pytest.raises(KeyError, match="no layer 'm'"):
+            GeneVocab.from_adata(adata, layer="m")

@@ -48,6 +48,8 @@ def csr_arrays(
             f"this AnnData has no {layer}{found}; obs alone is read by cellfeed.open(..., "
             "layer=None)"
         )
+    if getattr(matrix, "dtype", None) == np.float16:  # which scipy's matrices cannot have
+        matrix = matrix.astype(np.float32)
     try:
         csr = scipy.sparse.csr_matrix(matrix)
     except (TypeError, ValueError) as error:
@@ -55,9 +57,7 @@ def csr_arrays(
             f"{layer} must be a numpy array or a scipy sparse matrix, not {type(matrix).__name__}"
         ) from error
     values = csr.data
-    if values.dtype == np.float16:
-        values = values.astype(np.float32)
-    elif values.dtype == bool:
+    if values.dtype == bool:
         values = values.astype(np.uint8)
     elif values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
         raise UnsupportedError(f"{layer} holds {values.dtype}: numbers of 8 to 64 bits can be read")
@@ -180,6 +180,17 @@ def _are_equal(one: Any, other: Any) -> bool:
             np.array_equal(getattr(one, part), getattr(other, part)) for part in ("row", "col")
         ) and np.array_equal(one.data, other.data, equal_nan=True)
     return np.array_equal(one, other, equal_nan=True)
+
+
+def var_of(adata: anndata.AnnData, layer: str) -> pd.DataFrame:
+    """The table of the genes of a matrix.
+
+    Parameters
+    ----------
+    adata, layer
+        As for :func:`csr_arrays`.
+    """
+    return _matrix(adata, layer)[1]
 
 
 def _matrix(

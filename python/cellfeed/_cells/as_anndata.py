@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,22 @@ def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
     ]
 
 
+def as_stored(matrix: Any, dtype: str) -> Any:
+    """A matrix in the dtype that files have; as it was read, where sums of duplicates exceed that.
+
+    Parameters
+    ----------
+    matrix
+        As it was read: a numpy array or a scipy sparse matrix.
+    dtype
+        That of the files.
+    """
+    made = matrix.astype(dtype, copy=False)
+    read, stored = (m if isinstance(m, np.ndarray) else m.data for m in (matrix, made))
+    is_same = np.array_equal(read, stored.astype(read.dtype, copy=False), equal_nan=True)
+    return made if is_same else matrix
+
+
 def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata.AnnData:
     """An AnnData of a view, with every obs and var column, and matrices as stored."""
     import anndata
@@ -46,10 +62,10 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
     dtypes = stored_dtypes(view)
     read = view._as_stored.to_anndata()
     for name, matrix in read.obsm.items():
-        adata.obsm[name] = matrix.astype(dtypes[matrices.obsm[name]][0], copy=False)
+        adata.obsm[name] = as_stored(matrix, dtypes[matrices.obsm[name]][0])
     if not ignore_layers:
         for name, matrix in read.layers.items():
-            adata.layers[name] = matrix.astype(dtypes[matrices.layers[name]][0], copy=False)
+            adata.layers[name] = as_stored(matrix, dtypes[matrices.layers[name]][0])
         adata.raw = None if read.raw is None else read.raw.to_adata()
     return adata
 

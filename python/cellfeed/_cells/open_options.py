@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from .._arguments import as_bool, as_choice, as_text, settle
+from .._lazy import cached_property
 from .._options import (
     ACCESS,
     CACHE_MODES,

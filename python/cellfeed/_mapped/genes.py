@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._arguments import as_bool, as_names
+from .._lazy import cached_property
 from ..collection import CellCollection
 
 if TYPE_CHECKING:

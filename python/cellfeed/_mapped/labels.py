@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._arguments import first_repeated
 from .._cells.labels import encode_labels
+from .._lazy import cached_property
 from .._options import Label
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError

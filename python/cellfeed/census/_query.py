@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from .._arguments import as_bool, as_names, as_text, suggestion
 from .._cells.filtering import genes_where, rows_where
+from .._lazy import cached_property
 from .._options import DType
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError, UnsupportedError
