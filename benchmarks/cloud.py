@@ -1,13 +1,14 @@
 """Cells behind a link of given latency and bandwidth: cellfeed beside h5py over fsspec.
 
 python benchmarks/cloud.py [--cells N] [--genes N] [--nonzeros N] [--latency S] [--bandwidth BYTES]
-    [--seconds S]
+    [--seconds S] [--files N]
 
 nginx serves the files on loopback, and a proxy in a process of its own holds each request and each
 answer back by half of the latency and shares the bandwidth among all answers. Rates are of one run,
 each for some seconds of the first epoch: bytes of answers as a part of the bandwidth, and
 requests as a part of what the depth and the latency allow. The rival reads rows one by one, as
-AnnData backed does, from a file that fsspec opens over http with blocks of 1 MiB. Needs nginx
+AnnData backed does, from a file that fsspec opens over http with blocks of 1 MiB. Before these, the
+seconds from nothing to the first batch of the same cells in many shards and many files. Needs nginx
 (Debian's nginx-light); without it this says so and ends.
 """
 
@@ -73,6 +74,35 @@ def of_fsspec(url: str, n_cells: int):
             yield len(rows)
 
 
+def write_many(bucket: pathlib.Path, plain: pathlib.Path, adata: anndata.AnnData, n: int) -> None:
+    size = -(-adata.n_obs // n)
+    cf.convert_to_shards(plain, bucket / "many", shard_size=size)
+    for form, compression in (("plain", None), ("gzip", "gzip")):
+        (bucket / form).mkdir()
+        for begin in range(0, adata.n_obs, size):
+            path = bucket / form / f"{begin:09}.h5ad"
+            adata[begin : begin + size].copy().write_h5ad(path, compression=compression)
+
+
+def print_first_batches(proxy) -> None:
+    """Of what no process has read before: a batch of each takes cells of nearly all files."""
+    for what in ("many", "plain/*.h5ad", "gzip/*.h5ad"):
+        proxy.reset()
+        times = [time.perf_counter()]
+        cells = cf.open(f"s3://bucket/{what}")
+        times.append(time.perf_counter())
+        loader = cf.Loader(cells, cf.BlockShuffling(64), BATCH, seed=0)
+        times.append(time.perf_counter())
+        next(iter(loader))
+        times.append(time.perf_counter())
+        spent = " + ".join(f"{seconds:.2f}" for seconds in np.diff(times))
+        print(
+            f"{what:12} of {len(cells.files)} files: first batch after "
+            f"{times[-1] - times[0]:.2f} s (open, loader, batch: {spent}), "
+            f"{proxy.report()['requests']} requests"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cells", type=int, default=100_000)
@@ -81,6 +111,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.03, help="seconds of a round trip")
     parser.add_argument("--bandwidth", type=float, default=200e6, help="bytes a second")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each case")
+    parser.add_argument("--files", type=int, default=100, help="of those that many files are")
     options = parser.parse_args()
     if not shutil.which("nginx"):
         print("nginx is not here, and nothing was measured: install nginx-light")
@@ -93,12 +124,15 @@ def main() -> None:
         adata = anndata.AnnData(x)
         adata.write_h5ad(plain)
         adata.write_h5ad(folder / "bucket" / "a.h5ad", compression="gzip")
+        write_many(folder / "bucket", plain, adata, options.files)
         del adata
         shards = folder / "bucket" / "shards"
         cf.convert_to_shards(plain, shards, shard_size=max(1, options.cells // 4))
         link = {"latency_s": options.latency / 2, "bytes_per_second": options.bandwidth}
         with nginx_server(folder) as server, ProxyProcess(server.address, **link) as proxy:
             os.environ.update(s3_environment(proxy.url))
+            print_first_batches(proxy)
+            proxy.reset()
             start = time.perf_counter()
             in_file = cf.open("s3://bucket/a.h5ad")
             opened = time.perf_counter() - start

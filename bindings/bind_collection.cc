@@ -113,6 +113,20 @@ ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
       arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::large_utf8())}), {names})};
 }
 
+// A table of each of these stores; remote ones are read side by side.
+template <typename Read>
+std::vector<ArrowStream> read_of_stores(const Collection& self,
+                                        const std::vector<std::int64_t>& stores, const Read& read) {
+  return call_released(self.is_remote(), [&] {
+    std::vector<ArrowStream> tables(stores.size());
+    self.step_stores(std::ssize(stores), [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      tables[at] = read(self, stores[at]);
+    });
+    return tables;
+  });
+}
+
 std::vector<RowPlace> located(const Collection& self, const Int64Array& rows) {
   std::vector<RowPlace> places;
   places.reserve(rows.size());
@@ -327,17 +341,18 @@ void bind_collection(nb::module_& module) {
           "store"_a, "begin"_a, "end"_a)
       .def(
           "read_obs_names",
-          [](const Collection& self, std::int64_t s) {
-            return call_released(self.is_remote(), [&] { return read_obs_names(self, s); });
+          [](const Collection& self, const std::vector<std::int64_t>& stores) {
+            return read_of_stores(self, stores, read_obs_names);
           },
-          "store"_a)
+          "stores"_a)
       .def(
           "read_var",
-          [](const Collection& self, std::int64_t s) {
-            return call_released(self.is_remote(),
-                                 [&] { return ArrowStream{checked_store(self, s).read_var()}; });
+          [](const Collection& self, const std::vector<std::int64_t>& stores) {
+            return read_of_stores(self, stores, [](const Collection& cells, std::int64_t s) {
+              return ArrowStream{checked_store(cells, s).read_var()};
+            });
           },
-          "store"_a);
+          "stores"_a);
 }
 
 }  // namespace cellfeed::bindings

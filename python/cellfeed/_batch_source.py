@@ -62,9 +62,12 @@ class BatchSource:
         names: Names | None = None,
         gene_masks: GeneMasks | None = None,
         matrices: Matrices = _NO_MATRICES,
+        files: _core.Collection | None = None,
     ) -> None:
+        """``files``: what row numbers count in; ``None`` where it is not known."""
         self.columns = columns
         self.matrices = matrices
+        self.files = files
         self._core = core
         self._names = names
         self._gene_masks = gene_masks

@@ -8,10 +8,10 @@ import numpy as np
 
 from .adapters import MultiIndexable
 from .batch import Batch
-from .collection import CellCollection, CellView
+from .collection import CellView
 
 
-def marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
+def marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray, collection: Any) -> Any:
     """The batch with its marks, where it is of a kind that has them.
 
     Parameters
@@ -20,30 +20,26 @@ def marked(batch: Any, rows: np.ndarray, is_padding: np.ndarray) -> Any:
         What hooks made of samples.
     rows, is_padding
         Of the plan.
+    collection
+        Which the rows are of.
     """
     if isinstance(batch, Batch):
-        return batch.with_padding(_marks_of(batch.index, rows, is_padding))
+        numbered = _numbered_as(batch, rows, collection)
+        return batch.with_padding(_marks_of(batch.index, numbered, is_padding))
     if isinstance(batch, MultiIndexable) and len(batch) == len(rows):
         return batch.with_padding(is_padding)
     return batch
 
 
-def given_to_hooks(collection: Any) -> Any:
-    """The collection; of a view the same cells in one whose own views have row numbers of it.
+def _numbered_as(batch: Batch[Any], rows: np.ndarray, collection: Any) -> np.ndarray:
+    """Rows of a collection as the batch numbers them: what is cut out of a view has other numbers.
 
-    So that what hooks make of these can be marked.
-
-    Parameters
-    ----------
-    collection
-        What a data set reads.
+    Those of the collection that the first view was made of, unless it was read from this one.
     """
-    if not isinstance(collection, CellView):
-        return collection
-    cells = CellCollection(
-        collection._core, collection._origin, collection.default_obs, collection._names
-    )
-    return CellView(cells, None)
+    if not isinstance(collection, CellView) or batch._source.files is collection._core:
+        return rows
+    numbers: np.ndarray = collection.index[rows]
+    return numbers
 
 
 def _marks_of(index: np.ndarray, rows: np.ndarray, is_padding: np.ndarray) -> np.ndarray:

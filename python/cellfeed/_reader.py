@@ -115,7 +115,9 @@ class Reader:
             self._torch_library, options.kinds_of(further.paths), options.token_output(),
         )  # fmt: skip
         columns = {name: self.cells.obs_column(name) for name in self.obs}
-        self.source = BatchSource(columns, self.core, key, self.cells._names, matrices=further)
+        self.source = BatchSource(
+            columns, self.core, key, self.cells._names, matrices=further, files=self.files
+        )
 
     def __getstate__(self) -> dict[str, object]:
         state = {**self.__dict__, "key": self.source.key}

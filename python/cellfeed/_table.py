@@ -278,7 +278,7 @@ class CellTable:
         """Gene table of one file as Arrow, the genes' names first as ``_index``."""
         import pyarrow as pa
 
-        return pa.table(self._core.read_var(as_int("file", file, 0)))
+        return pa.table(self._core.read_var([as_int("file", file, 0)])[0])
 
     def _all_rows(self) -> np.ndarray:
         return np.arange(len(self))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
-from ._cells.as_anndata import as_stored, make_anndata, pieces, stored_dtypes
+from ._cells.as_anndata import as_stored, make_anndata, of_dtype, pieces, stored_dtypes
 from ._cells.filtering import rows_where, step_of
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
@@ -356,16 +356,16 @@ class CellView(BatchOnDemand, CellCollection):
     @cached_property
     def X(self) -> csr_matrix | np.ndarray:  # noqa: N802 - anndata's name
         """As files have it, but wider where sums of duplicates exceed that; dense if all are."""
-        x: csr_matrix | np.ndarray = as_stored(self._as_stored.x, stored_dtypes(self)[0][0])
+        x: csr_matrix | np.ndarray = of_dtype(self._as_stored.x, stored_dtypes(self)[0][0])
         return x
 
     @cached_property
     def _as_stored(self) -> Batch[Any]:
         """All matrices, in dtypes that hold what the files have."""
-        output: Output = "dense" if all(file["is_dense"] for file in self.files) else "csr"
-        first, *others = [read_as for _, read_as in stored_dtypes(self)]
-        options = ReaderOptions(output=output, dtype=first, obs=[], matrix_dtypes=others)
-        return Reader(self, options).read(slice(None))
+        return as_stored(
+            self,
+            lambda **options: Reader(self, ReaderOptions(obs=[], **options)).read(slice(None)),
+        )
 
     @cached_property
     def obs(self) -> LazyObs:

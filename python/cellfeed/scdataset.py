@@ -16,7 +16,7 @@ from ._iteration.options import IterationOptions
 from ._iteration.run import Run
 from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
-from ._marks import given_to_hooks, marked
+from ._marks import marked
 from ._options import CellKeywords, Output, Partition, Remainder, SampleKeywords
 from ._samples import in_memory, is_tensor_dataset, length_of, require_samples, take
 from .adapters import MultiIndexable
@@ -188,7 +188,7 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
         **options: Unpack[CellKeywords],
     ) -> None:
         strategy = as_strategy(strategy)
-        self.collection, self._given = data_collection, given_to_hooks(data_collection)
+        self.collection = data_collection
         self.strategy = strategy
         self.fetch_callback = as_function("fetch_callback", fetch_callback)
         self.fetch_transform = as_function("fetch_transform", fetch_transform)
@@ -309,13 +309,13 @@ class scDataset(BatchDataset[Yielded]):  # noqa: N801
         for positions, (rows, is_padding) in zip(np.split(places, ends), plans, strict=True):
             if is_padding is None:
                 is_padding = np.zeros(len(rows), dtype=bool)
-            yield marked(cut(data, positions), rows, is_padding), is_padding
+            yield marked(cut(data, positions), rows, is_padding, self.collection), is_padding
 
     def _fetch(self, rows: np.ndarray) -> Any:
         name = type(self.collection).__name__
         try:
             if self.fetch_callback is not None:
-                data = self.fetch_callback(self._given, rows)
+                data = self.fetch_callback(self.collection, rows)
             elif self._loader is not None:
                 data = self._loader._reader.read(rows)
             else:

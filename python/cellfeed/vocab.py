@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -313,7 +314,12 @@ def _names_in(adata: anndata.AnnData, layer: str, key: str | None) -> Iterable[s
     import anndata
 
     var = var_of(adata, layer)
-    return anndata.utils.make_index_unique(var.index) if key is None else _column_of(var, key)
+    if key is not None:
+        return _column_of(var, key)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Suffix used")
+        names: Iterable[str] = anndata.utils.make_index_unique(var.index)
+    return names
 
 
 def _column_of(var: pd.DataFrame, key: str) -> np.ndarray:

@@ -290,6 +290,30 @@ def test_what_many_files_are_asked_first_is_asked_together(proxied, bucket, tmp_
     assert sum(beside) > n // 2, beside
 
 
+def test_many_files_are_converted_and_named_together(proxied, bucket, tmp_path):
+    n, adatas = 16, []
+    for i in range(n):
+        adatas.append(write_cells(tmp_path / f"{i:02}.h5ad", i, compression="gzip"))
+        bucket.upload_file(str(tmp_path / f"{i:02}.h5ad"), "atlas", f"files/{i:02}.h5ad")
+    proxied.reset()
+    cf.convert_to_shards("s3://atlas/files/*.h5ad", tmp_path / "shards", shard_size=1100)
+    assert proxied.most_under_way > 2
+    cf.convert_to_shards(str(tmp_path / "*.h5ad"), tmp_path / "local", shard_size=1100)
+    x = scipy.sparse.vstack([adata.X for adata in adatas])
+    for folder in ("shards", "local"):
+        assert (x != cf.open(tmp_path / folder)[:].X).nnz == 0
+    for name in ("shard_000000.cells", "shard_000001.arrow", "genes.parquet"):
+        assert (tmp_path / "shards" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    cells = cf.open("s3://atlas/files/*.h5ad")
+    proxied.reset()
+    names, var = cells.obs_names, cells.var
+    asked = sorted(proxied.seen, key=lambda each: each.began)
+    assert names.tolist() == [name for adata in adatas for name in adata.obs_names]
+    assert var.index.tolist() == adatas[0].var_names.tolist() and len(asked) >= n
+    beside = [later.began < each.began + each.seconds for each, later in itertools.pairwise(asked)]
+    assert sum(beside) > n // 2, beside
+
+
 def test_no_secret_is_said_or_sent_or_written(proxied, bucket, tmp_path, capfd):
     write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")

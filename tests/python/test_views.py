@@ -478,7 +478,9 @@ def test_no_two_runs_of_rows_have_one_fingerprint():
     assert atlas[mixed[0]].fingerprint != atlas[mixed[1]].fingerprint
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("uint8", 200), ("int16", 30_000), ("uint32", 2**31)])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("uint8", 200), ("int16", 30_000), ("int32", 2**30 + 8), ("uint32", 2**31)]
+)
 def test_sums_of_duplicates_are_wider_than_the_file(tmp_path, dtype, value):
     values = np.array([value, value - 10, 3], dtype)
     x = scipy.sparse.csr_matrix((values, np.array([0, 0, 2]), np.array([0, 3])), shape=(1, 4))

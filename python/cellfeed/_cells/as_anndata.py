@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .._arguments import as_bool, as_int
 from .._options import DTypeName
+from ..errors import PrecisionError
 from .stored_dtypes import common_dtype
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from .._table import CellTable
     from ..collection import CellCollection, CellView
+
+
+Read = TypeVar("Read")
 
 
 def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
@@ -33,7 +37,29 @@ def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
     ]
 
 
-def as_stored(matrix: Any, dtype: str) -> Any:
+def as_stored(cells: CellTable, read: Callable[..., Read]) -> Read:
+    """What is read in dtypes that hold what the files have; dense where all files store it so.
+
+    Parameters
+    ----------
+    cells
+        A collection.
+    read
+        Takes ``output``, ``dtype`` and ``matrix_dtypes``. Sums of entries that occur more than once
+        may exceed int32: then it is called for int64.
+    """
+    output = "dense" if all(file["is_dense"] for file in cells.files) else "csr"
+    dtypes = [read_as for _, read_as in stored_dtypes(cells)]
+    try:
+        return read(output=output, dtype=dtypes[0], matrix_dtypes=dtypes[1:])
+    except PrecisionError:
+        if "int32" not in dtypes:
+            raise
+    wider = ["int64" if dtype == "int32" else dtype for dtype in dtypes]
+    return read(output=output, dtype=wider[0], matrix_dtypes=wider[1:])
+
+
+def of_dtype(matrix: Any, dtype: str) -> Any:
     """A matrix in the dtype that files have; as it was read, where sums of duplicates exceed that.
 
     Parameters
@@ -62,10 +88,10 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
     dtypes = stored_dtypes(view)
     read = view._as_stored.to_anndata()
     for name, matrix in read.obsm.items():
-        adata.obsm[name] = as_stored(matrix, dtypes[matrices.obsm[name]][0])
+        adata.obsm[name] = of_dtype(matrix, dtypes[matrices.obsm[name]][0])
     if not ignore_layers:
         for name, matrix in read.layers.items():
-            adata.layers[name] = as_stored(matrix, dtypes[matrices.layers[name]][0])
+            adata.layers[name] = of_dtype(matrix, dtypes[matrices.layers[name]][0])
         adata.raw = None if read.raw is None else read.raw.to_adata()
     return adata
 

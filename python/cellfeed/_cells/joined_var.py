@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,25 @@ from .labels import EXACT_IN_FLOAT64
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+
+# Of files that are read together: their tables are in memory at once.
+FILES_AT_ONCE = 32
+
+
+def var_tables(core: _core.Collection) -> Iterator[pa.Table]:
+    """The table of genes of each file, in their order; those of remote files are read together.
+
+    Parameters
+    ----------
+    core
+        Of files.
+    """
+    import pyarrow as pa
+
+    for begin in range(0, core.n_stores, FILES_AT_ONCE):
+        files = range(begin, min(begin + FILES_AT_ONCE, core.n_stores))
+        yield from map(pa.table, core.read_var(list(files)))
 
 
 def join_var(core: _core.Collection) -> pd.DataFrame:
@@ -27,13 +47,12 @@ def join_var(core: _core.Collection) -> pd.DataFrame:
         Of files; the index is its gene axis.
     """
     import pandas as pd
-    import pyarrow as pa
 
     n = core.n_genes
     columns: dict[str, _Column] = {}
     last = None
-    for file in range(core.n_stores):
-        table, places = pa.table(core.read_var(file)), core.gene_map(file)
+    for file, table in enumerate(var_tables(core)):
+        places = core.gene_map(file)
         places = np.arange(n) if places is None else places
         # Shards of one directory have one table.
         if last is not None and np.array_equal(places, last[1]) and table.equals(last[0]):

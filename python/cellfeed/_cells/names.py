@@ -10,7 +10,7 @@ from .. import _core
 from .._arguments import shown, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .gene_masks import GeneMasks
-from .joined_var import join_var
+from .joined_var import FILES_AT_ONCE, join_var, var_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,18 +48,20 @@ class Names:
         """
         files, places_in_file = self._core.locate(rows)
         names = np.empty(len(rows), dtype=object)
-        for file in np.unique(files).tolist():
+        wanted: list[int] = np.unique(files).tolist()
+        self._read_names([file for file in wanted if file not in self._obs_names])
+        for file in wanted:
             places = files == file
-            names[places] = self._of_file(file)[places_in_file[places]]
+            names[places] = self._obs_names[file][places_in_file[places]]
         return names
 
-    def _of_file(self, file: int) -> np.ndarray:
+    def _read_names(self, files: list[int]) -> None:
         import pyarrow as pa
 
-        if file not in self._obs_names:
-            table = pa.table(self._core.read_obs_names(file))
-            self._obs_names[file] = table["_index"].to_numpy()
-        return self._obs_names[file]
+        for begin in range(0, len(files), FILES_AT_ONCE):
+            some = files[begin : begin + FILES_AT_ONCE]
+            for file, table in zip(some, self._core.read_obs_names(some), strict=True):
+                self._obs_names[file] = pa.table(table)["_index"].to_numpy()
 
     def var(self) -> pd.DataFrame:
         """The var columns of every gene, each value of the first file that has both."""
@@ -74,15 +76,12 @@ class Names:
 
     def aliases(self, column: str) -> dict[str, str]:
         """Gene -> its value in a var column; see ``cells.gene_aliases``."""
-        import pyarrow as pa
-
         core = self._core
         genes = core.gene_names
         found: dict[str, tuple[str, int]] = {}
         is_known = False
         last = None
-        for file in range(core.n_stores):
-            table = pa.table(core.read_var(file))
+        for file, table in enumerate(var_tables(core)):
             # Shards of one directory have one table.
             if column not in table.column_names or (last is not None and table.equals(last)):
                 continue
@@ -118,5 +117,7 @@ class Names:
         import pyarrow as pa
 
         return [
-            name for name in pa.table(self._core.read_var(file)).column_names if name != "_index"
+            name
+            for name in pa.table(self._core.read_var([file])[0]).column_names
+            if name != "_index"
         ]

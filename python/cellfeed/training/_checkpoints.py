@@ -90,7 +90,8 @@ class Checkpoints(Checkpoint):
         Returns
         -------
         Path or None
-            ``None``: there are no cells for validation.
+            ``None``: there are no cells for validation, or a run that was over came from another
+            folder.
         """
         found: bool = trainer.strategy.broadcast(self._folder.best.is_file())
         return self._folder.best if found else None

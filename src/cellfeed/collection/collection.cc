@@ -257,9 +257,13 @@ void Collection::change_cache(std::int64_t bytes, int shares) const {
 }
 
 std::vector<std::string> Collection::obs_names() const {
+  std::vector<std::vector<std::string>> of_stores(stores_.size());
+  step_stores(n_stores(), [&](std::int64_t s) {
+    of_stores[static_cast<std::size_t>(s)] = store(s).obs_names();
+  });
   std::vector<std::string> names;
-  for (const auto& store : stores_)
-    for (const auto& name : store->obs_names())
+  for (const auto& own : of_stores)
+    for (const auto& name : own)
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   return names;
 }

@@ -45,11 +45,12 @@ std::string source_difference(const Json& before, const Json& now) {
 
 Json sources_json(const Sources& sources) {
   Json list = Json::array();
+  const std::vector<std::uint64_t> fingerprints = sources.fingerprints();
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const auto& store = sources.store(s);
     list.push_back({{"path", store.info().path},
                     {"layer", store.info().layer},
-                    {"fingerprint", store.fingerprint()},
+                    {"fingerprint", fingerprints[static_cast<std::size_t>(s)]},
                     {"n_cells", store.info().n_rows}});
     if (const auto& selected = store.info().selected)
       list.back()["selected"] = {selected->n_rows, selected->rows};

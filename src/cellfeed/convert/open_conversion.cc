@@ -14,6 +14,7 @@
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -50,6 +51,16 @@ KeptTotals kept_totals(const ConvertOptions& options) {
                                                                     : KeptTotals::kWhereNeeded;
 }
 
+// Threads that wait for a server leave the processors to others: where nobody gave a number, there
+// are enough to have the files of many requests under way.
+int threads_of(const ConvertOptions& options) {
+  constexpr int kRemoteAtOnce = 16;
+  const int n_threads = exec::checked_thread_count(options.threads);
+  const bool is_remote = options.cells ? options.cells.cells->is_remote()
+                                       : !std::ranges::all_of(options.inputs, io::is_local);
+  return options.threads == 0 && is_remote ? std::max(n_threads, kRemoteAtOnce) : n_threads;
+}
+
 PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4, 256}; }
 
 }  // namespace
@@ -75,7 +86,7 @@ Sources OpenConversion::open_sources() {
 
 OpenConversion::OpenConversion(const ConvertOptions& options)
     : options_(checked_conversion(options)),
-      pool_(exec::checked_thread_count(options.threads)),
+      pool_(threads_of(options)),
       sources_(open_sources()),
       encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype()),
                kept_totals(options)) {

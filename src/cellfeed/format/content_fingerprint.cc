@@ -19,6 +19,8 @@ constexpr std::uint64_t kEndBytes = 64 << 10;
 constexpr std::uint64_t kSampleBytes = 4096;
 constexpr std::uint64_t kFileSamples = 256;
 constexpr std::uint64_t kDatasetSamples = 8;
+// Of many files at once: what lies between samples is not read for its own sake.
+constexpr std::int64_t kLongestGap = 16 << 10;
 constexpr int kMaxHashedDepth = 3;  // of groups: "obs" / a column / its values
 
 // Of values and of bytes of one file, which are read together when all are known.
@@ -79,7 +81,7 @@ std::vector<std::span<const std::byte>> Hash::read_parts(io::RangeReads& reads) 
 }
 
 std::uint64_t Hash::digest() const {
-  io::RangeReads reads;
+  io::RangeReads reads(kLongestGap);
   const auto read = read_parts(reads);
   const auto own = std::as_bytes(std::span(own_));
   io::RunningChecksum checksum;

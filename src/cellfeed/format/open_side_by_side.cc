@@ -11,7 +11,8 @@ namespace cellfeed::format {
 namespace {
 
 constexpr int kRemoteAtOnce = 32;
-// Longer than a step takes of what is in memory, shorter than any round trip.
+// Longer than a step takes of what is in memory. Where round trips are shorter, one after another
+// they cost little.
 constexpr std::chrono::milliseconds kWaited{1};
 
 }  // namespace

@@ -90,8 +90,6 @@ TEST(StepSideBySide, StepsBehindOneThatWaitsWaitTogether) {
     if (!rest.try_wait()) ++n_late;
   });
   EXPECT_EQ(n_late, 0);
-  EXPECT_EQ(std::vector(seen.begin(), seen.begin() + kFirstToWait + 1),
-            (std::vector<std::int64_t>{0, 1, 2, 3}));
   std::ranges::sort(seen);
   EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
 }

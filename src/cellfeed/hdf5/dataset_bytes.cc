@@ -15,6 +15,8 @@ namespace {
 // Chunks that are located and read in one go, and stored bytes of them held at once.
 constexpr std::size_t kChunksATrip = 1024;
 constexpr std::uint64_t kStoredBytesHeld = std::uint64_t{64} << 20;
+// Between chunks that are read together; what is read besides is memory too.
+constexpr std::int64_t kLongestGap = 16 << 10;
 
 std::uint64_t product(std::span<const std::uint64_t> shape) {
   std::uint64_t n = 1;
@@ -205,7 +207,7 @@ void DatasetBytes::read_chunks(std::span<const std::uint64_t> numbers, const Box
     std::uint64_t held = 0;
     for (end = begin; end < numbers.size() && (end == begin || held < kStoredBytesHeld); ++end)
       held += places[end].n_bytes;
-    io::RangeReads reads;
+    io::RangeReads reads(kLongestGap);
     if (map.empty()) {
       for (std::size_t i = begin; i < end; ++i)
         reads.add(*file_.source(), {static_cast<std::int64_t>(places[i].offset),

@@ -37,9 +37,9 @@ void RangeReads::begin() {
   for (OfSource& of : sources_) begin(of);
 }
 
-void RangeReads::begin(OfSource& of) {
+void RangeReads::begin(OfSource& of) const {
   const ReadCosts costs = of.source->costs();
-  of.plan = coalesce(of.blocks, costs.gap_bytes, costs.max_read_bytes);
+  of.plan = coalesce(of.blocks, std::min(costs.gap_bytes, longest_gap_), costs.max_read_bytes);
   std::int64_t total = 0;
   for (const ByteRange& read : of.plan.reads) {
     of.begins.push_back(total);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +17,10 @@ namespace cellfeed::io {
 
 class RangeReads {
  public:
+  // Gaps between ranges that are read too are as long as the costs of their source say, and no
+  // longer than this.
+  explicit RangeReads(std::int64_t longest_gap = std::numeric_limits<std::int64_t>::max())
+      : longest_gap_(longest_gap) {}
   // Returns the range's number; they count from 0. REQUIRES: before begin().
   std::size_t add(const ByteSource& source, ByteRange range);
   void begin();
@@ -45,8 +50,9 @@ class RangeReads {
     std::size_t source = 0;
     std::size_t range = 0;
   };
-  static void begin(OfSource& of);
+  void begin(OfSource& of) const;
 
+  std::int64_t longest_gap_;
   std::vector<OfSource> sources_;  // as a rule one
   std::vector<Place> places_;
 };

@@ -274,7 +274,10 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
         });
       }))
     return unit ? TimeKind::kNaive : TimeKind::kInteger;
-  if (unit) bad(0, type_text(array) + "; time_unit is of whole numbers alone: leave it out");
+  if (unit)
+    bad(0, type_text(array) +
+               "; time_unit is of whole numbers: write times as such, or leave it out where they "
+               "are dates");
   if (array.type_id() == Type::TIMESTAMP) {
     const auto& type = static_cast<const arrow::TimestampType&>(*array.type());
     const auto& a = static_cast<const arrow::TimestampArray&>(array);

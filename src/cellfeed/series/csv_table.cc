@@ -272,8 +272,8 @@ class CsvTable : public Table {
     }
     if (unit)
       throw_value(row, column,
-                  fmt::format("is no whole number, of which time_unit is the unit: '{}'; leave it "
-                              "out where times are dates",
+                  fmt::format("is no whole number, of which time_unit is the unit: '{}'; write "
+                              "times as such, or leave it out where they are dates",
                               text.substr(0, 80)));
     const auto parsed = parse_time(text);
     if (!parsed)

@@ -28,13 +28,15 @@ std::uint64_t hash(const std::array<std::uint64_t, n>& numbers) {
   return shard::checksum_bytes(std::as_bytes(std::span(numbers)));
 }
 
-// Of what was chosen and of the names.
-std::uint64_t hash_texts(const std::string& choice, const matrix::GeneAxis& genes) {
+// Of what was chosen, of the path of the table of genes, and of the names.
+std::uint64_t hash_texts(const std::string& choice, const std::string& var,
+                         const matrix::GeneAxis& genes) {
   shard::RunningChecksum checksum;
   const auto add = [&](const std::string& text) {
     checksum.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));
   };
   add(choice);
+  add(var);
   for (const std::string& name : genes.names) add(name);
   return checksum.value();
 }
@@ -90,17 +92,14 @@ void require_version(const FileVersion& version, const char* since) {
 }
 
 PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,
-                         const std::string& dir) {
+                         const FileVersion& var, const std::string& dir) {
   const format::StoreInfo& info = store.info();
   const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
-  const std::uint64_t matrix =
-      hash(std::array{kPlaceVersion, number(info.n_cols), hash_texts(info.choice, store.genes())});
+  const std::uint64_t matrix = hash(std::array{kPlaceVersion, number(info.n_cols),
+                                               hash_texts(info.choice, var.path, store.genes())});
   PackedPlace place;
-  // The fingerprint follows from other files too that the values depend on, such as a table of
-  // genes.
-  place.identity =
-      hash(std::array{matrix, version.mark, number(info.n_rows),
-                      static_cast<std::uint64_t>(info.value_dtype), store.fingerprint()});
+  place.identity = hash(std::array{matrix, version.mark, var.mark, number(info.n_rows),
+                                   static_cast<std::uint64_t>(info.value_dtype)});
   place.caches =
       cache_folder(info.path, dir, fmt::format("'{}' is compressed", info.layer)).string();
   place.of_matrix = fmt::format("{}.packed-{:016x}-", cache_key(info.layer), matrix);

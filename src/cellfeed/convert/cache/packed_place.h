@@ -41,8 +41,8 @@ struct PackedPlace {
   std::uint64_t identity = 0;
 };
 
-// dir: as RowCacheOptions::dir.
+// var: of the table of genes that options name, else empty. dir: as RowCacheOptions::dir.
 PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,
-                         const std::string& dir);
+                         const FileVersion& var, const std::string& dir);
 
 }  // namespace cellfeed::convert

@@ -173,11 +173,12 @@ namespace {
 
 // version: from before it was opened.
 std::shared_ptr<const PackedStore> keep_rows(const std::shared_ptr<const RowStore>& store,
-                                             const FileVersion& version, const std::string& dir,
+                                             const FileVersion& version, const FileVersion& var,
+                                             const std::string& dir,
                                              const PackedLogOptions& options) {
   require_version(version, "while it was opened");
   const format::StoreInfo& info = store->info();
-  const PackedPlace place = packed_place(*store, version, dir);
+  const PackedPlace place = packed_place(*store, version, var, dir);
   const PackedMatrix matrix{.identity = place.identity,
                             .n_rows = info.n_rows,
                             .n_genes = info.n_cols,
@@ -220,17 +221,18 @@ std::shared_ptr<const collection::Collection> open_packed(
   open.looks_at_files = true;
   PackedLogOptions of_log = log;
   of_log.verifies = open.verify != "never";
+  const auto known_var = versions.find(options.open.table.var);
+  const FileVersion var = known_var == versions.end() ? FileVersion{} : known_var->second;
   std::vector<std::shared_ptr<const RowStore>> stores;
   for (auto& opened : format::open_stores(files, open)) stores.push_back(std::move(opened));
+  if (!var.path.empty()) require_version(var, "while it was read");
   format::wait_side_by_side(std::ssize(stores), is_local, [&](std::int64_t i) {
     std::shared_ptr<const RowStore>& store = stores[static_cast<std::size_t>(i)];
     const auto known = versions.find(store->info().path);
     const auto version =
         known != versions.end() ? std::optional(known->second) : version_of_folder(*store);
-    if (version && is_worth_packing(*store)) store = keep_rows(store, *version, dir, of_log);
+    if (version && is_worth_packing(*store)) store = keep_rows(store, *version, var, dir, of_log);
   });
-  if (const auto var = versions.find(options.open.table.var); var != versions.end())
-    require_version(var->second, "while it was read");
   return std::make_shared<const collection::Collection>(std::move(stores), options);
 }
 

@@ -171,11 +171,20 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
 void Sources::unite_obs(const std::vector<ObsSample>& before) {
   n_obs_before_ = before.size();
   for (const ObsSample& sample : before) obs_->add_source(*sample.rows, sample.path);
-  for (std::int64_t s = 0; s < n_sources(); ++s)
-    names_origins_ = names_origins_ || names_origins(store(s).obs_names());
+  struct First {
+    bool names_origins = false;
+    std::shared_ptr<arrow::Table> row;
+  };
+  std::vector<First> firsts(static_cast<std::size_t>(n_sources()));
+  cells_->step_stores(n_sources(), [&](std::int64_t s) {
+    firsts[static_cast<std::size_t>(s)] = {
+        names_origins(store(s).obs_names()),
+        read_own_obs(store(s), 0, std::min<std::int64_t>(1, store(s).info().n_rows))};
+  });
+  names_origins_ = names_origins_ || std::ranges::any_of(firsts, &First::names_origins);
   for (std::int64_t s = 0; s < n_sources(); ++s) {
     const format::StoreInfo& info = store(s).info();
-    auto sample = read_own_obs(store(s), 0, std::min<std::int64_t>(1, info.n_rows));
+    auto sample = std::move(firsts[static_cast<std::size_t>(s)].row);
     if (names_origins_)
       sample = with_origins(sample, info.path, consecutive(0, sample->num_rows()));
     obs_->add_source(*sample, info.path);
@@ -201,14 +210,31 @@ std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const 
   return obs_->conform(*rows, n_obs_before_ + static_cast<std::size_t>(range.source));
 }
 
+std::vector<std::uint64_t> Sources::fingerprints() const {
+  std::vector<std::uint64_t> found(static_cast<std::size_t>(n_sources()));
+  cells_->step_stores(n_sources(), [&](std::int64_t s) {
+    found[static_cast<std::size_t>(s)] = store(s).fingerprint();
+  });
+  return found;
+}
+
 std::shared_ptr<arrow::Table> Sources::read_var() const {
   JoinedVar joined(genes().size());
-  for (std::int64_t s = 0; s < n_sources(); ++s) {
-    // Shards of one directory say the same.
-    if (s > 0 && gene_map_id(s) == gene_map_id(s - 1) &&
-        collection::have_one_gene_table(store(s), store(s - 1)))
-      continue;
-    joined.add_source(*store(s).read_var(), gene_map(s), store(s).info().path);
+  std::vector<std::int64_t> own;  // shards of one directory say the same
+  for (std::int64_t s = 0; s < n_sources(); ++s)
+    if (s == 0 || gene_map_id(s) != gene_map_id(s - 1) ||
+        !collection::have_one_gene_table(store(s), store(s - 1)))
+      own.push_back(s);
+  constexpr std::ptrdiff_t kTablesAtOnce = 64;
+  for (auto at = own.begin(); at != own.end();) {
+    const auto n = std::min(kTablesAtOnce, own.end() - at);
+    std::vector<std::shared_ptr<arrow::Table>> tables(static_cast<std::size_t>(n));
+    cells_->step_stores(
+        n, [&](std::int64_t i) { tables[static_cast<std::size_t>(i)] = store(at[i]).read_var(); });
+    for (const auto& table : tables) {
+      joined.add_source(*table, gene_map(*at), store(*at).info().path);
+      ++at;
+    }
   }
   auto table = joined.finish();
   // Names as joined: repeated ones may have been numbered.

@@ -87,6 +87,8 @@ class Sources {
   std::int64_t n_cells() const { return cells_->n_stored_rows(); }
   std::int64_t n_sources() const { return cells_->n_stores(); }
   const format::RowStore& store(std::int64_t source) const { return cells_->store(source); }
+  // Of each store. Those of remote files are found side by side.
+  std::vector<std::uint64_t> fingerprints() const;
   // First cell of each source in the joined table, and n_cells() last.
   std::span<const std::int64_t> offsets() const { return cells_->offsets(); }
   const matrix::GeneAxis& genes() const { return cells_->genes(); }
