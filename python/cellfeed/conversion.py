@@ -186,7 +186,8 @@ def convert_to_shards(
     allow_external
         A folder whose files the inputs may lead to, as for :func:`cellfeed.open`.
     threads
-        Threads that read, decode and encode; all the machine allows by default.
+        Threads that read, decode and encode; all the machine allows by default, and 16 at least for
+        files in buckets.
     memory_budget
         Bytes held by work under way and by caches, at least 32 MB. Default: 512 MB, or a quarter of
         what the machine or the control group has left where that is less.
