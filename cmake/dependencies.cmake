@@ -64,6 +64,7 @@ target_link_libraries(dep_arrow_s3 INTERFACE ${arrow_s3_library})
 target_link_libraries(dep_uring INTERFACE Threads::Threads)
 
 # libhdf5 and libcurl bring libcrypto, and libparquet exports an OpenSSL of its own. Were libcrypto not searched first, they
-# would call into that one, and what they make would be handed to the other. To be named before all else that is linked.
+# would call into that one, and what they make would be handed to the other. An option, as CMake moves libraries that are
+# named twice to their last place.
 add_library(cellfeed_crypto_first INTERFACE)
-target_link_libraries(cellfeed_crypto_first INTERFACE -Wl,--push-state,--no-as-needed ${crypto_LIBRARY} -Wl,--pop-state)
+target_link_options(cellfeed_crypto_first INTERFACE "LINKER:--push-state,--no-as-needed,${crypto_LIBRARY},--pop-state")

@@ -64,9 +64,17 @@ class HttpLoop::Transfer {
     answer_.is_unreachable = code == CURLE_COULDNT_RESOLVE_HOST ||
                              code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
                              code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-                             code == CURLE_PEER_FAILED_VERIFICATION;
+                             code == CURLE_PEER_FAILED_VERIFICATION ||
+                             code == CURLE_SSL_CACERT_BADFILE;
     if (code != CURLE_OK && !is_refused_range_)
       answer_.failure = failure_[0] != '\0' ? failure_ : curl_easy_strerror(code);
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+      const char* name = variable_of_certificates();
+      answer_.failure +=
+          name == nullptr
+              ? " (SSL_CERT_FILE may name a file of certificates to trust)"
+              : fmt::format(" (certificates that are trusted: {}={})", name, std::getenv(name));
+    }
     return std::move(answer_);
   }
   std::function<void(HttpAnswer)> take_done() { return std::move(done_); }
@@ -126,9 +134,17 @@ class HttpLoop::Transfer {
     set(CURLOPT_HEADERDATA, this);
   }
 
+  // Those that the environment names, as for other programs; else what this machine trusts.
   void set_certificates() {
-    if (const char* file = std::getenv("AWS_CA_BUNDLE"); file != nullptr && *file != '\0')
-      curl_easy_setopt(easy(), CURLOPT_CAINFO, file);
+    if (const char* name = variable_of_certificates())
+      curl_easy_setopt(easy(), CURLOPT_CAINFO, std::getenv(name));
+  }
+
+  static const char* variable_of_certificates() {
+    for (const char* name :
+         {"AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+      if (const char* file = std::getenv(name); file != nullptr && *file != '\0') return name;
+    return nullptr;
   }
 
   bool has_body() const { return request_.method == "PUT" || request_.method == "POST"; }

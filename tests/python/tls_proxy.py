@@ -1,0 +1,81 @@
+"""A server's address over TLS, with a certificate that nobody signed but itself."""
+
+import contextlib
+import datetime
+import ipaddress
+import pathlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+def write_certificate(path: pathlib.Path) -> None:
+    """A key and its certificate for 127.0.0.1, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name).issuer_name(name)
+        .public_key(key.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def copy(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(1 << 16):
+            sink.sendall(piece)
+    for each in (source, sink):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+def serve(client: socket.socket, context: ssl.SSLContext, address: tuple[str, int]) -> None:
+    # A client that does not trust the certificate ends the handshake.
+    with (
+        contextlib.suppress(OSError),
+        context.wrap_socket(client, server_side=True) as plain,
+        socket.create_connection(address) as server,
+    ):
+        thread = threading.Thread(target=copy, args=(server, plain), daemon=True)
+        thread.start()
+        copy(plain, server)
+        thread.join()
+
+
+@contextlib.contextmanager
+def tls_proxy(address: str, certificate: pathlib.Path) -> Iterator[str]:
+    """The host:port before the server at host:port."""
+    host, port = address.split(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):  # closed
+                while True:
+                    client, _ = listener.accept()
+                    threading.Thread(
+                        target=serve, args=(client, context, (host, int(port))), daemon=True
+                    ).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
