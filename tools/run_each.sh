@@ -54,6 +54,7 @@ case $1 in
       run_one benchmarks/science .venv/bin/python benchmarks/science/run.py --seeds 1 --steps 5 --cells 500 --genes 50 --data "$scratch"
       run_one benchmarks/steps .venv/bin/python benchmarks/loader/steps.py --cells 300 --genes 300 --width 64 --steps 1 --batch-size 8
       run_one benchmarks/mapped .venv/bin/python benchmarks/mapped.py --cells 4000 --genes 500 --nonzeros 50 --rounds 1 --batches 1 --filtered 10000
+      run_one benchmarks/gpu .venv/bin/python -W ignore benchmarks/gpu.py --device cpu --cells 1000 --genes 300 --batch-size 64 --rounds 1 --seconds 0.1
       run_one benchmarks/series .venv/bin/python benchmarks/series/windows.py --short
       run_one benchmarks/series/scale .venv/bin/python benchmarks/series/scale.py --short
     else

@@ -12,6 +12,7 @@ from small_atlas import make_anndata, write_atlas
 import cellfeed as cf
 from cellfeed._batch_source import BatchSource
 from cellfeed.errors import InvalidTypeError
+from cellfeed.torch._tensors import scattered
 from cellfeed.transforms import adata_to_mindex, fetch_transform_adata
 
 N = 60
@@ -235,6 +236,15 @@ def test_hooks_of_anndata_take_batches(cells):
     for transform in (adata_to_mindex, fetch_transform_adata):
         with pytest.raises(ValueError, match="columns names 'X'"):
             transform(adata, columns=["X"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+@pytest.mark.parametrize("shape", [(5, 7), (0, 4), (3, 0), (64, 300)])
+def test_rows_that_are_spread_as_on_a_gpu(dtype, shape):
+    dense = torch.randint(0, 3, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    found = scattered(dense.to_sparse_csr())
+    assert found.dtype == dtype
+    assert torch.equal(found, dense)
 
 
 @pytest.mark.parametrize("wrong", [torch.float16, np.float64, float, 5.5, True, None.__class__])

@@ -17,10 +17,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
 from cellfeed._iteration.worker import Worker
+from cellfeed.data import GeneVocab
 from cellfeed.torch import _pinned, _tensors
 
 N, GENES = 300, 40
@@ -106,6 +108,33 @@ def test_tensors_of_torch_keep_their_memory(cells, locking):
     del batch
     for tensor, copy in zip(tensors, copies, strict=True):
         np.testing.assert_array_equal(tensor, copy)
+
+
+def storages_of(batch):
+    """What torch's tensors of it lie in."""
+    if isinstance(batch, cf.TokenBatch):
+        tensors = list(batch.to_torch().values())
+    else:
+        tensor = batch.to_torch()
+        is_csr = tensor.layout is torch.sparse_csr
+        tensors = [tensor.values(), tensor.col_indices()] if is_csr else [tensor]
+    return [StorageWeakRef(tensor.untyped_storage()) for tensor in tensors]
+
+
+@pytest.mark.parametrize("output", ["csr", "dense", "tokens"])
+def test_memory_goes_with_its_last_tensor(cells, locking, output):
+    tokens = cf.RankTokens(GeneVocab.from_genes(cells.var_names), max_length=16)
+    options = {"tokens": tokens} if output == "tokens" else {}
+    storages, kept = [], []
+    for batch in make_loader(cells, output, pin_memory=True, **options):
+        storages += storages_of(batch)
+        kept.append(batch.to_torch())
+    del batch
+    gc.collect()
+    assert not any(storage.expired() for storage in storages)
+    kept.clear()
+    gc.collect()
+    assert all(storage.expired() for storage in storages)
 
 
 def test_batches_without_non_zeros(tmp_path, locking):

@@ -32,7 +32,7 @@ def find_torch_library() -> str:
             f"{torch.__version__} cannot do that here: install a torch with CUDA and a driver for "
             f"it, or leave pin_memory out; torch says: {error}"
         ) from error
-    if not hasattr(getattr(torch._C, "_aoti", None), "alloc_tensor_by_stealing_from_void_ptr"):
+    if not hasattr(getattr(torch._C, "_aoti", None), "alloc_tensors_by_stealing_from_void_ptrs"):
         raise InvalidArgumentError(
             f"pin_memory=True needs a newer torch, such as 2.13, not: {torch.__version__}"
         )
@@ -57,5 +57,6 @@ def adopt_tensor(owner: Any, array: np.ndarray) -> torch.Tensor:
     array
         What lies there.
     """
-    tensor = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr(owner)
+    # That of one tensor, unlike its name, copies, and the memory is never given back.
+    (tensor,) = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs([owner])
     return tensor.view(getattr(torch, array.dtype.name)).view(array.shape)
