@@ -8,7 +8,7 @@ import queue
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -216,19 +216,38 @@ class _Run:
 
 def _check_workers(plan: ShardPlan[Any], client: Client) -> None:
     """Name a worker without this cellfeed, or one that does not see the folders."""
-    found = client.run(metadata.version, "cellfeed", on_error="return")
     ours = metadata.version("cellfeed")
-    for worker, version in sorted(found.items()):
-        if isinstance(version, Exception):
+    for worker, version in _said(client, metadata.version, "cellfeed"):
+        if isinstance(version, ImportError):
             raise ClusterError(f"worker {worker} has no cellfeed: pip install 'cellfeed=={ours}'")
+        if isinstance(version, Exception):
+            raise version
         if version != ours:
             raise ClusterError(
                 f"worker {worker} has cellfeed {version}, and this process has {ours}: install the "
                 f"same version everywhere"
             )
-    for _, error in sorted(client.run(_look, plan, on_error="return").items()):
+    for _, error in _said(client, _look, plan):
         if isinstance(error, Exception):
             raise error
+
+
+def _said(client: Client, function: Callable[..., object], *arguments: object) -> Iterator[Any]:
+    """What each worker answers, errors too; of those that die meanwhile nothing."""
+    for worker, said in sorted(client.run(function, *arguments, on_error="return").items()):
+        is_lost = isinstance(said, OSError) and not isinstance(said, CellfeedError)
+        if is_lost and _is_gone(client, worker):
+            continue
+        yield worker, said
+
+
+def _is_gone(client: Client, worker: str) -> bool:
+    """Whether the scheduler gives a worker up, which it does soon after it died."""
+    for _ in range(50):
+        if worker not in client.nthreads():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def _given(plan: ShardPlan[Any]) -> ShardPlan[Any]:

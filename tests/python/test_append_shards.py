@@ -279,8 +279,16 @@ def test_values_become_the_type_of_the_shards_or_nothing_is_appended(files):
     halves = make_cells(31, 40, ["B"])
     halves.X = halves.X * 0.5
     halves.write_h5ad(folder / "halves.h5ad")
-    with pytest.raises(PrecisionError, match="halves"):
+    with pytest.raises(
+        PrecisionError, match=r"halves.*5 does not fit int32, the type that the shards hold; conv"
+    ):
         cf.append_to_shards(folder / "halves.h5ad", shards, force=True)
+    for dtype, value, text in ((np.float64, 2.0**40, "1099511627776"), (np.int64, -(2**33), "-85")):
+        wide = make_cells(32, 4, ["B"])
+        wide.X = scipy.sparse.csr_matrix(np.full(wide.shape, value, dtype))
+        wide.write_h5ad(folder / "wide.h5ad")
+        with pytest.raises(PrecisionError, match=rf"gene 'gene0': {text}.*the shards hold"):
+            cf.append_to_shards(folder / "wide.h5ad", shards)
     assert len(cf.open(shards)) == 90
     assert cf.data.validate_shard_dir(shards)
 

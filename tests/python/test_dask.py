@@ -16,6 +16,7 @@ from small_atlas import make_anndata, write_atlas
 from worker_doubles import make_deadly, make_slow, put_first, take_away
 
 import cellfeed as cf
+from cellfeed import _dask
 from cellfeed.errors import (
     AlreadyExistsError,
     CancelledError,
@@ -268,6 +269,39 @@ def test_a_worker_of_another_version_is_named(atlas, tmp_path, client):
             cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
     finally:
         client.run(take_away, str(info.parent), workers=[worker])
+
+
+class Answers:
+    """A client whose workers answer so; `alive` are those that the scheduler knows."""
+
+    def __init__(self, answers, alive):
+        self._answers, self._alive = answers, alive
+
+    def run(self, _function, *_arguments, on_error):
+        assert on_error == "return"
+        return self._answers
+
+    def nthreads(self):
+        return dict.fromkeys(self._alive, 1)
+
+
+def test_a_worker_that_dies_while_it_is_asked_is_left_out_and_one_that_is_silent_named():
+    from distributed.comm import CommClosedError
+
+    answers = {"tcp://a": CommClosedError("closed"), "tcp://b": "1", "tcp://c": ValueError("x")}
+    said = list(_dask._said(Answers(answers, ["tcp://b", "tcp://c"]), print))
+    assert said == [("tcp://b", "1"), ("tcp://c", answers["tcp://c"])]
+    said = list(_dask._said(Answers(answers, ["tcp://a"]), print))
+    assert said[0] == ("tcp://a", answers["tcp://a"])
+
+
+def test_a_worker_that_is_killed_at_the_start_is_survived(atlas, tmp_path):
+    for delay in (0.0, 0.02, 0.05):
+        with local_cluster() as cluster, cluster.get_client() as client:
+            process = next(iter(client.run(os.getpid).values()))
+            threading.Timer(delay, os.kill, (process, signal.SIGKILL)).start()
+            cf.convert_to_shards(atlas, tmp_path / f"{delay}", shard_size=10, client=client)
+        assert cf.data.validate_shard_dir(tmp_path / f"{delay}")
 
 
 def test_no_client_and_no_scheduler_are_named(atlas, tmp_path):

@@ -15,6 +15,7 @@ from cellfeed.data.gene_selection import collate_cells
 from cellfeed.data.memmap_store import MemoryMappedStore
 from cellfeed.data.sharding import convert_to_shards
 from cellfeed.data.vocab import GeneVocab
+from cellfeed.errors import InvalidTypeError, OutOfRangeError
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +139,21 @@ def collect(dataset, **options):
     torch.manual_seed(0)
     batches = list(DataLoader(dataset, batch_size=64, shuffle=True, **options))
     return [batch["gene_indices"] for batch in batches], [batch["expression"] for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "error", "message"),
+    [
+        (np.arange(300) % 2 == 0, InvalidTypeError, "flatnonzero"),
+        ([1.0, 2.0], InvalidTypeError, "must be integers"),
+        (["1", "2"], InvalidTypeError, "must be integers"),
+        (np.array([2**64 - 1], np.uint64), OutOfRangeError, "below 2"),
+    ],
+)
+def test_samplers_give_row_numbers(path, shards, vocab, sampler, error, message):
+    for dataset in (CellDataset(path), ShardedCellDataset(shards, gene_vocab=vocab)):
+        with pytest.raises(error, match=message):
+            list(DataLoader(dataset, sampler=sampler, batch_size=2, collate_fn=list))
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])

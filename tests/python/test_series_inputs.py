@@ -1,5 +1,6 @@
 """What files, folders and columns a build takes for what, against pandas and scikit-learn."""
 
+import datetime as dt
 import re
 from decimal import Decimal
 
@@ -99,6 +100,24 @@ def test_what_cannot_be_is_said_before_files_are_read(tmp_path):
         build_series(path, tmp_path / "out", time="t", fit_until="2024-13-01")
     with pytest.raises(errors.InvalidArgumentError, match="duplicates are rows of one time"):
         build_series(path, tmp_path / "out", duplicates="last")
+
+
+@pytest.mark.parametrize("year", [1500, 1677, 2024, 2262, 9999])
+def test_times_of_96_bits_are_those_of_64_or_refused(tmp_path, year):
+    times = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(year, 12, 31, 1, 2, 3)]
+    table = pa.table({"t": pa.array([*times, None], pa.timestamp("us")), "v": [1.0, 2, 3, 4]})
+    path = tmp_path / "in.parquet"
+    pq.write_table(table.slice(0, 3), path, use_deprecated_int96_timestamps=True, row_group_size=2)
+    if year in (1677, 2024):
+        *_, stored_times, values = built(path, tmp_path / "out", time="t")
+        order = np.argsort(np.array(times, "datetime64[ns]"))
+        np.testing.assert_array_equal(values[:, 0], table["v"].to_numpy()[:3][order])
+        np.testing.assert_array_equal(
+            stored_times, np.array(times, "datetime64[ns]")[order].view("i8")
+        )
+        return
+    with pytest.raises(errors.CorruptDataError, match=r"column 't': a time is beyond what nano"):
+        built(path, tmp_path / "out", time="t")
 
 
 def test_the_folder_of_missing_values_has_no_entity(tmp_path):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._arguments import as_names
+from .._arguments import as_names, as_rows, shown
 from .._options import Join
+from ..errors import InvalidTypeError
 from ..vocab import GeneVocab
 from ._cell_reader import Cell, CellReader, Preprocessing, ReadsCells, open_with_vocab
 from .memmap_store import MemoryMappedStore
@@ -50,7 +51,12 @@ class _MapDataset(ReadsCells, _Dataset):
         """
         from ..torch import cells_to_tensors
 
-        return cells_to_tensors(self._reader.read(np.asarray(rows, dtype=np.int64)))
+        numbers = as_rows("rows", rows)
+        if numbers.dtype == bool:
+            raise InvalidTypeError(
+                f"rows must be numbers, not {shown(rows)}; give a sampler np.flatnonzero(mask)"
+            )
+        return cells_to_tensors(self._reader.read(numbers))
 
     def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, without reading expression; ``"unknown"`` where missing.

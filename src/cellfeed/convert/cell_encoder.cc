@@ -1,6 +1,7 @@
 #include "cellfeed/convert/cell_encoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
@@ -67,9 +68,13 @@ std::int64_t CellEncoder::n_genes_left_out() const {
   return most;
 }
 
-// Whether an integer, of up to 64 bits, is one of a type.
+// Of what up to 64 bits hold: whether it is a value of the type that is written.
 bool CellEncoder::holds(double value) const {
   constexpr double kPast64Bits = 9223372036854775808.0;
+  if (value_dtype_ == DType::kF64 || std::isnan(value)) return !is_integer(value_dtype_);
+  if (value_dtype_ == DType::kF32)
+    return static_cast<double>(static_cast<float>(value)) == value || std::isinf(value);
+  if (value != std::floor(value)) return false;
   if (dtype_bytes(value_dtype_) == 8) return value >= -kPast64Bits && value < kPast64Bits;
   return dispatch_dtype(value_dtype_, [&](auto zero) {
     using Limits = std::numeric_limits<decltype(zero)>;
@@ -94,6 +99,12 @@ void CellEncoder::refuse_misfit(std::int64_t source, std::span<const std::int64_
     const auto* values = reinterpret_cast<const double*>(piece->values.data());
     for (std::int64_t i = 0; i < piece->indptr.back(); ++i) {
       if (holds(values[i])) continue;
+      if (is_type_of_shards_)
+        throw_error(ErrorKind::kPrecision, store.info().path,
+                    "row {} of {}, gene '{}': {} does not fit {}, the type that the shards hold; "
+                    "convert all files again into new shards",
+                    row, store.info().layer, store.genes().names[piece->indices.data()[i]],
+                    values[i], dtype_name(value_dtype_));
       const bool is_widest = dtype_bytes(value_dtype_) == 8;
       throw_error(ErrorKind::kPrecision, store.info().path,
                   "row {} of {}, gene '{}': {:.0f}{} does not fit {}, {}", row, store.info().layer,
@@ -111,7 +122,7 @@ shard::EncodedRows CellEncoder::encode(std::int64_t source, std::span<const std:
   try {
     return encode_exactly(source, rows);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kPrecision && is_integer(value_dtype_))
+    if (error.kind() == ErrorKind::kPrecision && (is_type_of_shards_ || is_integer(value_dtype_)))
       refuse_misfit(source, rows);
     throw;
   }

@@ -28,6 +28,8 @@ class CellEncoder {
   const std::vector<std::int64_t>& gene_order() const { return gene_order_; }
   std::vector<std::string> gene_names() const;  // as stored
 
+  // The type is that of shards which are there, and not chosen for these sources.
+  void set_type_of_shards() { is_type_of_shards_ = true; }
   DType value_dtype() const { return value_dtype_; }
   format::shard::Layout layout() const { return layout_; }
   // Of a dense row; 0 where rows are packed.
@@ -45,7 +47,7 @@ class CellEncoder {
   format::shard::EncodedRows encode_exactly(std::int64_t source,
                                             std::span<const std::int64_t> rows);
   bool holds(double value) const;
-  // Throws kPrecision naming the first value that does not fit the integers that are written.
+  // Throws kPrecision naming the first value that does not fit what is written.
   void refuse_misfit(std::int64_t source, std::span<const std::int64_t> rows);
   void place_genes();
 
@@ -53,6 +55,7 @@ class CellEncoder {
   LibrarySizes library_sizes_;
   format::shard::Layout layout_;
   DType value_dtype_;
+  bool is_type_of_shards_ = false;
   std::vector<std::int64_t> gene_order_;
   // Per source: its column -> stored position; null where they are the same. Shared between sources
   // with the same axis.

@@ -154,7 +154,7 @@ Export::Export(const ExportOptions& options)
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)) {
   refuse_own_input(options.output, sources_);
-  if (!options.keep_source_columns)
+  if (!options.keep_source_columns && sources_.has_shards())
     dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
   const auto names = options.gives_all && options.layer == "X" && !options.cells
                          ? stored_matrices(options)
@@ -285,7 +285,7 @@ ExportResult export_h5ad(const ExportOptions& options) {
   if (options.output.empty()) throw_invalid("an export needs a file to write: output is empty");
   exec::checked_thread_count(options.threads);
   exec::check_memory_budget(options.memory_budget);
-  if (!options.overwrite) refuse_existing_file(options.output);
+  require_usable_output(options.output, options.overwrite);
   return Export(options).run();
 }
 

@@ -6,14 +6,10 @@
 namespace cellfeed::convert {
 namespace {
 
-io::OnExisting on_existing(const std::string& path, bool overwrite) {
-  if (!overwrite) {
-    refuse_existing_file(path);
-    return io::OnExisting::kRefuse;
-  }
-  if (io::is_directory(path))
-    throw Error(ErrorKind::kAlreadyExists, "is a directory, and is not overwritten", path);
-  return io::OnExisting::kReplace;
+// What a link leads to is replaced, and not the link.
+std::string without_link(const std::string& path) {
+  const io::FileSystem& files = io::file_system_of(path);
+  return files.name_kind(path) == io::NameKind::kLink ? files.canonical(path) : path;
 }
 
 }  // namespace
@@ -25,19 +21,35 @@ void refuse_existing_file(const std::string& path) {
                 "exists already; choose another name, or replace it with --overwrite", path);
 }
 
+void require_usable_output(const std::string& path, bool overwrite) {
+  if (!overwrite) return refuse_existing_file(path);
+  const io::FileSystem& files = io::file_system_of(path);
+  const io::PathKind kind = files.status(path).kind;
+  if (kind == io::PathKind::kDirectory)
+    throw Error(ErrorKind::kAlreadyExists, "is a directory, and is not overwritten", path);
+  if (kind == io::PathKind::kOther)
+    throw Error(ErrorKind::kAlreadyExists,
+                "is no regular file but a device, a pipe or a socket, and is not overwritten",
+                path);
+  if (kind == io::PathKind::kNone && files.name_kind(path) == io::NameKind::kLink)
+    throw Error(ErrorKind::kAlreadyExists,
+                "is a link that leads nowhere; remove it, or choose another name", path);
+}
+
 void refuse_own_input(const std::string& path, const Sources& inputs) {
   if (!inputs.input_at(path).empty())
     throw_error(ErrorKind::kInvalidArgument, path,
                 "is an input, and would be overwritten; choose another output");
 }
 
-H5adOutput::H5adOutput(std::string path, std::int64_t n_cols,
+H5adOutput::H5adOutput(const std::string& path, std::int64_t n_cols,
                        const format::h5ad::H5adWriterOptions& options, bool overwrite)
-    : path_(std::move(path)) {
+    : path_(without_link(path)) {
+  require_usable_output(path, overwrite);
   io::require_writable_folder(path_);
-  const io::OnExisting existing = on_existing(path_, overwrite);
   io::remove_leftovers(path_);
-  writer_.emplace(path_, n_cols, options, existing);
+  writer_.emplace(path_, n_cols, options,
+                  overwrite ? io::OnExisting::kReplace : io::OnExisting::kRefuse);
 }
 
 void H5adOutput::append(const CsrPiece& rows, std::size_t matrix) {

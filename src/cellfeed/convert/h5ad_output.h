@@ -21,8 +21,8 @@ class H5adOutput {
  public:
   // Removes what dead writers of this path left. Throws kAlreadyExists when path exists and is not
   // to be overwritten, before anything is written.
-  H5adOutput(std::string path, std::int64_t n_cols, const format::h5ad::H5adWriterOptions& options,
-             bool overwrite);
+  H5adOutput(const std::string& path, std::int64_t n_cols,
+             const format::h5ad::H5adWriterOptions& options, bool overwrite);
   H5adOutput(const H5adOutput&) = delete;
   H5adOutput& operator=(const H5adOutput&) = delete;
 
@@ -44,6 +44,8 @@ class H5adOutput {
 
 // Throws kAlreadyExists naming the remedy when the file is there.
 void refuse_existing_file(const std::string& path);
+// The same, but where it may be overwritten: throws kAlreadyExists where it is no file.
+void require_usable_output(const std::string& path, bool overwrite);
 // Throws kInvalidArgument where the file is one of those that it is made of, also by another name.
 void refuse_own_input(const std::string& path, const Sources& inputs);
 

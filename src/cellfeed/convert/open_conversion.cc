@@ -99,6 +99,7 @@ OpenConversion::OpenConversion(const ConvertOptions& options)
         sources_.n_cells(), options_.shard_size, n_shards(),
         first_shard() > 0 ? fmt::format(" behind {} that are there", first_shard()) : "",
         kMaxShards);
+  if (options_.base) encoder_.set_type_of_shards();
   require_utf8_paths(sources_);
   if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
@@ -166,6 +167,7 @@ void OpenConversion::open_further() {
     const DType dtype = dtype_of(source, further_.size());
     further_.push_back(std::unique_ptr<Further>(
         new Further{std::move(source), CellEncoder(of_matrix, layout, dtype, KeptTotals::kNever)}));
+    if (options_.base) further_.back()->encoder.set_type_of_shards();
   }
 }
 

@@ -3,12 +3,16 @@
 #include <arrow/ipc/reader.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/column_reader.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/properties.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "cellfeed/base/byte_size.h"
@@ -253,10 +257,38 @@ class ParquetTable : public ArrowTable {
     return std::make_unique<arrow::TableBatchReader>(*whole_);
   }
 
+  // Of times of 96 bits the library makes nanoseconds, which wrap around where 64 bits do not hold
+  // them.
+  void require_times_in_range(int leaf, const std::vector<int>& groups) const {
+    constexpr std::int64_t kJulianDayOf1970 = 2'440'588;
+    constexpr std::int64_t kMostDays =
+        std::numeric_limits<std::int64_t>::max() / 86'400'000'000'000;
+    const auto metadata = reader_->parquet_reader()->metadata();
+    const auto* column = metadata->schema()->Column(leaf);
+    if (column->physical_type() != parquet::Type::INT96) return;
+    std::vector<parquet::Int96> values(kBatchRows);
+    std::vector<std::int16_t> levels(kBatchRows);
+    for (const int group : groups) {
+      const auto chunk = reader_->parquet_reader()->RowGroup(group)->Column(leaf);
+      auto& times = static_cast<parquet::Int96Reader&>(*chunk);
+      while (times.HasNext()) {
+        std::int64_t n = 0;
+        times.ReadBatch(kBatchRows, levels.data(), nullptr, values.data(), &n);
+        for (const parquet::Int96& time : std::span(values).first(static_cast<std::size_t>(n)))
+          if (std::abs(std::int64_t{time.value[2]} - kJulianDayOf1970) >= kMostDays)
+            throw_error(ErrorKind::kCorruptData, path_,
+                        "row group {}, column '{}': a time is beyond what nanoseconds can hold: "
+                        "the Julian day {}",
+                        group, column->name(), time.value[2]);
+      }
+    }
+  }
+
   void read_groups(std::size_t n) {
     const auto first = groups_.begin() + static_cast<std::ptrdiff_t>(next_group_);
     const std::vector<int> some(first, first + static_cast<std::ptrdiff_t>(n));
     guarded([&] {
+      for (const int leaf : leaves_) require_times_in_range(leaf, some);
       batches_ = leaves_.empty() ? nullptr : read_whole(some);
       if (!batches_) batches_ = value(reader_->GetRecordBatchReader(some, leaves_));
     });

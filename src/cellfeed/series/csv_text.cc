@@ -23,6 +23,21 @@ std::string_view without_plus(std::string_view text) {
   return text;
 }
 
+// Of a number in decimal notation that is not zero: whether it is at least 1.
+bool is_above_one(std::string_view number) {
+  const std::size_t end = number.find_first_of("eE");
+  const std::string_view digits = number.substr(0, end);
+  std::int64_t exponent = 0;
+  if (end != std::string_view::npos) {
+    const std::string_view text = without_plus(number.substr(end + 1));
+    const auto [_, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
+    if (error != std::errc()) return !text.starts_with('-');
+  }
+  const auto first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
+  const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+  return (first < point ? point - first - 1 : point - first) + exponent >= 0;
+}
+
 }  // namespace
 
 std::string_view CsvFields::split(std::string_view line, char delimiter) {
@@ -78,11 +93,9 @@ std::optional<double> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size() || text.empty()) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    // from_chars does not say which way: what has no digit before an exponent below 0 is tiny.
-    const std::size_t exponent = text.find_first_of("eE");
-    const bool is_tiny = exponent != std::string_view::npos && exponent + 1 < text.size() &&
-                         text[exponent + 1] == '-';
-    return is_tiny ? 0.0 : HUGE_VAL;
+    // from_chars does not say which way.
+    const double magnitude = is_above_one(text) ? HUGE_VAL : 0.0;
+    return text.front() == '-' ? -magnitude : magnitude;
   }
   if (error != std::errc()) return std::nullopt;
   return value;

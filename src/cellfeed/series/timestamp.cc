@@ -123,8 +123,10 @@ std::optional<ParsedTime> parse_time(std::string_view text) {
   if (!scanner.is_at_end()) {
     if (!scanner.take('T') && !scanner.take(' ')) return std::nullopt;
     if (!take_field(3, 2) || !scanner.take(':') || !take_field(4, 2)) return std::nullopt;
-    if (scanner.take(':') && !take_field(5, 2)) return std::nullopt;
-    if (scanner.take('.')) {
+    const bool has_seconds = scanner.take(':');
+    if (has_seconds && !take_field(5, 2)) return std::nullopt;
+    // A fraction of minutes is left where it is, and the text is no time.
+    if (has_seconds && scanner.take('.')) {
       const auto digits = scanner.fraction();
       if (!digits) return std::nullopt;
       fraction = *digits;

@@ -192,6 +192,12 @@ void Sources::unite_obs(const std::vector<ObsSample>& before) {
   obs_->finish();
 }
 
+bool Sources::has_shards() const {
+  for (std::int64_t s = 0; s < n_sources(); ++s)
+    if (store(s).info().format == "shard") return true;
+  return false;
+}
+
 std::string Sources::path_by_columns() const {
   return transposed_.empty() ? std::string() : transposed_.front()->info().path;
 }

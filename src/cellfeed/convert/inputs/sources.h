@@ -78,6 +78,8 @@ class Sources {
   const std::vector<std::string>& paths() const { return paths_; }
   // The first of them that lies at this path, under whichever name, or below it; empty: none does.
   std::string input_at(const std::string& path) const;
+  // Whether any of the sources is a shard.
+  bool has_shards() const;
   bool is_by_rows() const { return transposed_.empty(); }
   // Of the first that is not; empty where all are.
   std::string path_by_columns() const;

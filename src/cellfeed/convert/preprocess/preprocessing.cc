@@ -23,7 +23,7 @@ void check_output(const ConvertOptions& convert) {
     if (convert.existing == ExistingTarget::kResume)
       throw_invalid("a single file is written as a whole, so there is nothing to resume: '{}'",
                     output);
-    if (convert.existing == ExistingTarget::kRefuse) refuse_existing_file(output);
+    require_usable_output(output, convert.existing == ExistingTarget::kOverwrite);
     return;
   }
   if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&

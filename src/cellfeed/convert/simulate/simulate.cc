@@ -85,7 +85,7 @@ Simulation::Simulation(const SimulateOptions& options)
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();
   for (const std::string& file : result_.files) {
-    if (!options.overwrite) refuse_existing_file(file);
+    require_usable_output(file, options.overwrite);
     refuse_own_input(file, real_.sources());
   }
 }
