@@ -1,4 +1,4 @@
-"""Training that ends early: a full disk, Ctrl-C. What is there then is whole, and goes on."""
+"""Training that ends early: full disk, Ctrl-C, SIGTERM. What is there is whole, and goes on."""
 
 import os
 import shutil
@@ -91,9 +91,9 @@ def test_a_full_disk_is_named_and_the_run_goes_on(tmp_path, name):
     require_goes_on()
 
 
-def require_quiet_end(child):
+def require_quiet_end(child, code=130):
     errors = child.communicate(timeout=100)[1]
-    assert child.returncode == 130, errors
+    assert child.returncode == code, errors
     assert errors.strip() == "cellfeed: error: interrupted"
 
 
@@ -105,12 +105,13 @@ def test_ctrl_c_during_imports_ends_quietly():
 
 
 @pytest.mark.skipif(not attack.SHIM.exists(), reason="the fault shim is not built")
-def test_ctrl_c_after_a_checkpoint_ends_quietly_and_the_run_goes_on():
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_after_a_checkpoint_ends_quietly_and_the_run_goes_on(sent, code):
     with held(TRAIN, "rename:2", f"/{LAST.name}", **OPTIONS, env=environment()) as (child, let_go):
         assert LAST.exists()
-        child.send_signal(signal.SIGINT)
+        child.send_signal(sent)
         let_go()
-        require_quiet_end(child)
+        require_quiet_end(child, code)
     require_goes_on()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,13 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from .._arguments import shown
-from ..errors import CorruptDataError, InputOutputError, NotFoundError, UnsupportedError
+from ..errors import (
+    CellfeedError,
+    CorruptDataError,
+    InputOutputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from ._run_folder import RunFolder
 from ._specification import KEY, VERSION
 from ._whole_file import whole_file
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
     from ._module import CellModule
 
 
+# The lowest validation loss and its step, where none is known.
+_NONE = float("inf"), -1
 _DAMAGED = (
     "is damaged or cut off, or no checkpoint that cellfeed wrote: take another one (last.ckpt and "
     "best.ckpt lie side by side), or train again"
@@ -76,8 +85,8 @@ class Checkpoints(Checkpoint):
         self._every_n_steps = every_n_steps
         self._description = description
         self._saved_step = -1
-        self._best_step = -1
-        self._best = float("inf")
+        self._best, self._best_step = _NONE
+        self._has_best: bool | None = None  # None: not looked for yet
 
     def best_of(self, trainer: Trainer) -> Path | None:
         """The checkpoint of the lowest validation loss, on all ranks alike.
@@ -90,11 +99,28 @@ class Checkpoints(Checkpoint):
         Returns
         -------
         Path or None
-            ``None``: there are no cells for validation, or a run that was over came from another
-            folder.
+            ``None``: there are no cells for validation, a run that was over came from another
+            folder, or best.ckpt is not the one that the state tells of: another run left it, or
+            steps that were lost.
         """
-        found: bool = trainer.strategy.broadcast(self._folder.best.is_file())
-        return self._folder.best if found else None
+        if self._has_best is None:
+            found = trainer.is_global_zero and self._is_best_there()
+            self._has_best = bool(trainer.strategy.broadcast(found))
+        return self._folder.best if self._has_best else None
+
+    def _is_best_there(self) -> bool:
+        mine = self._best, self._best_step
+        if mine == _NONE or not self._folder.best.is_file():
+            return False
+        try:
+            kept = read_checkpoint(self._folder.best).get("callbacks")
+        except CellfeedError as error:
+            warnings.warn(f"the best weights are not known: {error}", UserWarning, stacklevel=2)
+            return False
+        state = kept.get(self.state_key) if isinstance(kept, dict) else None
+        if not isinstance(state, dict):
+            return False
+        return (state.get("best"), state.get("best_step", _NONE[1])) == mine
 
     def is_best(self, trainer: Trainer) -> bool:
         """Whether the weights at hand are those of the lowest validation loss, as far as is known.
@@ -108,11 +134,11 @@ class Checkpoints(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's hook: what is kept."""
-        return {"best": self._best}
+        return {"best": self._best, "best_step": self._best_step}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lightning's hook."""
-        self._best = state_dict["best"]
+        self._best, self._best_step = state_dict["best"], state_dict.get("best_step", _NONE[1])
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
@@ -127,7 +153,7 @@ class Checkpoints(Checkpoint):
         """
         self._saved_step = trainer.global_step
         if self.best_of(trainer) is None:
-            self._best = float("inf")
+            self._best, self._best_step = _NONE
 
     def on_train_batch_end(self, trainer: Trainer, *arguments: Any) -> None:
         """Lightning's hook. Within a step, gradients that have been added up would be lost."""
@@ -143,7 +169,10 @@ class Checkpoints(Checkpoint):
         if loss is not None and float(loss) < self._best:
             self._best, self._best_step = float(loss), trainer.global_step
             self._save(trainer, self._folder.best)
+            self._has_best = True
         self._save(trainer, self._folder.last)
+        if not self._has_best and trainer.is_global_zero:
+            self._folder.drop_best()
 
     def _save(self, trainer: Trainer, path: Path) -> None:
         cast("CellModule", trainer.lightning_module).require_finite()

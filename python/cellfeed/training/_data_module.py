@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from .._arguments import as_bool, as_int, as_names, check_options
 from .._iteration.rank import Ranks
+from .._iteration.run import Run
 from .._options import CacheMode, Data, Genes, LoaderKeywords, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
 
 # Where rows lie in compressed chunks, each of which is inflated for all of its rows.
 _CHUNKED_BLOCK = 64
+
+
+class _LoaderOfOneEpoch(Loader[Any]):
+    """Draws the same in every pass, whatever epoch Lightning sets or was counted."""
+
+    def _batches(self, run: Run) -> Generator[Any, None, None]:
+        self.set_epoch(self._options.epoch)
+        yield from super()._batches(run)
 
 
 class CellDataModule(LightningDataModule):
@@ -296,11 +306,14 @@ class CellDataModule(LightningDataModule):
         return self._parts[name]
 
     def _loader(
-        self, cells: CellCollection, strategy: SamplingStrategy, options: LoaderKeywords
+        self,
+        cells: CellCollection,
+        strategy: SamplingStrategy,
+        options: LoaderKeywords,
+        kind: type[Loader[Any]] = Loader,
     ) -> Loader[Any]:
         more: dict[str, Any] = {"output": self._output, **options}  # output as one of three words
-        loader: Loader[Any] = Loader(cells, strategy, self.batch_size, **more)
-        return loader
+        return kind(cells, strategy, self.batch_size, **more)
 
     def train_dataloader(self) -> Loader[Any]:
         """Shuffled batches of the training cells, another order each epoch."""
@@ -315,7 +328,11 @@ class CellDataModule(LightningDataModule):
         return self._loader(self._part("train"), strategy, options)
 
     def val_dataloader(self) -> Loader[Any] | list[Any]:
-        """The validation cells in the order of the files; nothing where there are none."""
+        """The validation cells in the order of the files; nothing where there are none.
+
+        All passes are of one epoch, so that the same tokens are hidden in each; likewise of the
+        other parts below.
+        """
         return self._in_order(self._part("val")) if "val" in self.parts else []
 
     def test_dataloader(self) -> Loader[Any]:
@@ -332,4 +349,5 @@ class CellDataModule(LightningDataModule):
             cells,
             Streaming(),
             cast("LoaderKeywords", {**options, "drop_last": False, "tune": False}),
+            _LoaderOfOneEpoch,
         )

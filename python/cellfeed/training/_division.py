@@ -10,6 +10,7 @@ import numpy as np
 
 from .._arguments import as_choice, as_text, one_of, shown
 from .._cells.filtering import rows_where
+from .._cells.labels import look_up_labels
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
@@ -53,6 +54,8 @@ class Division:
     def parts_of(self, cells: CellCollection) -> dict[str, CellCollection]:
         """Name -> cells of that part."""
         if self.shares:
+            if self.by is not None:
+                _require_groups(cells, as_text("by", self.by))
             return cells.split(self.shares, by=self.by, stratify=self.stratify, seed=self.seed)
         if self.filters:
             return _by_filters(cells, self.filters)
@@ -77,6 +80,20 @@ def _shares_and_filters(split: Split) -> tuple[dict[str, float], dict[str, str]]
     if filters and shares:
         raise InvalidTypeError("split mixes shares and expressions: give one or the other")
     return shares, filters
+
+
+def _require_groups(cells: CellCollection, by: str) -> None:
+    column = cells.obs_column(by)
+    if not column.is_categorical and column.stored_dtype.startswith("float"):
+        return  # refused by its type
+    is_missing = look_up_labels(cells, by)[0] < 0
+    if is_missing.any():
+        raise InvalidArgumentError(
+            f"{int(is_missing.sum()):,} cells, the first of them cell {int(is_missing.argmax())}, "
+            f"have no label in obs column {by!r}, of data.split.by, so that their group is not "
+            "known: fill that column; or divide by one that says 'train', 'val' or 'test', and is "
+            "missing where a cell is left out (data.split.column, in Python split=)"
+        )
 
 
 def _by_filters(cells: CellCollection, split: Mapping[str, str]) -> dict[str, CellCollection]:

@@ -167,9 +167,14 @@ class CellModule(LightningModule):
             raise InvalidArgumentError(
                 f"the loss of step {step + 1} is {float(loss):g}: training ends, as the weights "
                 "say nothing any more. Look for NaN, infinite or huge values in X, give "
-                "data.preprocessing, or lower training.learning_rate; the checkpoints are of "
-                "steps before"
+                f"data.preprocessing, or lower training.learning_rate{self._of_half()}; the "
+                "checkpoints are of steps before"
             )
+
+    def _of_half(self) -> str:
+        if self.trainer.precision != "16-true":
+            return ""
+        return "; numbers of training.precision 16-true end at 65,504: bf16-true has larger ones"
 
     def _summed(self, values: torch.Tensor) -> torch.Tensor:
         summed: torch.Tensor = self.trainer.strategy.reduce(values, reduce_op="sum")
@@ -231,7 +236,7 @@ class CellModule(LightningModule):
                 raise InvalidArgumentError(
                     f"the {name} of the validation cells is {loss:g} after step "
                     f"{self.global_step}: no checkpoint could be the best. Look for NaN, infinite "
-                    "or huge values in X, in cells of that part above all"
+                    f"or huge values in X, in cells of that part above all{self._of_half()}"
                 )
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -243,7 +248,9 @@ class CellModule(LightningModule):
             {"params": matrices, "weight_decay": chosen.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, lr=chosen.learning_rate)
+        # Squares of gradients below 2e-4 are 0 in float16, and so is the usual 1e-8.
+        is_half = any(p.dtype == torch.float16 for p in matrices)
+        return torch.optim.AdamW(groups, lr=chosen.learning_rate, eps=1e-4 if is_half else 1e-8)
 
 
 def rate_factor(step: int, n_warm: int, n_steps: int) -> float:

@@ -6,19 +6,20 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import _core
 from .._arguments import as_local_path
 from ..errors import AlreadyExistsError, CellfeedError, InvalidArgumentError
 from ._trained_model import load
-from ._training import train
-from ._whole_file import whole_file
+from ._training import Terminated, train
+from ._whole_file import require_place, whole_file
 
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED = 1
 
 
 def main() -> None:
@@ -29,17 +30,25 @@ def main() -> None:
     try:
         result = _VERBS[arguments.verb](arguments)
     except CellfeedError as error:
-        print(f"cellfeed: error: {error}", file=sys.stderr)
-        _end(_FAILED)
-    except KeyboardInterrupt:
-        print("cellfeed: error: interrupted", file=sys.stderr)
-        _end(_INTERRUPTED)
+        _end(str(error), _FAILED)
+    except KeyboardInterrupt as error:
+        by = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+        _end("interrupted", 128 + by)
     if result is not None:
-        print(json.dumps(result) if arguments.json else _text(result), flush=True)
+        _print(json.dumps(result) if arguments.json else _text(result))
 
 
-def _end(code: int) -> None:
-    sys.stderr.flush()
+def _print(text: str) -> None:
+    # Python ignores SIGPIPE; a reader that is gone ends the program quietly, as it does others.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        _end(f"cannot write the result to stdout: {error.strerror}", _FAILED)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
     # Other ranks may wait for this one: threads of the process group would keep it.
     os._exit(code)
 
@@ -83,7 +92,7 @@ def _train(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
 
 
 def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
-    as_local_path("--output", arguments.output)
+    place = require_place(Path(as_local_path("--output", arguments.output)))
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")
     if arguments.output.rstrip("/").endswith(".zarr"):
@@ -95,15 +104,20 @@ def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
         raise InvalidArgumentError(
             f"{arguments.output}: is an input, and would be overwritten; choose another output"
         )
+    signal.signal(signal.SIGTERM, _stop)
     model = load(arguments.checkpoint, arguments.device)
     use = model.embed if arguments.verb == "embed" else model.predict
     adata = use(
         arguments.inputs, batch_size=arguments.batch_size, force=arguments.force,
         progress=None if not arguments.quiet else False,
     )  # fmt: skip
-    with whole_file(Path(arguments.output)) as beside:
+    with whole_file(place, has_rivals=True) as beside:
         adata.write_h5ad(beside)
     return {"verb": arguments.verb, "output": arguments.output, "cells": adata.n_obs}
+
+
+def _stop(*_: object) -> NoReturn:
+    raise Terminated
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -19,6 +19,8 @@ from ._ranks import Devices
 from ._report_page import page_of
 from ._whole_file import whole_file
 
+_NAME = "report.json"
+
 
 class Report(TypedDict):
     """What report.json has: plain numbers, texts and lists, and None instead of NaN."""
@@ -73,10 +75,14 @@ def make_report(
         "steps": trainer.global_step,
         "classes": [str(name) for name in module.specification.classes],
         "scores": dict(module.scores),
-        "loader": _loader(loader, data, module.specification.label_key),
+        "loader": {},
         "history": [{**row} for row in history.rows],
         "settings": settings,
     }
+    if loader is None or not loader.stats()["cells"]:  # the run was over when it was resumed
+        report["loader"] = _loader_before(folder / _NAME, trainer.global_step)
+    else:
+        report["loader"] = _loader(loader, data, module.specification.label_key)
     plain: Report = _plain(report)
     return plain
 
@@ -92,11 +98,21 @@ def _plain(values: Any) -> Any:
     return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
-def _loader(
-    loader: Loader[Any] | None, data: CellDataModule, label_key: str | None
-) -> dict[str, float]:
-    if loader is None:  # a run that was over when it was resumed
+def _loader_before(path: Path, n_steps: int) -> dict[str, float]:
+    """What the report says that was written when the run ended, if there is one."""
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    if not isinstance(before, dict) or before.get("steps") != n_steps:
+        return {}
+    kept = before.get("loader")
+    if not isinstance(kept, dict):
+        return {}
+    return kept if all(isinstance(value, int | float) for value in kept.values()) else {}
+
+
+def _loader(loader: Loader[Any], data: CellDataModule, label_key: str | None) -> dict[str, float]:
     stats = loader.stats()
     out: dict[str, float] = {
         "cells": stats["cells"],
@@ -141,7 +157,7 @@ def write_report(folder: Path, report: Report) -> None:
     report
         As :func:`make_report` gives it.
     """
-    _replace(folder / "report.json", json.dumps(report, indent=1, allow_nan=False) + "\n")
+    _replace(folder / _NAME, json.dumps(report, indent=1, allow_nan=False) + "\n")
     _replace(folder / "report.html", page_of(report))
 
 

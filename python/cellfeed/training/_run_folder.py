@@ -16,6 +16,7 @@ from ._whole_file import whole_file
 
 LAST, BEST = "last.ckpt", "best.ckpt"
 _LOCK = ".lock"
+_LONGEST_NAME = 255
 
 
 class RunFolder:
@@ -33,6 +34,11 @@ class RunFolder:
         name = as_text("name", name)
         if name in ("", ".", "..") or os.sep in name or "\0" in name:
             raise InvalidArgumentError(f"name must be that of a folder in runs, not {name!r}")
+        if (n_bytes := len(os.fsencode(name))) > _LONGEST_NAME:
+            raise InvalidArgumentError(
+                f"name has {n_bytes} bytes, and that of a folder has {_LONGEST_NAME} at most: "
+                f"{name[:20]}..."
+            )
         self.path = Path(as_local_path("runs_dir", runs_dir)) / name
 
     @property
@@ -58,15 +64,19 @@ class RunFolder:
         ------
         NotFoundError
             There is no such checkpoint.
+        InputOutputError
+            It cannot be looked for.
         """
         if resume is None:
             return None
-        if resume == "auto":
-            return self.last if self.last.is_file() else None
-        path = Path(as_local_path("resume", resume))
-        if not path.is_file():
+        path = self.last if resume == "auto" else Path(as_local_path("resume", resume))
+        try:
+            is_there = path.is_file()
+        except OSError as error:
+            raise InputOutputError(f"{path}: {error.strerror}") from error
+        if not is_there and resume != "auto":
             raise NotFoundError(f"{path}: there is no such checkpoint to resume")
-        return path
+        return path if is_there else None
 
     @contextlib.contextmanager
     def held(
@@ -121,6 +131,19 @@ class RunFolder:
         if not self.last.is_file():
             with whole_file(self.last) as beside:
                 shutil.copyfile(checkpoint, beside)
+
+    def drop_best(self) -> None:
+        """Remove the best checkpoint that a run before this one left.
+
+        Raises
+        ------
+        InputOutputError
+            It cannot be removed.
+        """
+        try:
+            self.best.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputOutputError(f"{self.best}: {error.strerror}; remove it") from error
 
     def _require_empty(self) -> None:
         checkpoints = self.last.parent

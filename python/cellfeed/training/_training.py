@@ -94,6 +94,7 @@ def train(
     folder = RunFolder(runs_dir, Path(config.path).stem if name is None else name)
     checkpoint = folder.resolve(resume)
     training = config.training
+    _require_precision(config)
     data = _data_of(config)
     if progress and data.is_processed and is_first_rank():
         print(f"data.preprocessing: {data.processing_text}", file=sys.stderr)
@@ -134,6 +135,10 @@ def train(
     return report
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends what goes on as Ctrl-C does."""
+
+
 class StaysStopped(Callback):
     """A run that was stopped early does not go on when it is resumed.
 
@@ -167,6 +172,14 @@ def _judge(
     if "test" in data.parts:
         trainer.test(module, datamodule=data, verbose=False, ckpt_path=best, weights_only=True)
     history.rows = rows  # a checkpoint has those until it was written
+
+
+def _require_precision(config: Config) -> None:
+    if config.training.precision == "16-mixed" and not torch.cuda.is_available():
+        raise InvalidArgumentError(
+            f"{config.path}: training.precision: '16-mixed' is for GPUs, and there is none here: "
+            "give bf16-mixed or 32-true on a CPU"
+        )
 
 
 def _data_of(config: Config) -> CellDataModule:
@@ -240,7 +253,10 @@ def _trainer(
 
 @contextlib.contextmanager
 def _interrupts(trainer: Trainer) -> Iterator[None]:
-    """Ctrl-C as Python has it: Lightning ends the program, and leaves Ctrl-C without effect."""
+    """Ctrl-C as Python has it, and SIGTERM likewise.
+
+    Lightning ends the program for both, and leaves Ctrl-C without effect.
+    """
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -249,7 +265,7 @@ def _interrupts(trainer: Trainer) -> Iterator[None]:
             raise
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, handler)
-        raise KeyboardInterrupt from error
+        raise (Terminated if trainer.received_sigterm else KeyboardInterrupt) from error
 
 
 class _quiet_warnings(warnings.catch_warnings):  # noqa: N801
@@ -258,7 +274,7 @@ class _quiet_warnings(warnings.catch_warnings):  # noqa: N801
     def __enter__(self) -> Any:
         entered = super().__enter__()
         for text in ("GPU available but not used", ".*does not have many workers",
-                     ".*sync_dist=True", ".*isinstance\\(treespec",
+                     ".*sync_dist=True", "Total length of `list`", ".*isinstance\\(treespec",
                      ".*val_dataloader.* does not"):  # fmt: skip
             warnings.filterwarnings("ignore", text)
         return entered

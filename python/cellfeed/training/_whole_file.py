@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputOutputError, NoSpaceError
 
+# Characters of up to four bytes; a name has 255 of these.
+_LONGEST = 50
+
 
 @contextlib.contextmanager
-def whole_file(path: Path, is_writer: bool = True) -> Iterator[Path]:
+def whole_file(path: Path, is_writer: bool = True, *, has_rivals: bool = False) -> Iterator[Path]:
     """A path to write to, which takes the place of the other once that was done.
 
     Parameters
@@ -21,13 +25,18 @@ def whole_file(path: Path, is_writer: bool = True) -> Iterator[Path]:
         The file; what it held stays until then, and where writing fails.
     is_writer
         False on ranks that only take part while another one writes.
+    has_rivals
+        Others may write the same file meanwhile: each writes a part of its own, and the last one
+        takes the place. Of a folder that one process holds, the part that a killed one left is
+        written over.
 
     Raises
     ------
     NoSpaceError, InputOutputError
         It cannot be written.
     """
-    beside = path.with_name(f".{path.name}.part")
+    own = f".{os.urandom(8).hex()}" if has_rivals else ""
+    beside = path.with_name(f".{path.name[:_LONGEST] if own else path.name}{own}.part")
     try:
         yield beside
         if is_writer:
@@ -46,3 +55,27 @@ def whole_file(path: Path, is_writer: bool = True) -> Iterator[Path]:
         if is_writer:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+
+def require_place(path: Path) -> Path:
+    """Where a file can be written, at the end of links: nothing is there, or a regular file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    InputOutputError
+        Something else is there, which a file would take the place of; or the path cannot be one.
+    """
+    try:
+        is_free = stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:  # also a link that leads nowhere yet
+        is_free = True
+    except OSError as error:
+        raise InputOutputError(f"{path}: cannot be written: {error.strerror}") from error
+    if not is_free:
+        raise InputOutputError(f"{path}: is not a regular file; choose another output")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
