@@ -12,7 +12,7 @@ from bucket_servers import azure_environment, gcs_environment, s3_environment
 from file_server import FileServer
 from store_clients import SERVERS, requested_store
 from test_cloud import write_cells
-from tls_proxy import tls_proxy, write_certificate
+from tls_proxy import subject_hash, tls_proxy, write_certificate
 
 VARIABLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 ENVIRONMENTS = {"s3": s3_environment, "gs": gcs_environment, "az": azure_environment}
@@ -68,6 +68,20 @@ print(pyarrow.parquet.read_table(io.BytesIO(sink.getvalue()))["a"].to_pylist())
                 SSL_CERT_FILE=str(certificate),
             )
     assert done.stdout.split("\n")[1:] == ["[1, 2]", ""], done.stderr
+
+
+def test_certificates_in_a_folder(certificate, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    folder = tmp_path / "trusted"
+    folder.mkdir()
+    # By its subject's hash, as OpenSSL looks for it.
+    (folder / f"{subject_hash(certificate)}.0").write_bytes(certificate.read_bytes())
+    with FileServer(tmp_path) as server:
+        address = server.url.removeprefix("http://")
+        with tls_proxy(address, certificate) as proxy:
+            url = f"https://{proxy}/a.h5ad"
+            done = run_python(READ, url, tmp_path / "a.h5ad", REQUESTS_CA_BUNDLE=str(folder))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("store", SERVERS, indirect=True)

@@ -102,6 +102,29 @@ def test_what_cannot_be_is_said_before_files_are_read(tmp_path):
         build_series(path, tmp_path / "out", duplicates="last")
 
 
+@pytest.mark.parametrize("damaged", [-1, 86_400 * 10**9, 2**63 - 1])
+def test_nanoseconds_of_no_day_are_refused(tmp_path, damaged):
+    table = pa.table({"t": pa.array([dt.datetime(2024, 1, 1, 0, 0, 7)], pa.timestamp("us"))})
+    table = table.append_column("v", [[1.0]])
+    path = tmp_path / "in.parquet"
+    options = {"use_deprecated_int96_timestamps": True, "use_dictionary": False}
+    pq.write_table(table, path, compression="none", write_statistics=False, **options)
+    stored_ns = (7 * 10**9).to_bytes(8, "little")
+    assert path.read_bytes().count(stored_ns) == 1
+    damaged_ns = damaged.to_bytes(8, "little", signed=True)
+    path.write_bytes(path.read_bytes().replace(stored_ns, damaged_ns))
+    with pytest.raises(errors.CorruptDataError, match="column 't': a time is beyond what nanos"):
+        built(path, tmp_path / "out", time="t")
+
+
+@pytest.mark.parametrize("time", ["1677-09-21T00:12:44", "2262-04-11T23:47:16"])
+def test_first_and_last_times_of_96_bits(tmp_path, time):
+    table = pa.table({"t": pa.array([np.datetime64(time, "us")], pa.timestamp("us")), "v": [1.0]})
+    pq.write_table(table, tmp_path / "in.parquet", use_deprecated_int96_timestamps=True)
+    *_, times, _values = built(tmp_path / "in.parquet", tmp_path / "out", time="t")
+    assert times[0] == np.datetime64(time, "ns").astype("i8")
+
+
 @pytest.mark.parametrize("year", [1500, 1677, 2024, 2262, 9999])
 def test_times_of_96_bits_are_those_of_64_or_refused(tmp_path, year):
     times = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(year, 12, 31, 1, 2, 3)]

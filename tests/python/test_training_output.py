@@ -125,6 +125,29 @@ def test_a_writer_that_fails_leaves_the_part_of_the_other(tmp_path):
     assert path.read_text() == "mine" and list(tmp_path.iterdir()) == [path]
 
 
+def test_parts_of_killed_writers_go_and_those_of_others_stay(tmp_path):
+    path = tmp_path / "[a].h5ad"
+    code = "from cellfeed.training._whole_file import whole_file; import os, pathlib, sys\n"
+    code += "with whole_file(pathlib.Path(sys.argv[1]), has_rivals=True) as part:\n"
+    code += "    part.write_text('half')\n    os.kill(os.getpid(), 9)"
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code, path]).returncode == -signal.SIGKILL
+        assert len(os.listdir(tmp_path)) == 1
+    with whole_file(path, has_rivals=True) as mine:
+        mine.write_text("mine")
+        with whole_file(path, has_rivals=True) as other:
+            assert mine.exists()
+            other.write_text("other")
+    assert path.read_text() == "mine" and os.listdir(tmp_path) == [path.name]
+
+
+def test_a_folder_that_is_not_there_is_named_at_once(tmp_path):
+    with pytest.raises(InputOutputError, match=r"there is no folder '.*absent'; make it first"):
+        predict(tmp_path / "absent/out.h5ad", checkpoint="not_looked_at.ckpt")
+    with pytest.raises(InvalidArgumentError, match="is a folder"):
+        predict(f"{tmp_path}/", checkpoint="not_looked_at.ckpt")
+
+
 def test_the_mode_of_an_output_is_that_of_any_new_file(tmp_path, output):
     predict(output)
     (tmp_path / "any").touch()

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import hashlib
 import ipaddress
 import pathlib
 import socket
@@ -36,6 +37,20 @@ def write_certificate(path: pathlib.Path) -> None:
         serialization.NoEncryption(),
     )
     path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def subject_hash(path: pathlib.Path) -> str:
+    """The name that OpenSSL looks for in a folder of certificates (X509_NAME_hash)."""
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    # Of the canonical form: sets without the outer sequence, values UTF-8 in lower case.
+    parts = b""
+    for attribute in certificate.subject:
+        name = attribute.value.lower().encode()
+        value = bytes([0x0C, len(name)]) + name
+        oid = b"\x06\x03\x55\x04\x03"  # the common name
+        pair = bytes([0x30, len(oid) + len(value)]) + oid + value
+        parts += bytes([0x31, len(pair)]) + pair
+    return f"{int.from_bytes(hashlib.sha1(parts).digest()[:4], 'little'):08x}"
 
 
 def copy(source: socket.socket, sink: socket.socket) -> None:

@@ -6,15 +6,15 @@ that wants cells.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._arguments import as_names, as_rows, shown
+from .._arguments import as_int, as_names
 from .._options import Join
-from ..errors import InvalidTypeError
 from ..vocab import GeneVocab
 from ._cell_reader import Cell, CellReader, Preprocessing, ReadsCells, open_with_vocab
 from .memmap_store import MemoryMappedStore
@@ -51,12 +51,8 @@ class _MapDataset(ReadsCells, _Dataset):
         """
         from ..torch import cells_to_tensors
 
-        numbers = as_rows("rows", rows)
-        if numbers.dtype == bool:
-            raise InvalidTypeError(
-                f"rows must be numbers, not {shown(rows)}; give a sampler np.flatnonzero(mask)"
-            )
-        return cells_to_tensors(self._reader.read(numbers))
+        numbers = [_as_row_number(row) for row in rows]
+        return cells_to_tensors(self._reader.read(np.asarray(numbers, dtype=np.int64)))
 
     def labels(self, label_key: str) -> np.ndarray:
         """One obs column as text, without reading expression; ``"unknown"`` where missing.
@@ -70,6 +66,14 @@ class _MapDataset(ReadsCells, _Dataset):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} cells, {len(self.gene_vocab.genes):,} genes)"
+
+
+def _as_row_number(row: object) -> int:
+    """That of a cell, also of a tensor."""
+    is_flag = isinstance(row, bool | np.bool_)
+    if not is_flag and hasattr(row, "__index__"):
+        row = operator.index(row)
+    return as_int("row", row, -(2**63), 2**63 - 1)
 
 
 class CellDataset(_MapDataset):

@@ -92,6 +92,8 @@ def _train(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
 
 
 def _apply(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    if arguments.output.endswith("/"):
+        raise InvalidArgumentError(f"{arguments.output}: is a folder; name the .h5ad to write")
     place = require_place(Path(as_local_path("--output", arguments.output)))
     if os.path.lexists(arguments.output) and not arguments.overwrite:
         raise AlreadyExistsError(f"{arguments.output} is there already: --overwrite replaces it")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
+import platform
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 from ..errors import InputOutputError, NoSpaceError
 
 # Characters of up to four bytes; a name has 255 of these.
-_LONGEST = 50
+_LONGEST = 48
 
 
 @contextlib.contextmanager
@@ -27,16 +29,15 @@ def whole_file(path: Path, is_writer: bool = True, *, has_rivals: bool = False) 
         False on ranks that only take part while another one writes.
     has_rivals
         Others may write the same file meanwhile: each writes a part of its own, and the last one
-        takes the place. Of a folder that one process holds, the part that a killed one left is
-        written over.
+        takes the place. Parts of processes that were killed go. Of a folder that one process
+        holds, the part that a killed one left is written over.
 
     Raises
     ------
     NoSpaceError, InputOutputError
         It cannot be written.
     """
-    own = f".{os.urandom(8).hex()}" if has_rivals else ""
-    beside = path.with_name(f".{path.name[:_LONGEST] if own else path.name}{own}.part")
+    beside = _own_part(path) if has_rivals else path.with_name(f".{path.name}.part")
     try:
         yield beside
         if is_writer:
@@ -57,6 +58,19 @@ def whole_file(path: Path, is_writer: bool = True, *, has_rivals: bool = False) 
                 beside.unlink(missing_ok=True)
 
 
+def _own_part(path: Path) -> Path:
+    """A name beside the file that no other process has; what dead ones left is removed."""
+    # Process numbers are those of one machine, and there of one container.
+    where = f"{platform.node()[:20]}-{os.stat('/proc/self/ns/pid').st_ino}"
+    stem = f".{path.name[:_LONGEST]}.{where}"
+    for left in path.parent.glob(f"{glob.escape(stem)}.*.part"):
+        process = left.name.removeprefix(f"{stem}.").partition(".")[0]
+        if process.isdigit() and not os.path.exists(f"/proc/{process}"):
+            with contextlib.suppress(OSError):
+                left.unlink()
+    return path.with_name(f"{stem}.{os.getpid()}.{os.urandom(4).hex()}.part")
+
+
 def require_place(path: Path) -> Path:
     """Where a file can be written, at the end of links: nothing is there, or a regular file.
 
@@ -68,7 +82,8 @@ def require_place(path: Path) -> Path:
     Raises
     ------
     InputOutputError
-        Something else is there, which a file would take the place of; or the path cannot be one.
+        Something else is there, which a file would take the place of; there is no such folder, or
+        nothing can be written to it; or the path cannot be that of a file.
     """
     try:
         is_free = stat.S_ISREG(path.stat().st_mode)
@@ -78,4 +93,9 @@ def require_place(path: Path) -> Path:
         raise InputOutputError(f"{path}: cannot be written: {error.strerror}") from error
     if not is_free:
         raise InputOutputError(f"{path}: is not a regular file; choose another output")
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    place = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not place.parent.is_dir():
+        raise InputOutputError(f"{path}: there is no folder {str(place.parent)!r}; make it first")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise InputOutputError(f"{path}: folder {str(place.parent)!r} cannot be written to")
+    return place

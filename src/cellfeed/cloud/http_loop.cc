@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "cellfeed/base/ascii_case.h"
+#include "cellfeed/cloud/certificates.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_start.h"
 
@@ -69,11 +69,10 @@ class HttpLoop::Transfer {
     if (code != CURLE_OK && !is_refused_range_)
       answer_.failure = failure_[0] != '\0' ? failure_ : curl_easy_strerror(code);
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-      const char* name = variable_of_certificates();
-      answer_.failure +=
-          name == nullptr
-              ? " (SSL_CERT_FILE may name a file of certificates to trust)"
-              : fmt::format(" (certificates that are trusted: {}={})", name, std::getenv(name));
+      const auto named = named_certificates();
+      answer_.failure += named ? fmt::format(" (certificates that are trusted: {}={})",
+                                             named->variable, named->path)
+                               : " (SSL_CERT_FILE may name a file of certificates to trust)";
     }
     return std::move(answer_);
   }
@@ -134,17 +133,11 @@ class HttpLoop::Transfer {
     set(CURLOPT_HEADERDATA, this);
   }
 
-  // Those that the environment names, as for other programs; else what this machine trusts.
   void set_certificates() {
-    if (const char* name = variable_of_certificates())
-      curl_easy_setopt(easy(), CURLOPT_CAINFO, std::getenv(name));
-  }
-
-  static const char* variable_of_certificates() {
-    for (const char* name :
-         {"AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-      if (const char* file = std::getenv(name); file != nullptr && *file != '\0') return name;
-    return nullptr;
+    const auto named = named_certificates();
+    if (!named) return;
+    if (named->is_folder) curl_easy_setopt(easy(), CURLOPT_CAPATH, named->path);
+    curl_easy_setopt(easy(), CURLOPT_CAINFO, named->is_folder ? nullptr : named->path);
   }
 
   bool has_body() const { return request_.method == "PUT" || request_.method == "POST"; }

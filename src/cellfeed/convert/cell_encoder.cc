@@ -68,10 +68,11 @@ std::int64_t CellEncoder::n_genes_left_out() const {
   return most;
 }
 
-// Of what up to 64 bits hold: whether it is a value of the type that is written.
+// Whether it is a value of the type that is written.
 bool CellEncoder::holds(double value) const {
   constexpr double kPast64Bits = 9223372036854775808.0;
-  if (value_dtype_ == DType::kF64 || std::isnan(value)) return !is_integer(value_dtype_);
+  if (value_dtype_ == DType::kF64) return true;
+  if (std::isnan(value)) return !is_integer(value_dtype_);
   if (value_dtype_ == DType::kF32)
     return static_cast<double>(static_cast<float>(value)) == value || std::isinf(value);
   if (value != std::floor(value)) return false;
@@ -98,17 +99,19 @@ void CellEncoder::refuse_misfit(std::int64_t source, std::span<const std::int64_
     }
     const auto* values = reinterpret_cast<const double*>(piece->values.data());
     for (std::int64_t i = 0; i < piece->indptr.back(); ++i) {
-      if (holds(values[i])) continue;
+      const std::int32_t column = piece->indices.data()[i];
+      const bool is_left_out = positions_[source] && (*positions_[source])[column] < 0;
+      if (is_left_out || holds(values[i])) continue;
       if (is_type_of_shards_)
         throw_error(ErrorKind::kPrecision, store.info().path,
                     "row {} of {}, gene '{}': {} does not fit {}, the type that the shards hold; "
                     "convert all files again into new shards",
-                    row, store.info().layer, store.genes().names[piece->indices.data()[i]],
-                    values[i], dtype_name(value_dtype_));
+                    row, store.info().layer, store.genes().names[column], values[i],
+                    dtype_name(value_dtype_));
       const bool is_widest = dtype_bytes(value_dtype_) == 8;
       throw_error(ErrorKind::kPrecision, store.info().path,
                   "row {} of {}, gene '{}': {:.0f}{} does not fit {}, {}", row, store.info().layer,
-                  store.genes().names[piece->indices.data()[i]], values[i],
+                  store.genes().names[column], values[i],
                   is_widest ? "" : ", with entries that occur more than once summed,",
                   is_widest ? "int64" : dtype_name(value_dtype_),
                   is_widest ? "the widest integers that shards and cached rows hold; store the "

@@ -137,6 +137,21 @@ class Export {
   std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
 };
 
+// Of cells beside those of shards, a column that is called as those that sharding adds would go
+// with them.
+void refuse_own_origins(const Sources& sources) {
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
+    const format::RowStore& store = sources.store(s);
+    if (store.info().format == "shard") continue;
+    for (const std::string& name : store.obs_names())
+      if (name == shard::kSourceFileColumn || name == shard::kSourceRowColumn)
+        throw_error(ErrorKind::kInvalidArgument, store.info().path,
+                    "has an obs column '{}', which of shards is left out: keep those of all cells "
+                    "(--keep-source-columns, keep_source_columns=True), or rename it",
+                    name);
+  }
+}
+
 Sources Export::open_sources() {
   if (options_.cells) return sources_of(options_.cells);
   if (options_.open_sources) return options_.open_sources();
@@ -154,8 +169,10 @@ Export::Export(const ExportOptions& options)
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)) {
   refuse_own_input(options.output, sources_);
-  if (!options.keep_source_columns && sources_.has_shards())
+  if (!options.keep_source_columns && sources_.has_shards()) {
+    refuse_own_origins(sources_);
     dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
+  }
   const auto names = options.gives_all && options.layer == "X" && !options.cells
                          ? stored_matrices(options)
                          : matrix_names(options.layers, options.obsm);

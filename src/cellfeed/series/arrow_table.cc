@@ -9,9 +9,8 @@
 #include <parquet/properties.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
 #include <functional>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -257,12 +256,20 @@ class ParquetTable : public ArrowTable {
     return std::make_unique<arrow::TableBatchReader>(*whole_);
   }
 
+  static bool is_in_range(const parquet::Int96& time) {
+    constexpr std::int64_t kJulianDayOf1970 = 2'440'588, kDay = 86'400'000'000'000;
+    std::int64_t ns = 0, of_day = 0;
+    std::memcpy(&of_day, &time, sizeof of_day);
+    if (of_day < 0 || of_day >= kDay) return false;
+    // Towards 1970, so that the first day, of which 64 bits hold the end, does not overflow.
+    std::int64_t day = time.value[2] - kJulianDayOf1970;
+    if (day < 0) ++day, of_day -= kDay;
+    return !__builtin_mul_overflow(day, kDay, &ns) && !__builtin_add_overflow(ns, of_day, &ns);
+  }
+
   // Of times of 96 bits the library makes nanoseconds, which wrap around where 64 bits do not hold
   // them.
   void require_times_in_range(int leaf, const std::vector<int>& groups) const {
-    constexpr std::int64_t kJulianDayOf1970 = 2'440'588;
-    constexpr std::int64_t kMostDays =
-        std::numeric_limits<std::int64_t>::max() / 86'400'000'000'000;
     const auto metadata = reader_->parquet_reader()->metadata();
     const auto* column = metadata->schema()->Column(leaf);
     if (column->physical_type() != parquet::Type::INT96) return;
@@ -275,7 +282,7 @@ class ParquetTable : public ArrowTable {
         std::int64_t n = 0;
         times.ReadBatch(kBatchRows, levels.data(), nullptr, values.data(), &n);
         for (const parquet::Int96& time : std::span(values).first(static_cast<std::size_t>(n)))
-          if (std::abs(std::int64_t{time.value[2]} - kJulianDayOf1970) >= kMostDays)
+          if (!is_in_range(time))
             throw_error(ErrorKind::kCorruptData, path_,
                         "row group {}, column '{}': a time is beyond what nanoseconds can hold: "
                         "the Julian day {}",

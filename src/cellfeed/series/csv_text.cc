@@ -24,7 +24,7 @@ std::string_view without_plus(std::string_view text) {
 }
 
 // Of a number in decimal notation that is not zero: whether it is at least 1.
-bool is_above_one(std::string_view number) {
+bool is_at_least_one(std::string_view number) {
   const std::size_t end = number.find_first_of("eE");
   const std::string_view digits = number.substr(0, end);
   std::int64_t exponent = 0;
@@ -32,6 +32,9 @@ bool is_above_one(std::string_view number) {
     const std::string_view text = without_plus(number.substr(end + 1));
     const auto [_, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
     if (error != std::errc()) return !text.starts_with('-');
+    // Digits are far fewer, and the sum stays a number of 64 bits.
+    constexpr std::int64_t kMost = std::int64_t{1} << 48;
+    exponent = std::clamp(exponent, -kMost, kMost);
   }
   const auto first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
   const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
@@ -94,7 +97,7 @@ std::optional<double> parse_number(std::string_view text) {
   if (end != text.data() + text.size() || text.empty()) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
     // from_chars does not say which way.
-    const double magnitude = is_above_one(text) ? HUGE_VAL : 0.0;
+    const double magnitude = is_at_least_one(text) ? HUGE_VAL : 0.0;
     return text.front() == '-' ? -magnitude : magnitude;
   }
   if (error != std::errc()) return std::nullopt;

@@ -34,11 +34,13 @@ TEST(Numbers, AreTheNearestDoubles) {
   EXPECT_EQ(parse_number("1e-999"), 0);
   EXPECT_TRUE(std::isinf(*parse_number("-inf")));
   const std::string zeros(400, '0');
-  for (const std::string& text : {"1" + zeros + "e-50", std::string("1e99999999999999999999"),
-                                  "0." + zeros + "1e+800", "0001" + zeros + ".5"})
+  for (const std::string& text :
+       {"1" + zeros + "e-50", std::string("1e99999999999999999999"),
+        std::string("10e9223372036854775807"), "0." + zeros + "1e+800", "0001" + zeros + ".5"})
     EXPECT_EQ(parse_number(text), HUGE_VAL) << text;
-  for (const std::string& text : {"0." + zeros + "1", "0." + zeros + "1e20",
-                                  std::string("1e-99999999999999999999"), std::string("-1e-999")})
+  for (const std::string& text :
+       {"0." + zeros + "1", "0." + zeros + "1e20", std::string("1e-99999999999999999999"),
+        std::string("0.01e-9223372036854775808"), std::string("-1e-999")})
     EXPECT_EQ(parse_number(text), 0) << text;
   EXPECT_EQ(parse_number("-1e999"), -HUGE_VAL);
   for (const char* text : {"", "+", "+-1", "1,5", "1 2", "0x10", "one", "1e"})
