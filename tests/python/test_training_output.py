@@ -11,10 +11,9 @@ from pathlib import Path
 import anndata
 import attack
 import pytest
-import torch
 from held_program import held
 from program import run
-from training_atlas import write_atlas, write_config
+from training_atlas import trained_in
 
 from cellfeed.errors import InputOutputError, InvalidArgumentError
 from cellfeed.training import _program, train
@@ -30,13 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        torch.set_num_threads(1)
-        write_atlas("atlas.h5ad")
-        write_config(training={"num_epochs": 1})
-        train("run.yaml", progress=False)
+    with trained_in(tmp_path_factory.mktemp("trained")) as folder:
         yield folder
 
 

@@ -8,7 +8,7 @@ import anndata
 import numpy as np
 import pytest
 import torch
-from training_atlas import write_atlas, write_config
+from training_atlas import trained_in, write_config
 
 import cellfeed as cf
 from cellfeed.errors import CorruptDataError, InvalidArgumentError, UnsupportedError
@@ -24,14 +24,8 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with an atlas and a run of one epoch."""
-    folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        torch.set_num_threads(1)
-        write_atlas("atlas.h5ad")
-        write_config(training={"num_epochs": 1})
-        train("run.yaml", progress=False)
-    return folder
+    with trained_in(tmp_path_factory.mktemp("trained")) as folder:
+        return folder
 
 
 @pytest.fixture(autouse=True)

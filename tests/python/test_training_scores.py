@@ -148,7 +148,7 @@ def test_an_infinite_loss_of_float16_names_the_precision(folder):
         run({"preprocessing": None, **TEST}, precision="16-true")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a machine with a GPU")
 def test_mixed_float16_is_refused_on_a_cpu():
     with pytest.raises(InvalidArgumentError, match=r"'16-mixed' is for GPUs.*bf16-mixed or 32-tr"):
         run(precision="16-mixed")

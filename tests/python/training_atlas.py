@@ -1,5 +1,6 @@
 """A small atlas with labels that can be learned, and runs on it: for the tests of training."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -8,8 +9,11 @@ from pathlib import Path
 import anndata
 import numpy as np
 import pandas as pd
+import pytest
 import scipy.sparse
 import torch
+
+from cellfeed.training import train
 
 CONFIG = {
     "data": {
@@ -50,6 +54,18 @@ def write_atlas(path, n_cells=240, n_genes=40, seed=0):
     adata = anndata.AnnData(counts, obs=obs, var=var)
     adata.write_h5ad(path)
     return adata
+
+
+@contextlib.contextmanager
+def trained_in(folder):
+    """In that folder, an atlas and a run of one epoch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        torch.set_num_threads(1)
+        write_atlas("atlas.h5ad")
+        write_config(training={"num_epochs": 1})
+        train("run.yaml", progress=False)
+        yield folder
 
 
 def merged(base, changes):
