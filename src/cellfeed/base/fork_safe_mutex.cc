@@ -63,6 +63,9 @@ const bool is_registered = [] {
 
 }  // namespace
 
+ForkHold::ForkHold() { enter(); }
+ForkHold::~ForkHold() { leave(); }
+
 void ForkSafeMutex::lock() {
   enter();
   mutex_.lock();

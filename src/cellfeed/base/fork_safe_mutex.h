@@ -12,6 +12,16 @@
 
 namespace cellfeed {
 
+// While one exists, fork() of any other thread waits. For steps of a library that a child must not
+// find half done. REQUIRES: as of the holder of a lock, above.
+class ForkHold {
+ public:
+  ForkHold();
+  ~ForkHold();
+  ForkHold(const ForkHold&) = delete;
+  ForkHold& operator=(const ForkHold&) = delete;
+};
+
 class ForkSafeMutex {
  public:
   ForkSafeMutex() = default;

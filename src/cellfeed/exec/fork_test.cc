@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <thread>
 
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/exec/thread_start.h"
 #include "cellfeed/testing/forked_child.h"
 
 namespace cellfeed::exec {
@@ -85,6 +87,32 @@ TEST_F(ForkedPool, WorksWhileTheParentIsInTheMiddleOfItsOwnWork) {
     EXPECT_EQ(
         run_in_child([&] { return sums_correctly(*shared_pool(2)) && sums_correctly(*pool); }), 0);
   }
+  stop = true;
+}
+
+// Moved when its thread is being started.
+struct SlowToMove {
+  std::atomic<bool>* is_moving;
+  explicit SlowToMove(std::atomic<bool>* moving) : is_moving(moving) {}
+  SlowToMove(SlowToMove&& other) noexcept : is_moving(other.is_moving) {
+    *is_moving = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    *is_moving = false;
+  }
+  void operator()(const std::stop_token&) const {}
+};
+
+TEST(Fork, NeverHappensWhileAThreadIsBeingStarted) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
+#endif
+  std::atomic<bool> stop{false};
+  std::atomic<bool> is_starting{false};
+  std::jthread starting([&] {
+    while (!stop) start_thread(SlowToMove(&is_starting));
+  });
+  while (!is_starting) std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(run_in_child([&] { return !is_starting; }), 0);
   stop = true;
 }
 

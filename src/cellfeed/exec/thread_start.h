@@ -1,5 +1,5 @@
 // start_thread: a thread for work of ours. Signals are left to the threads of the application.
-// Thread-safe.
+// Thread-safe. Fork-safe: no fork happens while a thread is being started.
 #pragma once
 
 #include <sched.h>
@@ -8,6 +8,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "cellfeed/base/fork_safe_mutex.h"
 
 namespace cellfeed::exec {
 
@@ -29,6 +31,10 @@ class ThreadProcessors {
 // body(stop) must not throw. Throws kIo where the system gives no thread, std::bad_alloc.
 template <typename Body>
 std::jthread start_thread(Body body) {
+  // glibc (2.36: get_cached_stack of allocatestack.c) frees the thread-local memory of a stack that
+  // it uses again, and notes only then that it has. A child that is forked in between finds the
+  // stack among its spare ones, and frees that memory once more.
+  const ForkHold whole;
   try {
     return std::jthread([body = std::move(body)](const std::stop_token& stop) {
       prepare_own_thread();
