@@ -120,7 +120,7 @@ class Checkpoints(Checkpoint):
         state = kept.get(self.state_key) if isinstance(kept, dict) else None
         if not isinstance(state, dict):
             return False
-        return (state.get("best"), state.get("best_step", _NONE[1])) == mine
+        return (state.get("best"), state.get("best_step")) == mine
 
     def is_best(self, trainer: Trainer) -> bool:
         """Whether the weights at hand are those of the lowest validation loss, as far as is known.
@@ -138,7 +138,7 @@ class Checkpoints(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lightning's hook."""
-        self._best, self._best_step = state_dict["best"], state_dict.get("best_step", _NONE[1])
+        self._best, self._best_step = state_dict["best"], state_dict["best_step"]
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 # Of what is kept in a checkpoint under KEY.
-VERSION = 2
+VERSION = 3
 KEY = "cellfeed"
 # As scGPT has it.
 N_BINS = 51

@@ -16,9 +16,12 @@ struct ByteBudget::State {
   std::condition_variable_any changed;
   std::int64_t used = 0;
   std::int64_t peak = 0;
-  std::int64_t n_waiting = 0;
+  std::int64_t waiting = 0;  // what those who wait ask for, up to the limit for each
 
   bool fits(std::int64_t bytes) const { return used == 0 || bytes <= limit - used; }
+  bool fits_beside_waiting(std::int64_t bytes) const {
+    return waiting == 0 ? fits(bytes) : bytes <= limit - used - waiting;
+  }
   void take(std::int64_t bytes) {
     used += bytes;
     peak = std::max(peak, used);
@@ -50,9 +53,10 @@ std::optional<ByteBudget::Lease> ByteBudget::acquire(std::int64_t bytes, std::st
   require_size(bytes);
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  ++state.n_waiting;
+  const std::int64_t wanted = std::min(bytes, state.limit);
+  state.waiting += wanted;
   state.changed.wait(lock, stop, [&] { return state.fits(bytes) || must_go_on(); });
-  --state.n_waiting;
+  state.waiting -= wanted;
   if (stop.stop_requested()) return std::nullopt;
   state.take(bytes);
   return Lease(state_, bytes);
@@ -67,7 +71,7 @@ void ByteBudget::recheck() {
 std::optional<ByteBudget::Lease> ByteBudget::try_acquire(std::int64_t bytes) {
   require_size(bytes);
   std::lock_guard lock(state_->mutex);
-  if (state_->n_waiting > 0 || !state_->fits(bytes)) return std::nullopt;
+  if (!state_->fits_beside_waiting(bytes)) return std::nullopt;
   state_->take(bytes);
   return Lease(state_, bytes);
 }

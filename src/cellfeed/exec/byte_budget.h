@@ -52,7 +52,7 @@ class ByteBudget {
                                const std::function<bool()>& must_go_on);
   // What must_go_on() of others says may have changed.
   void recheck();
-  // Empty when the bytes do not fit now, or others wait.
+  // Empty when the bytes do not fit now, beside what others wait for.
   std::optional<Lease> try_acquire(std::int64_t bytes);
   // At once, beyond the limit where need be: for what is there already, or without which nothing
   // goes on. Counted as all others are.

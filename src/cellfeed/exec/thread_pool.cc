@@ -6,10 +6,12 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/exec/cpu_quota.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_start.h"
@@ -137,12 +139,23 @@ ThreadPool::State& ThreadPool::state() {
   return *state_.get([] { return std::make_shared<State>(); });
 }
 
+bool ThreadPool::needs_thread(const State& state) const {
+  return state.n_idle <= state.tasks.size() &&
+         state.threads.size() < static_cast<std::size_t>(n_threads_);
+}
+
 void ThreadPool::enqueue(std::function<void()> task) {
   const auto& state = state_.get([] { return std::make_shared<State>(); });
   {
-    std::lock_guard lock(state->mutex);
-    const bool needs_thread = state->n_idle <= state->tasks.size();
-    if (needs_thread && state->threads.size() < static_cast<std::size_t>(n_threads_)) {
+    // Who holds up a fork may wait for this lock, so that nobody waits for a fork with it.
+    std::optional<ForkHold> whole;
+    std::unique_lock lock(state->mutex);
+    if (needs_thread(*state)) {
+      lock.unlock();
+      whole.emplace();
+      lock.lock();
+    }
+    if (needs_thread(*state)) {
       // Room first: a thread that was started must not be lost.
       state->threads.reserve(static_cast<std::size_t>(n_threads_));
       state->threads.push_back(

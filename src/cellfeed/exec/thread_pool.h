@@ -44,6 +44,7 @@ class ThreadPool {
   struct State;
 
   State& state();
+  bool needs_thread(const State& state) const;
   void enqueue(std::function<void()> task);
 
   int n_threads_;

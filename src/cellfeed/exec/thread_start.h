@@ -28,7 +28,9 @@ class ThreadProcessors {
 // kIo, with the limits to raise.
 [[noreturn]] void throw_no_thread(const std::system_error& error);
 
-// body(stop) must not throw. Throws kIo where the system gives no thread, std::bad_alloc.
+// body(stop) must not throw. REQUIRES: no lock is held that the holder of a ForkSafeMutex may want,
+// or a ForkHold as well, taken before it. Throws kIo where the system gives no thread,
+// std::bad_alloc.
 template <typename Body>
 std::jthread start_thread(Body body) {
   // glibc (2.36: get_cached_stack of allocatestack.c) frees the thread-local memory of a stack that

@@ -97,6 +97,7 @@ bool BatchIterator::State::begin_batch(const std::shared_ptr<Window>& window, st
   const auto pending = std::make_shared<PendingBatch>();
   pending->lease = std::move(*lease);
   pending->batch = make_batch(*core, *window, b);
+  pending->lease.set(std::max(pending->lease.bytes(), core->recycler->taken_bytes(pending->batch)));
   pending->tasks_left = std::ssize(window->batch(b).slices);
   if (!queue.push(pending)) return false;
   try {
@@ -199,7 +200,7 @@ BatchIterator::Status BatchIterator::next(std::int64_t wait_ms,
   counters.ready_sum += popped.n_ready;
   ++counters.batches;
   counters.peak_bytes =
-      state.core->cache_bytes + state.core->thread_bytes + state.core->account->budget().peak();
+      state.core->cache_bytes + state.core->thread_bytes + state.core->account->peak();
   counters.cells += loaded.n_rows();
   counters.nnz += matrix::block_nnz(loaded.x);
   try {

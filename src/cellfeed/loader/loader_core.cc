@@ -13,6 +13,13 @@ namespace {
 // What a thread decodes rows in, at most.
 constexpr std::int64_t kThreadBytes = std::int64_t{512} << 10;
 
+// One part in so many of the memory for reading ahead belongs to buffers that wait for the next
+// batch, which would find no room where reading takes all there is. Dense batches are the largest.
+constexpr std::int64_t kBufferPart = 16;
+constexpr std::int64_t kDenseBufferPart = 8;
+// Less would hold no buffer that is worth keeping.
+constexpr std::int64_t kMinBufferBytes = std::int64_t{16} << 20;
+
 // Compressed files that fit are kept inflated. Of larger ones true random order would find little
 // in a cache, so most of the budget goes to windows, which inflate each chunk once for all their
 // batches.
@@ -31,6 +38,16 @@ void split_budget(LoaderCore& core) {
   core.caches_everything = inflated > 0 && everything <= budget / 10 * 9 - core.inflating_bytes;
   core.cache_bytes = inflated == 0 ? 0 : core.caches_everything ? everything : budget / 16;
   core.queue_bytes = budget - core.cache_bytes - core.thread_bytes;
+}
+
+std::int64_t buffer_bytes_of(const LoaderCore& core) {
+  if (core.options.pinned) return 0;  // torch keeps them
+  const auto is_dense = [](const auto& matrix) { return matrix.output == Output::kDense; };
+  const bool has_dense =
+      is_dense(core.options) || std::ranges::any_of(core.options.matrices, is_dense);
+  const std::int64_t bytes =
+      (core.queue_bytes - core.inflating_bytes) / (has_dense ? kDenseBufferPart : kBufferPart);
+  return bytes < kMinBufferBytes ? 0 : bytes;
 }
 
 std::vector<MatrixOutput> make_outputs(const collection::Collection& cells,
@@ -70,8 +87,8 @@ std::optional<exec::ByteBudget::Lease> acquire_bytes(const LoaderCore& core, std
   if (stop.stop_requested()) return std::nullopt;
   exec::ByteBudget& budget = core.account->budget();
   if (auto lease = budget.try_acquire(bytes)) return lease;
-  // While this waits, the budget gives the recycler no room to keep others.
-  core.recycler->drop_kept();
+  // What does not fit is to be alone.
+  core.recycler->drop_kept(bytes > budget.limit());
   return budget.acquire(bytes, stop, must_go_on);
 }
 
@@ -87,7 +104,7 @@ std::shared_ptr<const LoaderCore> make_loader_core(
   core->collection = std::move(collection);
   core->options = std::move(options);
   split_budget(*core);
-  core->account = std::make_shared<const MemoryAccount>(core->queue_bytes);
+  core->account = std::make_shared<const MemoryAccount>(core->queue_bytes, buffer_bytes_of(*core));
   core->recycler =
       std::make_shared<Recycler>(static_cast<std::size_t>(core->options.prefetch_batches) + 2,
                                  core->account, core->options.pinned);

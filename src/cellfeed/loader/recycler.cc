@@ -14,6 +14,10 @@ void resize(Buffer& buffer, std::size_t size) {
   buffer.reset(size);
 }
 
+std::size_t capacity_of(const matrix::ValueBuffer& values) {
+  return std::visit([](const auto& buffer) { return buffer.capacity_bytes(); }, values);
+}
+
 template <typename Kept>
 Kept& kept_of(std::vector<Kept>& matrices, std::size_t matrix) {
   if (matrices.size() <= matrix) matrices.resize(matrix + 1);
@@ -29,13 +33,16 @@ Recycler::State& Recycler::state() {
 // A buffer that was kept is paid for by the batch that takes it: its lease ends here.
 template <typename Buffer>
 Buffer Recycler::take(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix) {
-  State& own = state();
-  const std::lock_guard lock(own.mutex);
-  auto& kept = kept_of(own.matrices, matrix).*of_kind;
-  if (kept.empty()) return {};
-  Buffer buffer = std::move(kept.back().buffer);
-  kept.pop_back();
-  return buffer;
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  for (auto* matrices : {&all.shared, &all.own}) {
+    auto& kept = kept_of(*matrices, matrix).*of_kind;
+    if (kept.empty()) continue;
+    Buffer buffer = std::move(kept.back().buffer);
+    kept.pop_back();
+    return buffer;
+  }
+  return {};
 }
 
 matrix::Buffer<std::int32_t> Recycler::take_indices(std::size_t size, std::size_t matrix) {
@@ -70,12 +77,36 @@ std::int64_t Recycler::taken_bytes(std::int64_t bytes) const {
   return static_cast<std::int64_t>(pinned_->taken_bytes(size + matrix::kPaddingBytes));
 }
 
+std::int64_t Recycler::taken_bytes(const matrix::Batch& batch) const {
+  if (pinned_) return 0;  // as planned
+  std::size_t bytes = 0;
+  for (std::size_t m = 0; m <= batch.others.size(); ++m) {
+    const matrix::Block& block = batch.block(m);
+    if (const auto* csr = std::get_if<matrix::CsrBlock>(&block))
+      bytes += matrix::block_bytes(csr->indices.capacity_bytes());
+    if (const matrix::ValueBuffer* values = matrix::block_values(block))
+      bytes += matrix::block_bytes(capacity_of(*values));
+    if (const auto* tokens = std::get_if<matrix::TokenBlock>(&block))
+      bytes += matrix::block_bytes(tokens->memory.capacity_bytes());
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
 template <typename Buffer>
-void Recycler::keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes) {
-  if (kept.size() >= max_kept_ || bytes == 0) return;
-  if (auto lease =
-          account_->budget().try_acquire(static_cast<std::int64_t>(matrix::block_bytes(bytes))))
-    kept.push_back({std::move(buffer), std::move(*lease)});
+void Recycler::keep(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix,
+                    Buffer& buffer, std::size_t bytes) {
+  State& all = state();
+  auto& own = kept_of(all.own, matrix).*of_kind;
+  auto& shared = kept_of(all.shared, matrix).*of_kind;
+  if (own.size() + shared.size() >= max_kept_ || bytes == 0) return;
+  const auto taken = static_cast<std::int64_t>(matrix::block_bytes(bytes));
+  exec::ByteBudget* part = account_->buffers();
+  // A budget gives more than it has to the first who asks.
+  if (part != nullptr && taken <= part->limit())
+    if (auto lease = part->try_acquire(taken))
+      return own.push_back({std::move(buffer), std::move(*lease)});
+  if (auto lease = account_->budget().try_acquire(taken))
+    shared.push_back({std::move(buffer), std::move(*lease)});
 }
 
 void Recycler::give_back(matrix::Batch& batch) noexcept {
@@ -84,28 +115,26 @@ void Recycler::give_back(matrix::Batch& batch) noexcept {
 
 void Recycler::give_back(matrix::Block& block, std::size_t matrix) noexcept {
   if (pinned_) return;
-  const auto bytes_of = [](const auto& buffer) { return buffer.capacity_bytes(); };
   // What is not kept, for want of room or of memory for the list, goes with the batch.
   try {
-    State& own = state();
-    const std::lock_guard lock(own.mutex);
-    KeptOfMatrix& kept = kept_of(own.matrices, matrix);
+    const std::lock_guard lock(state().mutex);
     if (auto* csr = std::get_if<matrix::CsrBlock>(&block))
-      keep(kept.indices, csr->indices, bytes_of(csr->indices));
+      keep(&KeptOfMatrix::indices, matrix, csr->indices, csr->indices.capacity_bytes());
     if (matrix::ValueBuffer* values = matrix::block_values(block))
-      keep(kept.values, *values, std::visit(bytes_of, *values));
+      keep(&KeptOfMatrix::values, matrix, *values, capacity_of(*values));
     if (auto* tokens = std::get_if<matrix::TokenBlock>(&block))
-      keep(kept.bytes, tokens->memory, bytes_of(tokens->memory));
+      keep(&KeptOfMatrix::bytes, matrix, tokens->memory, tokens->memory.capacity_bytes());
   } catch (const std::bad_alloc&) {
     return;
   }
 }
 
-void Recycler::drop_kept() {
-  State& own = state();
-  std::vector<KeptOfMatrix> matrices;  // freed after the lock
-  const std::lock_guard lock(own.mutex);
-  matrices.swap(own.matrices);
+void Recycler::drop_kept(bool also_own_part) {
+  State& all = state();
+  std::vector<KeptOfMatrix> own, shared;  // freed after the lock
+  const std::lock_guard lock(all.mutex);
+  shared.swap(all.shared);
+  if (also_own_part) own.swap(all.own);
 }
 
 }  // namespace cellfeed::loader

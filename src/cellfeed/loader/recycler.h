@@ -34,10 +34,13 @@ class Recycler {
   void give_back(matrix::Batch& batch) noexcept;
   // The same of one matrix.
   void give_back(matrix::Block& block, std::size_t matrix) noexcept;
-  // Frees what is kept: others need the memory more.
-  void drop_kept();
+  // Frees what is kept, since others need the memory more: all, or all but what lies in the
+  // account's part for buffers.
+  void drop_kept(bool also_own_part);
   // What a buffer of so many bytes takes of the memory budget.
   std::int64_t taken_bytes(std::int64_t bytes) const;
+  // The same of a batch's matrices, whose buffers may be larger than what they were taken for.
+  std::int64_t taken_bytes(const matrix::Batch& batch) const;
   const PinnedMemory* pinned() const { return pinned_.get(); }  // null: batches are not page-locked
 
  private:
@@ -53,13 +56,15 @@ class Recycler {
   };
   struct State {
     std::mutex mutex;
-    std::vector<KeptOfMatrix> matrices;
+    std::vector<KeptOfMatrix> own;     // in the account's part for buffers
+    std::vector<KeptOfMatrix> shared;  // beyond it
   };
   State& state();
   template <typename Buffer>
   Buffer take(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix);
   template <typename Buffer>
-  void keep(std::vector<Kept<Buffer>>& kept, Buffer& buffer, std::size_t bytes);
+  void keep(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix, Buffer& buffer,
+            std::size_t bytes);
 
   const std::size_t max_kept_;
   const std::shared_ptr<const MemoryAccount> account_;

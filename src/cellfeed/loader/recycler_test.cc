@@ -36,8 +36,55 @@ TEST(Recycler, WhatIsKeptIsCountedAndNeverMoreThanThereIsRoomFor) {
   const std::int64_t kept = account->budget().used();
   const matrix::Batch again = taken_batch(recycler);
   EXPECT_LT(account->budget().used(), kept);
-  recycler.drop_kept();
+  recycler.drop_kept(false);
   EXPECT_EQ(account->budget().used(), 0);
+}
+
+// As where a loader reads ahead as far as it may.
+TEST(Recycler, WhatBelongsToBuffersIsThereWhileAllElseIsTaken) {
+  const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes, 3 * kBatchBytes);
+  Recycler recycler(100, account);
+  const auto all = account->budget().take(7 * kBatchBytes);
+  const auto give_back_five = [&] {
+    std::vector<matrix::Batch> batches;
+    for (int i = 0; i < 5; ++i) batches.push_back(taken_batch(recycler));
+    for (auto& batch : batches) recycler.give_back(batch);
+  };
+  give_back_five();
+  EXPECT_EQ(account->budget().used(), 7 * kBatchBytes);
+  const std::int64_t kept = account->buffers()->used();
+  EXPECT_GE(kept, 2 * kBatchBytes);
+  EXPECT_LE(kept, 3 * kBatchBytes);
+  recycler.drop_kept(false);
+  EXPECT_EQ(account->buffers()->used(), kept);
+  {
+    const matrix::Batch again = taken_batch(recycler);
+    EXPECT_LT(account->buffers()->used(), kept);
+  }
+  recycler.drop_kept(true);
+  EXPECT_EQ(account->buffers()->used(), 0);
+}
+
+TEST(Recycler, BeyondThatPartBuffersAreKeptWhileThereIsRoomAndDropped) {
+  const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes, 3 * kBatchBytes);
+  Recycler recycler(100, account);
+  std::vector<matrix::Batch> batches;
+  for (int i = 0; i < 30; ++i) batches.push_back(taken_batch(recycler));
+  for (auto& batch : batches) recycler.give_back(batch);
+  EXPECT_GT(account->budget().used(), 4 * kBatchBytes);
+  EXPECT_LE(account->budget().used() + account->buffers()->used(), 10 * kBatchBytes);
+  recycler.drop_kept(false);
+  EXPECT_EQ(account->budget().used(), 0);
+  EXPECT_GE(account->buffers()->used(), 2 * kBatchBytes);
+}
+
+TEST(Recycler, ABufferLargerThanThatPartHasNoPlaceInIt) {
+  const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes, kBatchBytes / 4);
+  Recycler recycler(100, account);
+  const auto all = account->budget().take(10 * kBatchBytes);
+  matrix::Batch batch = taken_batch(recycler);
+  recycler.give_back(batch);
+  EXPECT_EQ(account->buffers()->used(), 0);
 }
 
 TEST(Recycler, KeepsNoMoreBuffersThanItWasTold) {
@@ -96,6 +143,21 @@ TEST(Recycler, BuffersGrowToTheLargestBatchAndStay) {
     known = taken;
     for (auto& batch : batches) recycler.give_back(batch);
   }
+}
+
+TEST(Recycler, ALargeBufferOfASmallBatchIsCountedAsWhatItIs) {
+  const auto account = std::make_shared<const MemoryAccount>(std::int64_t{1} << 30);
+  Recycler recycler(3, account);
+  const auto make = [&](std::size_t size) {
+    matrix::Batch batch;
+    batch.x = matrix::DenseBlock{1, 1, recycler.take_values(DType::kF32, size)};
+    return batch;
+  };
+  matrix::Batch large = make(1'000'000);
+  const std::int64_t bytes = recycler.taken_bytes(large);
+  EXPECT_EQ(bytes, recycler.taken_bytes(4'000'000));
+  recycler.give_back(large);
+  EXPECT_EQ(recycler.taken_bytes(make(10)), bytes);
 }
 
 TEST(Recycler, AForkedChildStartsWithNone) {
