@@ -76,7 +76,9 @@ class BatchSource:
 
     @cached_property
     def var_names(self) -> np.ndarray:
-        return np.array(self._core.gene_names, dtype=object)
+        names = np.array(self._core.gene_names, dtype=object)
+        names.flags.writeable = False  # shared by all batches
+        return names
 
     def names_of_columns(self, number: int) -> np.ndarray:
         """Of one matrix: an object array of ``str``."""

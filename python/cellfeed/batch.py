@@ -111,7 +111,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
 
     @property
     def var_names(self) -> npt.NDArray[np.object_]:
-        """Names of the columns of ``x``, an object array of ``str``."""
+        """Names of the columns of ``x``, an object array of ``str``; read-only."""
         return self._source.var_names
 
     @property

@@ -300,7 +300,7 @@ class Loader(BatchDataset[Yielded]):
 
     @property
     def var_names(self) -> np.ndarray:
-        """Names of the columns of each batch, after the gene join and the transforms."""
+        """Columns of each batch, after the gene join and the transforms: a read-only array."""
         return self._reader.source.var_names
 
     @property

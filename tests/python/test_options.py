@@ -1,5 +1,6 @@
 """Arguments are checked once, into one object that is passed on, shown and pickled."""
 
+import copy
 import dataclasses
 import inspect
 import pickle
@@ -44,12 +45,31 @@ def test_options_do_not_change_and_go_along_with_a_copy(path):
     )  # fmt: skip
     with pytest.raises(dataclasses.FrozenInstanceError):
         loader._options.batch_size = 8
-    copy = pickle.loads(pickle.dumps(loader))
-    assert repr(copy._options) == repr(loader._options)
-    assert copy._options is copy._reader.options is copy._schedule.options
-    assert (copy._options.dtype, copy._options.memory_budget) == ("float64", 64 * 10**6)
-    for one, other in zip(loader, copy, strict=True):
+    again = pickle.loads(pickle.dumps(loader))
+    assert repr(again._options) == repr(loader._options)
+    assert again._options is again._reader.options is again._schedule.options
+    assert (again._options.dtype, again._options.memory_budget) == ("float64", 64 * 10**6)
+    for one, other in zip(loader, again, strict=True):
         assert (one.x != other.x).nnz == 0 and (one.index == other.index).all()
+
+
+def test_a_shallow_copy_goes_through_the_epochs_with_its_loader(path):
+    weights = np.ones(len(cf.open(path)))
+    loader = cf.Loader(cf.open(path), cf.BlockWeightedSampling(2, weights=weights), 16, seed=3)
+    shallow = copy.copy(loader)
+    expected = [cf.Loader(loader.cells, loader.strategy, 16, seed=3, epoch=e) for e in range(2)]
+    for each, alone in zip([loader, shallow], expected, strict=True):
+        for one, other in zip(each, alone, strict=True):
+            assert (one.index == other.index).all()
+
+
+def test_names_of_columns_are_of_all_batches_and_so_read_only(path):
+    loader = cf.Loader(cf.open(path), cf.Streaming(), 16)
+    expected = list(loader.var_names)
+    for names in (loader.var_names, next(iter(loader)).var_names):
+        with pytest.raises(ValueError, match="read-only"):
+            names.sort()
+    assert list(next(iter(loader)).to_anndata().var_names) == expected
 
 
 def test_a_collection_is_opened_again_as_it_was(path):

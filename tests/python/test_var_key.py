@@ -1,5 +1,6 @@
 """`var_key=`: genes named by a column of var; joins by it against anndata's of renamed files."""
 
+import ast
 import pickle
 import warnings
 
@@ -7,6 +8,7 @@ import anndata
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from conftest import REAL_DATA
 from program import run
 from small_atlas import make_anndata
@@ -309,3 +311,19 @@ def test_a_name_that_is_an_alias_in_another_file_is_no_gene_of_zeros(tmp_path, l
     cells = cf.open(paths, genes=[asked], var_key=["symbol", "_index"])
     expected = np.concatenate([each.X[:, 0].toarray()[:, 0] for each in (ids, symbols)])
     np.testing.assert_array_equal(cells.read(slice(None)).to_numpy()[:, 0], expected)
+
+
+def test_the_advice_names_the_genes_of_both_files_alike(tmp_path):
+    """Each file has the names of the other one in a column of its own."""
+    for name, column, index, other in (("a", "sy", "E", "S"), ("b", "gid", "S", "E")):
+        var = pd.DataFrame({column: [f"{other}{i}" for i in range(3)]})
+        var.index = [f"{index}{i}" for i in range(3)]
+        x = np.arange(3, dtype=np.float32)[None] + (1 if name == "a" else 4)
+        anndata.AnnData(scipy.sparse.csr_matrix(x), var=var).write_h5ad(tmp_path / f"{name}.h5ad")
+    paths = [tmp_path / "a.h5ad", tmp_path / "b.h5ad"]
+    genes = ["S0", "E1"]
+    with pytest.raises(InvalidArgumentError) as info:
+        cf.open(paths, genes=genes, gene_aliases=["gid", "sy"])
+    advised = ast.literal_eval(str(info.value).partition("var_key=")[2])
+    cells = cf.open(paths, genes=genes, gene_aliases=["gid", "sy"], var_key=advised)
+    np.testing.assert_array_equal(cells.read([0, 1]).to_numpy(), [[1, 2], [4, 5]])

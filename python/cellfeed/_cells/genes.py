@@ -80,15 +80,16 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
         file and the other name of a gene in another.
     """
     own = set(cells.var_names)
-    names_of: dict[str, set[str]] = {}
+    names_of: dict[str, dict[str, str]] = {}  # alias -> name -> column
     for column in columns:
         for name, alias in cells.gene_aliases(column).items():
-            names_of.setdefault(alias, set()).add(name)
+            names_of.setdefault(alias, {}).setdefault(name, column)
     asked: dict[str, str] = {}
     for gene in genes:
         if gene in own:
-            _refuse_hidden(gene, names_of.get(gene, set()) - {gene}, cells, columns)
-        found = {gene} if gene in own else names_of.get(gene, {gene})
+            others = {name: c for name, c in names_of.get(gene, {}).items() if name != gene}
+            _refuse_hidden(gene, others, cells)
+        found = {gene} if gene in own else set(names_of.get(gene, {gene: ""}))
         if len(found) > 1:
             raise InvalidArgumentError(
                 f"gene {gene!r} is {', '.join(map(repr, sorted(found)))} in the files: ask by name"
@@ -102,19 +103,22 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
     return list(asked)
 
 
-def _refuse_hidden(gene: str, others: set[str], cells: CellTable, columns: list[str]) -> None:
-    """Refuse a name under which a file has another gene, and none of its own."""
+def _refuse_hidden(gene: str, others: dict[str, str], cells: CellTable) -> None:
+    """Refuse a name under which a file has another gene, and none of its own.
+
+    ``others``: name -> the column in which ``gene`` is its other name.
+    """
     if not others:
         return
     places = {name: i for i, name in enumerate(cells.var_names)}
     masks = cells.gene_mask
-    for other in sorted(others):
+    for other, column in sorted(others.items()):
         hidden = np.flatnonzero(masks[:, places[other]] & ~masks[:, places[gene]])
         if hidden.size:
             raise InvalidArgumentError(
                 f"gene {gene!r} is a gene's name in some files and another name of {other!r} in "
                 f"{cells.files[int(hidden[0])]['path']}, where it would read as 0; name the genes "
-                f"of all files alike instead: var_key={[*columns, '_index']!r}"
+                f"of all files alike instead: var_key={[column, '_index']!r}"
             )
 
 
