@@ -194,5 +194,7 @@ def test_names_that_no_folder_can_have_are_named(tmp_path):
     with pytest.raises(InputOutputError, match="File name too long"):
         RunFolder(tmp_path / ("y" * 300), "run").resolve("auto")
     assert not list(tmp_path.iterdir())
+    said = run("train", "--config", "run.yaml", "--name", "", "--quiet", code=1)
+    assert "name must be that of a folder" in said
     said = run("train", "--config", "run.yaml", "--name", "x" * 300, "--quiet", code=1)
     assert "name has 300 bytes" in said and said.count("\n") == 1

@@ -1,6 +1,7 @@
 // cellfeed train, embed, predict: checked here, run by Python, where torch is.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
@@ -12,7 +13,8 @@ namespace cellfeed::cli {
 namespace {
 
 struct TrainArguments {
-  std::string config, resume, name, runs_dir = "runs";
+  std::string config, runs_dir = "runs";
+  std::optional<std::string> resume, name;
   int num_devices = 0, num_nodes = 0;  // 0: as the configuration says
 };
 
@@ -33,8 +35,8 @@ int run_train(const Session& session, const TrainArguments& chosen) {
   };
   if (chosen.num_devices > 0) add("--num-devices", std::to_string(chosen.num_devices));
   if (chosen.num_nodes > 0) add("--num-nodes", std::to_string(chosen.num_nodes));
-  if (!chosen.resume.empty()) add("--resume", chosen.resume);
-  if (!chosen.name.empty()) add("--name", chosen.name);
+  if (chosen.resume) add("--resume", *chosen.resume);
+  if (chosen.name) add("--name", *chosen.name);
   return run_python(session, std::move(arguments));
 }
 
