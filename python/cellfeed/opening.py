@@ -257,7 +257,7 @@ def _names_of(
         unknown_label=None, layers=None, obsm=None, cache_mode=None,
     )  # fmt: skip
     with _opened(data, how, None) as whole:
-        return known_names(genes, whole, columns)
+        return known_names(genes, whole, columns, options.var_keys)
 
 
 def _opened(

@@ -161,6 +161,27 @@ def test_the_interpreter_ends_at_once_with(atlas, ending):
     assert (code, errors) == (0, "")
 
 
+# A thread of the pool may hold the loader last, when the interpreter is ending already.
+WHOLE_PASSES = {
+    "tokens": """output='tokens',
+        tokens=cf.BinnedTokens(cf.data.GeneVocab.from_genes(cells.var_names), max_length=512)""",
+    "dense values": "output='dense', transforms=[cf.NormalizeTotal(), cf.Log1p()]",
+}
+
+
+@pytest.mark.parametrize("options", WHOLE_PASSES)
+def test_the_interpreter_ends_right_after_the_last_batch_of(atlas, options):
+    code = f"""
+def run():
+    cells = cf.open(path)
+    loader = cf.Loader(cells, cf.BlockShuffling(16), 256, threads=2, {WHOLE_PASSES[options]})
+    for batch in loader: pass
+run()
+"""
+    for _ in range(12):
+        assert run_program(code, atlas / "shards") == (0, "")
+
+
 # The work waits for a file that is made a second after Ctrl-C, so that it is asked to stop first.
 INTERRUPTED = """
 def interrupt(*_):

@@ -327,3 +327,22 @@ def test_the_advice_names_the_genes_of_both_files_alike(tmp_path):
     advised = ast.literal_eval(str(info.value).partition("var_key=")[2])
     cells = cf.open(paths, genes=genes, gene_aliases=["gid", "sy"], var_key=advised)
     np.testing.assert_array_equal(cells.read([0, 1]).to_numpy(), [[1, 2], [4, 5]])
+
+
+def test_the_advice_has_every_column_that_holds_the_name(tmp_path):
+    """Two files of ids, each with symbols in another column, beside one of symbols."""
+    ids, symbols = ["E0", "E1"], ["S0", "S1"]
+    for name, index, columns in (
+        ("a", ids, {"sy": symbols}), ("b", symbols, {}), ("c", ids, {"symbol": symbols}),
+        ("d", ids, {"name": symbols}),
+    ):  # fmt: skip
+        x = scipy.sparse.csr_matrix(np.array([[ord(name), 1]], dtype=np.float32))
+        var = pd.DataFrame(columns, index=index)
+        anndata.AnnData(x, var=var).write_h5ad(tmp_path / f"{name}.h5ad")
+    given = dict(genes=symbols, gene_aliases=["sy", "symbol"])
+    paths = [tmp_path / f"{name}.h5ad" for name in "abcd"]
+    with pytest.raises(InvalidArgumentError) as info:
+        cf.open(paths, **given, var_key=["name", "_index"])
+    advised = ast.literal_eval(str(info.value).partition("var_key=")[2])
+    cells = cf.open(paths, **given, var_key=advised)
+    np.testing.assert_array_equal(cells.read(slice(None)).to_numpy()[:, 0], [97, 98, 99, 100])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,9 @@ def gene_list(genes: object, name: str = "genes") -> list[str]:
     return [as_text(f"each of {name}", gene) for gene in names]
 
 
-def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[str]:
+def known_names(
+    genes: list[str], cells: CellTable, columns: list[str], keys: Sequence[str]
+) -> list[str]:
     """Genes by the names that files have, where other names were given; unknown ones as they are.
 
     Parameters
@@ -70,6 +73,8 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
         A collection of all genes of the files.
     columns
         Of var, with other names of the genes.
+    keys
+        The ``var_key`` that the files were opened with.
 
     Raises
     ------
@@ -80,16 +85,16 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
         file and the other name of a gene in another.
     """
     own = set(cells.var_names)
-    names_of: dict[str, dict[str, str]] = {}  # alias -> name -> column
+    names_of: dict[str, dict[str, list[str]]] = {}  # alias -> name -> columns
     for column in columns:
         for name, alias in cells.gene_aliases(column).items():
-            names_of.setdefault(alias, {}).setdefault(name, column)
+            names_of.setdefault(alias, {}).setdefault(name, []).append(column)
     asked: dict[str, str] = {}
     for gene in genes:
         if gene in own:
-            others = {name: c for name, c in names_of.get(gene, {}).items() if name != gene}
-            _refuse_hidden(gene, others, cells)
-        found = {gene} if gene in own else set(names_of.get(gene, {gene: ""}))
+            others = {name: of for name, of in names_of.get(gene, {}).items() if name != gene}
+            _refuse_hidden(gene, others, cells, keys)
+        found = {gene} if gene in own else set(names_of.get(gene, {gene: []}))
         if len(found) > 1:
             raise InvalidArgumentError(
                 f"gene {gene!r} is {', '.join(map(repr, sorted(found)))} in the files: ask by name"
@@ -103,22 +108,26 @@ def known_names(genes: list[str], cells: CellTable, columns: list[str]) -> list[
     return list(asked)
 
 
-def _refuse_hidden(gene: str, others: dict[str, str], cells: CellTable) -> None:
+def _refuse_hidden(
+    gene: str, others: dict[str, list[str]], cells: CellTable, keys: Sequence[str]
+) -> None:
     """Refuse a name under which a file has another gene, and none of its own.
 
-    ``others``: name -> the column in which ``gene`` is its other name.
+    ``others``: name -> the columns in which ``gene`` is its other name.
     """
     if not others:
         return
     places = {name: i for i, name in enumerate(cells.var_names)}
     masks = cells.gene_mask
-    for other, column in sorted(others.items()):
+    # Those that hold this name, whatever other aliases were asked for: these name genes otherwise.
+    alike = dict.fromkeys([*itertools.chain(*others.values()), *keys, "_index"])
+    for other in sorted(others):
         hidden = np.flatnonzero(masks[:, places[other]] & ~masks[:, places[gene]])
         if hidden.size:
             raise InvalidArgumentError(
                 f"gene {gene!r} is a gene's name in some files and another name of {other!r} in "
                 f"{cells.files[int(hidden[0])]['path']}, where it would read as 0; name the genes "
-                f"of all files alike instead: var_key={[column, '_index']!r}"
+                f"of all files alike instead: var_key={list(alike)!r}"
             )
 
 

@@ -237,14 +237,22 @@ def _copied(content: bytes) -> EpochCounter:
     return counter
 
 
+def _living() -> list[EpochCounter]:
+    while True:
+        try:
+            return list(EpochCounter._alive)
+        except RuntimeError:  # another thread made one meanwhile
+            continue
+
+
 def _before_fork() -> None:
-    for counter in list(EpochCounter._alive):
+    for counter in _living():
         with counter._locked() as words:
             counter._snapshot = words.tobytes()
 
 
 def _after_fork() -> None:
-    for counter in list(EpochCounter._alive):
+    for counter in _living():
         counter._thread_lock = threading.Lock()  # another thread of the parent may hold the old one
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "cellfeed/transform/token_masking.h"
@@ -18,7 +19,8 @@ enum class GeneSelection {
   kRandomExpressed
 };
 
-struct TokenOutput {
+// Shared from this for the reason given in sampling/strategy.h.
+struct TokenOutput : std::enable_shared_from_this<TokenOutput> {
   transform::TokenOptions tokenizer{};
   std::optional<transform::MaskingOptions> masking{};
   GeneSelection selection = GeneSelection::kAll;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct LabelRun {
 // Memory: 16 bytes a run where runs are 4 samples long on average, else 4 bytes a sample (8 above
 // 2^32 samples); and 24 bytes a class. Classes without members are left out. Samples of code -1
 // (missing) are in no class.
-class LabelIndex {
+// Shared from this for the reason given in sampling/strategy.h.
+class LabelIndex : public std::enable_shared_from_this<LabelIndex> {
  public:
   // codes: one per row, or one per index. Throws kInvalidArgument for a wrong length, a code below
   // -1, codes that are not dense enough to be codes, or no labelled sample.
