@@ -14,6 +14,10 @@ void resize(Buffer& buffer, std::size_t size) {
   buffer.reset(size);
 }
 
+template <typename T>
+std::size_t capacity_of(const matrix::Buffer<T>& buffer) {
+  return buffer.capacity_bytes();
+}
 std::size_t capacity_of(const matrix::ValueBuffer& values) {
   return std::visit([](const auto& buffer) { return buffer.capacity_bytes(); }, values);
 }
@@ -94,7 +98,8 @@ std::int64_t Recycler::taken_bytes(const matrix::Batch& batch) const {
 
 template <typename Buffer>
 void Recycler::keep(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix,
-                    Buffer& buffer, std::size_t bytes) {
+                    Buffer& buffer) {
+  const std::size_t bytes = capacity_of(buffer);
   State& all = state();
   auto& own = kept_of(all.own, matrix).*of_kind;
   auto& shared = kept_of(all.shared, matrix).*of_kind;
@@ -119,11 +124,11 @@ void Recycler::give_back(matrix::Block& block, std::size_t matrix) noexcept {
   try {
     const std::lock_guard lock(state().mutex);
     if (auto* csr = std::get_if<matrix::CsrBlock>(&block))
-      keep(&KeptOfMatrix::indices, matrix, csr->indices, csr->indices.capacity_bytes());
+      keep(&KeptOfMatrix::indices, matrix, csr->indices);
     if (matrix::ValueBuffer* values = matrix::block_values(block))
-      keep(&KeptOfMatrix::values, matrix, *values, capacity_of(*values));
+      keep(&KeptOfMatrix::values, matrix, *values);
     if (auto* tokens = std::get_if<matrix::TokenBlock>(&block))
-      keep(&KeptOfMatrix::bytes, matrix, tokens->memory, tokens->memory.capacity_bytes());
+      keep(&KeptOfMatrix::bytes, matrix, tokens->memory);
   } catch (const std::bad_alloc&) {
     return;
   }

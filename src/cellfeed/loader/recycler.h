@@ -63,8 +63,7 @@ class Recycler {
   template <typename Buffer>
   Buffer take(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix);
   template <typename Buffer>
-  void keep(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix, Buffer& buffer,
-            std::size_t bytes);
+  void keep(std::vector<Kept<Buffer>> KeptOfMatrix::*of_kind, std::size_t matrix, Buffer& buffer);
 
   const std::size_t max_kept_;
   const std::shared_ptr<const MemoryAccount> account_;
