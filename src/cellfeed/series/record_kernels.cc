@@ -226,23 +226,24 @@ void widen(const NumberRows& rows, std::size_t n_cols, double* out, std::size_t 
 #if HWY_TARGET != HWY_SCALAR
 constexpr std::size_t kTurned = 4;  // columns, at a time
 
-// Four numbers of a column; `lost` becomes true in lanes that float32 does not hold.
+// Four numbers of a column; `lost` gets bits where float32 does not hold one.
 using Four = hn::FixedTag<float, 4>;
-using FourBits = hn::FixedTag<std::uint32_t, 4>;
+using Two = hn::FixedTag<double, 2>;  // vectors of doubles may be no longer
+using TwoBits = hn::RebindToUnsigned<Two>;
 
-HWY_INLINE hn::Vec<Four> four(const float* column, hn::Vec<FourBits>&) {
+HWY_INLINE hn::Vec<Four> four(const float* column, hn::Vec<TwoBits>&) {
   return hn::LoadU(Four(), column);
 }
-HWY_INLINE hn::Vec<Four> four(const double* column, hn::Vec<FourBits>& lost) {
-  // Vectors of doubles may be shorter.
-  alignas(16) float narrowed[4];
-  alignas(16) std::uint32_t is_lost[4];
-  for (std::size_t i = 0; i < 4; ++i) {
-    narrowed[i] = static_cast<float>(column[i]);
-    is_lost[i] = lost_bits(column[i], narrowed[i]) != 0 ? 1 : 0;
-  }
-  lost = hn::Or(lost, hn::Load(FourBits(), is_lost));
-  return hn::Load(Four(), narrowed);
+HWY_INLINE hn::Vec<Four> four(const double* column, hn::Vec<TwoBits>& lost) {
+  const hn::Half<Four> half;
+  const auto low = hn::LoadU(Two(), column), high = hn::LoadU(Two(), column + 2);
+  const auto narrow_low = hn::DemoteTo(half, low), narrow_high = hn::DemoteTo(half, high);
+  const auto lost_of = [](hn::Vec<Two> value, hn::Vec<hn::Half<Four>> narrowed) {
+    return hn::Xor(hn::BitCast(TwoBits(), value),
+                   hn::BitCast(TwoBits(), hn::PromoteTo(Two(), narrowed)));
+  };
+  lost = hn::Or(lost, hn::Or(lost_of(low, narrow_low), lost_of(high, narrow_high)));
+  return hn::Combine(Four(), narrow_high, narrow_low);
 }
 
 // Four rows of four columns; false where one of the numbers may not be kept so.
@@ -250,8 +251,8 @@ template <typename From>
 HWY_INLINE bool turn_four(const From* const* columns, std::size_t i, std::byte* out,
                           std::size_t n_bytes) {
   const Four f;
-  const hn::FixedTag<double, 2> pairs;
-  auto lost = hn::Zero(FourBits());
+  const Two pairs;
+  auto lost = hn::Zero(TwoBits());
   const auto a = four(columns[0] + i, lost), b = four(columns[1] + i, lost);
   const auto c = four(columns[2] + i, lost), d = four(columns[3] + i, lost);
   const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(f, a, b));
@@ -268,7 +269,7 @@ HWY_INLINE bool turn_four(const From* const* columns, std::size_t i, std::byte* 
   const auto is_infinite =
       hn::Or(hn::Or(hn::IsInf(a), hn::IsInf(b)), hn::Or(hn::IsInf(c), hn::IsInf(d)));
   return hn::AllFalse(f, is_infinite) &&
-         hn::AllTrue(FourBits(), hn::Eq(lost, hn::Zero(FourBits())));
+         hn::AllTrue(TwoBits(), hn::Eq(lost, hn::Zero(TwoBits())));
 }
 
 #endif
