@@ -12,13 +12,14 @@
 
 namespace cellfeed::format::shard::record {
 
-// The best widths when count_above(t) tells how many numbers are above t.
+// The best widths of a base of at least `least` bits when count_above(t) tells how many numbers are
+// above t. REQUIRES: the largest number has at least as many.
 template <typename CountAbove>
-StreamWidths choose_widths(std::uint32_t largest, int entries, CountAbove count_above) {
+StreamWidths choose_widths(std::uint32_t largest, int entries, int least, CountAbove count_above) {
   const int max_bits = static_cast<int>(std::bit_width(largest));
   StreamWidths best{max_bits, 0, 0};
   std::size_t best_bytes = best.bytes(entries);
-  for (int bits = max_bits; bits-- > 0;) {
+  for (int bits = max_bits; bits-- > least;) {
     const int exceptions = count_above((std::uint32_t{1} << bits) - 1);
     // Fewer bits only make more exceptions.
     if (exceptions > kMaxExceptions) break;
@@ -63,7 +64,9 @@ inline std::uint64_t join_four(const std::uint32_t* numbers, std::uint32_t mask,
   return low | high << (2 * bits);
 }
 
-// Eight numbers of at most 15 bits; writes 16 bytes, of which `bits` count.
+inline constexpr int kMostBitsOfEight = 15;
+
+// Eight numbers of at most kMostBitsOfEight; writes 16 bytes, of which `bits` count.
 inline void pack_eight(const std::uint32_t* numbers, std::uint32_t mask, int bits,
                        std::uint8_t* to) {
   const std::uint64_t low = join_four(numbers, mask, bits);
@@ -77,7 +80,7 @@ inline void pack_eight(const std::uint32_t* numbers, std::uint32_t mask, int bit
 
 inline void pack_base(const std::uint32_t* numbers, int entries, int bits, std::uint8_t* to) {
   const std::uint32_t mask = (std::uint32_t{1} << bits) - 1;
-  if (bits <= 15) {
+  if (bits <= kMostBitsOfEight) {
     for (int i = 0; i < entries; i += 8, to += bits) pack_eight(numbers + i, mask, bits, to);
     return;
   }

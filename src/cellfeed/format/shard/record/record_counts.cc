@@ -17,13 +17,14 @@ namespace cellfeed::format::shard::record {
 
 inline constexpr float kLargestFloatCount = 2147483520.0F;  // the largest float below 2^31
 
-inline void count_value(float value, CountedValues& found, std::uint32_t* count) {
+inline void count_value(float value, CountedValues& found, std::uint32_t* code) {
   const bool in_range = value >= 0.0F && value <= kLargestFloatCount;
   const auto number = static_cast<std::int32_t>(in_range ? value : 0.0F);
   found.all &= in_range && std::bit_cast<std::uint32_t>(static_cast<float>(number)) ==
                                std::bit_cast<std::uint32_t>(value);
-  *count = static_cast<std::uint32_t>(number);
-  found.smallest = std::min(found.smallest, *count);
+  const auto count = static_cast<std::uint32_t>(number);
+  *code = count - 1;
+  found.smallest = std::min(found.smallest, count);
 }
 
 }  // namespace cellfeed::format::shard::record
@@ -35,13 +36,14 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-CountedValues CountValues(const float* values, std::size_t n, std::uint32_t* counts) {
+CountedValues CountValues(const float* values, std::size_t n, std::uint32_t* codes) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
-  auto* to = reinterpret_cast<std::int32_t*>(counts);
+  auto* to = reinterpret_cast<std::int32_t*>(codes);
   const std::size_t lanes = hn::Lanes(df);
   const auto largest = hn::Set(df, kLargestFloatCount);
-  auto smallest = hn::Set(di, 1);
+  const auto one = hn::Set(di, 1);
+  auto smallest = one;
   auto wrong = hn::Zero(di);
   // Stops early between pieces only, so that a piece is a loop without branches.
   constexpr std::size_t kPiece = 256;
@@ -56,12 +58,12 @@ CountedValues CountValues(const float* values, std::size_t n, std::uint32_t* cou
     // Negative whole numbers give their bits again.
     wrong = hn::Or(wrong, hn::ShiftRight<31>(hn::BitCast(di, value)));
     smallest = hn::Min(smallest, number);
-    hn::StoreU(number, di, to + i);
+    hn::StoreU(hn::Sub(number, one), di, to + i);
   }
   CountedValues found;
   found.all = hn::AllTrue(di, hn::Eq(wrong, hn::Zero(di)));
   found.smallest = hn::AllTrue(di, hn::Gt(smallest, hn::Zero(di))) ? 1 : 0;
-  for (; i < n && found.all; ++i) count_value(values[i], found, counts + i);
+  for (; i < n && found.all; ++i) count_value(values[i], found, codes + i);
   return found;
 }
 
@@ -74,8 +76,8 @@ namespace cellfeed::format::shard::record {
 
 HWY_EXPORT(CountValues);
 
-CountedValues count_values(const float* values, std::size_t n, std::uint32_t* counts) {
-  return HWY_DYNAMIC_DISPATCH(CountValues)(values, n, counts);
+CountedValues count_values(const float* values, std::size_t n, std::uint32_t* codes) {
+  return HWY_DYNAMIC_DISPATCH(CountValues)(values, n, codes);
 }
 
 }  // namespace cellfeed::format::shard::record

@@ -11,7 +11,8 @@ struct CountedValues {
   std::uint32_t smallest = 1;  // or less
 };
 
-// counts: room for n, garbage where not all values are counts.
-CountedValues count_values(const float* values, std::size_t n, std::uint32_t* counts);
+// codes: room for n, each a count less one (2^32 - 1 for a zero); garbage where not all values are
+// counts.
+CountedValues count_values(const float* values, std::size_t n, std::uint32_t* codes);
 
 }  // namespace cellfeed::format::shard::record

@@ -1,5 +1,5 @@
-// Packing: exact choice of widths by counting what is above each power of two, then bits by 64-bit
-// words.
+// Packing by vectors: exact choice of widths by counting what is above each power of two, of many
+// blocks side by side, then bits by 64-bit words.
 #define HWY_WANT_AVX3_DL
 // Vectors of known length are needed: machines with SVE have NEON too.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE_256 | HWY_SVE2 | HWY_SVE2_128)
@@ -29,30 +29,12 @@ StreamPlan PlanStream(const std::uint32_t* numbers, int entries) {
 
 std::uint8_t* PackStream(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
                          std::uint8_t* to) {
-  if (plan.widths.base_bits > 0) pack_base(numbers, entries, plan.widths.base_bits, to);
-  to += plan.widths.base_bytes(entries);
-  if (plan.widths.exceptions > 0) pack_exceptions(numbers, plan, to);
-  return to + plan.widths.exception_bytes();
+  return pack_stream_scalar(numbers, entries, plan, to);
 }
 
-struct Narrowed {};
-void Narrow(const std::uint32_t*, Narrowed&) {}
-StreamPlan PlanNarrowed(const std::uint32_t* numbers, const Narrowed&, int entries) {
-  return PlanStream(numbers, entries);
-}
-std::uint8_t* PackNarrowed(const std::uint32_t* numbers, const Narrowed&, int entries,
-                           const StreamPlan& plan, std::uint8_t* to) {
-  return PackStream(numbers, entries, plan, to);
-}
-
-std::int32_t FindGaps(const std::int32_t* indices, std::size_t n, std::int32_t previous,
-                      std::uint32_t* gaps) {
-  std::int32_t signs = 0;
-  for (std::size_t i = 0; i < n; previous = indices[i++]) {
-    gaps[i] = static_cast<std::uint32_t>(indices[i]) - static_cast<std::uint32_t>(previous) - 1;
-    signs |= indices[i] | static_cast<std::int32_t>(gaps[i]);
-  }
-  return signs;
+std::uint8_t* PackBlocks(std::span<const std::int32_t> indices, const std::uint32_t* codes,
+                         std::uint8_t* words, std::uint8_t* to) {
+  return pack_blocks_scalar(indices, codes, words, to);
 }
 
 #else
@@ -63,28 +45,40 @@ constexpr std::size_t kLanes = HWY_MAX_BYTES >= 64 ? 16 : HWY_MAX_BYTES / 4;
 constexpr std::size_t kByteLanes = 4 * kLanes;
 constexpr std::size_t kBlock = kBlockEntries;
 
-// A block with each number as a byte, 255 for those above.
-struct Narrowed {
-  alignas(64) std::uint8_t bytes[kBlock];
+// Blocks whose widths are chosen side by side, a lane each.
+constexpr std::size_t kGroup = 16;
+constexpr int kByteBits = 8;
+using Lanes = std::int32_t[kGroup];
+
+struct Group {
+  std::size_t n = 0;
+  const std::uint32_t* numbers[kGroup];
+  // Each number as a byte, 255 for those above.
+  alignas(64) std::uint8_t bytes[kGroup][kBlock];
+  alignas(64) Lanes entries;
+  alignas(64) Lanes max_bits;
+  // Without its highest bit the largest number has so many.
+  alignas(64) Lanes lower_bits;
+  alignas(64) Lanes above[kByteBits];  // how many numbers need more bits
+  // The best so far.
+  alignas(64) Lanes base_bits;
+  alignas(64) Lanes exceptions;
+  alignas(64) Lanes total;  // in bytes
 };
 
-void Narrow(const std::uint32_t* numbers, Narrowed& narrowed) {
+std::uint32_t Narrow(const std::uint32_t* numbers, std::uint8_t* bytes) {
   const DI32 d;
   const hn::Rebind<std::uint8_t, DI32> d8;
   const auto* from = reinterpret_cast<const std::int32_t*>(numbers);
   // Highway 1.0 narrows 0x8000 to 0x80ff as if their upper byte were not there.
   const auto most = hn::Set(d, 255);
-  for (std::size_t i = 0; i < kBlock; i += kLanes)
-    hn::StoreU(hn::DemoteTo(d8, hn::Min(hn::LoadU(d, from + i), most)), d8, narrowed.bytes + i);
-}
-
-std::uint32_t Largest(const std::uint32_t* numbers) {
-  const DI32 d;
-  const auto* from = reinterpret_cast<const std::int32_t*>(numbers);
-  auto most = hn::LoadU(d, from);
-  for (std::size_t i = kLanes; i < kBlock; i += kLanes)
-    most = hn::Max(most, hn::LoadU(d, from + i));
-  return static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
+  auto largest = hn::Zero(d);
+  for (std::size_t i = 0; i < kBlock; i += kLanes) {
+    const auto v = hn::LoadU(d, from + i);
+    largest = hn::Max(largest, v);
+    hn::StoreU(hn::DemoteTo(d8, hn::Min(v, most)), d8, bytes + i);
+  }
+  return static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, largest)));
 }
 
 int CountAbove(const std::uint32_t* numbers, std::uint32_t limit) {
@@ -98,17 +92,73 @@ int CountAbove(const std::uint32_t* numbers, std::uint32_t limit) {
 }
 
 // REQUIRES: limit < 255.
-int CountBytesAbove(const Narrowed& narrowed, std::uint32_t limit) {
+HWY_INLINE int CountBytesAbove(const std::uint8_t* bytes, std::uint32_t limit) {
   const DU8 d;
   const auto threshold = hn::Set(d, static_cast<std::uint8_t>(limit));
   std::size_t count = 0;
   for (std::size_t i = 0; i < kBlock; i += kByteLanes)
-    count += hn::CountTrue(d, hn::Gt(hn::Load(d, narrowed.bytes + i), threshold));
+    count += hn::CountTrue(d, hn::Gt(hn::Load(d, bytes + i), threshold));
   return static_cast<int>(count);
 }
 
+void AddBlock(const std::uint32_t* numbers, int entries, Group& group) {
+  const std::size_t lane = group.n++;
+  group.numbers[lane] = numbers;
+  const std::uint32_t largest = Narrow(numbers, group.bytes[lane]);
+  group.entries[lane] = entries;
+  const int max_bits = static_cast<int>(std::bit_width(largest));
+  group.max_bits[lane] = max_bits;
+  group.lower_bits[lane] = static_cast<int>(std::bit_width(largest ^ std::bit_floor(largest)));
+  // Of more bits than a byte has there are few blocks.
+  const StreamWidths widths =
+      choose_widths(largest, entries, std::min(kByteBits, max_bits),
+                    [&](std::uint32_t limit) { return CountAbove(numbers, limit); });
+  group.base_bits[lane] = widths.base_bits;
+  group.exceptions[lane] = widths.exceptions;
+  group.total[lane] = static_cast<std::int32_t>(widths.bytes(entries));
+}
+
+// So that what is narrowed has left for the cache when it is read as wider vectors, after all
+// blocks were added.
+void CountBits(Group& group) {
+  for (std::size_t lane = 0; lane < group.n; ++lane)
+    for (int bits = 0; bits < kByteBits; ++bits)
+      group.above[bits][lane] = CountBytesAbove(group.bytes[lane], (1u << bits) - 1);
+}
+
+// As choose_widths does for a block, of bits from 7 on. Lanes behind n hold anything.
+void ChooseWidths(Group& group) {
+  const DI32 d;
+  const auto eight_less_one = hn::Set(d, 7);
+  for (std::size_t i = 0; i < group.n; i += kLanes) {
+    const auto entries = hn::Load(d, group.entries + i);
+    const auto max_bits = hn::Load(d, group.max_bits + i);
+    const auto lower_bits = hn::Load(d, group.lower_bits + i);
+    auto best_bits = hn::Load(d, group.base_bits + i);
+    auto best_exceptions = hn::Load(d, group.exceptions + i);
+    auto best = hn::Load(d, group.total + i);
+    for (int b = kByteBits; b-- > 0;) {
+      const auto bits = hn::Set(d, b);
+      const auto exceptions = hn::Load(d, group.above[b] + i);
+      // Of (largest >> b) - 1: a bit less where the largest is a power of two but for b bits.
+      const auto less = hn::VecFromMask(d, hn::Gt(hn::Set(d, b + 1), lower_bits));  // -1 or 0
+      const auto field = hn::Add(hn::Add(hn::Sub(max_bits, bits), less), hn::Set(d, kPositionBits));
+      const auto total =
+          hn::Add(hn::ShiftRight<3>(hn::Add(hn::Mul(entries, bits), eight_less_one)),
+                  hn::ShiftRight<3>(hn::Add(hn::Mul(exceptions, field), eight_less_one)));
+      const auto is_better =
+          hn::And(hn::Lt(total, best), hn::Lt(exceptions, hn::Set(d, kMaxExceptions + 1)));
+      best_bits = hn::IfThenElse(is_better, bits, best_bits);
+      best_exceptions = hn::IfThenElse(is_better, exceptions, best_exceptions);
+      best = hn::IfThenElse(is_better, total, best);
+    }
+    hn::Store(best_bits, d, group.base_bits + i);
+    hn::Store(best_exceptions, d, group.exceptions + i);
+  }
+}
+
 template <typename D, typename T>
-void FindAbove(D d, const T* numbers, T limit, std::uint64_t* above) {
+HWY_INLINE void FindAbove(D d, const T* numbers, T limit, std::uint64_t* above) {
   const auto threshold = hn::Set(d, limit);
   for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
     std::uint8_t bits[8] = {};
@@ -117,25 +167,27 @@ void FindAbove(D d, const T* numbers, T limit, std::uint64_t* above) {
   }
 }
 
-StreamPlan PlanNarrowed(const std::uint32_t* numbers, const Narrowed& narrowed, int entries) {
+HWY_INLINE StreamPlan PlanOf(const Group& group, std::size_t lane) {
   StreamPlan plan;
-  plan.widths = choose_widths(Largest(numbers), entries, [&](std::uint32_t limit) {
-    return limit < 255 ? CountBytesAbove(narrowed, limit) : CountAbove(numbers, limit);
-  });
+  plan.widths = {group.base_bits[lane], 0, group.exceptions[lane]};
   if (plan.widths.exceptions == 0) return plan;
-  const std::uint32_t limit = (std::uint32_t{1} << plan.widths.base_bits) - 1;
+  const int bits = plan.widths.base_bits;
+  plan.widths.high_bits = group.max_bits[lane] - bits - (bits >= group.lower_bits[lane] ? 1 : 0);
+  const std::uint32_t limit = (std::uint32_t{1} << bits) - 1;
   if (limit < 255)
-    FindAbove(DU8(), narrowed.bytes, static_cast<std::uint8_t>(limit), plan.has_high);
+    FindAbove(DU8(), group.bytes[lane], static_cast<std::uint8_t>(limit), plan.has_high);
   else
-    FindAbove(DI32(), reinterpret_cast<const std::int32_t*>(numbers),
+    FindAbove(DI32(), reinterpret_cast<const std::int32_t*>(group.numbers[lane]),
               static_cast<std::int32_t>(limit), plan.has_high);
   return plan;
 }
 
 StreamPlan PlanStream(const std::uint32_t* numbers, int entries) {
-  Narrowed narrowed;
-  Narrow(numbers, narrowed);
-  return PlanNarrowed(numbers, narrowed, entries);
+  Group group;
+  AddBlock(numbers, entries, group);
+  CountBits(group);
+  ChooseWidths(group);
+  return PlanOf(group, 0);
 }
 
 // The low `bits` (<= 8) of each byte, side by side: eight bytes become one word, of which `bits`
@@ -164,37 +216,62 @@ void PackBytes(const std::uint8_t* bytes, int entries, int bits, std::uint8_t* t
 }
 
 // Numbers above 255 leave their low byte.
-void KeepLowBytes(const std::uint32_t* numbers, Narrowed& low) {
+void KeepLowBytes(const std::uint32_t* numbers, std::uint8_t* low) {
   const DI32 d;
   const hn::Rebind<std::uint8_t, DI32> d8;
   const auto* from = reinterpret_cast<const std::int32_t*>(numbers);
   for (std::size_t i = 0; i < kBlock; i += kLanes)
-    hn::StoreU(hn::DemoteTo(d8, hn::And(hn::LoadU(d, from + i), hn::Set(d, 0xff))), d8,
-               low.bytes + i);
+    hn::StoreU(hn::DemoteTo(d8, hn::And(hn::LoadU(d, from + i), hn::Set(d, 0xff))), d8, low + i);
 }
 
-std::uint8_t* PackNarrowed(const std::uint32_t* numbers, const Narrowed& narrowed, int entries,
+// As pack_exceptions, where eight fields fit pack_eight.
+void PackExceptions(const std::uint32_t* numbers, const StreamPlan& plan, std::uint8_t* to) {
+  const int field_bits = kPositionBits + plan.widths.high_bits;
+  if (field_bits > kMostBitsOfEight) return pack_exceptions(numbers, plan, to);
+  const hn::RebindToUnsigned<DI32> d;
+  // Zeros behind the last, so that they come to whole eights.
+  std::uint32_t fields[kMaxExceptions + 8 + kLanes];
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < kBlock; i += kLanes) {
+    const std::uint64_t above = plan.has_high[i / 64] >> (i % 64);
+    std::uint8_t bits[8];
+    std::memcpy(bits, &above, sizeof above);
+    const auto mask = hn::LoadMaskBits(d, bits);
+    const auto high = hn::Sub(hn::ShiftRightSame(hn::LoadU(d, numbers + i), plan.widths.base_bits),
+                              hn::Set(d, 1));
+    const auto position = hn::Iota(d, static_cast<std::uint32_t>(i));
+    hn::StoreU(hn::Compress(hn::Or(position, hn::ShiftLeft<kPositionBits>(high)), mask), d,
+               fields + n);
+    n += hn::CountTrue(d, mask);
+  }
+  for (std::size_t i = 0; i < 8; i += kLanes) hn::StoreU(hn::Zero(d), d, fields + n + i);
+  const std::uint32_t mask = (std::uint32_t{1} << field_bits) - 1;
+  for (std::size_t i = 0; i < n; i += 8, to += field_bits)
+    pack_eight(fields + i, mask, field_bits, to);
+}
+
+std::uint8_t* PackNarrowed(const std::uint32_t* numbers, const std::uint8_t* bytes, int entries,
                            const StreamPlan& plan, std::uint8_t* to) {
   const int bits = plan.widths.base_bits;
-  if (bits > 8) {
+  if (bits > kByteBits) {
     pack_base(numbers, entries, bits, to);
-  } else if (bits > 0 && plan.widths.max_bits() <= 8) {
-    PackBytes(narrowed.bytes, entries, bits, to);
+  } else if (bits > 0 && plan.widths.max_bits() <= kByteBits) {
+    PackBytes(bytes, entries, bits, to);
   } else if (bits > 0) {
-    Narrowed low;
+    alignas(64) std::uint8_t low[kBlock];
     KeepLowBytes(numbers, low);
-    PackBytes(low.bytes, entries, bits, to);
+    PackBytes(low, entries, bits, to);
   }
   to += plan.widths.base_bytes(entries);
-  if (plan.widths.exceptions > 0) pack_exceptions(numbers, plan, to);
+  if (plan.widths.exceptions > 0) PackExceptions(numbers, plan, to);
   return to + plan.widths.exception_bytes();
 }
 
 std::uint8_t* PackStream(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
                          std::uint8_t* to) {
-  Narrowed narrowed;
-  Narrow(numbers, narrowed);
-  return PackNarrowed(numbers, narrowed, entries, plan, to);
+  alignas(64) std::uint8_t bytes[kBlock];
+  Narrow(numbers, bytes);
+  return PackNarrowed(numbers, bytes, entries, plan, to);
 }
 
 // Returns a negative number when an index is negative or does not rise. REQUIRES: n > 0; gaps has
@@ -224,50 +301,40 @@ std::int32_t FindGaps(const std::int32_t* indices, std::size_t n, std::int32_t p
   return hn::AllFalse(d, hn::Lt(all, hn::Zero(d))) ? signs : -1;
 }
 
-#endif
-
-// Several blocks at a time, so that what is narrowed has left for the cache when it is read as
-// wider vectors.
+// Several blocks at a time: their widths are chosen side by side.
 std::uint8_t* PackBlocks(std::span<const std::int32_t> indices, const std::uint32_t* codes,
                          std::uint8_t* words, std::uint8_t* to) {
-  constexpr std::size_t kBlocks = 8;
-  constexpr std::size_t kEntries = kBlocks * kBlockEntries;
+  constexpr std::size_t kEntries = kGroup / 2 * kBlock;
   alignas(64) std::uint32_t gaps[kEntries + 16];
-  std::uint32_t last_codes[kBlockEntries];
-  Narrowed narrow_gaps[kBlocks], narrow_codes[kBlocks];
+  std::uint32_t last_codes[kBlock];
+  Group group;
   std::int32_t previous = -1;
-  const auto put = [&](const std::uint32_t* numbers, const Narrowed& narrowed, int entries) {
-    const StreamPlan plan = PlanNarrowed(numbers, narrowed, entries);
-    const std::uint16_t word = plan.widths.word();
-    std::memcpy(words, &word, sizeof word);
-    words += sizeof word;
-    to = PackNarrowed(numbers, narrowed, entries, plan, to);
-  };
   for (std::size_t first = 0; first < indices.size(); first += kEntries) {
     const std::size_t n = std::min(kEntries, indices.size() - first);
-    const std::size_t n_blocks = (n + kBlockEntries - 1) / kBlockEntries;
     if (FindGaps(indices.data() + first, n, previous, gaps) < 0) return nullptr;
     previous = indices[first + n - 1];
-    std::fill(gaps + n, gaps + n_blocks * kBlockEntries, 0);
-    const std::size_t last_entries = n - (n_blocks - 1) * kBlockEntries;
-    const auto codes_of = [&](std::size_t block) {
-      const std::uint32_t* from = codes + first + block * kBlockEntries;
-      return block + 1 < n_blocks || last_entries == kBlockEntries ? from : last_codes;
-    };
-    if (codes != nullptr)
-      padded(codes + first + (n_blocks - 1) * kBlockEntries, last_entries, last_codes);
-    for (std::size_t block = 0; block < n_blocks; ++block) {
-      Narrow(gaps + block * kBlockEntries, narrow_gaps[block]);
-      if (codes != nullptr) Narrow(codes_of(block), narrow_codes[block]);
+    std::fill(gaps + n, gaps + (n + kBlock - 1) / kBlock * kBlock, 0);
+    group.n = 0;
+    for (std::size_t at = 0; at < n; at += kBlock) {
+      const std::size_t entries = std::min(kBlock, n - at);
+      AddBlock(gaps + at, static_cast<int>(entries), group);
+      if (codes != nullptr)
+        AddBlock(padded(codes + first + at, entries, last_codes), static_cast<int>(entries), group);
     }
-    for (std::size_t block = 0; block < n_blocks; ++block) {
-      const int entries = static_cast<int>(block + 1 < n_blocks ? kBlockEntries : last_entries);
-      put(gaps + block * kBlockEntries, narrow_gaps[block], entries);
-      if (codes != nullptr) put(codes_of(block), narrow_codes[block], entries);
+    CountBits(group);
+    ChooseWidths(group);
+    for (std::size_t lane = 0; lane < group.n; ++lane) {
+      const StreamPlan plan = PlanOf(group, lane);
+      const std::uint16_t word = plan.widths.word();
+      std::memcpy(words, &word, sizeof word);
+      words += sizeof word;
+      to = PackNarrowed(group.numbers[lane], group.bytes[lane], group.entries[lane], plan, to);
     }
   }
   return to;
 }
+
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace cellfeed::format::shard::record
@@ -282,19 +349,6 @@ HWY_EXPORT(PackStream);
 HWY_EXPORT(PackBlocks);
 
 }  // namespace
-
-StreamPlan plan_stream_scalar(const std::uint32_t* numbers, int entries) {
-  StreamPlan plan;
-  const std::uint32_t largest = *std::max_element(numbers, numbers + kBlockEntries);
-  plan.widths = choose_widths(largest, entries, [&](std::uint32_t limit) {
-    return static_cast<int>(std::count_if(numbers, numbers + kBlockEntries,
-                                          [&](std::uint32_t n) { return n > limit; }));
-  });
-  for (int i = 0; i < kBlockEntries && plan.widths.exceptions > 0; ++i) {
-    plan.has_high[i / 64] |= std::uint64_t{numbers[i] >> plan.widths.base_bits != 0} << (i % 64);
-  }
-  return plan;
-}
 
 StreamPlan plan_stream(const std::uint32_t* numbers, int entries) {
   return HWY_DYNAMIC_DISPATCH(PlanStream)(numbers, entries);

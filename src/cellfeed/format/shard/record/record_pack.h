@@ -22,7 +22,6 @@ struct StreamPlan {
 // The widths with the fewest bytes (the largest base among equals) for numbers[0..entries), each <
 // 2^31. REQUIRES: numbers has kBlockEntries elements, zero from `entries` on.
 StreamPlan plan_stream(const std::uint32_t* numbers, int entries);
-StreamPlan plan_stream_scalar(const std::uint32_t* numbers, int entries);  // the reference
 
 // Writes the block and returns its end.
 std::uint8_t* pack_stream(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
@@ -33,5 +32,12 @@ std::uint8_t* pack_stream(const std::uint32_t* numbers, int entries, const Strea
 // negative or do not rise. May write kPackRoomBytes behind the last block.
 std::uint8_t* pack_blocks(std::span<const std::int32_t> indices, const std::uint32_t* codes,
                           std::uint8_t* words, std::uint8_t* blocks);
+
+// The same without vectors: the reference.
+StreamPlan plan_stream_scalar(const std::uint32_t* numbers, int entries);
+std::uint8_t* pack_stream_scalar(const std::uint32_t* numbers, int entries, const StreamPlan& plan,
+                                 std::uint8_t* to);
+std::uint8_t* pack_blocks_scalar(std::span<const std::int32_t> indices, const std::uint32_t* codes,
+                                 std::uint8_t* words, std::uint8_t* blocks);
 
 }  // namespace cellfeed::format::shard::record

@@ -58,16 +58,16 @@ bool code_counts(const T* values, std::size_t nnz, ValueCoding& coding) {
       for (std::size_t i = start; i < end; ++i) {
         std::int32_t count = 0;
         all &= is_count(values[i], &count);
-        coding.codes[i] = static_cast<std::uint32_t>(count);
-        smallest = std::min(smallest, coding.codes[i]);
+        coding.codes[i] = static_cast<std::uint32_t>(count) - 1;
+        smallest = std::min(smallest, static_cast<std::uint32_t>(count));
       }
     }
   }
   if (!all) return false;
   coding.kind = ValueKind::kCounts;
   coding.zero_based = smallest == 0;
-  if (!coding.zero_based) {
-    for (std::uint32_t& code : coding.codes) --code;
+  if (coding.zero_based) {
+    for (std::uint32_t& code : coding.codes) ++code;
   }
   return true;
 }
