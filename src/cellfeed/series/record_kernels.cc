@@ -268,8 +268,7 @@ HWY_INLINE bool turn_four(const From* const* columns, std::size_t i, std::byte* 
   store(3, hn::InterleaveUpper(pairs, ab_high, cd_high));
   const auto is_infinite =
       hn::Or(hn::Or(hn::IsInf(a), hn::IsInf(b)), hn::Or(hn::IsInf(c), hn::IsInf(d)));
-  return hn::AllFalse(f, is_infinite) &&
-         hn::AllTrue(TwoBits(), hn::Eq(lost, hn::Zero(TwoBits())));
+  return hn::AllFalse(f, is_infinite) && hn::AllTrue(TwoBits(), hn::Eq(lost, hn::Zero(TwoBits())));
 }
 
 #endif
