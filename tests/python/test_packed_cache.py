@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -267,7 +268,8 @@ def test_a_disk_that_fails_ends_keeping_and_nothing_else(data, tmp_path, printed
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", ["kill", "died"])
 def test_what_a_killed_one_left_is_never_believed(data, tmp_path, call, n, what):
-    run_program(data / "f32.h5ad", tmp_path, f"{call}:{n}:{what}")
+    done = run_program(data / "f32.h5ad", tmp_path, f"{call}:{n}:{what}")
+    assert done.returncode == -signal.SIGKILL
     wanted = epoch(cf.open(data / "f32.h5ad"), cf.BlockShuffling(4))
     cells = open_packed(data / "f32.h5ad", tmp_path)
     for _ in range(2):
