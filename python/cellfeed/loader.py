@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -293,6 +294,18 @@ class Loader(BatchDataset[Yielded]):
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._schedule.bind(self.strategy.bind(self.cells))
+
+    def __copy__(self) -> Self:
+        """Another loader over the same cells, whose epochs and reading are its own."""
+        other = object.__new__(type(self))
+        other.__setstate__(
+            {
+                **self.__getstate__(),
+                "_reader": copy.copy(self._reader),
+                "_schedule": copy.deepcopy(self._schedule),
+            }
+        )
+        return other
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world_size}" if self.world_size > 1 else ""

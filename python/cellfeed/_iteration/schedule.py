@@ -61,7 +61,7 @@ class Schedule:
         self._seed = options.seed
         self._n_begun = self._n_set = 0  # iterations; times that epochs were set
         self._run: Run | None = None
-        self._bound = ""  # of an unpickled schedule: the order it had
+        self._bound = ""  # of one that was unpickled or copied: the order it had
         # Loaded by this worker process for itself: torch's workers load their states before any of
         # them starts, each its own.
         self._of_worker: tuple[Position, int | None, dict[str, Any]] | None = None
@@ -88,12 +88,9 @@ class Schedule:
         return state
 
     def bind(self, order: _core.Strategy) -> None:
-        """Set the order of an unpickled schedule, or of one that a copy shares."""
-        shared = getattr(self, "order", None)
-        bound = self._bound if shared is None else self._strategy
+        """Set the order of a schedule that was unpickled or copied."""
         self.order = order
-        if self._strategy != bound:
-            self.order = order if shared is None else shared
+        if self._strategy != self._bound:
             raise InvalidArgumentError(
                 "labels, weights or indices of the sampling strategy have changed since the data "
                 "set was made, so that a copy of it would have another order: make the data set "
