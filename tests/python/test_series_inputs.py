@@ -14,7 +14,7 @@ from sklearn.preprocessing import RobustScaler, StandardScaler
 from test_series_build import stored
 
 from cellfeed import errors
-from cellfeed.series import Scaler, append_series, build_series
+from cellfeed.series import Scaler, SeriesDataset, append_series, build_series
 
 
 def write(path, text):
@@ -304,3 +304,63 @@ def test_flags_of_patterns_are_refused(tmp_path, pattern):
     path = write(tmp_path / "a.csv", "v\n1\n")
     with pytest.raises(errors.InvalidArgumentError, match="which patterns for paths do not know"):
         built(path, tmp_path / "bad", entity=pattern)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "says"),
+    [
+        ("a.csv", b"date;price\n2024-01-01;1,5\n", "line 1 has no commas but semicolons"),
+        ("a.csv", b"t\ta\n1\t2\n", "line 1 has no commas but tabs"),
+        ("a.tsv", b"t,a\n1,2\n", "line 1 has no tabs but commas"),
+        ("a.csv", b"t,a\r1,2\r2,3\r", "end lines by LF or CRLF"),
+        ("a.csv", b"PK\x03\x04\x14\x00,\n1", "is no table of text but a zip archive"),
+        ("a.csv", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        ("a.csv", b"PAR1\x15\n", "a Parquet file"),
+    ],
+)
+def test_what_is_no_table_of_commas_is_named(tmp_path, name, start, says):
+    (tmp_path / name).write_bytes(start)
+    with pytest.raises(errors.CorruptDataError, match=says):
+        build_series(tmp_path / name, tmp_path / "out", time="t")
+
+
+@pytest.mark.parametrize("time", ["2262-04-12", "1677-09-21T00:12:43", "2300-01-01"])
+def test_times_that_nanoseconds_do_not_reach_are_named(tmp_path, time):
+    write(tmp_path / "a.csv", f"t,a\n{time},1\n")
+    with pytest.raises(errors.CorruptDataError, match="of the years 1677 to 2262"):
+        build_series(tmp_path / "a.csv", tmp_path / "out", time="t")
+
+
+def test_the_last_whole_number_is_a_time_like_another(tmp_path):
+    write(tmp_path / "a.csv", f"t,a\n1,0\n2,10\n{2**63 - 1},1000\n")
+    values = np.array([0, 10, 1000.0])
+    build_series(tmp_path / "a.csv", tmp_path / "out", time="t", dtype="float64")
+    expected = StandardScaler().fit_transform(values[:, None])
+    assert np.allclose(stored(tmp_path / "out")[3], expected, rtol=1e-12)
+    build_series(
+        tmp_path / "a.csv", tmp_path / "before", time="t", dtype="float64", fit_until=2**63 - 1
+    )
+    assert np.allclose(stored(tmp_path / "before")[3], (values[:, None] - 5) / 5, rtol=1e-12)
+
+
+def test_bounds_have_a_zone_only_where_times_have_one(tmp_path):
+    zoned = dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=-5)))
+    hours = pd.date_range("2024-01-01", periods=48, freq="h")
+    for name, times in (("naive", hours), ("zoned", hours.tz_localize("UTC"))):
+        pd.DataFrame({"t": times, "a": np.arange(48.0)}).to_parquet(tmp_path / f"{name}.parquet")
+        build_series(tmp_path / f"{name}.parquet", tmp_path / name, time="t")
+    for i, bound in enumerate((zoned, zoned.isoformat(), "2024-01-01T17:00:00Z")):
+        with pytest.raises(errors.InvalidArgumentError, match="names a zone, and the times of"):
+            SeriesDataset(tmp_path / "naive", window=1, horizon=1, between=(bound, None))
+        with pytest.raises(errors.InvalidArgumentError, match="names a zone, and the times of"):
+            whole = SeriesDataset(tmp_path / "naive", window=1, horizon=1)
+            whole.split(dates={"train": bound, "test": None})
+        with pytest.raises(errors.InvalidArgumentError, match="fit_until names a zone"):
+            built_until(tmp_path / "naive.parquet", tmp_path / "not", bound)
+        part = SeriesDataset(tmp_path / "zoned", window=1, horizon=1, between=(bound, None))
+        assert len(part) == 48 - 17 - 1
+        built_until(tmp_path / "zoned.parquet", tmp_path / f"until{i}", bound)
+
+
+def built_until(path, out, bound):
+    return build_series(path, out, time="t", fit_until=bound)

@@ -385,6 +385,7 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
             raise InvalidArgumentError(
                 f"the part {name!r} would have no window: no entity has {self.window} + "
                 f"{self.horizon} rows in it"
+                + (f" with a purge of {part._purge}" if part._purge else "")
             )
         return part
 

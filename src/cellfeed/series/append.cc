@@ -71,7 +71,7 @@ class Append {
   EntityTable entities_;
   Scaler scaler_;
   RowPolicy policy_;
-  std::int64_t fit_until_ = std::numeric_limits<std::int64_t>::max();
+  std::optional<std::int64_t> fit_until_;
   std::int64_t fit_last_time_ = kNoTime;
   std::unique_ptr<SpilledRows> rows_;
   std::vector<std::int64_t> numbers_;  // in the directory, of each entity that was read

@@ -301,8 +301,7 @@ std::optional<TimeKind> read_times(const arrow::Array& array, std::optional<std:
       const std::string_view text = a.GetView(i);
       if (is_missing_text(text)) return kNoTime;
       const auto parsed = parse_time(text);
-      if (!parsed)
-        bad(i, fmt::format("is no time such as 2024-03-01 12:30:00: '{}'", text.substr(0, 80)));
+      if (!parsed) bad(i, fmt::format("{}: '{}'", kNoSuchTime, text.substr(0, 80)));
       const TimeKind found = parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive;
       if (kind && *kind != found) bad(i, "names a zone, or none, unlike those before it");
       kind = found;

@@ -57,7 +57,7 @@ class Build {
 
   std::unique_ptr<SpilledRows> rows_;
   RowPolicy policy_;
-  std::int64_t fit_until_ = std::numeric_limits<std::int64_t>::max();
+  std::optional<std::int64_t> fit_until_;
   EntityTable entities_;
   Scaler scaler_;
   std::vector<std::string> constant_;
@@ -193,7 +193,7 @@ void Build::find_statistics() {
   scaler_.of = options_.scale;
   scaler_.features = columns_.features;
   if (is_of_entity) scaler_.entities = entity_names();
-  if (!options_.fit_until.empty()) scaler_.fit_until = time_text(fit_until_, policy_.kind);
+  if (fit_until_) scaler_.fit_until = time_text(*fit_until_, policy_.kind);
   if (!columns_.fit_mask.empty()) scaler_.fit_mask = columns_.fit_mask;
   entities_.statics = rows_->statics();
   if (columns_.missing == Missing::kError) entities_.statics.require_values(entity_names());

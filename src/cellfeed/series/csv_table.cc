@@ -159,6 +159,8 @@ class CsvTable : public Table {
     const auto header = reader_->next();
     if (!header || io::is_blank(*header))
       throw Error(ErrorKind::kCorruptData, "is empty: a line of column names was expected", path_);
+    if (const std::string what = why_no_header(*header, delimiter_); !what.empty())
+      throw Error(ErrorKind::kCorruptData, what, path_);
     if (const std::string_view wrong = split_.split(*header, delimiter_); !wrong.empty())
       throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
     if (!columns_.empty()) return;
@@ -276,9 +278,7 @@ class CsvTable : public Table {
                               "times as such, or leave it out where they are dates",
                               text.substr(0, 80)));
     const auto parsed = parse_time(text);
-    if (!parsed)
-      throw_value(row, column,
-                  fmt::format("is no time such as 2024-03-01 12:30:00: '{}'", text.substr(0, 80)));
+    if (!parsed) throw_value(row, column, fmt::format("{}: '{}'", kNoSuchTime, text.substr(0, 80)));
     time = parsed->ns;
     return parsed->has_zone ? TimeKind::kZoned : TimeKind::kNaive;
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace cellfeed::series {
 namespace {
@@ -42,6 +43,28 @@ bool is_at_least_one(std::string_view number) {
 }
 
 }  // namespace
+
+std::string why_no_header(std::string_view line, char delimiter) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"PK\x03\x04", "a zip archive: unpack it"},
+      {"\x89HDF", "an HDF5 file"},
+      {"PAR1", "a Parquet file: give it a name that ends with .parquet"}};
+  for (const auto& [start, what] : kOthers)
+    if (line.starts_with(start)) return fmt::format("is no table of text but {}", what);
+  if (line.find('\r') != std::string_view::npos)
+    return "line 1 has carriage returns within it: end lines by LF or CRLF";
+  for (const char separator : {';', '\t', ','})
+    if (line.find(delimiter) == std::string_view::npos &&
+        line.find(separator) != std::string_view::npos)
+      return fmt::format(
+          "line 1 has no {} but {}: separate columns by commas (numbers have points), or by tabs "
+          "in a file that is named .tsv",
+          delimiter == ',' ? "commas" : "tabs",
+          separator == ';'    ? "semicolons"
+          : separator == '\t' ? "tabs"
+                              : "commas");
+  return {};
+}
 
 std::string_view CsvFields::split(std::string_view line, char delimiter) {
   fields_.clear();

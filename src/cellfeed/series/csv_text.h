@@ -9,6 +9,10 @@
 
 namespace cellfeed::series {
 
+// What a file with this first line is instead of a table, and what to do; empty where nothing
+// speaks against a table.
+std::string why_no_header(std::string_view line, char delimiter);
+
 // A line cut at the delimiter. Fields in double quotes lose them, and "" in them is one.
 class CsvFields {
  public:

@@ -20,7 +20,7 @@ constexpr std::int64_t kEntitiesTogether = 4096;
 // Calls fn(rows, n) for the stretches of these rows that are looked at.
 template <typename Fn>
 void each_stretch(const FitRows& fit, const RecordRows& rows, std::int64_t n, const Fn& fn) {
-  if (!fit.sees_all) n = rows_before(rows, n, fit.until);
+  if (fit.until && !fit.sees_all) n = rows_before(rows, n, *fit.until);
   if (!fit.has_mask || fit.sees_all) {
     if (n > 0) fn(rows, n);
     return;

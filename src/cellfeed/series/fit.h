@@ -28,9 +28,8 @@ struct EntitySummary {
 struct FitRows {
   const SpilledRows& rows;
   const RowPolicy& policy;
-  // Rows at this time or later are not looked at.
-  static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-  std::int64_t until = kAll;
+  // Rows at this time or later are not looked at; empty: all are.
+  std::optional<std::int64_t> until{};
   // Records end with a mask; rows whose mask is not 1 are not looked at.
   bool has_mask = false;
   bool sees_all = false;  // whatever `until` and the mask say

@@ -46,6 +46,9 @@ struct ParsedTime {
 // ISO 8601: a date (with - or /), then, after T or a space, HH:MM, seconds, up to nine digits of
 // them, and Z or an offset such as +01:00. Empty for anything else.
 std::optional<ParsedTime> parse_time(std::string_view text);
+// What is said of a text for which it is empty.
+inline constexpr std::string_view kNoSuchTime =
+    "is no time such as 2024-03-01 12:30:00, of the years 1677 to 2262";
 
 // "2016-07-01 00:00:00", with a fraction and a Z where there are; a number for the other kinds.
 std::string time_text(std::int64_t time, TimeKind kind);
