@@ -17,10 +17,10 @@ WIDE = [GENES[g] for g in (17, 2, 25, 3, 9, 11, 0)]
 NARROW = [GENES[g] for g in (3, 25, 17)]
 # Letters, so that a failing order can be read.
 TRANSFORMS = {
-    "N": cf.NormalizeTotal(1e4),
-    "n": cf.NormalizeTotal(50),
-    "L": cf.Log1p(),
-    "l": cf.Log1p(base=2),
+    "N": cf.NormalizeTotal(1e4, force=True),
+    "n": cf.NormalizeTotal(50, force=True),
+    "L": cf.Log1p(force=True),
+    "l": cf.Log1p(base=2, force=True),
     "S": cf.SelectGenes(WIDE),
     "s": cf.SelectGenes(NARROW),
 }
@@ -106,8 +106,19 @@ def test_twice_normalised_cells_have_the_second_total(adata):
     totals = x.to_numpy().sum(1)
     np.testing.assert_allclose(np.delete(totals, 2), 100, rtol=1e-5)
     assert totals[2] == 0
-    x = cells.read(slice(None), transforms=[cf.Log1p(), cf.NormalizeTotal(1e4)])
+    x = cells.read(slice(None), transforms=[cf.Log1p(), cf.NormalizeTotal(1e4, force=True)])
     np.testing.assert_allclose(np.delete(x.to_numpy().sum(1), 2), 1e4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("again", [cf.Log1p(), cf.NormalizeTotal(1e4)])
+@pytest.mark.parametrize("log", [cf.Log1p(), cf.Log1p(force=True)])
+def test_what_was_made_a_logarithm_in_a_list_is_not_changed_again(adata, log, again):
+    cells = cf.open(adata)
+    transforms = [log, cf.SelectGenes(WIDE), again]
+    with pytest.raises(
+        ValueError, match="comes behind Log1p, which makes logarithms: put it first"
+    ):
+        cf.Loader(cells, cf.Streaming(), 4, transforms=transforms)
 
 
 @pytest.mark.parametrize("values", [[1, np.nan], [1, np.inf], [1, -3], [2, -2]])

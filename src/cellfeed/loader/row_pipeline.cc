@@ -13,22 +13,29 @@ namespace cellfeed::loader {
 
 namespace {
 
-// What shards and files say of their values (format/processing.h).
-void refuse_repetition(const collection::Collection& collection,
-                       const transform::Transform& transform) {
-  const transform::Once once = transform.once();
-  if (once == transform::Once::kNothing) return;
+using transform::Once;
+
+// By what shards and files say of their values (format/processing.h), and what transforms before
+// this one make of them.
+void refuse_repetition(const collection::Collection& collection, const transform::Transforms& all,
+                       std::size_t number) {
+  const transform::Transform& transform = *all[number];
+  const Once once = transform.once();
+  if (once == Once::kNothing || transform.is_forced()) return;
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
     const auto done = collection.store(s).processing();
-    const bool is_twice = once == transform::Once::kNormalization
-                              ? done.is_normalized || done.is_logarithm()
-                              : done.is_logarithm();
-    if (is_twice)
+    if (done.is_logarithm() || (once == Once::kNormalization && done.is_normalized))
       throw_error(ErrorKind::kInvalidArgument, collection.store(s).info().path,
                   "its values are {} already ({}): leave {} out, or force it (force=True)",
                   done.is_logarithm() ? "log-transformed" : "normalised", done.text(),
                   transform.name());
   }
+  for (std::size_t i = 0; i < number; ++i)
+    if (all[i]->once() == Once::kLogarithm)
+      throw_invalid(
+          "transforms: {} comes behind {}, which makes logarithms: put it first or leave it out, "
+          "or force it (force=True)",
+          transform.name(), all[i]->name());
 }
 
 }  // namespace
@@ -36,11 +43,12 @@ void refuse_repetition(const collection::Collection& collection,
 RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderOptions& options)
     : genes_(collection.genes()), collection_(collection) {
   transform::Transforms bound;
-  for (const auto& transform : options.transforms) {
+  for (std::size_t i = 0; i < options.transforms.size(); ++i) {
+    const auto& transform = options.transforms[i];
     if (transform->needs_float() && !is_float(options.dtype))
       throw_invalid("{} needs float32 or float64 batches; pass dtype=\"float32\" instead of: '{}'",
                     transform->name(), dtype_name(options.dtype));
-    refuse_repetition(collection, *transform);
+    refuse_repetition(collection, options.transforms, i);
     auto knowing = transform->bind(genes_);
     bound.push_back(knowing ? std::move(knowing) : transform);
     genes_ = transform->output_genes(genes_);

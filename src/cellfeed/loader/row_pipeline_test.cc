@@ -86,8 +86,9 @@ Cell one_by_one(const collection::Collection& cells, std::int64_t store,
 
 TEST(RowPipeline, IsTheJoinAndTheTransformsOneByOne) {
   const std::vector<std::int64_t> widths{40, 90, 40, 60};
-  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000);
-  const auto log1p = std::make_shared<transform::Log1p>();
+  // Forced: in any order.
+  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000, true);
+  const auto log1p = std::make_shared<transform::Log1p>(0, true);
   const auto select = std::make_shared<transform::SelectGenes>(
       std::vector<std::string>{"gene_38", "gene_4", "gene_20", "gene_3", "gene_7"});
   const auto fewer = std::make_shared<transform::SelectGenes>(
@@ -175,8 +176,9 @@ TEST(RowPipeline, NormalizesByTheTotalThatAStoreKnows) {
 
 TEST(RowPipeline, RefusesTotalsOfWhatATransformMakesOfGenesThatAreNotThere) {
   const auto cells = with_and_without_totals();
-  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000);
-  const auto log1p = std::make_shared<transform::Log1p>();
+  // Forced: in any order.
+  const auto normalize = std::make_shared<transform::NormalizeTotal>(1000, true);
+  const auto log1p = std::make_shared<transform::Log1p>(0, true);
   for (const Transforms& transforms :
        {Transforms{log1p, normalize}, Transforms{normalize, normalize}})
     EXPECT_THROW(RowPipeline(*cells, {.transforms = transforms}), Error);

@@ -24,7 +24,8 @@ class NormalizeTotal final : public Transform {
   void apply(Row& row) const override;
   bool needs_library_size() const override { return true; }
   bool needs_float() const override { return true; }
-  Once once() const override { return is_forced_ ? Once::kNothing : Once::kNormalization; }
+  Once once() const override { return Once::kNormalization; }
+  bool is_forced() const override { return is_forced_; }
   double target_sum() const { return target_sum_; }
   // What the values of this row are multiplied by; throws kInvalidArgument where its library size
   // is not that of counts.
@@ -44,7 +45,8 @@ class Log1p final : public Transform {
   std::string name() const override { return "Log1p"; }
   void apply(Row& row) const override;
   bool needs_float() const override { return true; }
-  Once once() const override { return is_forced_ ? Once::kNothing : Once::kLogarithm; }
+  Once once() const override { return Once::kLogarithm; }
+  bool is_forced() const override { return is_forced_; }
   double unit() const { return unit_; }
 
  private:

@@ -36,7 +36,7 @@ struct RowRoom {
   void* values = nullptr;
 };
 
-// What must not have been done to values before.
+// What is done to values once: neither of the two to logarithms.
 enum class Once { kNothing, kNormalization, kLogarithm };
 
 // Shared from this for the reason given in sampling/strategy.h.
@@ -47,8 +47,9 @@ class Transform : public std::enable_shared_from_this<Transform> {
   virtual void apply(Row& row) const = 0;
   virtual bool needs_library_size() const { return false; }
   virtual bool needs_float() const { return false; }
-  // Of data that says what was done to it. What is forced says kNothing.
   virtual Once once() const { return Once::kNothing; }
+  // It is done although it was done before.
+  virtual bool is_forced() const { return false; }
   // A copy that knows the columns it will see; null where this transform does not depend on them.
   // Throws kNoSuchKey when it needs a gene that is not there.
   virtual std::shared_ptr<const Transform> bind(const matrix::GeneAxis&) const { return nullptr; }
