@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import scanpy as sc
 import scipy.sparse
-from program import PROGRAM, run
+from program import PROGRAM, completed, run
 
 import cellfeed as cf
 from cellfeed.errors import (
@@ -348,9 +348,10 @@ def test_what_scanpy_logarithmised_is_not_logarithmised_again(raw):
     adata.write_h5ad("bare.h5ad")
     with pytest.raises(InvalidArgumentError, match=r"holds 0?\.?\d.*: a fraction is no count"):
         cf.preprocess("bare.h5ad", "out.h5ad")
-    made = cf.preprocess(
-        "scanpy.h5ad", "hvg.h5ad", normalize=False, log_transform=False, n_top_genes=40
-    )
+    with pytest.warns(UserWarning, match="holds layers/counts too, which is left out"):
+        made = cf.preprocess(
+            "scanpy.h5ad", "hvg.h5ad", normalize=False, log_transform=False, n_top_genes=40
+        )
     assert list(anndata.read_h5ad(made).var_names) == list(by_scanpy(raw, 40).var_names)
     assert not os.path.exists("out.h5ad")
 
@@ -553,3 +554,22 @@ def test_what_is_marked_as_logarithms_is_not_logarithmised_by_a_loader(raw):
     adata.uns["cellfeed_processing"] = {"log1p": True}
     with pytest.raises(CorruptDataError, match="must be one text"):
         cf.open(adata)
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2")
+def test_what_an_input_holds_beside_its_matrix_is_named(raw, tmp_path):
+    adata = anndata.read_h5ad(raw)
+    adata.layers["spliced"] = adata.X.copy()
+    adata.obsm["X_pca"] = np.ones((adata.n_obs, 2))
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    adata.write_zarr(tmp_path / "b.zarr")
+    more = "holds layers/spliced, obsm/X_pca too, which are left out"
+    with pytest.warns(UserWarning, match=f"a.h5ad {more}; so do 1 more of the inputs"):
+        cf.preprocess([tmp_path / "a.h5ad", tmp_path / "b.zarr", raw], tmp_path / "o.h5ad")
+    with pytest.warns(UserWarning, match="holds X, obsm/X_pca too, which are left out"):
+        cf.preprocess(tmp_path / "a.h5ad", tmp_path / "spliced", layer="spliced")
+    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "both", layers=["spliced"])
+    with pytest.warns(UserWarning, match="both holds layers/spliced too, which is left out"):
+        cf.preprocess(tmp_path / "both", tmp_path / "o2.h5ad")
+    done = completed("preprocess", "--input", "a.h5ad", "--output", tmp_path / "o3.h5ad")
+    assert more in done.stdout

@@ -42,7 +42,8 @@ void check_processing(const ProcessingOptions& options) {
   if (options.max_mito_share < 1 && options.mito_prefix.empty())
     throw_invalid("mito_prefix must not be empty: it would take every gene for mitochondrial");
   if (!options.batch_key.empty() && options.n_top_genes == 0)
-    throw_invalid("batch_key is of highly variable genes; give their number too");
+    throw_invalid(
+        "batch_key is of highly variable genes: give their number too (n_top_genes, --hvg)");
   if (options.keeps_counts && !options.changes_values())
     throw_invalid("counts are kept beside values that are changed, and no step changes any");
   if (!options.changes_values() && options.n_top_genes == 0 && !options.filters_cells() &&

@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/inputs/left_out_matrices.h"
 #include "cellfeed/convert/preprocess/highly_variable_genes.h"
 #include "cellfeed/convert/preprocess/seurat_v3.h"
 #include "cellfeed/exec/memory_budget.h"
@@ -56,6 +57,11 @@ Preprocessing::Preprocessing(const PreprocessOptions& options)
       sources_(open_sources()) {
   if (is_h5ad_name(options.convert.output_dir))
     refuse_own_input(options.convert.output_dir, sources_);
+  if (const std::string& layer = sources_.store(0).info().layer; !options.convert.open_sources)
+    if (std::string text =
+            left_out_matrices(options.convert.inputs, layer, options.convert.allow_external);
+        !text.empty())
+      warnings_.push_back(std::move(text));
   if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
 }
