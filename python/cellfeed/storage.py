@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from . import _core
@@ -13,6 +14,11 @@ from .errors import InvalidArgumentError, InvalidTypeError
 _PUBLIC = (
     "account_name", "anon", "cache_bytes", "cache_dir", "cache_mode", "endpoint_url", "region",
     "role_arn",
+)  # fmt: skip
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = (
+    "accept-encoding", "connection", "content-length", "if-match", "range", "transfer-encoding",
 )  # fmt: skip
 _shown: dict[str, dict[str, str]] = {}  # of each bucket, those of its options that are public
 
@@ -61,17 +67,43 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
     for option, value in options.items():
         if not isinstance(option, str):
             raise InvalidTypeError("the names of storage_options must be texts")
-        if isinstance(value, Mapping):
-            value = "\n".join(f"{header}: {text}" for header, text in value.items())
+        if option == "headers":
+            value = _header_lines(value)
         if option == "cache_dir":
             value = as_folder(option, value)
         if option == "cache_bytes" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str | bool):
             raise InvalidTypeError(f"the storage option {option} must be a text or a bool")
+        if option != "headers" and _CONTROL.search(str(value)):
+            raise InvalidArgumentError(
+                f"the storage option {option} holds a line end or another control character"
+            )
         texts[option] = str(value)
     _core.set_storage_options(name, texts)
     _shown[_bucket_of(name)] = {option: texts[option] for option in _PUBLIC if option in texts}
+
+
+def _header_lines(headers: object) -> str:
+    """One line a header. Messages name headers and never show what they hold."""
+    if not isinstance(headers, Mapping):
+        raise InvalidTypeError("the storage option headers must be a mapping of names to texts")
+    for name, text in headers.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InvalidTypeError("names and values of the storage option headers must be texts")
+        if not _HEADER_NAME.fullmatch(name):
+            raise InvalidArgumentError(
+                "the storage option headers: a name is of letters, digits and hyphens"
+            )
+        if name.lower() in _OWN_HEADERS:
+            raise InvalidArgumentError(
+                f"the storage option headers: {name} is what each request says for itself"
+            )
+        if _CONTROL.search(text):
+            raise InvalidArgumentError(
+                f"the storage option headers: {name} holds a line end or another control character"
+            )
+    return "\n".join(f"{name}: {text}" for name, text in headers.items())
 
 
 def _require_mapping(options: object) -> None:

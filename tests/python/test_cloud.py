@@ -458,6 +458,20 @@ def test_copies_are_made_once_and_belong_to_a_version(proxied, bucket, tmp_path)
         cf.set_storage_options("s3://atlas", {})
 
 
+def test_a_key_with_control_characters_is_copied_once(proxied, bucket, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "x/a\tb.h5ad")
+    try:
+        options = {"cache_dir": tmp_path / "copies"}
+        assert_cells(cf.open("s3://atlas/x/a\tb.h5ad", storage_options=options), adata)
+        n_read = proxied.count("GET", "b.h5ad")
+        assert_cells(cf.open("s3://atlas/x/a\tb.h5ad"), adata)
+        assert proxied.count("GET", "b.h5ad") == n_read
+        assert len(copies_in(tmp_path / "copies")) == 1
+    finally:
+        cf.set_storage_options("s3://atlas", {})
+
+
 COPY = """
 import sys, cellfeed as cf
 cells = cf.open("s3://atlas/a.h5ad", storage_options={"cache_dir": sys.argv[1]})

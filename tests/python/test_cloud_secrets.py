@@ -5,7 +5,12 @@ import traceback
 import pytest
 
 import cellfeed as cf
-from cellfeed.errors import CellfeedError, InvalidArgumentError, UnsupportedError
+from cellfeed.errors import (
+    CellfeedError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
 from cellfeed.vocab import GeneVocab
 
 SECRET = "sEcr3t"
@@ -73,3 +78,45 @@ def test_the_options_of_a_path_show_no_query():
 def test_a_query_that_is_none_of_these_is_sent():
     with pytest.raises(OSError, match=r"a\.h5ad\?design=1&author=x: .*onnect"):
         cf.open("http://127.0.0.1:9/a.h5ad?design=1&author=x")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "error", "says"),
+    [
+        ("gs://b/a.h5ad", {"token": SECRET}, InvalidArgumentError, "token must be the path of"),
+        ("gs://b/a.h5ad", {"token": f'{{"private_key": "{SECRET}{"x" * 9000}"}}'},
+         InvalidArgumentError, "token must be the path of"),
+        ("gs://b/a.h5ad", {"token": {"private_key": SECRET}}, InvalidTypeError, "token must be a"),
+        ("s3://b/a.h5ad", {"key": "a", "secret": f"{SECRET}\n"}, InvalidArgumentError,
+         "the storage option secret holds a line end"),
+        ("http://localhost:1/a.h5ad", {"headers": SECRET}, InvalidTypeError, "a mapping of names"),
+        ("http://localhost:1/a.h5ad", {"headers": {"Authorization": None}}, InvalidTypeError,
+         "must be texts"),
+        ("http://localhost:1/a.h5ad", {"headers": {"Authorization": [SECRET]}}, InvalidTypeError,
+         "must be texts"),
+        ("http://localhost:1/a.h5ad", {"headers": {"A": f"{SECRET}\r\nX-Evil: 1"}},
+         InvalidArgumentError, "headers: A holds a line end"),
+        ("http://localhost:1/a.h5ad", {"headers": {f"X {SECRET}": "1"}}, InvalidArgumentError,
+         "a name is of letters"),
+        ("http://localhost:1/a.h5ad", {"headers": {"": SECRET}}, InvalidArgumentError,
+         "a name is of letters"),
+        ("http://localhost:1/a.h5ad", {"headers": {"Range": SECRET}}, InvalidArgumentError,
+         "headers: Range is what each request says for itself"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_are_refused_without_what_they_hold(path, options, error, says):
+    with pytest.raises(error, match=says) as caught:
+        cf.open(path, storage_options=options)
+    cf.set_storage_options(path, {})
+    assert SECRET not in str(caught.value) + repr(vars(caught.value))
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_keys_with_a_line_end_are_named(name, monkeypatch):
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, SECRET + ("\n" if variable == name else ""))
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:1")
+    with pytest.raises(InvalidArgumentError, match=f"{name}.* holds a space, a line end") as caught:
+        cf.open("s3://of-keys/a.h5ad")
+    assert SECRET not in str(caught.value)

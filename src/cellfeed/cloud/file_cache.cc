@@ -85,7 +85,12 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
 // limit: negative for none.
 void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names,
                std::int64_t limit) {
-  while (!is_copy_there(directory, names.copy, remote.size())) {
+  for (int n_made = 0; !is_copy_there(directory, names.copy, remote.size());) {
+    if (n_made == kOpenAttempts)
+      throw_error(ErrorKind::kIo, remote.path(),
+                  "it was copied to {} {} times, and each copy was gone or changed right behind: "
+                  "keep others from writing there, or read without cache_dir",
+                  directory.path(), n_made);
     const auto lock = io::lock_unless_held(directory, "." + names.copy + ".lock");
     if (!lock) {
       exec::sleep_unless_stopped(kCopyLook);
@@ -96,6 +101,7 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
     if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
     copy_rest(remote, copy);
     copy.publish(remote.path());
+    ++n_made;
     remove_other_versions(directory, names.of_object, names.copy);
   }
 }

@@ -18,6 +18,14 @@ constexpr const char* kGoogleVariables[] = {"STORAGE_EMULATOR_HOST",
                                             "GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG",
                                             "HOME", "GCE_METADATA_HOST"};
 
+bool is_file(const std::string& path) {
+  try {
+    return io::status_of(path).is_file();
+  } catch (const Error&) {  // too long for a path
+    return false;
+  }
+}
+
 // Where gcloud puts the account that a person has logged in with. Empty: nowhere.
 std::string login_file() {
   std::string folder(environment("CLOUDSDK_CONFIG"));
@@ -48,6 +56,11 @@ GoogleAccess::GoogleAccess(std::string bucket) : path_("gs://" + std::move(bucke
                 "give one of the storage options anon and token");
   is_anonymous_ = is_emulator || is_anonymous(given) || token == "anon";
   if (is_anonymous_ || token == "cloud") return;
+  // What is no file may be a secret, which no error shows.
+  if (!token.empty() && !is_file(std::string(token)))
+    throw_error(ErrorKind::kInvalidArgument, path_,
+                "the storage option token must be the path of a file of credentials, \"anon\" or "
+                "\"cloud\", and there is no such file");
   key_file_ = first_of({token, environment("GOOGLE_APPLICATION_CREDENTIALS")});
   if (key_file_.empty()) key_file_ = login_file();
 }

@@ -49,7 +49,6 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
     if (json.at("version") != kNoteVersion || !json.at("bytes").is_number_integer())
       return std::nullopt;
     Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
-    if (!is_shown_as_it_is(noted.of_object)) return std::nullopt;
     noted.modified_ns = json.at("modified_ns").get<std::int64_t>();
     return noted;
   } catch (const nlohmann::json::exception&) {
@@ -139,7 +138,8 @@ std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
     const std::optional<std::int64_t> bytes = directory.file_bytes(name);
     if (!bytes) continue;
     const std::optional<Noted> noted = read_note(directory, name);
-    copies.push_back({name, noted ? noted->of_object : "", *bytes,
+    const bool is_shown = noted && is_shown_as_it_is(noted->of_object);
+    copies.push_back({name, is_shown ? noted->of_object : "", *bytes,
                       modified_ns(directory, noted ? note_name(name) : name)});
   }
   std::ranges::stable_sort(copies, {}, &KeptCopy::used_ns);

@@ -62,7 +62,12 @@ std::vector<std::string> matches(const std::string& path) {
   const char* home = path.starts_with("~/") ? std::getenv("HOME") : nullptr;
   find_matches("", home ? home + path.substr(1) : path, found);
   if (found.empty())
-    throw Error(ErrorKind::kNotFound, "no file matches this pattern; check the path", path);
+    throw Error(ErrorKind::kNotFound,
+                path.starts_with("http://") || path.starts_with("https://")
+                    ? "no file matches this pattern: of a web server, which lists nothing, each "
+                      "path is given whole (a ? is taken for a pattern)"
+                    : "no file matches this pattern; check the path",
+                path);
   return found;
 }
 
