@@ -21,6 +21,7 @@ import pytest
 import scipy.sparse as sp
 from file_server import FileServer
 from packed_program import kept_rows, run_program
+from program import run
 from tenx_files import write_cellranger3
 from zarr_files import write_store, zip_store
 
@@ -187,6 +188,39 @@ def test_a_full_cache_becomes_shards_that_verify(data, tmp_path):
         strict=True,
     ):
         assert_same(a, b)
+
+
+@pytest.mark.parametrize("how", ["cells", "arrow", "parquet", "genes", "flip", "manifest", "half"])
+def test_damaged_shards_are_written_anew(data, tmp_path, how):
+    path = data / "f32.h5ad"
+    epoch(open_packed(path, tmp_path), cf.Streaming())
+    folder = shards_of(path, tmp_path)
+    manifest = folder / "shard_metadata.json"
+    if how == "flip":
+        genes = folder / "genes.parquet"
+        genes.write_bytes(genes.read_bytes()[:-9] + b"!" + genes.read_bytes()[-8:])
+    elif how in ("manifest", "half"):
+        text = manifest.read_bytes()
+        manifest.write_bytes(text[: len(text) // 2] if how == "half" else text.replace(b"1", b"2"))
+    else:
+        found = folder.glob("genes.parquet" if how == "genes" else f"shard_*.{how}")
+        next(iter(found)).unlink()
+    cells = open_packed(path, tmp_path)
+    for batch, wanted in zip(
+        epoch(cells, cf.BlockShuffling(4)), epoch(cf.open(path), cf.BlockShuffling(4)), strict=True
+    ):
+        assert_same(batch, wanted)
+    (again,) = cells.packed_shards()
+    assert len(cf.open(again)) == len(cells)
+    assert run("verify", again).startswith("every byte")
+
+
+def test_a_folder_that_is_removed_has_no_shards(data, tmp_path):
+    cells = open_packed(data / "f32.h5ad", tmp_path)
+    epoch(cells, cf.Streaming())
+    (folder,) = cells.packed_shards()
+    shutil.rmtree(pathlib.Path(folder).parent)
+    assert cells.packed_shards() == []
 
 
 def test_the_file_is_not_read_again(data, tmp_path):

@@ -83,6 +83,10 @@ void PackedLog::scan_shards() {
   has_shards_ = true;
 }
 
+bool PackedLog::has_whole_shards() const {
+  return has_shards() && io::is_directory(shards_dir()) && are_listed_files_whole(shards_dir());
+}
+
 void PackedLog::take_shards(bool are_new) {
   try {
     require_same_file();

@@ -92,6 +92,8 @@ class PackedLog {
   std::string shards_dir() const { return place_.folder + "/shards"; }
   bool is_writable() const { return is_writable_; }
   bool has_shards() const { return has_shards_.load(std::memory_order_relaxed); }
+  // And their files beside the cells are as they were written.
+  bool has_whole_shards() const;
   // The shards are whole: what they hold is removed elsewhere. Throws kCorruptData, and removes
   // them, where they are of a file that changed meanwhile; where that cannot be told, removes those
   // that are new: who made the others has looked.

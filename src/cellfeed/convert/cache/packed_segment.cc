@@ -130,6 +130,24 @@ std::vector<PackedSegment> open_shard_segments(const std::string& dir, const Pac
   return shards;
 }
 
+bool are_listed_files_whole(const std::string& dir) {
+  const io::Directory directory(dir);
+  const auto is_whole = [&](const shard::FileEntry& entry) {
+    if (directory.file_bytes(entry.name) != entry.bytes) return false;
+    const auto file = io::open_local_file(directory.path_of(entry.name),
+                                          {.access = io::FileAccess::kPread, .threads = 1});
+    std::vector<std::byte> bytes(static_cast<std::size_t>(file->size()));
+    file->read(0, bytes);
+    return shard::checksum_bytes(bytes) == entry.checksum;
+  };
+  const shard::Manifest manifest = shard::read_manifest(dir);
+  for (const shard::FileEntry* entry : shard::common_files(manifest))
+    if (!is_whole(*entry)) return false;
+  return std::ranges::all_of(manifest.shards, [&](const shard::ShardEntry& shard) {
+    return is_whole(shard.obs) && is_whole(shard.fixed_obs);
+  });
+}
+
 std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
                                          const shard::VerifyProgress& progress) {
   const auto list = io::open_local_file(directory.path_of(name + kRows),

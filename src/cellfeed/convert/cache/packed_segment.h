@@ -40,6 +40,9 @@ std::optional<PackedSegment> open_segment(const io::Directory& directory, const 
 // of another one. Throws what opening shards throws.
 std::vector<PackedSegment> open_shard_segments(const std::string& dir, const PackedMatrix& matrix,
                                                bool verifies);
+// Whether the files of a shard directory that are not cells are as its manifest lists them: each of
+// their bytes is read. Throws what reading the manifest throws.
+bool are_listed_files_whole(const std::string& dir);
 // What is wrong with it, whatever matrix it is of: each byte is read. Empty: nothing.
 std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
                                          const format::shard::VerifyProgress& progress = {});

@@ -64,12 +64,11 @@ bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, P
                          const std::stop_token& stop) {
   const auto lock = io::lock_unless_held(log.place().folder, kPackedShardsLock);
   if (!lock) return false;
-  const bool are_new = !io::exists(log.shards_dir() + "/" + format::shard::kManifestName);
-  if (are_new) {
-    io::remove_all(log.shards_dir());
-    convert(store, log.shards_dir(), stop);
-  }
-  log.take_shards(are_new);
+  if (io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) log.take_shards(false);
+  if (log.has_whole_shards()) return true;
+  io::remove_all(log.shards_dir());
+  convert(store, log.shards_dir(), stop);
+  log.take_shards(true);
   return true;
 }
 
