@@ -76,7 +76,7 @@ class WeightedCells(RankSampler, LabelStrategy):
             "curriculum_warmup_epochs", curriculum_warmup_epochs, 0
         )
         self.total_size = as_size("total_size", total_size)
-        self._ranks = Ranks(rank, num_replicas)
+        self._ranks = Ranks(rank, num_replicas, "num_replicas")
         self._epochs = EpochCounter()
         self._own: _core.Strategy | None = None
 
@@ -172,7 +172,7 @@ class ShardSampler(RankSampler):
     ) -> None:
         self.dataset = store if dataset is None else dataset
         self._offsets = _offsets_of(self.dataset)
-        self._ranks = Ranks(rank, num_replicas)
+        self._ranks = Ranks(rank, num_replicas, "num_replicas")
         self.shuffle = as_bool("shuffle", shuffle)
         self.seed = as_int("seed", seed, 0, 2**63 - 1)
         self.drop_last = as_bool("drop_last", drop_last)

@@ -58,9 +58,12 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
             f"shares must be a dict such as {{'train': 0.8, 'val': 0.2}}, not {shown(shares)}"
         )
     sizes = np.array([as_float(f"the share of {name!r}", s) for name, s in shares.items()])
-    if (sizes <= 0).any() or abs(sizes.sum() - 1) > 1e-6:
+    for name, size in zip(shares, sizes, strict=True):
+        if size <= 0:
+            raise InvalidArgumentError(f"the share of {name!r} must be above 0: {shown(size)}")
+    if abs(sizes.sum() - 1) > 1e-6:
         raise InvalidArgumentError(
-            f"shares must be above 0 and sum to 1, not to {sizes.sum():g}: {shown(dict(shares))}"
+            f"shares must sum to 1, not to {sizes.sum():g}: {shown(dict(shares))}"
         )
     return np.asarray(sizes / sizes.sum())
 

@@ -26,13 +26,20 @@ class Ranks:
     ----------
     rank, world_size
         Both, or neither.
+    size_name
+        What users call the second.
     """
 
-    def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
+    def __init__(
+        self,
+        rank: int | None = None,
+        world_size: int | None = None,
+        size_name: str = "world_size",
+    ) -> None:
         if (rank is None) != (world_size is None):
             raise InvalidArgumentError(
-                "pass rank and world_size together, or neither: "
-                f"rank={shown(rank)}, world_size={shown(world_size)}"
+                f"pass rank and {size_name} together, or neither: "
+                f"rank={shown(rank)}, {size_name}={shown(world_size)}"
             )
         self._given = None if rank is None else _checked(rank, world_size)
         self._of_parent: tuple[tuple[int, int], bool] | None = None

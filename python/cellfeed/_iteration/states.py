@@ -6,7 +6,7 @@ from typing import Any, Required, TypedDict
 
 from .. import _core
 from .._arguments import as_int, shown
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, InvalidTypeError
 from .epochs import Position
 from .worker import Worker
 
@@ -64,6 +64,10 @@ def to_state(position: Position, collection: str, strategy: str) -> dict[str, An
 
 def parse_state(state: Any, collection: str, strategy: str) -> Position:
     """The position of a state dict of this collection and strategy."""
+    if isinstance(state, str | bytes):
+        raise InvalidTypeError(
+            "a state is a dict, and this is a text: json.loads or torch.load makes one of it"
+        )
     version = state.get("version") if isinstance(state, dict) else None
     if isinstance(version, bool) or not isinstance(version, int) or version != STATE_VERSION:
         raise InvalidArgumentError(f"not a state of this version of cellfeed: {shown(state)}")

@@ -201,6 +201,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         kept = torch.load(name, map_location="cpu", weights_only=True) if is_whole else None
     except FileNotFoundError as error:
         raise NotFoundError(f"{name}: there is no such checkpoint") from error
+    except IsADirectoryError as error:
+        raise InputOutputError(
+            f"{name}: is a folder; the best checkpoint of a run is checkpoints/best.ckpt in its"
+        ) from error
     except OSError as error:
         if error.errno == errno.EINVAL:  # torch seeks in a zip archive that was cut off
             raise CorruptDataError(f"{name}: {_DAMAGED}") from error

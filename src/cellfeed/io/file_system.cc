@@ -77,6 +77,9 @@ const FileSystem& file_system_of(const std::string& path) {
   const std::scoped_lock lock(schemes().mutex);
   const auto found = schemes().known.find(scheme);
   if (found != schemes().known.end()) return *found->second;
+  if (scheme == "file")
+    throw_error(ErrorKind::kUnsupported, path,
+                "files of a local disk are named by their path alone: leave out the scheme");
   throw_error(ErrorKind::kUnsupported, path,
               "no file system is known for this path; copy the file to a local disk and give its "
               "path (known: {})",
