@@ -69,6 +69,21 @@ def test_a_shallow_copy_is_a_loader_of_its_own(path):
     assert any((a != b).any() for a, b in zip(first, begun, strict=False))
 
 
+def test_other_data_sets_are_copied_with_their_schedule(tmp_path):
+    ds = cf.scDataset(np.arange(100), cf.BlockShuffling(4), 16, seed=1)
+    for one, other in zip(
+        copy.copy(ds), cf.scDataset(np.arange(100), cf.BlockShuffling(4), 16, seed=1), strict=True
+    ):
+        assert (one == other).all()
+    (tmp_path / "a.csv").write_text("a\n" + "".join(f"{i}\n" for i in range(50)))
+    cf.series.build_series(tmp_path / "a.csv", tmp_path / "s")
+    windows = cf.series.SeriesDataset(tmp_path / "s", window=4, horizon=1)
+    loader = cf.Loader(windows, cf.BlockShuffling(4), 8, seed=1)
+    wanted = [batch.index for batch in cf.Loader(windows, cf.BlockShuffling(4), 8, seed=1)]
+    for batch, index in zip(copy.copy(loader), wanted, strict=True):
+        assert (batch.index == index).all()
+
+
 def test_names_of_columns_are_of_all_batches_and_so_read_only(path):
     loader = cf.Loader(cf.open(path), cf.Streaming(), 16)
     expected = list(loader.var_names)

@@ -362,5 +362,29 @@ def test_bounds_have_a_zone_only_where_times_have_one(tmp_path):
         built_until(tmp_path / "zoned.parquet", tmp_path / f"until{i}", bound)
 
 
+def test_a_scaler_of_zoned_times_may_be_of_naive_ones(tmp_path):
+    hours = pd.date_range("2024-01-01", periods=48, freq="h")
+    for name, times in (("zoned", hours.tz_localize("UTC")), ("naive", hours)):
+        pd.DataFrame({"t": times, "a": np.arange(48.0)}).to_parquet(tmp_path / f"{name}.parquet")
+    later = pd.DataFrame({"t": hours + pd.Timedelta(days=9), "a": np.arange(48.0)})
+    later.to_parquet(tmp_path / "later.parquet")
+    build_series(
+        tmp_path / "zoned.parquet", tmp_path / "z", time="t", fit_until="2024-01-02T00:00:00Z"
+    )
+    scaler = SeriesDataset(tmp_path / "z", window=2, horizon=1).scaler
+    build_series(tmp_path / "naive.parquet", tmp_path / "n", time="t", scaler=scaler)
+    with pytest.warns(UserWarning, match="its mean moved"):
+        append_series(tmp_path / "later.parquet", tmp_path / "n")
+    assert len(stored(tmp_path / "n")[2]) == 96
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("a.csv", '"a;b"'), ("a.csv", "price;eur"), ("a.tsv", "weight, kg")]
+)
+def test_one_column_may_have_any_name(tmp_path, name, column):
+    write(tmp_path / name, f"{column}\n1.5\n2.5\n")
+    assert len(built(tmp_path / name, tmp_path / "out")[3]) == 2
+
+
 def built_until(path, out, bound):
     return build_series(path, out, time="t", fit_until=bound)

@@ -88,9 +88,12 @@ class Schedule:
         return state
 
     def bind(self, order: _core.Strategy) -> None:
-        """Set the order of a schedule that was unpickled or copied."""
+        """Set the order of an unpickled schedule, or of one that a copy shares."""
+        shared = getattr(self, "order", None)
+        bound = self._bound if shared is None else self._strategy
         self.order = order
-        if self._strategy != self._bound:
+        if self._strategy != bound:
+            self.order = order if shared is None else shared
             raise InvalidArgumentError(
                 "labels, weights or indices of the sampling strategy have changed since the data "
                 "set was made, so that a copy of it would have another order: make the data set "

@@ -203,7 +203,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise NotFoundError(f"{name}: there is no such checkpoint") from error
     except IsADirectoryError as error:
         raise InputOutputError(
-            f"{name}: is a folder; the best checkpoint of a run is checkpoints/best.ckpt in its"
+            f"{name}: is a folder; the best checkpoint of a run lies in its checkpoints/best.ckpt"
         ) from error
     except OSError as error:
         if error.errno == errno.EINVAL:  # torch seeks in a zip archive that was cut off

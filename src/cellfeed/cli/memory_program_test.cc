@@ -151,7 +151,7 @@ TEST_F(MemoryProgram, WhatIsDamagedIsFound) {
   }
   expect_success({"verify", shards});
   EXPECT_EQ(run({"shard", input_, "--output-dir", shards}).code, 1);
-  const Outcome absent = run({"info", place_.file("b.h5ad")});
+  const Outcome absent = run({"info", place_.file("aa.h5ad")});
   EXPECT_EQ(absent.code, 1);
   EXPECT_THAT(absent.err, HasSubstr("did you mean 'a.h5ad'?"));
 }

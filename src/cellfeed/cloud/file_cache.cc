@@ -89,7 +89,7 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
     if (n_made == kOpenAttempts)
       throw_error(ErrorKind::kIo, remote.path(),
                   "it was copied to {} {} times, and each copy was gone or changed right behind: "
-                  "keep others from writing there, or read without cache_dir",
+                  "keep others from writing there, raise cache_bytes, or read without cache_dir",
                   directory.path(), n_made);
     const auto lock = io::lock_unless_held(directory, "." + names.copy + ".lock");
     if (!lock) {

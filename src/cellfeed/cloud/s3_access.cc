@@ -158,9 +158,11 @@ std::shared_ptr<const RequestSigner> S3Access::signer(bool fresh) const {
     if (std::ranges::any_of(*text, [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
       throw_error(ErrorKind::kInvalidArgument, "s3://" + bucket_,
                   "its {} holds a space, a line end or another control character",
-                  text == &found.access_key   ? "access key (AWS_ACCESS_KEY_ID)"
-                  : text == &found.secret_key ? "secret key (AWS_SECRET_ACCESS_KEY)"
-                                              : "session token (AWS_SESSION_TOKEN)");
+                  text == &found.access_key
+                      ? "access key (AWS_ACCESS_KEY_ID, or the one of a profile)"
+                  : text == &found.secret_key
+                      ? "secret key (AWS_SECRET_ACCESS_KEY, or the one of a profile)"
+                      : "session token (AWS_SESSION_TOKEN)");
   signer_ = make_aws_signer(std::move(found));
   made_ = Clock::now();
   return signer_;

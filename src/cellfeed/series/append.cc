@@ -104,9 +104,10 @@ void Append::open() {
              .kind = metadata_.time_kind};
   metadata_.columns.missing = policy_.missing;
   if (scaler_.fit_until)
-    fit_until_ = time_from_text(*scaler_.fit_until, metadata_.time_kind, "fit_until");
+    fit_until_ = kept_time_from_text(*scaler_.fit_until, metadata_.time_kind, "fit_until");
   if (scaler_.fit_last_time)
-    fit_last_time_ = time_from_text(*scaler_.fit_last_time, metadata_.time_kind, "fit_last_time");
+    fit_last_time_ =
+        kept_time_from_text(*scaler_.fit_last_time, metadata_.time_kind, "fit_last_time");
   // Only entities that are new, and have a scale of their own, are fitted.
   metadata_.columns.skips_mask = scaler_.of == ScaleOf::kGlobal;
   const std::string folder = directory_.path_of(kAppendingFolder);

@@ -159,7 +159,7 @@ class CsvTable : public Table {
     const auto header = reader_->next();
     if (!header || io::is_blank(*header))
       throw Error(ErrorKind::kCorruptData, "is empty: a line of column names was expected", path_);
-    if (const std::string what = why_no_header(*header, delimiter_); !what.empty())
+    if (const std::string what = why_no_header(*header); !what.empty())
       throw Error(ErrorKind::kCorruptData, what, path_);
     if (const std::string_view wrong = split_.split(*header, delimiter_); !wrong.empty())
       throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
@@ -202,6 +202,10 @@ class CsvTable : public Table {
       const auto line = reader_->next();
       if (!line) return false;
       if (line->empty() && columns_.size() > 1) continue;
+      if (columns_.size() == 1)
+        if (const std::string what = why_one_column(columns_[0].name, *line, delimiter_);
+            !what.empty())
+          throw Error(ErrorKind::kCorruptData, what, path_);
       if (const std::string_view wrong = split_.split(*line, delimiter_); !wrong.empty())
         throw_error(ErrorKind::kCorruptData, path_, "line {}: {}", line_number(reader_->number()),
                     wrong);

@@ -44,7 +44,7 @@ bool is_at_least_one(std::string_view number) {
 
 }  // namespace
 
-std::string why_no_header(std::string_view line, char delimiter) {
+std::string why_no_header(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"PK\x03\x04", "a zip archive: unpack it"},
       {"\x89HDF", "an HDF5 file"},
@@ -53,9 +53,13 @@ std::string why_no_header(std::string_view line, char delimiter) {
     if (line.starts_with(start)) return fmt::format("is no table of text but {}", what);
   if (line.find('\r') != std::string_view::npos)
     return "line 1 has carriage returns within it: end lines by LF or CRLF";
+  return {};
+}
+
+std::string why_one_column(std::string_view name, std::string_view row, char delimiter) {
   for (const char separator : {';', '\t', ','})
-    if (line.find(delimiter) == std::string_view::npos &&
-        line.find(separator) != std::string_view::npos)
+    if (const auto n = std::ranges::count(name, separator);
+        n > 0 && n == std::ranges::count(row, separator))
       return fmt::format(
           "line 1 has no {} but {}: separate columns by commas (numbers have points), or by tabs "
           "in a file that is named .tsv",

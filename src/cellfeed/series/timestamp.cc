@@ -160,15 +160,18 @@ std::string time_text(std::int64_t time, TimeKind kind) {
 }
 
 std::int64_t time_from_text(std::string_view text, TimeKind kind, std::string_view argument) {
+  if (kind == TimeKind::kNaive)
+    if (const auto parsed = parse_time(text); parsed && parsed->has_zone)
+      throw_invalid(
+          "{} names a zone, and the times of this series name none: give it as they are, without "
+          "one: '{}'",
+          argument, text);
+  return kept_time_from_text(text, kind, argument);
+}
+
+std::int64_t kept_time_from_text(std::string_view text, TimeKind kind, std::string_view argument) {
   if (is_timestamp(kind)) {
-    if (const auto parsed = parse_time(text)) {
-      if (parsed->has_zone && kind == TimeKind::kNaive)
-        throw_invalid(
-            "{} names a zone, and the times of this series name none: give it as they "
-            "are, without one: '{}'",
-            argument, text);
-      return parsed->ns;
-    }
+    if (const auto parsed = parse_time(text)) return parsed->ns;
     throw_invalid("{} must be a time such as 2024-03-01 or 2024-03-01T12:30:00Z, not '{}'",
                   argument, text);
   }

@@ -54,5 +54,8 @@ inline constexpr std::string_view kNoSuchTime =
 std::string time_text(std::int64_t time, TimeKind kind);
 // What a user gives for a bound: a timestamp's text, or a number. Throws kInvalidArgument.
 std::int64_t time_from_text(std::string_view text, TimeKind kind, std::string_view argument);
+// The same of a text that a scaler keeps, which may have been fitted to times of another kind: a
+// zone is let pass.
+std::int64_t kept_time_from_text(std::string_view text, TimeKind kind, std::string_view argument);
 
 }  // namespace cellfeed::series

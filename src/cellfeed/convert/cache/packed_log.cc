@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/cache/packed_shards.h"
 #include "cellfeed/convert/cache/packed_writer.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/write_target.h"
 
@@ -84,7 +86,17 @@ void PackedLog::scan_shards() {
 }
 
 bool PackedLog::has_whole_shards() const {
-  return has_shards() && io::is_directory(shards_dir()) && are_listed_files_whole(shards_dir());
+  try {
+    return has_shards() && io::is_directory(shards_dir()) && are_listed_files_whole(shards_dir());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kCancelled) throw;
+    return false;
+  }
+}
+
+void PackedLog::forget_shards() {
+  const std::lock_guard lock(mutex_);
+  has_shards_ = false;
 }
 
 void PackedLog::take_shards(bool are_new) {
@@ -192,8 +204,15 @@ void PackedLog::drop(std::int64_t segment) {
 
 void PackedLog::remove(const PackedSegment& segment) {
   if (!segment.name.empty()) return remove_segment(*directory_, segment.name);
-  io::remove_all(shards_dir());
+  if (has_shards()) remove_shards_of(segment);
   has_shards_ = false;
+}
+
+// Another process may have written them anew, or may be about to.
+void PackedLog::remove_shards_of(const PackedSegment& segment) {
+  const auto lock = io::lock_unless_held(*directory_, kPackedShardsLock);
+  if (lock && lists_cells(shards_dir(), segment.cells->header().checksum))
+    io::remove_all(shards_dir());
 }
 
 void PackedLog::require_same_file() const { require_version(version_, "since it was opened"); }

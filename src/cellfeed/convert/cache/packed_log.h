@@ -92,8 +92,11 @@ class PackedLog {
   std::string shards_dir() const { return place_.folder + "/shards"; }
   bool is_writable() const { return is_writable_; }
   bool has_shards() const { return has_shards_.load(std::memory_order_relaxed); }
-  // And their files beside the cells are as they were written.
+  // And their files are there as they were written, but for cells, which are looked at as they are
+  // read.
   bool has_whole_shards() const;
+  // Before they are written anew; rows are read from those that are open.
+  void forget_shards();
   // The shards are whole: what they hold is removed elsewhere. Throws kCorruptData, and removes
   // them, where they are of a file that changed meanwhile; where that cannot be told, removes those
   // that are new: who made the others has looked.
@@ -110,6 +113,7 @@ class PackedLog {
   void scan_shards();
   void add(PackedSegment segment);
   void remove(const PackedSegment& segment);
+  void remove_shards_of(const PackedSegment& segment);
   PackedWriter& writer();
   void require_same_file() const;
 

@@ -83,6 +83,14 @@ std::shared_ptr<const shard::CellsFile> open_cells(const std::string& path,
   return cells;
 }
 
+// Of the header, which is checked.
+std::uint64_t cells_checksum(const std::string& path) {
+  return shard::CellsFile(io::open_local_file(path, {.access = io::FileAccess::kPread}), nullptr,
+                          {})
+      .header()
+      .checksum;
+}
+
 std::optional<PackedSegment> open_files(const io::Directory& directory, const std::string& name,
                                         const PackedMatrix& matrix, bool verifies) {
   auto cells = open_cells(directory.path_of(name + kCells), matrix, verifies);
@@ -144,8 +152,21 @@ bool are_listed_files_whole(const std::string& dir) {
   for (const shard::FileEntry* entry : shard::common_files(manifest))
     if (!is_whole(*entry)) return false;
   return std::ranges::all_of(manifest.shards, [&](const shard::ShardEntry& shard) {
-    return is_whole(shard.obs) && is_whole(shard.fixed_obs);
+    return is_whole(shard.obs) && is_whole(shard.fixed_obs) &&
+           directory.file_bytes(shard.matrix.name) == shard.matrix.bytes &&
+           cells_checksum(directory.path_of(shard.matrix.name)) == shard.matrix.checksum;
   });
+}
+
+bool lists_cells(const std::string& dir, std::uint64_t checksum) {
+  try {
+    return std::ranges::any_of(
+        shard::read_manifest(dir).shards,
+        [&](const shard::ShardEntry& shard) { return shard.matrix.checksum == checksum; });
+  } catch (const Error& error) {
+    if (error.was_not_read()) throw;
+    return true;
+  }
 }
 
 std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,

@@ -40,9 +40,11 @@ std::optional<PackedSegment> open_segment(const io::Directory& directory, const 
 // of another one. Throws what opening shards throws.
 std::vector<PackedSegment> open_shard_segments(const std::string& dir, const PackedMatrix& matrix,
                                                bool verifies);
-// Whether the files of a shard directory that are not cells are as its manifest lists them: each of
-// their bytes is read. Throws what reading the manifest throws.
+// Whether the files of a shard directory are as its manifest lists them: each byte is read, but of
+// cells the header alone. Throws what reading them throws.
 bool are_listed_files_whole(const std::string& dir);
+// Whether a manifest lists cells of this checksum, or is none that can be read.
+bool lists_cells(const std::string& dir, std::uint64_t checksum);
 // What is wrong with it, whatever matrix it is of: each byte is read. Empty: nothing.
 std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
                                          const format::shard::VerifyProgress& progress = {});

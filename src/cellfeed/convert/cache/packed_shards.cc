@@ -66,6 +66,7 @@ bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, P
   if (!lock) return false;
   if (io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) log.take_shards(false);
   if (log.has_whole_shards()) return true;
+  log.forget_shards();
   io::remove_all(log.shards_dir());
   convert(store, log.shards_dir(), stop);
   log.take_shards(true);

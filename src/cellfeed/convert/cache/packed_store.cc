@@ -145,12 +145,14 @@ std::string PackedStore::shards_dir(const std::stop_token& stop) const {
   if (!log_->is_complete()) return "";
   // Removed under this process, it is not made again.
   if (!io::is_directory(log_->place().folder)) return "";
-  while (log_->is_writable() && !log_->has_whole_shards() &&
-         !write_packed_shards(without_shards(), *log_, stop)) {
+  while (!log_->has_whole_shards()) {
+    if (!log_->is_writable()) return "";
+    if (write_packed_shards(without_shards(), *log_, stop))
+      return log_->has_shards() ? log_->shards_dir() : "";
     if (stop.stop_requested()) throw Error(ErrorKind::kCancelled, "stopped before the end");
     std::this_thread::sleep_for(kLook);
   }
-  return log_->has_whole_shards() ? log_->shards_dir() : "";
+  return log_->shards_dir();
 }
 
 format::ReadPlan PackedStore::plan(std::span<const std::int64_t> rows) const {

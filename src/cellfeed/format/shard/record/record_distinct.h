@@ -31,6 +31,7 @@ template <typename T>
 class DistinctValues {
  public:
   void clear() {
+    if (slots_.capacity() > kMostKept) *this = {};
     slots_.assign(std::size_t{1} << kFirstBits, {});
     slot_bits_ = kFirstBits;
     seen_.clear();
@@ -86,12 +87,15 @@ class DistinctValues {
       for (const std::uint64_t key : keys)
         visit(static_cast<Bits<T>>(key >> 32), static_cast<std::uint32_t>(key));
     }
+    if (keys.capacity() > kMostKept) keys = {};
   }
 
  private:
   // Few slots are taken, so that most values are found in the first that is looked at.
   static constexpr int kFirstBits = sizeof(T) == 8 ? 9 : 10;  // 8 KiB
   static constexpr std::size_t kSlotsOfValue = 4;
+  // From so many on memory counts for more; so many are kept from row to row.
+  static constexpr std::size_t kManySlots = 1 << 13, kMostKept = 1 << 16;
   struct Slot {
     Bits<T> bits{};
     std::uint32_t number = 0;  // and one
@@ -99,14 +103,15 @@ class DistinctValues {
   std::uint32_t add(T value, Slot& slot) {
     seen_.push_back(value);
     const auto number = static_cast<std::uint32_t>(seen_.size());
-    if (kSlotsOfValue * seen_.size() > slots_.size())
+    const bool is_large = slots_.size() >= kManySlots;
+    if ((is_large ? 2 : kSlotsOfValue) * seen_.size() > slots_.size())
       grow();
     else
       slot = {bits_of(value), number};
     return number;
   }
   void grow() {
-    slot_bits_ += 2;
+    slot_bits_ += slots_.size() >= kManySlots ? 1 : 2;
     slots_.assign(std::size_t{1} << slot_bits_, {});
     const std::size_t mask = slots_.size() - 1;
     for (std::uint32_t number = 0; number < seen_.size(); ++number) {
