@@ -235,6 +235,7 @@ def test_labels_are_right_in_shards_of_either_kind(files):
         )
 
 
+@pytest.mark.filterwarnings("ignore:.* holds .* too, which:UserWarning")
 def test_what_does_not_fit_is_refused_and_nothing_is_written(files):
     folder = files["folder"]
     shards = folder / "shards"

@@ -83,6 +83,7 @@ def test_workers_write_the_bytes_of_one_process(atlas, tmp_path, client, options
     assert (many.n_shards, many.n_shards_resumed) == (one.n_shards, 0) == (16, 0)
 
 
+@pytest.mark.filterwarnings("ignore:.* holds .* too, which:UserWarning")
 def test_both_workers_preprocess_to_the_bytes_of_one_process(atlas, tmp_path, client):
     options = {"n_top_genes": 9, "min_genes": 24, "keep_counts": True, "shard_size": 20}
     one = cf.preprocess(atlas, tmp_path / "one", **options)

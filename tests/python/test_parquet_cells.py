@@ -195,8 +195,8 @@ def test_columns_are_named(tmp_path):
     var = gene_table(tmp_path / "var.parquet")
     with pytest.warns(cf.errors.LeftOutWarning, match=r"w \(list"):
         assert_matrix(cf.open(path, genes_column="g", values_column="v", var=var), x)
-    with pytest.raises(cf.errors.NoSuchKeyError, match=r"'h'.*did you mean"):
-        cf.open(path, genes_column="h", values_column="v")
+    with pytest.raises(cf.errors.NoSuchKeyError, match=r"'gg'.*did you mean 'g'"):
+        cf.open(path, genes_column="gg", values_column="v")
     with pytest.raises(cf.errors.InvalidArgumentError, match="values_column"):
         cf.open(path, genes_column="g")
     both = write(tmp_path / "b.parquet", {**columns, "counts": columns["values"]})

@@ -57,7 +57,7 @@ GoogleAccess::GoogleAccess(std::string bucket) : path_("gs://" + std::move(bucke
   is_anonymous_ = is_emulator || is_anonymous(given) || token == "anon";
   if (is_anonymous_ || token == "cloud") return;
   // What is no file may be a secret, which no error shows.
-  if (!token.empty() && !is_file(std::string(token)))
+  if (!token.empty() && !token.ends_with(".json") && !is_file(std::string(token)))
     throw_error(ErrorKind::kInvalidArgument, path_,
                 "the storage option token must be the path of a file of credentials, \"anon\" or "
                 "\"cloud\", and this is no file that can be read");
