@@ -51,9 +51,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> kno
     if (distance > allowed && name.size() >= 3 && candidate.size() > name.size() &&
         edit_distance(name, candidate.substr(0, name.size())) <= (name.size() > 3 ? 1u : 0u))
       distance = allowed;
-    // Not one letter of the other.
-    if (distance >= longer) continue;
-    if (distance < best) {
+    // Of the other at least a letter.
+    if (distance < std::min(best, longer)) {
       best = distance;
       nearest = candidate;
     }

@@ -18,10 +18,11 @@ constexpr const char* kGoogleVariables[] = {"STORAGE_EMULATOR_HOST",
                                             "GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG",
                                             "HOME", "GCE_METADATA_HOST"};
 
+// Or a pipe.
 bool is_file(const std::string& path) {
   try {
-    return io::exists(path) && !io::is_directory(path);  // a pipe will do
-  } catch (const Error&) {                               // too long for a path
+    return io::exists(path) && !io::is_directory(path);
+  } catch (const Error&) {  // too long for a path
     return false;
   }
 }

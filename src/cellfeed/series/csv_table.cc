@@ -159,8 +159,9 @@ class CsvTable : public Table {
     const auto header = reader_->next();
     if (!header || io::is_blank(*header))
       throw Error(ErrorKind::kCorruptData, "is empty: a line of column names was expected", path_);
-    if (const std::string what = why_no_header(*header); !what.empty())
-      throw Error(ErrorKind::kCorruptData, what, path_);
+    if (header->find('\r') != std::string_view::npos)
+      throw Error(ErrorKind::kCorruptData,
+                  "line 1 has carriage returns within it: end lines by LF or CRLF", path_);
     if (const std::string_view wrong = split_.split(*header, delimiter_); !wrong.empty())
       throw_error(ErrorKind::kCorruptData, path_, "line 1: {}", wrong);
     if (!columns_.empty()) return;
@@ -196,16 +197,21 @@ class CsvTable : public Table {
     return *flag ? 1 : 0;
   }
 
+  // Of the first row of a table of one column: it may be of several.
+  void look_for_separators(std::string_view row) {
+    has_looked_ = true;
+    if (columns_.size() > 1) return;
+    if (const std::string what = why_one_column(columns_[0].name, row, delimiter_); !what.empty())
+      throw Error(ErrorKind::kCorruptData, what, path_);
+  }
+
   // The next line that is not blank, in split_.
   bool next_line() {
     for (;;) {
       const auto line = reader_->next();
       if (!line) return false;
       if (line->empty() && columns_.size() > 1) continue;
-      if (columns_.size() == 1)
-        if (const std::string what = why_one_column(columns_[0].name, *line, delimiter_);
-            !what.empty())
-          throw Error(ErrorKind::kCorruptData, what, path_);
+      if (!has_looked_) look_for_separators(*line);
       if (const std::string_view wrong = split_.split(*line, delimiter_); !wrong.empty())
         throw_error(ErrorKind::kCorruptData, path_, "line {}: {}", line_number(reader_->number()),
                     wrong);
@@ -288,7 +294,8 @@ class CsvTable : public Table {
   }
 
   const char delimiter_;
-  std::int64_t begin_ = 0;  // of the share
+  bool has_looked_ = false;  // for other separators
+  std::int64_t begin_ = 0;   // of the share
   std::unique_ptr<io::LineReader> reader_;
   CsvFields split_;
   std::vector<bool> holds_flags_;  // of each column: its first rows are true or false

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <utility>
 
 namespace cellfeed::series {
 namespace {
@@ -43,18 +42,6 @@ bool is_at_least_one(std::string_view number) {
 }
 
 }  // namespace
-
-std::string why_no_header(std::string_view line) {
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"PK\x03\x04", "a zip archive: unpack it"},
-      {"\x89HDF", "an HDF5 file"},
-      {"PAR1", "a Parquet file: give it a name that ends with .parquet"}};
-  for (const auto& [start, what] : kOthers)
-    if (line.starts_with(start)) return fmt::format("is no table of text but {}", what);
-  if (line.find('\r') != std::string_view::npos)
-    return "line 1 has carriage returns within it: end lines by LF or CRLF";
-  return {};
-}
 
 std::string why_one_column(std::string_view name, std::string_view row, char delimiter) {
   for (const char separator : {';', '\t', ','})

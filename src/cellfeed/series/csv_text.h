@@ -9,9 +9,6 @@
 
 namespace cellfeed::series {
 
-// What a file with this first line is instead of a table, and what to do; empty where nothing
-// speaks against a table.
-std::string why_no_header(std::string_view line);
 // Of a table whose header was read as one name: whether this row holds another separator as often,
 // and what to do; empty where it does not.
 std::string why_one_column(std::string_view name, std::string_view row, char delimiter);

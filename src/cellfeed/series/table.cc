@@ -56,9 +56,21 @@ Kind kind_of(const std::string& path) {
   const auto source = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   if (source->size() == 0)
     throw Error(ErrorKind::kCorruptData, "is an empty file: it holds no table", path);
-  if (source->size() >= 12) source->read(0, std::as_writable_bytes(std::span(magic)));
-  if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
-  if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
+  const auto n = std::min(magic.size(), static_cast<std::size_t>(source->size()));
+  source->read(0, std::as_writable_bytes(std::span(magic)).first(n));
+  constexpr std::int64_t kLeastBytes = 12;  // of those two
+  if (source->size() >= kLeastBytes) {
+    if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
+    if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
+  }
+  if (std::memcmp(magic.data(), "PAR1", 4) == 0)
+    throw Error(ErrorKind::kCorruptData,
+                "is no table of text but the start of a Parquet file: copy or download it again",
+                path);
+  if (std::memcmp(magic.data(), "PK\x03\x04", 4) == 0)
+    throw Error(ErrorKind::kCorruptData, "is no table of text but a zip archive: unpack it", path);
+  if (std::memcmp(magic.data(), "\x89HDF", 4) == 0)
+    throw Error(ErrorKind::kCorruptData, "is no table of text but an HDF5 file", path);
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
     if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,

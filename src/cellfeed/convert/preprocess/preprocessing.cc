@@ -57,11 +57,6 @@ Preprocessing::Preprocessing(const PreprocessOptions& options)
       sources_(open_sources()) {
   if (is_h5ad_name(options.convert.output_dir))
     refuse_own_input(options.convert.output_dir, sources_);
-  if (const std::string& layer = sources_.store(0).info().layer; !options.convert.open_sources)
-    if (std::string text =
-            left_out_matrices(options.convert.inputs, layer, options.convert.allow_external);
-        !text.empty())
-      warnings_.push_back(std::move(text));
   if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
     throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
 }
@@ -188,6 +183,12 @@ std::vector<MatrixSource> Preprocessing::counts_beside(const KeptCells& kept) co
 
 KeptCells Preprocessing::choose() {
   require_counts_once();
+  if (!options_.convert.open_sources)
+    if (std::string text =
+            left_out_matrices(options_.convert.inputs, sources_.store(0).info().layer,
+                              options_.convert.allow_external);
+        !text.empty())
+      warnings_.push_back(std::move(text));
   GeneStatistics statistics = gather();
   std::vector<std::int64_t> genes = choose_genes(statistics);
   return {std::move(genes), std::move(statistics.kept_rows), std::move(statistics.totals)};
