@@ -120,6 +120,7 @@ lint: $(READY) ## ruff and clang-format, changing nothing
 	ruff check .
 	ruff format --check .
 	@clang-format --dry-run -Werror $(CPP_FILES) && echo 'clang-format: all files formatted'
+	@! grep -rn 'gil_scoped_' bindings || { echo 'bindings: take and leave the GIL as gil.h does' >&2; exit 1; }
 
 .PHONY: lint-cpp
 lint-cpp: build-all ## clang-tidy with the allow-list of .clang-tidy; slow

@@ -4,6 +4,7 @@
 #include <arrow/c/bridge.h>
 
 #include "cellfeed/base/error.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 
@@ -25,7 +26,8 @@ nb::capsule ArrowStream::export_stream(nb::handle) const {
 }
 
 std::shared_ptr<arrow::Table> import_table(nb::handle arrow_object) {
-  const nb::object capsule = arrow_object.attr("__arrow_c_stream__")();
+  const nb::object capsule =
+      call_python([&]() -> nb::object { return arrow_object.attr("__arrow_c_stream__")(); });
   auto* stream =
       static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
   if (stream == nullptr) throw nb::python_error();

@@ -11,6 +11,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/base/path_text.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -78,8 +79,9 @@ void set_python_error(const Error& error) {
   // The path comes first and stays as it is.
   const std::string what = error.what();
   const std::size_t path_end = what.starts_with(error.path()) ? error.path().size() : 0;
-  nb::object instance = type(as_text(
-      mask_credentials(what.substr(0, path_end) + in_words_of_python(what.substr(path_end)))));
+  const nb::str text = as_text(
+      mask_credentials(what.substr(0, path_end) + in_words_of_python(what.substr(path_end))));
+  nb::object instance = call_python([&] { return type(text); });
   if (!error.path().empty()) instance.attr("path") = as_text(mask_credentials(error.path()));
   PyErr_SetObject(type.ptr(), instance.ptr());
 }

@@ -1,9 +1,13 @@
-// ReleasedGil: other Python threads run while it lives.
+// The GIL, in threads that may outlive the interpreter: there Python ends a thread that wants the
+// GIL by unwinding it, which no destructor and no caller in C++ survives (nanobind's functions are
+// noexcept). Such a thread sleeps instead, until the process ends. nanobind's own scopes do not.
 #pragma once
 
-#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <unistd.h>
+
+#include <exception>
+#include <type_traits>
 
 namespace cellfeed::bindings {
 
@@ -11,24 +15,56 @@ namespace cellfeed::bindings {
   for (;;) ::pause();
 }
 
-// As nanobind's gil_scoped_release, but safe in threads that outlive the interpreter: there Python
-// ends a thread that wants the GIL back by unwinding it, which no destructor and no caller in C++
-// survives. Such a thread sleeps instead, until the process ends.
+// Returns work(), which calls Python and throws std::exception only. Also in handlers of
+// exceptions, where nothing may catch what Python unwinds with: so a destructor stops it, in a
+// frame of its own, as those within a noexcept function need not be run.
+template <typename Work>
+[[gnu::noinline]] decltype(auto) call_python(Work work) {
+  struct Caller {
+    bool is_back = false;
+    ~Caller() {
+      if (!is_back) sleep_until_the_process_ends();
+    }
+  } caller;
+  try {
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      caller.is_back = true;
+    } else {
+      decltype(auto) result = work();
+      caller.is_back = true;
+      return result;
+    }
+  } catch (const std::exception&) {
+    caller.is_back = true;
+    throw;
+  }
+}
+
+// Other Python threads run while it lives.
 class ReleasedGil {
  public:
   ReleasedGil() : state_(PyEval_SaveThread()) {}
   ReleasedGil(const ReleasedGil&) = delete;
   ReleasedGil& operator=(const ReleasedGil&) = delete;
   ~ReleasedGil() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (abi::__forced_unwind&) {
-      sleep_until_the_process_ends();
-    }
+    call_python([this] { PyEval_RestoreThread(state_); });
   }
 
  private:
   PyThreadState* state_;
+};
+
+// A thread of our own may call Python while it lives.
+class HeldGil {
+ public:
+  HeldGil() : state_(call_python(PyGILState_Ensure)) {}
+  HeldGil(const HeldGil&) = delete;
+  HeldGil& operator=(const HeldGil&) = delete;
+  ~HeldGil() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
 };
 
 }  // namespace cellfeed::bindings

@@ -31,12 +31,12 @@ format::RowMaker row_maker(const std::string& cache_dir, const nb::object& annou
   return [&announce, &progress, cache = convert::RowCache({.dir = cache_dir})](
              std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
     if (!cache.has_rows(*store)) {
-      const nb::gil_scoped_acquire held;
-      announce(cache.announcement(*store));
+      const HeldGil held;
+      call_python([&] { announce(cache.announcement(*store)); });
       run_watched(progress, [&](auto report, auto stop) {
         cache.make_rows(*store, report, stop, [&](const std::string& text) {
-          const nb::gil_scoped_acquire for_text;
-          announce(text);
+          const HeldGil for_text;
+          call_python([&] { announce(text); });
         });
         return true;
       });

@@ -66,12 +66,7 @@ inline void show_progress(ProgressBoard& board, const nanobind::object& callback
   if (callback.is_none()) return;
   const auto report = board.take();
   if (!report) return;
-  try {
-    callback(report->phase, report->done, report->total, report->rate);
-  } catch (abi::__forced_unwind&) {
-    // See ReleasedGil: the interpreter ended while this thread was in the callback.
-    sleep_until_the_process_ends();
-  }
+  call_python([&] { callback(report->phase, report->done, report->total, report->rate); });
 }
 
 // The work under way for all threads of this process, for its end. Thread-safe.

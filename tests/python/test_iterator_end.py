@@ -87,6 +87,19 @@ ORDINARY = {
         "def consume():\n    while True:\n        for batch in loader: pass\n"
         "threading.Thread(target=consume, daemon=True).start()\nnext(iter(loader))"
     ),
+    "threads that go on": (
+        "import threading, time\nloader = cf.Loader(cells, cf.Streaming(), 8)\n"
+        "def consume():\n    while True:\n        for batch in loader: pass\n"
+        "for _ in range(4): threading.Thread(target=consume, daemon=True).start()\n"
+        "next(iter(loader))\ntime.sleep(0.03)"
+    ),
+    "threads that meet errors": (
+        "import threading, time\nsys.setswitchinterval(1e-6)\n"
+        "core = cf.Loader(cells, cf.Streaming(), 8)._reader.core\nbeyond = np.array([1000])\n"
+        "def fail():\n    while True:\n        try: core.read_rows(beyond)\n"
+        "        except IndexError: pass\n"
+        "for _ in range(4): threading.Thread(target=fail, daemon=True).start()\ntime.sleep(0.03)"
+    ),
     "workers": (
         "import torch.utils.data, warnings\nwarnings.simplefilter('ignore')\n"
         "data = cf.scDataset(cells, cf.Streaming(), 64)\n"
