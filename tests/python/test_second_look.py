@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
 
 import cellfeed as cf
+from cellfeed.conversion import convert_to_shards
 from cellfeed.errors import CorruptDataError
 
 
@@ -37,6 +39,50 @@ def test_a_file_written_in_place_while_open_is_an_error(tmp_path):
         with pytest.raises(CorruptDataError, match="written again since it was opened"):
             act()
     np.testing.assert_array_equal(cf.open(path)[:].to_numpy()[:, 0], [4, 3, 2, 1])
+
+
+OUTPUTS = {
+    "csr": {},
+    "of every second gene": {"transforms": [cf.SelectGenes([f"g{i}" for i in range(0, 40, 2)])]},
+    "normalised": {"transforms": [cf.NormalizeTotal(), cf.Log1p()]},
+    "dense": {"output": "dense"},
+    "dense, normalised": {"output": "dense", "transforms": [cf.NormalizeTotal()]},
+}
+
+
+@pytest.mark.parametrize("how", OUTPUTS)
+@pytest.mark.parametrize("kind", ["plain", "gzip", "dense", "shards"])
+def test_no_batch_of_an_epoch_has_what_was_written_meanwhile(tmp_path, kind, how):
+    x = scipy.sparse.random(4000, 40, 0.4, format="csr", random_state=1, dtype=np.float32)
+    x.data = np.ceil(x.data * 9)
+    var = pd.DataFrame(index=[f"g{i}" for i in range(40)])
+    path = tmp_path / "a.h5ad"
+    written = anndata.AnnData(x.toarray() if kind == "dense" else x, var=var)
+    written.write_h5ad(path, compression="gzip" if kind == "gzip" else None)
+    if kind == "shards":
+        convert_to_shards(path, tmp_path / "shards")
+        path = tmp_path / "shards"
+    loader = cf.Loader(cf.open(path), cf.BlockShuffling(), 16, fetch_factor=250, **OUTPUTS[how])
+    expected = {}
+    for batch in loader:
+        expected |= dict(zip(batch.index.tolist(), batch.to_numpy(), strict=True))
+    batches = iter(loader)
+    next(batches)
+    changed = next(path.glob("*.cells")) if kind == "shards" else path
+    at = changed.stat().st_size // 2
+    if kind == "plain":
+        with h5py.File(path) as file:
+            values = file["X/data"].id
+            at = values.get_chunk_info(values.get_num_chunks() // 2).byte_offset
+    with open(changed, "r+b") as file:  # in place
+        file.seek(at)
+        stored = file.read(8192)
+        file.seek(at)
+        file.write(bytes(byte ^ (129 if kind == "plain" else 1) for byte in stored))  # negative
+    with pytest.raises(CorruptDataError):
+        for batch in batches:
+            for row, values in zip(batch.index.tolist(), batch.to_numpy(), strict=True):
+                np.testing.assert_array_equal(values, expected[row])
 
 
 def test_a_file_replaced_while_open_is_read_as_it_was(tmp_path):

@@ -42,9 +42,12 @@ class CsrRows final : public FetchedRows, public MovedRows {
   void prefetch(std::int64_t begin, std::int64_t end) const override;
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
     decode_moved(begin, end, sink, {});
+    require_intact();
   }
+  const MovedRows* moved() const override { return this; }
   void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
                     const ColumnPlaces& places) const override;
+  void require_intact() const override { matrix_.file().require_unchanged(); }
   std::int64_t bytes_read() const override {
     if (bytes_ahead_ > 0) return tasks_.bytes_read() + bytes_ahead_;
     return tasks_.bytes_read() + (indices_.is_mapped() ? bytes_of(matrix_.indices()) : 0) +
@@ -120,7 +123,6 @@ void CsrRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& 
         {next.indices, next.values, sink.past_caches, places});
   }
   publish_row_copies(sink.past_caches);
-  matrix_.file().require_unchanged();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// MovedRows: rows whose columns move to those of a joined axis while they are decoded, where that
-// leaves them in their order. Thread-safe: as FetchedRows.
+// MovedRows: rows that are decoded a few at a time, and whose columns move to those of a joined
+// axis meanwhile, where that leaves them in their order. Thread-safe: as FetchedRows.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,13 @@ inline void move_columns(std::span<const std::int32_t> indices, const ColumnPlac
 // What FetchedRows are as well, of formats that can do it.
 class MovedRows {
  public:
-  // As FetchedRows::decode; then column c is places[c]. REQUIRES: a place for each column.
+  // As FetchedRows::decode, but that files are not asked whether they changed; then column c is
+  // places[c]. REQUIRES: a place for each column.
   virtual void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
                             const ColumnPlaces& places) const = 0;
+  // Throws where the rows decoded so far may be others, as a file was written to meanwhile. To be
+  // called before they are given to anybody.
+  virtual void require_intact() const = 0;
 
  protected:
   ~MovedRows() = default;

@@ -118,6 +118,7 @@ struct ReadContext {
 // So the latencies of many stores pass together, and the work of all of them is shared out at once.
 // It may be destroyed after any step. Thread-safe: run of different tasks, and then decode of
 // disjoint ranges, at once. Lifetime: the store outlives it.
+class MovedRows;
 class FetchedRows {
  public:
   virtual ~FetchedRows() = default;
@@ -140,6 +141,8 @@ class FetchedRows {
   // explicit zeros kept. Throws kCorruptData (file, row, offset) or kPrecision (file, row, value;
   // what to ask for instead).
   virtual void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const = 0;
+  // What these rows can do beside that (moved_rows.h); null for none of it.
+  virtual const MovedRows* moved() const { return nullptr; }
   // Whether rows are stored dense, and so can be decoded without a list of their entries.
   virtual bool is_dense() const { return false; }
   // As decode, of dense rows: every value of a row is written. REQUIRES: is_dense().

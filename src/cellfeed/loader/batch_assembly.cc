@@ -46,6 +46,7 @@ matrix::Batch make_batch(const LoaderCore& core, Window& window, std::size_t b) 
 
 std::int64_t finish_batch(const LoaderCore& core, Window& window, std::size_t b,
                           matrix::Batch& batch) {
+  for (const MatrixWindow& matrix : window.matrices()) matrix.require_intact(b);
   std::int64_t more = 0;
   for (std::size_t m = 0; m < window.matrices().size(); ++m)
     more += core.matrices[m].sink->finish(*core.recycler, rows_of(window, b, m), batch.block(m));

@@ -50,6 +50,8 @@ class MatrixWindow {
   // Decodes one slice of a batch, rows run through the pipeline.
   void decode_slice(std::size_t batch, const sampling::BatchPlan& plan, const Slice& slice,
                     Casting casting, bool past_caches, matrix::Block& out, Counters& counters);
+  // Throws where a file changed that rows of a batch are of. To be called once they are decoded.
+  void require_intact(std::size_t batch) const;
   // Closes gaps that shortened rows left, and completes indptr.
   void compact(std::size_t batch, matrix::CsrBlock& block) const;
   SliceOrder& order(std::size_t batch) { return *orders_[batch]; }
@@ -59,6 +61,7 @@ class MatrixWindow {
   std::shared_ptr<const RowsByStore> rows_;
   std::vector<RowsByStore::Piece> pieces_;  // those of rows_, cut where slices end
   std::vector<std::unique_ptr<collection::FetchedRows>> fetched_;  // of each part
+  std::vector<const collection::MovedRows*> moved_;                // of each part
   std::vector<std::int64_t> task_ends_;                            // of each part
   // Of each row, in the order of rows_.
   std::vector<std::int64_t> sizes_;   // upper bounds, from FetchedRows

@@ -69,8 +69,11 @@ void SliceDecoder::prefetch(std::size_t step) {
 void SliceDecoder::decode(const Piece& step, std::int32_t* indices, void* values, DType dtype,
                           bool is_final) {
   const std::int64_t first = part(step).begin;
-  fetched(step).decode(step.begin - first, step.end - first,
-                       sink_of(step, indices, values, dtype, is_final));
+  const collection::CsrSink sink = sink_of(step, indices, values, dtype, is_final);
+  if (const collection::MovedRows* rows = moved(step))
+    rows->decode_moved(step.begin - first, step.end - first, sink, {});
+  else
+    fetched(step).decode(step.begin - first, step.end - first, sink);
 }
 
 void SliceDecoder::decode_moved(const Piece& step, std::int32_t* indices, void* values,

@@ -27,7 +27,9 @@ struct SliceRows {
   std::size_t number = 0;  // of the slice
   std::span<const RowsByStore::Piece> pieces;
   std::span<const RowsByStore::Part> parts;
-  std::span<const std::unique_ptr<collection::FetchedRows>> fetched;  // of each part
+  // Of each part; moved: null where its rows cannot do that.
+  std::span<const std::unique_ptr<collection::FetchedRows>> fetched;
+  std::span<const collection::MovedRows* const> moved;
   const sampling::BatchPlan& plan;
   // Of each row of the window.
   const std::int64_t* positions = nullptr;  // in its batch
@@ -38,7 +40,8 @@ struct SliceRows {
   bool past_caches = false;
 };
 
-// Decodes the rows of one slice for a sink, which takes them step by step.
+// Decodes the rows of one slice for a sink, which takes them step by step. Whether files changed
+// meanwhile is asked once a batch, by its window, where rows can be moved.
 class SliceDecoder {
  public:
   using Piece = RowsByStore::Piece;
@@ -99,6 +102,7 @@ class SliceDecoder {
                                           static_cast<std::byte*>(values) + rows_.place[i] * width,
                                           dtype, order, room()));
     } catch (const Error& error) {
+      if (const auto* rows = moved(step)) rows->require_intact();  // the values may be no cell's
       pipeline_.rethrow_placed(error, rows_.plan.rows[rows_.positions[i]]);
     }
     pipeline_.require_intact(part(step).store);
@@ -131,7 +135,7 @@ class SliceDecoder {
     return *rows_.fetched[static_cast<std::size_t>(step.part)];
   }
   const collection::MovedRows* moved(const Piece& step) const {
-    return dynamic_cast<const collection::MovedRows*>(&fetched(step));
+    return rows_.moved[static_cast<std::size_t>(step.part)];
   }
   collection::CsrSink sink_of(const Piece& step, std::int32_t* indices, void* values, DType dtype,
                               bool is_final) const;

@@ -54,7 +54,7 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
       if (const std::int64_t end = std::min(n, begin + step); places.empty())
         fetched.decode(begin, end, sink);
       else
-        dynamic_cast<const format::MovedRows&>(fetched).decode_moved(begin, end, sink, places);
+        fetched.moved()->decode_moved(begin, end, sink, places);
     for (std::int64_t i = 0; i < n; ++i) {
       EXPECT_GE(counts[i], 0) << "row " << i << " of the request was not counted";
       EXPECT_LE(counts[i], sizes[i]);
@@ -190,7 +190,7 @@ inline void expect_rows(const format::RowStore& store, const matrix::CsrBlock& b
   EXPECT_EQ(sizes, expected_sizes);
   EXPECT_EQ(decode_rows(*fetched, dtype), expected);
   EXPECT_EQ(decode_rows(*fetched, dtype, Casting::kExact, 7, true), expected) << "past the caches";
-  if (dynamic_cast<const format::MovedRows*>(fetched.get()) != nullptr && store.info().n_cols > 0)
+  if (fetched->moved() != nullptr && store.info().n_cols > 0)
     expect_moved_rows(*fetched, store.info().n_cols, expected, dtype);
   if (store.info().is_dense) expect_dense_rows(store, expected, rows, dtype);
   const format::ReadPlan plan = store.plan(rows);

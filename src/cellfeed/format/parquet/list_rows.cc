@@ -39,8 +39,10 @@ class ListRows final : public FetchedGroups, public MovedRows {
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
     decode_moved(begin, end, sink, {});
   }
+  const MovedRows* moved() const override { return this; }
   void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
                     const ColumnPlaces& places) const override;
+  void require_intact() const override {}  // what is decoded was compared when it was kept
   std::int64_t bytes_used() const override { return bytes_used_; }
 
  private:

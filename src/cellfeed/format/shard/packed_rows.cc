@@ -61,9 +61,14 @@ class PackedRows final : public FetchedRows, public MovedRows {
   }
   void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
     decode_moved(begin, end, sink, {});
+    require_intact();
   }
+  const MovedRows* moved() const override { return this; }
   void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
                     const ColumnPlaces& places) const override;
+  void require_intact() const override {
+    for (const auto& file : files_) file->require_intact();
+  }
   std::int64_t bytes_read() const override { return bytes_read_; }
   std::int64_t bytes_used() const override { return bytes_used_; }
   std::int64_t bytes_held() const override { return reads_.bytes_held(); }
@@ -201,7 +206,6 @@ void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSin
     decode_past_caches(begin, end, sink, places);
   else
     decode_into_caches(begin, end, in_order, sink, places);
-  for (const auto& file : files_) file->require_intact();
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
