@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "cellfeed/hdf5/cursor.h"
+#include "cellfeed/io/stand_in.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
 constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
-constexpr std::string_view kLfsPrefix = "version https://git-lfs";
 constexpr std::uint64_t kFirstUserBlock = 512;
 constexpr std::uint64_t kMaxBytes = 160;  // of version 1 with addresses of 8 bytes
 constexpr std::string_view kSuperblock = "superblock";
@@ -31,6 +31,10 @@ std::uint64_t find_signature(const FileBytes& file) {
   file.fetch(places);
   for (const AddressRange& place : places)
     if (starts_with(file, place.address, kSignature)) return place.address;
+  const auto n = std::min<std::uint64_t>(file.size(), io::kStandInBytes);
+  const io::Bytes begin = file.read(0, n);
+  io::refuse_stand_in({reinterpret_cast<const char*>(begin.view().data()), begin.view().size()},
+                      file.path());
   throw_error(ErrorKind::kCorruptData, file.path(),
               "not an HDF5 file (no HDF5 signature); pass an .h5ad file or a shard directory");
 }
@@ -89,10 +93,6 @@ Superblock read_version_2(FileBytes& file, Cursor at, std::uint64_t begin, int v
 Superblock read_superblock(FileBytes& file) {
   if (file.size() == 0)
     throw Error(ErrorKind::kCorruptData, "the file is empty (0 bytes); copy or download it again",
-                file.path());
-  if (starts_with(file, 0, kLfsPrefix))
-    throw Error(ErrorKind::kCorruptData,
-                "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository",
                 file.path());
   const std::uint64_t begin = find_signature(file);
   Cursor at(file, begin, std::min(kMaxBytes, file.size() - begin), kSuperblock);

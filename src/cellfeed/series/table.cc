@@ -10,6 +10,7 @@
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/sequential_reader.h"
+#include "cellfeed/io/stand_in.h"
 
 namespace cellfeed::series {
 
@@ -71,6 +72,7 @@ Kind kind_of(const std::string& path) {
     throw Error(ErrorKind::kCorruptData, "is no table of text but a zip archive: unpack it", path);
   if (std::memcmp(magic.data(), "\x89HDF", 4) == 0)
     throw Error(ErrorKind::kCorruptData, "is no table of text but an HDF5 file", path);
+  io::refuse_stand_in(*source);
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
     if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,

@@ -7,6 +7,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/json_depth.h"
+#include "cellfeed/io/stand_in.h"
 
 namespace cellfeed::zarr {
 namespace {
@@ -82,9 +83,11 @@ void Hierarchy::read_v3_root(const std::string& text) {
 Json Hierarchy::parse(const std::string& text, const std::string& key) const {
   require_shallow_json(text, store_->path());
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
+  if (!json.is_object()) {
+    io::refuse_stand_in(text, store_->path() + "/" + key);
     throw_error(ErrorKind::kCorruptData, store_->path(), "damaged metadata: '{}' is no JSON object",
                 key);
+  }
   return json;
 }
 

@@ -21,6 +21,7 @@
 #include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/parquet_chunk.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/stand_in.h"
 
 namespace cellfeed::format::parquet_table {
 namespace {
@@ -71,10 +72,12 @@ void require_parquet(const io::ByteSource& source) {
   if (begin == "PARE" || end == "PARE")
     throw Error(ErrorKind::kUnsupported,
                 "is an encrypted Parquet file; write it without encryption", source.path());
-  if (begin != "PAR1")
+  if (begin != "PAR1") {
+    io::refuse_stand_in(source);
     throw Error(ErrorKind::kCorruptData,
                 "does not begin as a Parquet file does: it is damaged, or not what its name says",
                 source.path());
+  }
   if (end != "PAR1")
     throw Error(ErrorKind::kCorruptData,
                 "does not end as a Parquet file does: it is damaged, or was cut short; copy or "

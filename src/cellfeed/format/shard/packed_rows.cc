@@ -26,11 +26,11 @@ constexpr std::int64_t kOverrunEntries = 16;
 constexpr std::int64_t kChecksumBytes = kRecordChecksumBytes;
 
 using Files = std::vector<std::shared_ptr<const CellsFile>>;
+using FileOfRow = std::vector<std::uint32_t>;  // empty where there is one file
 
 class PackedRows final : public FetchedRows, public MovedRows {
  public:
-  // file_of: of each row its file; empty where there is one.
-  PackedRows(Files files, std::vector<std::int64_t> rows, std::vector<std::uint32_t> file_of)
+  PackedRows(Files files, std::vector<std::int64_t> rows, FileOfRow file_of)
       : files_(std::move(files)),
         rows_(std::move(rows)),
         file_of_(std::move(file_of)),
@@ -94,7 +94,7 @@ class PackedRows final : public FetchedRows, public MovedRows {
 
   const Files files_;
   const std::vector<std::int64_t> rows_;
-  const std::vector<std::uint32_t> file_of_;
+  const FileOfRow file_of_;
   std::vector<RecordView> records_;
   io::RangeReads reads_;  // of each record, unless it is mapped
   std::int64_t bytes_read_ = 0;
@@ -202,10 +202,8 @@ void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSin
   for (std::int64_t i = begin; i + 1 < end; ++i)
     in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
   // The hardware has the lines behind the last row ready by itself.
-  if (sink.past_caches && !in_order)
-    decode_past_caches(begin, end, sink, places);
-  else
-    decode_into_caches(begin, end, in_order, sink, places);
+  if (sink.past_caches && !in_order) return decode_past_caches(begin, end, sink, places);
+  decode_into_caches(begin, end, in_order, sink, places);
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
@@ -343,14 +341,13 @@ CellsFile::Place CellsFile::locate(std::int64_t row) const {
 
 std::unique_ptr<FetchedRows> begin_packed(std::shared_ptr<const CellsFile> file,
                                           std::span<const std::int64_t> rows) {
-  return std::make_unique<PackedRows>(Files{std::move(file)},
-                                      std::vector<std::int64_t>(rows.begin(), rows.end()),
-                                      std::vector<std::uint32_t>());
+  std::vector<std::int64_t> numbers(rows.begin(), rows.end());
+  return std::make_unique<PackedRows>(Files{std::move(file)}, std::move(numbers), FileOfRow());
 }
 
 std::unique_ptr<FetchedRows> begin_packed(Files files, std::span<const RowOfFile> rows) {
   std::vector<std::int64_t> numbers;
-  std::vector<std::uint32_t> file_of;
+  FileOfRow file_of;
   numbers.reserve(rows.size());
   for (const RowOfFile& row : rows) numbers.push_back(row.row);
   if (files.size() > 1)

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/stand_in.h"
 
 namespace cellfeed::format::tenx {
 namespace {
@@ -35,11 +36,13 @@ std::vector<std::string> words_of(std::string_view line) {
 }
 
 MtxField field_of(const std::string& path, const std::vector<std::string>& banner) {
-  if (banner.size() != 5 || banner[0] != "%%matrixmarket")
+  if (banner.size() != 5 || banner[0] != "%%matrixmarket") {
+    io::refuse_stand_in(fmt::format("{}", fmt::join(banner, " ")), path);
     throw_error(ErrorKind::kCorruptData, path,
                 "no Matrix Market file: the first line must be '%%MatrixMarket matrix coordinate "
                 "integer general' or the like, and is '{}'",
                 excerpt(fmt::format("{}", fmt::join(banner, " "))));
+  }
   if (banner[1] != "matrix" || banner[2] != "coordinate")
     throw_error(ErrorKind::kUnsupported, path,
                 "only matrices in coordinate form are read: this is '{} {}'; write it with "
