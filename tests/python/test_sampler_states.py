@@ -128,8 +128,12 @@ def test_states_of_others_are_refused(make):
     for wrong in ({}, None, {**state, "version": 99}):
         with pytest.raises(cf.errors.InvalidArgumentError, match="not a state of this version"):
             iter(make()).load_state_dict(wrong)
-    with pytest.raises(cf.errors.InvalidArgumentError, match="yielded of the state"):
-        iter(make()).load_state_dict({**state, "yielded": -1})
+    for n in (-1, len(make()) + 1, 10**9):
+        with pytest.raises(cf.errors.InvalidArgumentError, match="yielded of the state"):
+            iter(make()).load_state_dict({**state, "yielded": n})
+    over = iter(make())
+    over.load_state_dict({**state, "yielded": len(make())})
+    assert list(over) == []
     # Of any rank.
     assert list(iter(make(rank=0))) != list(iter(make()))
     other_rank = iter(make(rank=0))

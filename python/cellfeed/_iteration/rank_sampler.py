@@ -30,6 +30,10 @@ class RankSampler:
         """What the draws depend on, as Agreement has it."""
 
     @abstractmethod
+    def __len__(self) -> int:
+        """Samples of a rank in an epoch."""
+
+    @abstractmethod
     def _samples(self, epoch: int) -> Iterator[int]:
         """Those of this rank."""
 
@@ -114,7 +118,8 @@ class SamplerIterator(Iterator[int]):
                 "the state belongs to a sampler of other samples, settings or ranks, and this one "
                 f"would go on elsewhere: here {here}, in the state {shown(there)}"
             )
-        n_yielded = as_int("yielded of the state", state.get("yielded"), 0)
+        most = len(self._sampler)
+        n_yielded = as_int("yielded of the state", state.get("yielded"), 0, most)
         self._epoch = as_int("epoch of the state", state.get("epoch"), 0, MAX_EPOCH)
         self._n_yielded = n_yielded
         self._rest = None

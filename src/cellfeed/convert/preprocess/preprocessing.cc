@@ -119,15 +119,16 @@ std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& stat
         fmt::format("no gene is in {} of the cells that stay (min_cells)", processing.min_cells),
         sources_.store(0).info().path);
   if (processing.n_top_genes == 0) return genes;
-  if (processing.n_top_genes > std::ssize(genes))
-    warnings_.push_back(
-        fmt::format("{} highly variable genes were asked for, and there are {} genes: all of them "
-                    "that vary are kept",
-                    processing.n_top_genes, std::ssize(genes)));
+  const std::int64_t n_genes = std::ssize(genes);
   genes = variable_genes(statistics, genes);
   if (genes.empty())
     throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
                 sources_.store(0).info().path);
+  if (std::ssize(genes) < processing.n_top_genes)
+    warnings_.push_back(
+        fmt::format("{} highly variable genes were asked for, and {} are kept: no more vary of the "
+                    "{} genes that there are",
+                    processing.n_top_genes, std::ssize(genes), n_genes));
   return genes;
 }
 
