@@ -124,24 +124,25 @@ CLI::Validator one_of(std::vector<std::string> choices) {
 
 std::string usage_error(const CLI::App& program, const std::vector<std::string>& arguments,
                         const CLI::ParseError& error) {
-  const auto chosen = program.get_subcommands();
-  if (chosen.empty()) {
-    const std::vector<std::string> verbs = verbs_of(program);
-    if (arguments.empty())
-      return fmt::format("a verb is needed: {}; see cellfeed --help", joined_with_or(verbs));
-    if (arguments[0].starts_with("-"))
-      return unknown_option(program, arguments[0]) + "; see cellfeed --help";
-    return fmt::format("there is no verb '{}'{}; see cellfeed --help", arguments[0],
-                       suggestion(arguments[0], verbs));
+  const CLI::App* verb = &program;
+  std::string called = "cellfeed";
+  for (auto chosen = verb->get_subcommands(); !chosen.empty(); chosen = verb->get_subcommands()) {
+    verb = chosen[0];
+    called += " " + verb->get_name();
   }
-  const std::string help = fmt::format("; see cellfeed {} --help", chosen[0]->get_name());
+  const std::string help = fmt::format("; see {} --help", called);
+  const std::vector<std::string> verbs = verbs_of(*verb);
+  const std::vector<std::string> rest = verb == &program ? arguments : verb->remaining();
+  if (!verbs.empty()) {
+    if (rest.empty()) return fmt::format("a verb is needed: {}{}", joined_with_or(verbs), help);
+    if (rest[0].starts_with("-")) return unknown_option(*verb, rest[0]) + help;
+    return fmt::format("there is no verb '{}'{}{}", rest[0], suggestion(rest[0], verbs), help);
+  }
   // A mistyped option is the reason why the right one is missing.
-  for (const std::string& rest : chosen[0]->remaining())
-    if (rest.size() > 1 && rest[0] == '-') return unknown_option(*chosen[0], rest) + help;
-  if (!chosen[0]->remaining().empty())
-    return fmt::format("{} takes no argument '{}'", chosen[0]->get_name(),
-                       chosen[0]->remaining()[0]) +
-           help;
+  for (const std::string& argument : rest)
+    if (argument.size() > 1 && argument[0] == '-') return unknown_option(*verb, argument) + help;
+  if (!rest.empty())
+    return fmt::format("{} takes no argument '{}'", verb->get_name(), rest[0]) + help;
   return error.what() + help;
 }
 

@@ -99,6 +99,12 @@ TEST_F(Program, AWrongArgumentIsNamedWithWhatIsAllowedAndTheNearestName) {
        std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>>{
            {{"shrad", input_}, {"'shrad'", "did you mean 'shard'?", "verify"}},
            {{"shard", input_, "--outptu-dir", out}, {"--outptu-dir", "did you mean --output-dir?"}},
+           {{"shrad", "--resume"}, {"'shrad'", "did you mean 'shard'?"}},
+           {{"cache"}, {"a verb is needed: list, clear or verify", "cellfeed cache --help"}},
+           {{"cache", "lst"}, {"'lst'", "did you mean 'list'?", "cellfeed cache --help"}},
+           {{"series", "build", input_}, {"--output-dir", "cellfeed series build --help"}},
+           {{"series", "build", input_, out, "--windw", "3"},
+            {"--windw", "did you mean --window?", "cellfeed series build --help"}},
            {{"shard", input_, "--output-dir", out, "--shard-size", "1e2"},
             {"--shard-size", "whole number", "'1e2'", "write it out: 100"}},
            {{"shard", input_, "--output-dir", out, "--layout", "pack"},
