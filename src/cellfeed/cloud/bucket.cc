@@ -102,7 +102,8 @@ std::optional<ObjectVersion> recall_object(const BucketPath& path) {
 
 ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query) {
   const HttpAnswer answer = ask_store(bucket, store_of(bucket).to_list(bucket, query));
-  const BucketPath folder{bucket.scheme, bucket.bucket, query.prefix};
+  BucketPath folder{bucket.scheme, bucket.bucket, query.prefix};
+  if (folder.key.ends_with('/')) folder.key.pop_back();  // as it was given
   if (answer.status != 200 || !answer.is_whole()) throw_refused(folder, answer);
   ObjectListing listing = store_of(bucket).parse_listing(answer.body, folder.text());
   const std::int64_t seen_s = parse_http_time(answer.header("date"));
