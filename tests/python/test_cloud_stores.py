@@ -10,6 +10,7 @@ import sys
 
 import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from fault_proxy import FaultProxy
@@ -56,6 +57,27 @@ def test_globs_go_through_all_pages_of_a_list(store, tmp_path):
     assert_cells(cf.open(store.url("y/*/*.h5ad")), adata)
     with pytest.raises(NotFoundError, match="no file matches"):
         cf.open(store.url("y/*.h5ad"))
+
+
+@pytest.mark.parametrize("memory_budget", ["2GB", "40MB"])
+def test_row_groups_are_read_whole_wherever_windows_meet_them_again(store, tmp_path, memory_budget):
+    n_groups, rows = 40, 500
+    x = np.random.default_rng(0).poisson(0.5, (n_groups * rows, 100)).astype(np.float32)
+    path = tmp_path / "wide.parquet"
+    pd.DataFrame(x, columns=[f"g{i}" for i in range(100)]).to_parquet(path, row_group_size=rows)
+    store.put("wide.parquet", path)
+    cells = cf.open(store.url("wide.parquet"))
+    before = len(store.proxy.seen)
+    loader = cf.Loader(
+        cells, cf.BlockShuffling(16), 256, fetch_factor=20, memory_budget=memory_budget, seed=0
+    )
+    seen = np.zeros(len(x), bool)
+    for batch in loader:
+        np.testing.assert_array_equal(batch.x.toarray(), x[batch.index])
+        seen[batch.index] = True
+    assert seen.all()
+    # Four windows of all groups; a group has 100 columns.
+    assert len(store.proxy.seen) - before < 10 * n_groups
 
 
 def test_cells_are_appended_to_shards(store, tmp_path):

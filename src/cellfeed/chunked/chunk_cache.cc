@@ -67,6 +67,9 @@ ChunkCache::ChunkCache(std::int64_t capacity_bytes, std::vector<CachedArray> arr
       capacity_bytes_(capacity_bytes),
       state_(new State) {}
 
+ChunkCache::ChunkCache(std::int64_t capacity_bytes, std::int64_t all_bytes)
+    : all_bytes_(all_bytes), capacity_bytes_(capacity_bytes), state_(new State) {}
+
 ChunkCache::~ChunkCache() {
   State* state = state_.load();
   if (state->generation == exec::fork_generation()) delete state;
@@ -125,8 +128,11 @@ void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chun
   State& state = this->state();
   const std::lock_guard lock(state.mutex);
   const std::int64_t capacity = keeps_whole() ? 0 : capacity_bytes_.load();
+  // Where all fits, none is dropped.
   const std::int64_t for_spare =
-      std::min(capacity / kSparePart, static_cast<std::int64_t>(kMaxSpare) * size);
+      all_bytes_ <= capacity
+          ? 0
+          : std::min(capacity / kSparePart, static_cast<std::int64_t>(kMaxSpare) * size);
   if (size > capacity - for_spare || state.entries.contains(key)) {
     dropped.emplace_back(key, std::move(chunk));
   } else {

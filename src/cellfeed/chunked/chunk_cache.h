@@ -38,11 +38,13 @@ struct CachedArray {
 class ChunkCache {
  public:
   explicit ChunkCache(std::int64_t capacity_bytes, std::vector<CachedArray> arrays = {});
+  // Of chunks that are in no array; all_bytes: what memory they take together.
+  ChunkCache(std::int64_t capacity_bytes, std::int64_t all_bytes);
   ~ChunkCache();
   // The array with room for all its chunks; null where the capacity does not hold every array.
   // Whoever has it keeps it, also when the capacity is lowered.
   std::shared_ptr<InflatedArray> whole(std::int32_t array) const;
-  bool keeps_whole() const { return all_bytes_ <= capacity_bytes_; }
+  bool keeps_whole() const { return !arrays_.empty() && all_bytes_ <= capacity_bytes_; }
 
   // The rest is for arrays that are not kept whole. Null when it is not held. Whoever holds on to
   // it keeps its memory when it is dropped here: for no longer than a copy takes.

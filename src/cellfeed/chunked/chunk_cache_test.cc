@@ -79,6 +79,16 @@ TEST(ChunkCacheTest, SizesThatOverflowAreNotKeptWhole) {
   EXPECT_FALSE(cache.keeps_whole());
 }
 
+TEST(ChunkCacheTest, KeepsAllChunksOfNoArrayWhereAllFit) {
+  constexpr std::int64_t kChunks = 20, kBytes = 1000;
+  const std::int64_t all = kChunks * ChunkCache(0).make_chunk(kBytes)->memory_bytes();
+  const ChunkCache cache(all, all);
+  EXPECT_FALSE(cache.keeps_whole());
+  for (std::int64_t i = 0; i < kChunks; ++i) cache.insert({0, i}, cache.make_chunk(kBytes));
+  for (std::int64_t i = 0; i < kChunks; ++i) EXPECT_NE(cache.find({0, i}), nullptr) << i;
+  EXPECT_EQ(cache.bytes_held(), all);
+}
+
 TEST(ChunkCacheTest, DropsTheLeastRecentlyUsedAndNeverHoldsMore) {
   const ChunkCache cache(1000);
   for (int i = 0; i < 50; ++i) {

@@ -58,6 +58,7 @@ FetchedGroups::FetchedGroups(const GroupMatrix& matrix, const GroupCache& cache,
       cache_(cache),
       rows_(rows.begin(), rows.end()),
       wanted_(want_rows(matrix.file(), rows)),
+      known_(wanted_.groups.size()),
       first_reads_(wanted_.groups.size(), kNotRead) {
   begin_reads();
 }
@@ -67,7 +68,7 @@ void FetchedGroups::begin_reads() {
   std::vector<int> needed;
   for (std::size_t g = 0; g < wanted_.groups.size(); ++g) {
     const int number = wanted_.groups[g].number;
-    if (cache_.find(number)) continue;
+    if ((known_[g] = cache_.find(number))) continue;
     needed.push_back(number);
     if (file.ahead() != nullptr) continue;
     for (const io::ByteRange& range : matrix_.group(number).ranges) {
@@ -95,11 +96,12 @@ void FetchedGroups::run(std::int64_t task) {
   const auto g = static_cast<std::size_t>(task);
   const int number = wanted_.groups[g].number;
   const StoredGroup& stored = matrix_.group(number);
-  const GroupCache::Group group =
-      cache_.get(number, stored.decoded_bytes, [&](std::span<std::byte> out) {
-        matrix_.decode(number, held_of(g), out);
-        bytes_read_ += stored.stored_bytes;
-      });
+  GroupCache::Group group = std::move(known_[g]);
+  if (!group)
+    group = cache_.get(number, stored.decoded_bytes, [&](std::span<std::byte> out) {
+      matrix_.decode(number, held_of(g), out);
+      bytes_read_ += stored.stored_bytes;
+    });
   keep(g, group->bytes.span());
 }
 

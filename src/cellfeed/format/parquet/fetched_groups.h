@@ -63,6 +63,9 @@ class FetchedGroups : public FetchedRows {
   const GroupCache& cache_;
   const std::vector<std::int64_t> rows_;
   const WantedRows wanted_;
+  // Of each group that was in the cache: kept until it is copied, as its bytes are not read. What
+  // the cache drops meanwhile is less than what it keeps.
+  std::vector<GroupCache::Group> known_;
   io::RangeReads reads_;
   // Of each group the first of its ranges among reads_; kNotRead where they are in memory.
   std::vector<std::size_t> first_reads_;

@@ -22,9 +22,10 @@ class GroupCache {
  public:
   using Group = std::shared_ptr<const chunked::InflatedChunk>;
 
-  // keeps_last: the last groups are kept until release(), whatever fits in cache_bytes.
-  GroupCache(std::int64_t cache_bytes, bool keeps_last)
-      : chunks_(cache_bytes), keeps_last_(keeps_last) {}
+  // all_bytes: the memory of all groups. keeps_last: the last groups are kept until release(),
+  // whatever fits in cache_bytes.
+  GroupCache(std::int64_t cache_bytes, std::int64_t all_bytes, bool keeps_last)
+      : chunks_(cache_bytes, all_bytes), keeps_last_(keeps_last) {}
 
   // Null where nobody has it.
   Group find(int number) const;

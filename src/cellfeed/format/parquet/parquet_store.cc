@@ -18,6 +18,7 @@
 #include "cellfeed/format/parquet/obs_table.h"
 #include "cellfeed/format/parquet/wide_matrix.h"
 #include "cellfeed/format/shared_axis.h"
+#include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::format::parquet_table {
 namespace {
@@ -172,12 +173,20 @@ Matrix open_matrix_of(const CellTable& table) {
   return matrix;
 }
 
+std::int64_t memory_of_groups(const GroupMatrix& groups) {
+  std::int64_t bytes = 0;
+  for (int g = 0; g < groups.file().n_groups(); ++g)
+    bytes += static_cast<std::int64_t>(
+        matrix::block_bytes(static_cast<std::size_t>(groups.group(g).decoded_bytes)));
+  return bytes;
+}
+
 class ParquetStore final : public RowStore {
  public:
   ParquetStore(std::unique_ptr<const CellTable> table, Matrix matrix, const OpenOptions& options)
       : table_(std::move(table)),
         matrix_(std::move(matrix)),
-        cache_(options.cache_bytes, options.reads_in_order) {
+        cache_(options.cache_bytes, memory_of_groups(*matrix_.groups), options.reads_in_order) {
     describe();
   }
 
@@ -228,9 +237,9 @@ void ParquetStore::describe() {
   std::int64_t most_bytes = 0;
   for (int g = 0; g < table_->file().n_groups(); ++g) {
     info_.rows_per_chunk = std::max(info_.rows_per_chunk, table_->file().rows_of(g));
-    info_.inflated_bytes += groups.group(g).decoded_bytes;
     most_bytes = std::max(most_bytes, groups.group(g).decoded_bytes);
   }
+  info_.inflated_bytes = memory_of_groups(groups);
   info_.scratch_bytes = most_bytes + std::min(kArrowBytes, 4 * most_bytes);
 }
 
