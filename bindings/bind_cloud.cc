@@ -26,6 +26,9 @@ void bind_cloud(nb::module_& module) {
       },
       nb::arg("path"), nb::arg("options"),
       "How the bucket of this path is reached, in this process and those it forks.");
+  nb::class_<cloud::SavedStorageOptions>(module, "SavedStorageOptions")
+      .def(nb::init<const std::vector<std::string>&>(), nb::arg("paths"))
+      .def("restore", &cloud::SavedStorageOptions::restore);
   module.def(
       "add_storage_option",
       [](const std::string& path, const std::string& name, const std::string& value) {

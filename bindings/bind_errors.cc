@@ -11,6 +11,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/base/path_text.h"
+#include "cellfeed/cloud/storage_options.h"
 #include "gil.h"
 
 namespace nb = nanobind;
@@ -77,7 +78,7 @@ std::string in_words_of_python(std::string message) {
 void set_python_error(const Error& error) {
   nb::object type = nb::module_::import_("cellfeed.errors").attr(class_of(error.kind()));
   // The path comes first and stays as it is.
-  const std::string what = error.what();
+  const std::string what = error.what() + cloud::cache_note(error);
   const std::size_t path_end = what.starts_with(error.path()) ? error.path().size() : 0;
   const nb::str text = as_text(
       mask_credentials(what.substr(0, path_end) + in_words_of_python(what.substr(path_end))));

@@ -21,6 +21,11 @@ def set_storage_options(path: str, options: Mapping[str, str]) -> None:
     How the bucket of this path is reached, in this process and those it forks.
     """
 
+class SavedStorageOptions:
+    def __init__(self, paths: Sequence[str]) -> None: ...
+
+    def restore(self) -> None: ...
+
 def add_storage_option(path: str, name: str, value: str) -> None:
     """One more beside the options of the bucket of this path."""
 

@@ -28,7 +28,7 @@ from ._options import (
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
-from .storage import add_options, set_for_paths
+from .storage import add_options, set_for_paths, taken_back_on_failure
 
 if TYPE_CHECKING:
     import anndata
@@ -145,7 +145,7 @@ def open(
         written once, as packed shards, and used again until the file changes. ``"auto"``: the
         folder that the environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the
         file; of a file in a bucket or on a server it has to be named, and is a local one. ``None``
-        refuses such matrices.
+        refuses such matrices. Nothing else is kept there without ``cache_mode``.
     cache_mode
         ``"packed"``: what is read of compressed files, and of files of buckets and servers, is
         written to ``cache_dir`` as packed records on the way, and read from there from then on: the
@@ -204,12 +204,14 @@ def open(
         var=as_folder("var", var), obs_columns=as_chosen_names("obs", obs) or [],
     )  # fmt: skip
     data = _data_of(paths, options)
-    if isinstance(data, list):
-        _set_storage([item for item in data if isinstance(item, str)], storage_options, options)
-    if options.genes is not None and gene_aliases is not None:
-        names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
-        options = replace(options, genes=names)
-    cells = _opened(data, options, options.obs_columns)
+    files = [item for item in data if isinstance(item, str)] if isinstance(data, list) else []
+    with taken_back_on_failure(files):
+        if isinstance(data, list):
+            _set_storage(files, storage_options, options)
+        if options.genes is not None and gene_aliases is not None:
+            names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
+            options = replace(options, genes=names)
+        cells = _opened(data, options, options.obs_columns)
     report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
     report_left_out(cells._core.left_out_text, stacklevel=2)
     report_blocks()

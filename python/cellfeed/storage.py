@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from . import _core
 from ._arguments import as_folder, as_path, is_url
@@ -116,9 +117,25 @@ def set_for_paths(
 ) -> None:
     """The same, and more, for each of the paths that is no local one; there must be one."""
     _require_mapping(options)
-    remote = [path for path in paths if is_url(path)]
-    for path in remote or ["."]:
+    given = list(paths)
+    for path in [path for path in given if is_url(path)] or given[:1]:
         set_storage_options(path, {**options, **more})
+
+
+@contextmanager
+def taken_back_on_failure(paths: Iterable[str]) -> Iterator[None]:
+    """What is set meanwhile for the buckets of these paths does not outlive an exception."""
+    remote = [path for path in paths if is_url(path)]
+    saved, shown = _core.SavedStorageOptions(remote), dict(_shown)
+    try:
+        yield
+    except BaseException:
+        saved.restore()
+        for bucket in map(_bucket_of, remote):
+            _shown.pop(bucket, None)
+            if bucket in shown:
+                _shown[bucket] = shown[bucket]
+        raise
 
 
 def keep_copies(

@@ -269,6 +269,34 @@ def test_copies_belong_to_a_version(store, tmp_path):
         cf.set_storage_options(store.url("a.h5ad"), {})
 
 
+def test_options_of_a_call_that_failed_are_taken_back(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    (tmp_path / "file").write_bytes(b"")
+    path = store.url("a.h5ad")
+    with pytest.raises(cf.errors.CellfeedError):
+        cf.open(path, cache_mode="block", cache_dir=tmp_path / "file" / "cache")
+    assert_cells(cf.open(path), adata)
+    cells = cf.open(path, cache_mode="block", cache_dir=tmp_path / "cache")
+    with pytest.raises(NotFoundError):
+        cf.open(store.url("none.h5ad"), cache_mode="file", cache_dir=tmp_path / "other")
+    assert_cells(pickle.loads(pickle.dumps(cells)), adata)
+    assert (tmp_path / "cache").is_dir() and not (tmp_path / "other").exists()
+
+
+def test_damage_that_may_be_the_cache_s_names_it(store, tmp_path):
+    write_cells(tmp_path / "a.h5ad")
+    (tmp_path / "a.h5ad").write_bytes((tmp_path / "a.h5ad").read_bytes()[:1000])
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    path, cache = store.url("a.h5ad"), tmp_path / "cache"
+    with pytest.raises(CorruptDataError, match="truncated") as plain:
+        cf.open(path)
+    assert "cache" not in str(plain.value)
+    for mode in ("file", "block"):
+        with pytest.raises(CorruptDataError, match=f"cellfeed cache clear {cache}"):
+            cf.open(path, cache_mode=mode, cache_dir=cache)
+
+
 def test_no_secret_is_said_or_sent_or_written(store, tmp_path, capfd):
     write_cells(tmp_path / "a.h5ad")
     store.put("a.h5ad", tmp_path / "a.h5ad")

@@ -97,7 +97,7 @@ def test_a_wrong_matrix_is_named_with_its_line(tmp_path, body, match, suffix):
         ("%%MatrixMarket matrix coordinate integer symmetric", "this is 'symmetric'"),
         ("%%MatrixMarket matrix coordinate real skew-symmetric", "this is 'skew-symmetric'"),
         ("%%MatrixMarket matrix coordinate real hermitian", "this is 'hermitian'"),
-        ("version https://git-lfs.github.com/spec/v1", "no Matrix Market file"),
+        ("version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
         ("gene,x,y", "no Matrix Market file"),
         ("\x89HDF\r\n\x1a", "no Matrix Market file"),
         ("", "no Matrix Market file"),

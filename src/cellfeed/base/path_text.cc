@@ -10,11 +10,6 @@ namespace cellfeed {
 namespace {
 
 constexpr std::string_view kMask = "***";
-// Keys of a query whose values let anyone act as the one who signed it.
-constexpr std::array<std::string_view, 8> kSecretKeys{
-    "sig",    "signature", "x-amz-signature",  "x-amz-credential", "x-amz-security-token",
-    "awskey", "token",     "x-goog-signature",
-};
 
 bool ends_url(char c) { return c == ' ' || c == '\'' || c == '"' || c == '\n' || c == ')'; }
 
@@ -41,8 +36,7 @@ void mask_query(std::string& url) {
     if (equals == std::string::npos) return;
     const std::size_t next = url.find('&', begin);
     if (equals < next) {
-      const std::string key = lower(std::string_view(url).substr(begin, equals - begin));
-      if (std::find(kSecretKeys.begin(), kSecretKeys.end(), key) != kSecretKeys.end()) {
+      if (is_secret_parameter(std::string_view(url).substr(begin, equals - begin))) {
         const std::size_t length = next == std::string::npos ? next : next - equals - 1;
         url.replace(equals + 1, length, kMask);
       }
@@ -52,6 +46,16 @@ void mask_query(std::string& url) {
 }
 
 }  // namespace
+
+bool is_secret_parameter(std::string_view given) {
+  const std::string name = lower(given);
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  constexpr std::array<std::string_view, 8> kWhole{"sig",  "sas",   "code",  "auth",
+                                                   "pass", "hdnea", "hdnts", "hmac"};
+  return std::ranges::find(kWhole, name) != kWhole.end() || name.ends_with("key") ||
+         name.ends_with("pwd") || has("signature") || has("token") || has("secret") ||
+         has("passw") || has("credential") || has("authoriz") || has("session") || has("jwt");
+}
 
 void require_path(std::string_view path) {
   if (path.empty()) throw_invalid("a path must not be empty");

@@ -10,8 +10,12 @@ namespace cellfeed {
 // would take what stands before it, which is another file.
 void require_path(std::string_view path);
 
+// Whether a parameter of an address is one whose value lets anyone act as the one who was given it,
+// by what such are called: of AWS, Azure, Google, Akamai and others.
+bool is_secret_parameter(std::string_view name);
+
 // The text with the secrets of every URL in it replaced by "***": user and password before an "@",
-// and the values of query keys that sign a request (AWS, Azure, Google).
+// and the values of those parameters.
 std::string mask_credentials(std::string text);
 
 }  // namespace cellfeed

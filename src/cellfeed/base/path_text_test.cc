@@ -20,6 +20,15 @@ TEST(MaskCredentials, HidesSignaturesOfQueries) {
   EXPECT_EQ(mask_credentials("https://h/x?X-Amz-Signature=abc"), "https://h/x?X-Amz-Signature=***");
 }
 
+TEST(MaskCredentials, KnowsWhatSecretsOfAddressesAreCalled) {
+  for (const char* name : {"code", "sas", "hdnea", "Key-Pair-Key", "X-Goog-Signature", "jwt", "PWD",
+                           "access_token", "apikey", "Signature"})
+    EXPECT_TRUE(is_secret_parameter(name)) << name;
+  for (const char* name : {"dl", "page", "version", "codes", "keys", "format", ""})
+    EXPECT_FALSE(is_secret_parameter(name)) << name;
+  EXPECT_EQ(mask_credentials("https://h/x?code=abc&dl=1"), "https://h/x?code=***&dl=1");
+}
+
 TEST(MaskCredentials, HidesThoseOfEveryUrl) {
   EXPECT_EQ(mask_credentials("s3://a:b@c and gs://d:e@f"), "s3://***@c and gs://***@f");
   EXPECT_EQ(mask_credentials("at abfs://c@a.dfs.core.windows.net/x"),

@@ -12,6 +12,7 @@
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/schemes.h"
+#include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/stop_scope.h"
 
 #ifndef CELLFEED_VERSION
@@ -86,7 +87,7 @@ int run_verb(Session& session) {
     const int signal = InterruptGuard::signal_received();
     if (error.kind() == ErrorKind::kCancelled && signal != 0)
       return report(error.what(), 128 + signal);
-    return report(error.what(), kFailed);
+    return report(error.what() + cloud::cache_note(error), kFailed);
   } catch (const std::bad_alloc&) {
     return report_no_memory();
   } catch (const std::exception& error) {

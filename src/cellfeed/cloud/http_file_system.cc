@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/path_text.h"
 #include "cellfeed/cloud/file_cache.h"
 #include "cellfeed/cloud/http_ask.h"
 #include "cellfeed/cloud/http_source.h"
@@ -26,15 +26,6 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-// Of a parameter of an address, by what such are called.
-bool is_secret_name(std::string_view given) {
-  const std::string name = lower(given);
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
-  return name == "sig" || name == "auth" || name == "pass" || name == "pwd" ||
-         name.ends_with("key") || has("signature") || has("token") || has("secret") ||
-         has("passw") || has("credential") || has("authoriz") || has("session") || has("jwt");
-}
-
 // A path is shown and written: what opens a door has no place in it.
 void require_no_secret(const std::string& path) {
   const auto query = path.find_first_of("?#");
@@ -44,7 +35,7 @@ void require_no_secret(const std::string& path) {
     rest.remove_prefix(1);
     const std::string_view parameter = rest.substr(0, rest.find_first_of("?&;#"));
     rest.remove_prefix(parameter.size());
-    if (is_secret_name(parameter.substr(0, parameter.find('='))))
+    if (is_secret_parameter(parameter.substr(0, parameter.find('='))))
       throw_error(ErrorKind::kUnsupported, path.substr(0, query),
                   "a signed address is not read, as paths are shown and written: read it by its "
                   "s3:// path with credentials from the environment, or copy it to a local disk");

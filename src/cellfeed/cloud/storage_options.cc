@@ -149,6 +149,19 @@ void add_storage_option(const std::string& path, std::string_view name, std::str
   set_storage_options(path, std::move(options));
 }
 
+SavedStorageOptions::SavedStorageOptions(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const BucketPath parsed = parse_bucket_path(path);
+    saved_[{parsed.scheme, parsed.bucket}] = storage_options_of(parsed.scheme, parsed.bucket);
+  }
+}
+
+void SavedStorageOptions::restore() const {
+  const std::scoped_lock lock(given().mutex);
+  for (const auto& [bucket, options] : saved_) given().of_buckets[bucket] = options;
+  ++given().version;
+}
+
 StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket) {
   const std::scoped_lock lock(given().mutex);
   const auto found = given().of_buckets.find({std::string(scheme), std::string(bucket)});
@@ -156,6 +169,25 @@ StorageOptions storage_options_of(std::string_view scheme, std::string_view buck
 }
 
 std::uint64_t storage_options_version() { return given().version; }
+
+std::string cache_note(const Error& error) {
+  if (error.kind() != ErrorKind::kCorruptData || error.path().find("://") == std::string::npos)
+    return {};
+  StorageOptions options;
+  try {
+    const BucketPath path = parse_bucket_path(error.path());
+    options = storage_options_of(path.scheme, path.bucket);
+  } catch (const Error&) {
+    return {};  // it is none of a bucket
+  }
+  const auto folder = options.find(kCacheOption);
+  if (folder == options.end()) return {};
+  return fmt::format(
+      " (read through the cache in {0}; where the object is sound, have it fetched again: "
+      "`cellfeed "
+      "cache clear {0}`)",
+      folder->second);
+}
 
 bool parse_flag(std::string_view name, std::string_view value) {
   if (value == "true" || value == "True" || value == "1" || value == "yes") return true;

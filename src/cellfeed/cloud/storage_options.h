@@ -6,7 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+namespace cellfeed {
+class Error;
+}
 
 namespace cellfeed::cloud {
 
@@ -40,8 +45,22 @@ void set_storage_options(const std::string& path, StorageOptions options);
 // One more beside those; an empty value takes it away.
 void add_storage_option(const std::string& path, std::string_view name, std::string value);
 StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket);
+// Those of the buckets of some paths as they are when it is made, to be put back.
+class SavedStorageOptions {
+ public:
+  // Throws what parse_bucket_path does.
+  explicit SavedStorageOptions(const std::vector<std::string>& paths);
+  void restore() const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, StorageOptions> saved_;
+};
 // How often options were set: whoever keeps a connection asks whether it is of the present ones.
 std::uint64_t storage_options_version();
+
+// Where an error says that what was read of a bucket is damaged, and it is kept in a cache: in
+// which, as what it kept may be all that is damaged. Else empty.
+std::string cache_note(const Error& error);
 
 // "true", "1", "yes"; "false", "0", "no". Throws kInvalidArgument for others.
 bool parse_flag(std::string_view name, std::string_view value);

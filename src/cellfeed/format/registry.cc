@@ -174,6 +174,11 @@ void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
 }
 
 [[noreturn]] void throw_missing(const std::string& path) {
+  if (path.starts_with("http"))
+    throw Error(ErrorKind::kNotFound,
+                "there is no such file; of folders on web servers nothing can be listed, so that "
+                "only single files are read there",
+                path);
   const fs::path wanted(path);
   std::vector<std::string> names, stems;  // an extension in common makes no two names alike
   const std::string folder = wanted.has_parent_path() ? wanted.parent_path().string() : ".";
