@@ -36,16 +36,16 @@ def only_on_rank_0(path, rank):
     return loader(path, cf.Streaming())
 
 
-def resumed(path, loads=True):
+def resumed(path, loads=True, **changed):
     """At the third of five batches of an epoch, where the state is loaded."""
     made = loader(path, rank=0, world_size=1)
     for _ in made:
         pass
     reading = iter(made)
     next(reading), next(reading)
-    again = loader(path)
+    again = loader(path, seed=None) if "seed" in changed else loader(path)
     if loads:
-        again.load_state_dict(made.state_dict())
+        again.load_state_dict({**made.state_dict(), **changed})
     return again
 
 
@@ -95,6 +95,13 @@ CASES = {
     "resumed": lambda path, rank: resumed(f"{path}/a.h5ad"),
     "resumed on one": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 0),
     "resumed on the other": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 1),
+    "resumed with another seed": lambda path, rank: resumed(f"{path}/a.h5ad", seed=rank),
+    "resumed in another partition": lambda path, rank: resumed(
+        f"{path}/a.h5ad", partition=("interleave", "group")[rank]
+    ),
+    "resumed with other windows": lambda path, rank: resumed(
+        f"{path}/a.h5ad", order_fetch_samples=(16, 32)[rank]
+    ),
     "looked at on rank 0": lambda path, rank: epochs_of(f"{path}/a.h5ad", 3, rank, looks=True),
     "looked at and set once": lambda path, rank: looked_at_and_set_once(f"{path}/a.h5ad", rank),
     "all but the end": lambda path, rank: all_but_the_end(f"{path}/a.h5ad", rank),

@@ -23,6 +23,7 @@ from .states import (
     next_batch_of_worker,
     parse_state,
     partition_of,
+    place_text,
     plan_options,
     to_state,
 )
@@ -251,7 +252,7 @@ class Schedule:
     def _require_same_start(self, position: Position | None) -> None:
         state: str | None = "none"
         if position is not None:
-            state = f"that of epoch {position.epoch} after {position.consumed} samples"
+            state = place_text(position)
             if self._is_all(position):
                 state = None
         self._agreement.begin(state)

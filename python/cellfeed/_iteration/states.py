@@ -26,6 +26,16 @@ def make_position(plan: _core.Plan, seed: int, epoch: int, consumed: int) -> Pos
     )  # fmt: skip
 
 
+def place_text(position: Position) -> str:
+    """All that a state says, in words: ranks whose texts differ would go on elsewhere."""
+    return (
+        f"that of epoch {position.epoch} after {position.consumed} samples, of seed "
+        f"{position.seed} and batches of {position.order_batch_size} samples "
+        f"({position.order_step_samples} on all ranks, {position.order_fetch_samples} read "
+        f"together, partition {partition_of(position)!r})"
+    )
+
+
 class PlanOptions(TypedDict, total=False):
     """What of a plan depends on where an epoch is continued."""
 

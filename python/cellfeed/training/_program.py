@@ -15,11 +15,14 @@ from typing import Any, NoReturn
 from .. import _core
 from .._arguments import as_local_path
 from ..errors import AlreadyExistsError, CellfeedError, InvalidArgumentError
+from ._ranks import is_first_rank
+from ._termination import Terminated
 from ._trained_model import load
-from ._training import Terminated, train
+from ._training import train
 from ._whole_file import require_place, whole_file
 
 _FAILED = 1
+_INTERRUPTED = "interrupted"  # one line of all ranks
 
 
 def main() -> None:
@@ -33,7 +36,7 @@ def main() -> None:
         _end(str(error), _FAILED)
     except KeyboardInterrupt as error:
         by = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-        _end("interrupted", 128 + by)
+        _end(_INTERRUPTED, 128 + by)
     if result is not None:
         _print(json.dumps(result) if arguments.json else _text(result))
 
@@ -48,7 +51,8 @@ def _print(text: str) -> None:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
+    if is_first_rank() or message != _INTERRUPTED:
+        print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
     # Other ranks may wait for this one: threads of the process group would keep it.
     os._exit(code)
 
@@ -79,6 +83,7 @@ def _parsed() -> argparse.Namespace:
 
 
 def _train(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
+    signal.signal(signal.SIGTERM, _stop)
     report = train(
         arguments.config,
         num_devices=arguments.num_devices,

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +38,7 @@ from ._run_folder import RunFolder
 from ._same_run import RunIdentity, describe, require_same_run
 from ._specification import Specification
 from ._specified import specification_of
+from ._termination import Termination
 
 
 def train(
@@ -113,7 +111,8 @@ def train(
             share_out_of(config),
         )
         history = History(folder.path / "metrics.csv", training.log_every_n_steps)
-        callbacks: list[Callback] = [history, *([ProgressBar()] if progress else [])]
+        module.termination = termination = Termination()
+        callbacks: list[Callback] = [termination, history, *([ProgressBar()] if progress else [])]
         if training.early_stopping_patience:
             stopping = EarlyStopping("val_loss", patience=training.early_stopping_patience)
             callbacks += [stopping, StaysStopped(stopping)]
@@ -121,7 +120,7 @@ def train(
         checkpoints = Checkpoints(folder, training.checkpoint_every_n_steps, description)
         callbacks.append(checkpoints)
         trainer = _trainer(config, devices, callbacks, loggers)
-        with _quiet_warnings(), _interrupts(trainer):
+        with _quiet_warnings(), termination.handled(trainer):
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             loader = trainer.train_dataloader
             if trainer.is_global_zero and checkpoint is not None:
@@ -133,10 +132,6 @@ def train(
             write_report(folder.path, report)
         _leave_group(trainer)
     return report
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends what goes on as Ctrl-C does."""
 
 
 class StaysStopped(Callback):
@@ -249,23 +244,6 @@ def _trainer(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
     )
-
-
-@contextlib.contextmanager
-def _interrupts(trainer: Trainer) -> Iterator[None]:
-    """Ctrl-C as Python has it, and SIGTERM likewise.
-
-    Lightning ends the program for both, and leaves Ctrl-C without effect.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as error:
-        if not trainer.interrupted:
-            raise
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
-        raise (Terminated if trainer.received_sigterm else KeyboardInterrupt) from error
 
 
 class _quiet_warnings(warnings.catch_warnings):  # noqa: N801
