@@ -43,7 +43,7 @@ def resumed(path, loads=True, **changed):
         pass
     reading = iter(made)
     next(reading), next(reading)
-    again = loader(path, seed=None) if "seed" in changed else loader(path)
+    again = loader(path)
     if loads:
         again.load_state_dict({**made.state_dict(), **changed})
     return again
@@ -95,7 +95,6 @@ CASES = {
     "resumed": lambda path, rank: resumed(f"{path}/a.h5ad"),
     "resumed on one": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 0),
     "resumed on the other": lambda path, rank: resumed(f"{path}/a.h5ad", loads=rank == 1),
-    "resumed with another seed": lambda path, rank: resumed(f"{path}/a.h5ad", seed=rank),
     "resumed in another partition": lambda path, rank: resumed(
         f"{path}/a.h5ad", partition=("interleave", "group")[rank]
     ),

@@ -87,7 +87,6 @@ def test_ranks_that_read_the_same_share_it(ranks, case, n):
     [
         ("resumed on one", "is none", "there that of epoch 1 after 16 samples"),
         ("resumed on the other", "is that of epoch 1 after 16 samples", "there none"),
-        ("resumed with another seed", "of seed 1", "of seed 0"),
         ("resumed in another partition", "partition 'group'", "partition 'interleave'"),
         ("resumed with other windows", "32 read together", "16 read together"),
     ],
