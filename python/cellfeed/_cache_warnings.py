@@ -25,5 +25,7 @@ def publish_blocks() -> None:
 
     A worker process may end before they are.
     """
+    if _core is None:  # at the end of the program
+        return
     _core.publish_blocks()
     report_blocks(4)

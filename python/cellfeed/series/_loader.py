@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import islice
 from typing import Any, Self
 
@@ -33,6 +33,7 @@ from ..errors import CellfeedError, InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._batch import SeriesBatch
 from ._dataset import SeriesDataset
+from ._one_thread import OneThread
 
 # Groups of batches that are copied while the consumer has another.
 _AHEAD = 1
@@ -181,19 +182,23 @@ class SeriesLoader(BatchDataset[Yielded]):
         under_way: deque[Future[_Group]] = deque()
         # One thread, which has those of the core copy; a worker process makes its own. Another asks
         # for the rows of the next group meanwhile, so that a disk is never without work.
-        pool = ThreadPoolExecutor(1, "cellfeed-windows")
-        asking = ThreadPoolExecutor(1, "cellfeed-asks")
+        copying, asking = OneThread("cellfeed-windows"), OneThread("cellfeed-asks")
         try:
             groups = self._groups(iter(run.numbers()))
             ahead = 0 if 2 * self.batch_size * self.ds.window_bytes > self._budget else _AHEAD
             while True:
                 for numbers in groups:
                     asked = asking.submit(self._ask, plan, numbers)
-                    under_way.append(pool.submit(self._copy_group, asked))
+                    under_way.append(copying.submit(self._copy_group, asked))
                     if len(under_way) > ahead:
                         break
                 if not under_way:
                     break
+                if not copying.is_here:
+                    raise InvalidArgumentError(
+                        "this iterator was made before the process forked; make a new one with "
+                        "iter(loader)"
+                    )
                 begin = time.perf_counter()
                 batches, error = under_way.popleft().result()
                 self._stats["wait_seconds"] += time.perf_counter() - begin
@@ -211,9 +216,10 @@ class SeriesLoader(BatchDataset[Yielded]):
             self._require_open()
             run.finish()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            asking.shutdown(wait=True, cancel_futures=True)
-            publish_blocks()
+            copying.end()
+            asking.end()
+            if publish_blocks is not None:  # as at the end of the program
+                publish_blocks()
 
     def _require_open(self) -> None:
         if self._is_closed:
