@@ -151,6 +151,15 @@ def fit(make, folder, limits, ckpt_path=None, every=None):
     return model.epochs
 
 
+def run_limited(make, spot):
+    """Epochs of fewer batches than the data has: undisturbed, and resumed behind the first."""
+    limits = {"max_epochs": 3, "limit_train_batches": 4}
+    whole = fit(make, spot, limits)
+    fit(make, spot, {**limits, "max_epochs": 1}, every={"every_n_epochs": 1})
+    (file,) = os.listdir(spot)
+    return whole, fit(make, spot, limits, ckpt_path=os.path.join(spot, file))
+
+
 def run_resume(atlas, folder):
     out = {}
     for name, make in make_cases(atlas).items():
@@ -172,6 +181,7 @@ def run_resume(atlas, folder):
         (file,) = os.listdir(spot)
         after = fit(make, spot, {"max_epochs": 3}, ckpt_path=os.path.join(spot, file))
         out[name]["at the end"] = [before, after]
+        out[f"{name}, limited"] = run_limited(make, os.path.join(place, "limited"))
     file = os.path.join(folder, "DataLoader", "after 3")
     file = os.path.join(file, os.listdir(file)[0])
 

@@ -69,18 +69,13 @@ def runs(atlas, tmp_path_factory):
     return json.loads((folder / "resume.json").read_text())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Loader",
-        "scDataset",
-        "CellDataModule",
-        "DataLoader",
-        "DataLoader, workers",
-        "StatefulDataLoader",
-        "StatefulDataLoader, workers",
-    ],
-)
+CASES = [
+    "Loader", "scDataset", "CellDataModule", "DataLoader", "DataLoader, workers",
+    "StatefulDataLoader", "StatefulDataLoader, workers",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_checkpoints_continue_with_every_batch_once(runs, name):
     cases = dict(runs[name])
     whole, length = cases.pop("whole"), cases.pop("length")
@@ -93,6 +88,13 @@ def test_checkpoints_continue_with_every_batch_once(runs, name):
         before = before + [[]] * (len(whole) - len(before))
         assert [b + a for b, a in zip(before, after, strict=True)] == whole, case
         assert sum(map(len, before)) > 0, case
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_epochs_of_fewer_batches_than_there_are_go_on_with_the_next(runs, name):
+    whole, resumed = runs[f"{name}, limited"]
+    assert whole == [epoch[:4] for epoch in runs["Loader"]["whole"]]
+    assert resumed == [[], *whole[1:]]
 
 
 def test_workers_that_read_ahead_keep_no_place_within_an_epoch(runs):

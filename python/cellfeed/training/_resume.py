@@ -98,5 +98,7 @@ class ResumeLoader(Callback):
             self._data_set.set_epoch(saved["epoch"])
             return
         self._data_set.load_state_dict(state)
-        if self._data_set.n_batches_left == 0:
+        # Lightning's epoch may end before that of the data: limit_train_batches.
+        is_over = saved["is_between"] and state["consumed"] > 0
+        if is_over or self._data_set.n_batches_left == 0:
             self._data_set.set_epoch(state["epoch"] + 1)
