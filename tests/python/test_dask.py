@@ -232,11 +232,17 @@ def test_a_worker_that_does_not_see_an_input_is_named(misled, client):
 
 def test_a_worker_that_does_not_see_the_output_is_named(misled, client, atlas):
     worker, _, there = misled
-    with pytest.raises(NotFoundError, match="the folder of the shards is not there") as error:
+    with (  # so slow that every worker has one
+        slow_tasks(client, 0.2),
+        pytest.raises(NotFoundError, match="the folder of the shards is not there") as error,
+    ):
         cf.convert_to_shards(atlas, "/proc/self/cwd/many", shard_size=20, client=client)
     assert f"worker {worker} on " in str(error.value)
     (there / "many").mkdir()
-    with pytest.raises(CancelledError, match="the folder is another one") as error:
+    with (
+        slow_tasks(client, 0.2),
+        pytest.raises(CancelledError, match="the folder is another one") as error,
+    ):
         cf.convert_to_shards(
             atlas, "/proc/self/cwd/many", shard_size=20, client=client, resume=True
         )
