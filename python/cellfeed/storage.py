@@ -125,13 +125,13 @@ def set_for_paths(
 @contextmanager
 def taken_back_on_failure(paths: Iterable[str]) -> Iterator[None]:
     """What is set meanwhile for the buckets of these paths does not outlive an exception."""
-    remote = [path for path in paths if is_url(path)]
-    saved, shown = _core.SavedStorageOptions(remote), dict(_shown)
+    of_buckets = {_bucket_of(path): path for path in paths if is_url(path)}
+    saved, shown = _core.SavedStorageOptions(list(of_buckets.values())), dict(_shown)
     try:
         yield
     except BaseException:
         saved.restore()
-        for bucket in map(_bucket_of, remote):
+        for bucket in of_buckets:
             _shown.pop(bucket, None)
             if bucket in shown:
                 _shown[bucket] = shown[bucket]

@@ -296,3 +296,9 @@ def test_a_cache_of_no_bytes_reads_the_same(tmp_path, none):
             assert (batch.to_numpy() == adata.X[batch.index].toarray()).all()
     with pytest.raises(cf.errors.InvalidArgumentError, match="cache must be at least 0"):
         cf.open(tmp_path / "packed.h5ad", cache=-1)
+
+
+def test_a_missing_file_is_local_whatever_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(cf.errors.NotFoundError, match=r"^http_cells\.h5ad: there is no such file"):
+        cf.open("http_cells.h5ad")

@@ -118,8 +118,7 @@ class SamplerIterator(Iterator[int]):
                 "the state belongs to a sampler of other samples, settings or ranks, and this one "
                 f"would go on elsewhere: here {here}, in the state {shown(there)}"
             )
-        most = len(self._sampler)
-        n_yielded = as_int("yielded of the state", state.get("yielded"), 0, most)
+        n_yielded = as_int("yielded of the state", state.get("yielded"), 0, len(self._sampler))
         self._epoch = as_int("epoch of the state", state.get("epoch"), 0, MAX_EPOCH)
         self._n_yielded = n_yielded
         self._rest = None

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -27,8 +27,11 @@ class OneThread:
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._is_over = False
         self._pid = os.getpid()
-        self._thread = Thread(target=_run, args=(self._calls,), name=name, daemon=True)
+        # Kept: at the end of the interpreter the names of modules are gone.
+        self._is_finalizing = sys.is_finalizing
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
@@ -42,29 +45,24 @@ class OneThread:
         """Whether this is the process that has the thread, and not a forked one."""
         return os.getpid() == self._pid
 
-    # At the end of the interpreter the names of modules are gone, and the thread is stopped.
-    def end(self, _empty: type[Exception] = Empty, _sys: Any = sys) -> None:
+    def end(self) -> None:
         """Wait for the call that runs; the others are not made."""
-        if _sys.is_finalizing() or not self.is_here:
+        # The interpreter stops daemon threads as it ends.
+        if self._is_finalizing() or not self.is_here:
             return
-        while True:
-            try:
-                call = self._calls.get_nowait()
-            except _empty:
-                break
-            if call is not None:
-                call[0].cancel()
+        self._is_over = True
         self._calls.put(None)
         self._thread.join()
 
-
-def _run(calls: SimpleQueue[_Call | None]) -> None:
-    while (call := calls.get()) is not None:
-        called, function, arguments = call
-        if not called.set_running_or_notify_cancel():
-            continue
-        try:
-            called.set_result(function(*arguments))
-        except BaseException as error:
-            called.set_exception(error)
-        del call, called, function, arguments  # what it returned is the caller's
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            called, function, arguments = call
+            if self._is_over:
+                called.cancel()
+            if not called.set_running_or_notify_cancel():
+                continue
+            try:
+                called.set_result(function(*arguments))
+            except BaseException as error:
+                called.set_exception(error)
+            del call, called, function, arguments  # what it returned is the caller's

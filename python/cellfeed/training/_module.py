@@ -21,8 +21,6 @@ from ._specification import Specification
 from ._termination import Termination
 from ._transformer import GeneTransformer
 
-_BATCHES_PER_LOOK = 8
-
 
 @dataclass(frozen=True)
 class Optimization:
@@ -73,7 +71,7 @@ class CellModule(LightningModule):
         self.scores: dict[str, Scores] = {}
         self._sums: dict[str, torch.Tensor] = {}
         self._last_loss: tuple[int, torch.Tensor | None] = (0, None)
-        self.termination: Termination | None = None
+        self.termination = Termination()
         self._n_asked: torch.Tensor | None = None  # ranks that were asked to end, at the last step
 
     def configure_model(self) -> None:
@@ -147,11 +145,13 @@ class CellModule(LightningModule):
     def training_step(self, batch: CellTensors, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, such that the mean over ranks is that of all their cells."""
         self.require_finite()
-        self._end_if_asked()
+        if self._n_asked is not None:  # waited for a step later, too
+            self.termination.end_if(self._n_asked, self.trainer)
         losses, _ = self._losses(batch)
         names = list(losses)
         mine = torch.stack([losses[name] for name in names])
-        total = self._summed(torch.cat([mine.detach().double(), self._asked()]))
+        asked = self.termination.asked(self.device).expand(1, 2)
+        total = self._summed(torch.cat([mine.detach().double(), asked]))
         total, self._n_asked = total[:-1], total[-1, 0]
         n_all = total[:, 1].clamp(min=1)
         loss = (total[:, 0] / n_all).sum()
@@ -177,34 +177,6 @@ class CellModule(LightningModule):
                 f"data.preprocessing, or lower training.learning_rate{self._of_half()}; the "
                 "checkpoints are of steps before"
             )
-
-    def _asked(self) -> torch.Tensor:
-        is_asked = self.termination is not None and self.termination.is_asked
-        return torch.full((1, 2), float(is_asked), dtype=torch.float64, device=self.device)
-
-    def _end_if_asked(self) -> None:
-        """Of any rank at the last step, which is the same on all; see require_finite."""
-        n_asked, self._n_asked = self._n_asked, None
-        if self.termination is not None and n_asked is not None and bool(n_asked > 0):
-            self.termination.end(self.trainer)
-
-    def _look_if_asked(self, batch_idx: int) -> None:
-        # Ranks have nothing else to say to one another there.
-        if self.trainer.world_size > 1 and batch_idx % _BATCHES_PER_LOOK == 0:
-            self._n_asked = self._summed(self._asked())[0, 0]
-            self._end_if_asked()
-
-    def on_validation_batch_start(
-        self, batch: CellTensors, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Lightning's hook."""
-        self._look_if_asked(batch_idx)
-
-    def on_test_batch_start(
-        self, batch: CellTensors, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Lightning's hook."""
-        self._look_if_asked(batch_idx)
 
     def _of_half(self) -> str:
         if self.trainer.precision != "16-true":

@@ -22,7 +22,6 @@ from ._training import train
 from ._whole_file import require_place, whole_file
 
 _FAILED = 1
-_INTERRUPTED = "interrupted"  # one line of all ranks
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
         _end(str(error), _FAILED)
     except KeyboardInterrupt as error:
         by = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-        _end(_INTERRUPTED, 128 + by)
+        _end("interrupted" if is_first_rank() else None, 128 + by)
     if result is not None:
         _print(json.dumps(result) if arguments.json else _text(result))
 
@@ -50,8 +49,8 @@ def _print(text: str) -> None:
         _end(f"cannot write the result to stdout: {error.strerror}", _FAILED)
 
 
-def _end(message: str, code: int) -> NoReturn:
-    if is_first_rank() or message != _INTERRUPTED:
+def _end(message: str | None, code: int) -> NoReturn:
+    if message is not None:
         print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
     # Other ranks may wait for this one: threads of the process group would keep it.
     os._exit(code)

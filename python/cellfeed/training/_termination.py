@@ -6,10 +6,13 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+_BATCHES_PER_LOOK = 8
 
 
 class Terminated(KeyboardInterrupt):
@@ -41,14 +44,39 @@ class Termination(Callback):
         """Lightning's hook, likewise."""
         self._is_in_loop = True
 
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:  # fmt: skip
+        """Lightning's hook."""
+        self._look(trainer, pl_module, batch_idx)
+
+    def on_test_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:  # fmt: skip
+        """Lightning's hook."""
+        self._look(trainer, pl_module, batch_idx)
+
+    def _look(self, trainer: Trainer, module: LightningModule, batch_idx: int) -> None:
+        # Ranks have nothing else to say to one another there.
+        if trainer.world_size > 1 and batch_idx % _BATCHES_PER_LOOK == 0:
+            asked = self.asked(module.device)
+            self.end_if(trainer.strategy.reduce(asked, reduce_op="sum"), trainer)
+
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Lightning's hook: there are no steps any more."""
         self._is_in_loop = False
 
-    def end(self, trainer: Trainer) -> NoReturn:
-        """End the loops, at a step where all ranks do."""
-        self.is_asked = trainer._signal_connector.received_sigterm = True
-        raise SIGTERMException
+    def asked(self, device: torch.device) -> torch.Tensor:
+        """1 where this rank was asked to end, else 0: float64, to be summed over all."""
+        return torch.full((), float(self.is_asked), dtype=torch.float64, device=device)
+
+    def end_if(self, n_asked: torch.Tensor, trainer: Trainer) -> None:
+        """End the loops, on all ranks alike, where any rank was asked to."""
+        if n_asked > 0:
+            self.is_asked = trainer._signal_connector.received_sigterm = True
+            raise SIGTERMException
 
     @contextlib.contextmanager
     def handled(self, trainer: Trainer) -> Iterator[None]:
@@ -57,10 +85,10 @@ class Termination(Callback):
         Lightning ends the program for both, and leaves Ctrl-C without effect.
         """
         is_main = threading.current_thread() is threading.main_thread()
-        of_sigint = signal.getsignal(signal.SIGINT)
-        of_sigterm = signal.getsignal(signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         if is_main:
-            setattr(trainer._signal_connector, "_sigterm_notifier_fn", _do_nothing)  # noqa: B010
+            notifier = "_sigterm_notifier_fn"
+            setattr(trainer._signal_connector, notifier, lambda *_: None)
             signal.signal(signal.SIGTERM, lambda *_: self._receive(trainer))
         try:
             yield
@@ -73,9 +101,9 @@ class Termination(Callback):
                 raise
             raise Terminated from error  # another rank was gone already
         finally:
-            if is_main:
-                signal.signal(signal.SIGINT, of_sigint)
-                signal.signal(signal.SIGTERM, of_sigterm)
+            for number, handler in before.items():
+                if is_main and handler is not None:  # None: it is not Python's
+                    signal.signal(number, handler)
         if self.is_asked:  # behind the last step
             raise Terminated
 
@@ -88,7 +116,3 @@ class Termination(Callback):
             raise Terminated
         if trainer.world_size == 1:
             trainer._signal_connector.received_sigterm = True
-
-
-def _do_nothing(*_: object) -> None:
-    pass

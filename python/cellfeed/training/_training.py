@@ -38,7 +38,6 @@ from ._run_folder import RunFolder
 from ._same_run import RunIdentity, describe, require_same_run
 from ._specification import Specification
 from ._specified import specification_of
-from ._termination import Termination
 
 
 def train(
@@ -111,8 +110,8 @@ def train(
             share_out_of(config),
         )
         history = History(folder.path / "metrics.csv", training.log_every_n_steps)
-        module.termination = termination = Termination()
-        callbacks: list[Callback] = [termination, history, *([ProgressBar()] if progress else [])]
+        callbacks: list[Callback] = [module.termination, history]
+        callbacks += [ProgressBar()] if progress else []
         if training.early_stopping_patience:
             stopping = EarlyStopping("val_loss", patience=training.early_stopping_patience)
             callbacks += [stopping, StaysStopped(stopping)]
@@ -120,7 +119,7 @@ def train(
         checkpoints = Checkpoints(folder, training.checkpoint_every_n_steps, description)
         callbacks.append(checkpoints)
         trainer = _trainer(config, devices, callbacks, loggers)
-        with _quiet_warnings(), termination.handled(trainer):
+        with _quiet_warnings(), module.termination.handled(trainer):
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             loader = trainer.train_dataloader
             if trainer.is_global_zero and checkpoint is not None:

@@ -174,7 +174,7 @@ void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
 }
 
 [[noreturn]] void throw_missing(const std::string& path) {
-  if (path.starts_with("http"))
+  if (path.starts_with("http://") || path.starts_with("https://"))
     throw Error(ErrorKind::kNotFound,
                 "there is no such file; of folders on web servers nothing can be listed, so that "
                 "only single files are read there",

@@ -111,6 +111,8 @@ struct ReadContext {
   bool counts_entries = true;
 };
 
+class MovedRows;
+
 // Rows on their way from a store, in steps of which only wait() waits for the source:
 //
 //   begin() -> wait() -> run(i) for every i below n_tasks(), on any threads -> sizes(), decode()
@@ -118,7 +120,6 @@ struct ReadContext {
 // So the latencies of many stores pass together, and the work of all of them is shared out at once.
 // It may be destroyed after any step. Thread-safe: run of different tasks, and then decode of
 // disjoint ranges, at once. Lifetime: the store outlives it.
-class MovedRows;
 class FetchedRows {
  public:
   virtual ~FetchedRows() = default;

@@ -35,7 +35,6 @@ void MatrixWindow::wait() {
   for (const auto& fetched : fetched_) {
     fetched->wait();
     task_ends_.push_back(n_tasks += fetched->n_tasks());
-    moved_.push_back(fetched->moved());
   }
 }
 
@@ -105,7 +104,6 @@ void MatrixWindow::decode_slice(std::size_t batch, const sampling::BatchPlan& pl
                        .pieces = std::span(pieces_).subspan(slice.begin, slice.end - slice.begin),
                        .parts = rows_->parts,
                        .fetched = fetched_,
-                       .moved = moved_,
                        .plan = plan,
                        .positions = rows_->positions.data(),
                        .sizes = sizes_.data(),
@@ -118,7 +116,8 @@ void MatrixWindow::decode_slice(std::size_t batch, const sampling::BatchPlan& pl
 
 void MatrixWindow::require_intact(std::size_t batch) const {
   for (const RowsByStore::Piece& piece : rows_->pieces_of(batch))
-    if (const auto* rows = moved_[static_cast<std::size_t>(piece.part)]) rows->require_intact();
+    if (const auto* rows = fetched_[static_cast<std::size_t>(piece.part)]->moved())
+      rows->require_intact();
 }
 
 void MatrixWindow::compact(std::size_t batch, matrix::CsrBlock& block) const {

@@ -61,7 +61,6 @@ class MatrixWindow {
   std::shared_ptr<const RowsByStore> rows_;
   std::vector<RowsByStore::Piece> pieces_;  // those of rows_, cut where slices end
   std::vector<std::unique_ptr<collection::FetchedRows>> fetched_;  // of each part
-  std::vector<const collection::MovedRows*> moved_;                // of each part
   std::vector<std::int64_t> task_ends_;                            // of each part
   // Of each row, in the order of rows_.
   std::vector<std::int64_t> sizes_;   // upper bounds, from FetchedRows

@@ -27,9 +27,7 @@ struct SliceRows {
   std::size_t number = 0;  // of the slice
   std::span<const RowsByStore::Piece> pieces;
   std::span<const RowsByStore::Part> parts;
-  // Of each part; moved: null where its rows cannot do that.
-  std::span<const std::unique_ptr<collection::FetchedRows>> fetched;
-  std::span<const collection::MovedRows* const> moved;
+  std::span<const std::unique_ptr<collection::FetchedRows>> fetched;  // of each part
   const sampling::BatchPlan& plan;
   // Of each row of the window.
   const std::int64_t* positions = nullptr;  // in its batch
@@ -134,9 +132,7 @@ class SliceDecoder {
   const collection::FetchedRows& fetched(const Piece& step) const {
     return *rows_.fetched[static_cast<std::size_t>(step.part)];
   }
-  const collection::MovedRows* moved(const Piece& step) const {
-    return rows_.moved[static_cast<std::size_t>(step.part)];
-  }
+  const collection::MovedRows* moved(const Piece& step) const { return fetched(step).moved(); }
   collection::CsrSink sink_of(const Piece& step, std::int32_t* indices, void* values, DType dtype,
                               bool is_final) const;
   const RowsByStore::Part& part(const Piece& step) const {

@@ -1,8 +1,6 @@
 #include "cellfeed/series/table.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/error.h"
@@ -53,26 +51,25 @@ namespace {
 enum class Kind { kParquet, kIpc, kText, kGzip };
 
 Kind kind_of(const std::string& path) {
-  std::array<char, 6> magic{};
   const auto source = io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
   if (source->size() == 0)
     throw Error(ErrorKind::kCorruptData, "is an empty file: it holds no table", path);
-  const auto n = std::min(magic.size(), static_cast<std::size_t>(source->size()));
-  source->read(0, std::as_writable_bytes(std::span(magic)).first(n));
+  std::string begin(static_cast<std::size_t>(std::min(source->size(), io::kStandInBytes)), '\0');
+  source->read(0, std::as_writable_bytes(std::span(begin)));
   constexpr std::int64_t kLeastBytes = 12;  // of those two
   if (source->size() >= kLeastBytes) {
-    if (std::memcmp(magic.data(), "PAR1", 4) == 0) return Kind::kParquet;
-    if (std::memcmp(magic.data(), "ARROW1", 6) == 0) return Kind::kIpc;
+    if (begin.starts_with("PAR1")) return Kind::kParquet;
+    if (begin.starts_with("ARROW1")) return Kind::kIpc;
   }
-  if (std::memcmp(magic.data(), "PAR1", 4) == 0)
+  if (begin.starts_with("PAR1"))
     throw Error(ErrorKind::kCorruptData,
                 "is no table of text but the start of a Parquet file: copy or download it again",
                 path);
-  if (std::memcmp(magic.data(), "PK\x03\x04", 4) == 0)
+  if (begin.starts_with("PK\x03\x04"))
     throw Error(ErrorKind::kCorruptData, "is no table of text but a zip archive: unpack it", path);
-  if (std::memcmp(magic.data(), "\x89HDF", 4) == 0)
+  if (begin.starts_with("\x89HDF"))
     throw Error(ErrorKind::kCorruptData, "is no table of text but an HDF5 file", path);
-  io::refuse_stand_in(*source);
+  io::refuse_stand_in(begin, path);
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
     if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,
