@@ -43,7 +43,10 @@ void end_s3(int status, void*) {
   ::_exit(status);
 }
 
-// Finalised before what the library keeps is freed at the end of the process.
+// Before what the library keeps is freed at the end of the process, which goes backwards: to be
+// asked for again once the library keeps more. The first call ends it.
+void end_s3_at_exit() { ::on_exit(end_s3, nullptr); }
+
 void initialize_s3(const std::string& path) {
   static ForkSafeMutex mutex;
   const std::scoped_lock lock(mutex);
@@ -54,7 +57,18 @@ void initialize_s3(const std::string& path) {
   options.log_level = arrow::fs::S3LogLevel::Off;
   require_ok(arrow::fs::InitializeS3(options), path);
   initialized_in = exec::fork_generation();
-  ::on_exit(end_s3, nullptr);
+  end_s3_at_exit();
+}
+
+std::string find_region(const std::string& bucket, const std::string& path) {
+  auto found = arrow::fs::ResolveS3BucketRegion(bucket);
+  // The library keeps its resolver.
+  [[maybe_unused]] static const bool is_ended_before = (end_s3_at_exit(), true);
+  if (!found.ok())
+    throw_error(ErrorKind::kIo, path,
+                "{}; the storage option region or AWS_REGION say where the bucket is",
+                found.status().message());
+  return *found;
 }
 
 arrow::fs::S3Options make_options(const std::string& path, const StorageOptions& given) {
@@ -110,11 +124,7 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
   if (!endpoint.empty()) set_endpoint(parse_endpoint(path, "endpoint_url", endpoint));
   region_ = first_of({option(given, "region"), environment("AWS_REGION"),
                       environment("AWS_DEFAULT_REGION"), options_->region});
-  if (region_.empty() && endpoint.empty()) {
-    auto found = arrow::fs::ResolveS3BucketRegion(bucket_);
-    require_ok(found.status(), path);
-    region_ = *found;
-  }
+  if (region_.empty() && endpoint.empty()) region_ = find_region(bucket_, path);
   if (region_.empty()) region_ = "us-east-1";
   options_->region = region_;
   base_url_ = base_url();
