@@ -17,6 +17,7 @@
 #include "cellfeed/exec/thread_pool.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/small_file.h"
 #include "conversion_options.h"
 #include "gil.h"
 #include "paths.h"
@@ -277,10 +278,16 @@ std::string describe(const FilePath& path, const std::string& layer, const FileP
   });
 }
 
-void write_file(const std::string& path, const nb::bytes& content) {
+void write_file(const FilePath& path, const nb::bytes& content) {
   const std::string_view bytes(content.c_str(), content.size());
   const ReleasedGil released;
-  io::write_small_file(path, bytes);
+  io::write_small_file(path.bytes, bytes);
+}
+
+nb::bytes read_file(const FilePath& path, std::int64_t max_bytes) {
+  const std::string text = call_released(
+      !io::is_local(path.bytes), [&] { return io::read_small_file(path.bytes, max_bytes); });
+  return nb::bytes(text.data(), text.size());
 }
 
 }  // namespace
@@ -288,6 +295,7 @@ void write_file(const std::string& path, const nb::bytes& content) {
 void bind_convert(nb::module_& module) {
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(stop_watched_work));
   module.def("write_file", &write_file, "path"_a, "content"_a);
+  module.def("read_file", &read_file, "path"_a, "max_bytes"_a);
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,

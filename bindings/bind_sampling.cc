@@ -83,13 +83,6 @@ std::shared_ptr<LabelIndex> make_labels(std::int64_t n_rows, const Int32Array& c
   return std::make_shared<LabelIndex>(n_rows, values, to_indices(indices));
 }
 
-std::vector<std::pair<std::int32_t, std::int64_t>> class_counts(const LabelIndex& self) {
-  std::vector<std::pair<std::int32_t, std::int64_t>> counts;
-  for (std::int64_t c = 0; c < self.n_classes(); ++c)
-    counts.emplace_back(self.code(c), self.count(c));
-  return counts;
-}
-
 std::shared_ptr<Strategy> make_class_balanced(std::shared_ptr<LabelIndex> labels,
                                               std::int64_t block_size, Size total_size,
                                               double smoothing, bool replace, Size sampling_size) {
@@ -195,8 +188,6 @@ void bind_sampling(nb::module_& module) {
              "indices"_a.none(), "drop_last"_a);
   nb::class_<LabelIndex>(module, "LabelIndex")
       .def_prop_ro("n_rows", &LabelIndex::n_rows)
-      .def_prop_ro("n_labelled", &LabelIndex::n_labelled)
-      .def_prop_ro("class_counts", &class_counts)
       .def_prop_ro("n_bytes", &LabelIndex::bytes);
   module.def("make_labels", &make_labels, "n_rows"_a, "codes"_a, "indices"_a.none());
   module.def("make_block_weighted", &make_block_weighted, "n_rows"_a, "weights"_a.none(),
@@ -232,7 +223,6 @@ void bind_sampling(nb::module_& module) {
                    [](const Plan& self) {
                      return std::string(sampling::partition_name(self.options().partition));
                    })
-      .def("batch_rows", &Plan::batch_rows, "batch"_a)
       .def("batch", &plan_batch, "batch"_a)
       .def("fetch_group", &Plan::fetch_group, "batch"_a)
       .def("consumed_after", &Plan::consumed_after, "batches"_a);

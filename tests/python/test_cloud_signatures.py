@@ -35,6 +35,7 @@ class _Handler(QuietHandler):
         sent = datetime.datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ")
         age = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - sent
         good = signer.signature(text, request) == parts["Signature"] and abs(age.seconds) < 60
+        good &= {name.lower() for name in self.headers if name.startswith("x-amz-")} <= set(names)
         has_token = "x-amz-security-token" in names
         self.server.owner.seen.append((self.command, self.path, good, has_token, len(body)))
         listing = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"

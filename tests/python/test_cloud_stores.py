@@ -20,6 +20,7 @@ from store_clients import SERVERS, loopback_store, requested_store
 from test_cloud import LASTING, N_CELLS, PASSING, assert_cells, write_cells
 
 import cellfeed as cf
+from cellfeed.data import GeneVocab
 from cellfeed.errors import AlreadyExistsError, CorruptDataError, NotFoundError
 
 CLOUD_TEST = pathlib.Path(__file__).parents[2] / "build/wheel/cloud_test"
@@ -335,6 +336,22 @@ def test_bytes_are_those_that_were_asked_for(store, tmp_path):
         cf.open(store.url("bytes"))
 
 
+def test_vocabularies_and_label_maps_are_kept_there(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    cells = cf.open(tmp_path / "a.h5ad")
+    vocabulary = GeneVocab.from_genes(cells.var_names)
+    vocabulary.save(store.url("made/vocab.json"))
+    assert GeneVocab.from_file(store.url("made/vocab.json")).genes == vocabulary.genes
+    encoders = cf.Encoders({"kind": ["b", "a"]})
+    encoders.save(store.url("made/labels.json"))
+    assert cf.load_encoders(store.url("made/labels.json")) == encoders
+    store.put("a.h5ad", tmp_path / "a.h5ad")
+    genes = GeneVocab.from_file(store.url("made/vocab.json"))
+    assert_cells(cf.open(store.url("a.h5ad"), genes=genes), adata)
+    with pytest.raises(NotFoundError, match=r"absent\.json"):
+        GeneVocab.from_file(store.url("made/absent.json"))
+
+
 def test_one_configuration_of_three_stores_is_sharded_and_cached(
     s3, gcs, azure, tmp_path, monkeypatch
 ):
@@ -359,3 +376,38 @@ def test_one_configuration_of_three_stores_is_sharded_and_cached(
     assert len([file for file in (tmp_path / "cache").iterdir() if file.suffix == ".h5ad"]) == 3
     shards = cf.open(tmp_path / "local_shards")
     assert (scipy.sparse.vstack([each.X for each in every]) != shards[:].X).nnz == 0
+
+
+def put_with_checksum(store, key, path):
+    """As the store's own tools do."""
+    if store.scheme != "s3":
+        store.put(key, path)
+        return
+    import boto3
+
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    client.put_object(
+        Bucket=store.bucket, Key=key, Body=path.read_bytes(), ChecksumAlgorithm="CRC32"
+    )
+
+
+def test_whole_copies_are_compared_with_the_checksum_of_the_store(store, tmp_path):
+    adata = write_cells(tmp_path / "a.h5ad")
+    put_with_checksum(store, "a.h5ad", tmp_path / "a.h5ad")
+    options = {"cache_mode": "file", "cache_dir": tmp_path / "cache"}
+    store.proxy.set_faults(Fault(kind="shifted_bytes", method="GET"))
+    with pytest.raises(CorruptDataError, match=r"a\.h5ad: the bytes that came are not those"):
+        cf.open(store.url("a.h5ad"), **options)
+    assert not any(path.name.endswith(".h5ad") for path in (tmp_path / "cache").iterdir())
+    store.proxy.set_faults()
+    assert_cells(cf.open(store.url("a.h5ad"), **options), adata)
+
+
+def test_copies_of_what_was_written_in_parts_are_made(store, tmp_path):
+    """Whose checksum is that of its parts, or none."""
+    (tmp_path / "large").write_bytes(random.Random(1).randbytes(12 << 20))
+    store.put("large", tmp_path / "large")
+    with pytest.raises(cf.CellfeedError, match="large"):  # it is no file of cells
+        cf.open(store.url("large"), cache_mode="file", cache_dir=tmp_path / "cache")
+    copies = [path for path in (tmp_path / "cache").iterdir() if path.name.endswith("-large")]
+    assert [path.read_bytes() for path in copies] == [(tmp_path / "large").read_bytes()]

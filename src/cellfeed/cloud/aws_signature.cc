@@ -3,7 +3,9 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +13,8 @@
 
 namespace cellfeed::cloud {
 namespace {
+
+constexpr std::string_view kOfAmazon = "x-amz-";  // headers that are to be signed
 
 struct Address {
   std::string_view host;  // as it is sent: without the port that the scheme has anyway
@@ -40,13 +44,17 @@ std::vector<std::string> sign_request(const HttpRequest& request, const AwsCrede
   const std::string day = time.substr(0, 8);
   const std::string of_body = hex(sha256(request.body));
   std::vector<std::string> headers{"x-amz-content-sha256: " + of_body, "x-amz-date: " + time};
-  std::string canonical_headers =
-      fmt::format("host:{}\nx-amz-content-sha256:{}\nx-amz-date:{}\n", address.host, of_body, time);
-  std::string names = "host;x-amz-content-sha256;x-amz-date";
-  if (!by.session_token.empty()) {
-    headers.push_back("x-amz-security-token: " + by.session_token);
-    canonical_headers += fmt::format("x-amz-security-token:{}\n", by.session_token);
-    names += ";x-amz-security-token";
+  if (!by.session_token.empty()) headers.push_back("x-amz-security-token: " + by.session_token);
+  std::vector<std::string> all{fmt::format("host: {}", address.host)};
+  all.insert(all.end(), headers.begin(), headers.end());
+  for (const std::string& header : request.headers)
+    if (header.starts_with(kOfAmazon)) all.push_back(header);
+  std::ranges::sort(all);
+  std::string canonical_headers, names;
+  for (const std::string& header : all) {
+    const auto colon = header.find(": ");
+    names += (names.empty() ? "" : ";") + header.substr(0, colon);
+    canonical_headers += header.substr(0, colon) + ":" + header.substr(colon + 2) + "\n";
   }
   const std::string canonical = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, address.path,
                                             address.query, canonical_headers, names, of_body);

@@ -72,7 +72,11 @@ class AzureStore final : public ObjectStore {
   // A folder of an account with a hierarchy of names is answered for as if it were a blob.
   std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
     if (answer.header("x-ms-meta-hdi_isfolder") == "true") return std::nullopt;
-    return version_of(answer).value_or(ObjectVersion{});
+    ObjectVersion version = version_of(answer).value_or(ObjectVersion{});
+    // Of a block blob it goes with its bytes; of others it may be of bytes before.
+    if (answer.header("x-ms-blob-type") == "BlockBlob")
+      version.checksum = parse_checksum(ChecksumKind::kMd5, answer.header("content-md5"));
+    return version;
   }
   ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
     return parse_azure_listing(text, path);

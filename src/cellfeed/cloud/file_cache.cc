@@ -83,8 +83,8 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
 }
 
 // limit: negative for none.
-void make_copy(const io::ByteSource& remote, const io::Directory& directory, const Names& names,
-               std::int64_t limit) {
+void make_copy(const io::ByteSource& remote, const ObjectVersion& version,
+               const io::Directory& directory, const Names& names, std::int64_t limit) {
   for (int n_made = 0; !is_copy_there(directory, names.copy, remote.size());) {
     if (n_made == kOpenAttempts)
       throw_error(ErrorKind::kIo, remote.path(),
@@ -97,7 +97,8 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
       continue;
     }
     if (is_copy_there(directory, names.copy, remote.size())) return;
-    GrowingCopy copy(io::FileTarget(directory, names.copy));
+    GrowingCopy copy(io::FileTarget(directory, names.copy), GrowingCopy::kPartBytes,
+                     version.checksum);
     if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
     copy_rest(remote, copy);
     copy.publish(remote.path());
@@ -108,10 +109,11 @@ void make_copy(const io::ByteSource& remote, const io::Directory& directory, con
 
 // Another process may remove a copy to make room just before it is opened.
 std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote,
+                                          const ObjectVersion& version,
                                           const io::Directory& directory, const Names& names,
                                           std::int64_t limit, const io::LocalFileOptions& options) {
   for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
-    make_copy(remote, directory, names, limit);
+    make_copy(remote, version, directory, names, limit);
     note_use(directory, names.copy);
     try {
       return io::open_local_file(directory.path_of(names.copy), options);
@@ -171,8 +173,8 @@ std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSourc
     if (remote->size() == 0) return remote;
     return open_blocks(std::move(remote), directory, names, limit, options);
   }
-  return std::make_unique<CachedSource>(remote->path(),
-                                        open_copy(*remote, directory, names, limit, options));
+  return std::make_unique<CachedSource>(
+      remote->path(), open_copy(*remote, version, directory, names, limit, options));
 }
 
 }  // namespace cellfeed::cloud

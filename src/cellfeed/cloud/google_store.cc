@@ -61,10 +61,12 @@ std::optional<ObjectVersion> version_of_resource(const nlohmann::json& object) {
   const auto size = parse_count(text_member(object, "size"));
   const std::string generation = text_member(object, "generation");
   if (!size || !parse_count(generation)) return std::nullopt;
-  return ObjectVersion{.size = *size,
-                       .etag = generation,
-                       .etag_header = kVersionHeader,
-                       .modified_s = parse_iso_time(text_member(object, "updated"))};
+  return ObjectVersion{
+      .size = *size,
+      .etag = generation,
+      .etag_header = kVersionHeader,
+      .modified_s = parse_iso_time(text_member(object, "updated")),
+      .checksum = parse_checksum(ChecksumKind::kCrc32c, text_member(object, "crc32c"))};
 }
 
 class GoogleStore final : public ObjectStore {
@@ -78,11 +80,12 @@ class GoogleStore final : public ObjectStore {
     return request;
   }
   HttpRequest to_look(const BucketPath& path) const override {
-    return google_request("GET", "", path, "fields=size,generation,updated");
+    return google_request("GET", "", path, "fields=size,generation,updated,crc32c");
   }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     std::string text = fmt::format(
-        "fields=items(name,size,generation,updated),prefixes,nextPageToken&maxResults={}&prefix={}",
+        "fields=items(name,size,generation,updated,crc32c),prefixes,nextPageToken&maxResults={}&"
+        "prefix={}",
         query.max_keys, percent_encoded(query.prefix));
     if (query.into_folders) text += "&delimiter=%2F";
     if (!query.token.empty()) text += fmt::format("&pageToken={}", percent_encoded(query.token));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <future>
 #include <string_view>
 #include <utility>
 
@@ -66,11 +68,13 @@ void remove_journals_alone(const io::Directory& directory, std::string_view pref
 
 }  // namespace
 
-GrowingCopy::GrowingCopy(io::FileTarget target, std::int64_t part_bytes)
+GrowingCopy::GrowingCopy(io::FileTarget target, std::int64_t part_bytes,
+                         std::optional<ContentChecksum> expected)
     : target_(std::move(target)),
       journal_name_(fmt::format(".{}{}", target_.name(), kJournalSuffix)),
       part_bytes_(part_bytes),
       file_(io::TempFile::take_over(target_)) {
+  if (expected) check_.emplace(*std::move(expected));
   if (file_)
     take_parts();
   else
@@ -91,8 +95,7 @@ void GrowingCopy::take_parts() {
     if (part.empty()) break;
     source->read(size_, part);
     if (checksum_line(part) != line) break;
-    note_.add(part);
-    size_ += std::ssize(part);
+    add(part);
     checksums_.push_back(std::move(line));
   }
   file_->truncate(size_);
@@ -117,11 +120,27 @@ void GrowingCopy::append(std::span<const std::byte> part) {
     target_.directory().remove(journal_name_);
     throw;
   }
+  add(part);
+}
+
+void GrowingCopy::add(std::span<const std::byte> part) {
   note_.add(part);
+  if (check_) check_->add(part);
   size_ += std::ssize(part);
 }
 
+void GrowingCopy::require_expected(const std::string& of_object) {
+  if (!check_ || check_->is_right()) return;
+  file_.reset();  // removes it
+  target_.directory().remove(journal_name_);
+  throw_error(ErrorKind::kCorruptData, of_object,
+              "the bytes that came are not those of the object, as the checksum says that the "
+              "store tells ({}): they were damaged on the way, and none is kept; open it again",
+              check_->name());
+}
+
 void GrowingCopy::publish(const std::string& of_object) {
+  require_expected(of_object);
   note_.write(target_.directory(), target_.name(), of_object,
               io::status_of(file_->temp_path()).modified_ns);
   file_->publish();
@@ -131,15 +150,23 @@ void GrowingCopy::publish(const std::string& of_object) {
 
 void copy_rest(const io::ByteSource& remote, GrowingCopy& copy, std::int64_t part_bytes) {
   const CopyUnderWay shown(remote.path(), copy.size(), remote.size());
-  std::vector<std::byte> bytes(static_cast<std::size_t>(
-      std::clamp(remote.size() - copy.size(), std::int64_t{0}, part_bytes)));
-  while (copy.size() < remote.size()) {
-    const auto part = std::span(bytes).first(
-        static_cast<std::size_t>(std::min(part_bytes, remote.size() - copy.size())));
-    remote.read(copy.size(), part);
-    copy.append(part);
+  std::array<std::vector<std::byte>, 2> buffers;
+  std::future<void> written;  // the part before, while the next one is on its way; waits at its end
+  const auto wait = [&] {
+    if (!written.valid()) return;
+    written.get();
     shown.note(copy.size());
+  };
+  std::int64_t offset = copy.size();
+  for (std::size_t i = 0; offset < remote.size(); ++i) {
+    std::vector<std::byte>& part = buffers[i % 2];
+    part.resize(static_cast<std::size_t>(std::min(part_bytes, remote.size() - offset)));
+    remote.read(offset, part);
+    wait();
+    written = std::async(std::launch::async, [&copy, &part] { copy.append(part); });
+    offset += std::ssize(part);
   }
+  wait();
 }
 
 void remove_other_versions(const io::Directory& directory, const std::string& of_object,

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cellfeed/cloud/content_checksum.h"
 #include "cellfeed/cloud/kept_copies.h"
 #include "cellfeed/io/byte_source.h"
 #include "cellfeed/io/temp_file.h"
@@ -18,11 +20,13 @@ namespace cellfeed::cloud {
 
 class GrowingCopy {
  public:
-  // A part is as long as what is asked for at once, and held in memory.
+  // A part is as long as what is asked for at once, and held in memory, with the one before it.
   static constexpr std::int64_t kPartBytes = std::int64_t{64} << 20;
 
   // Takes over what a dead writer left of this copy, as far as its parts are whole.
-  GrowingCopy(io::FileTarget target, std::int64_t part_bytes = kPartBytes);
+  // expected: of all its bytes.
+  GrowingCopy(io::FileTarget target, std::int64_t part_bytes = kPartBytes,
+              std::optional<ContentChecksum> expected = {});
   // Leaves what is there for the next one, unless it was published.
   ~GrowingCopy();
   GrowingCopy(const GrowingCopy&) = delete;
@@ -31,12 +35,15 @@ class GrowingCopy {
   std::int64_t size() const { return size_; }  // of whole parts
   // REQUIRES: a part, or the last bytes of the object.
   void append(std::span<const std::byte> part);
-  // Writes the note of the copy and gives it its name. REQUIRES: all of it was appended.
+  // Writes the note of the copy and gives it its name. Throws kCorruptData where its bytes are not
+  // those that were expected, and keeps none. REQUIRES: all of it was appended.
   void publish(const std::string& of_object);
 
  private:
   void take_parts();
   void start_journal();
+  void add(std::span<const std::byte> part);
+  void require_expected(const std::string& of_object);
 
   io::FileTarget target_;
   std::string journal_name_;
@@ -44,6 +51,7 @@ class GrowingCopy {
   std::unique_ptr<io::TempFile> file_;
   std::unique_ptr<io::Journal> journal_;
   CopyNote note_;
+  std::optional<ContentCheck> check_;
   std::vector<std::string> checksums_;  // of the parts
   std::int64_t size_ = 0;
 };

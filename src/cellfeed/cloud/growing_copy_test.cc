@@ -1,6 +1,7 @@
 #include "cellfeed/cloud/growing_copy.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -13,6 +14,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/copies_under_way.h"
+#include "cellfeed/io/crc.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/testing/byte_source_conformance.h"
@@ -82,6 +84,28 @@ TEST_F(GrowingCopies, AreMadeWholeWhereNothingIsThere) {
 TEST_F(GrowingCopies, OfAnEmptyObjectAreEmpty) {
   bytes_.clear();
   copy();
+  expect_whole();
+}
+
+TEST_F(GrowingCopies, AreComparedWithTheChecksumOfTheStore) {
+  const auto copy_expecting = [&](std::uint32_t crc) {
+    std::string expected;
+    for (int shift = 24; shift >= 0; shift -= 8) expected += static_cast<char>(crc >> shift & 0xff);
+    fail_at(4);  // what another writer left is part of it
+    GrowingCopy copy(target(), kSmallPart, ContentChecksum{ChecksumKind::kCrc32c, expected});
+    copy_rest(*remote(), copy, kSmallPart);
+    copy.publish("s3://b/a.h5ad");
+  };
+  const std::uint32_t crc = io::crc32c(bytes_);
+  try {
+    copy_expecting(crc + 1);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCorruptData);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("s3://b/a.h5ad: the bytes that came are not"));
+  }
+  EXPECT_EQ(names(), std::vector<std::string>());
+  copy_expecting(crc);
   expect_whole();
 }
 

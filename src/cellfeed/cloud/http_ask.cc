@@ -23,7 +23,7 @@ constexpr std::size_t kSlowBytesPerMs = 64;
 
 HttpAnswer ask(HttpRequest request, const HttpTimeouts& timeouts) {
   struct Waiting {
-    std::mutex mutex;
+    std::mutex mutex;  // guards is_there and answer
     std::condition_variable_any came;
     bool is_there = false;
     HttpAnswer answer;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/cloud/content_checksum.h"
 #include "cellfeed/cloud/http_loop.h"
 
 namespace cellfeed::cloud {
@@ -16,11 +17,12 @@ namespace cellfeed::cloud {
 // What is pinned when an object is opened.
 struct ObjectVersion {
   std::int64_t size = 0;
-  std::string etag{};                     // empty: the server gives none
-  std::string_view etag_header = "etag";  // that answers have it in
-  std::string last_modified{};            // the same
-  std::int64_t modified_s = -1;           // the same, as seconds since 1970
-  std::int64_t seen_s = -1;               // when the server told it, by its clock
+  std::string etag{};                         // empty: the server gives none
+  std::string_view etag_header = "etag";      // that answers have it in
+  std::string last_modified{};                // the same
+  std::int64_t modified_s = -1;               // the same, as seconds since 1970
+  std::int64_t seen_s = -1;                   // when the server told it, by its clock
+  std::optional<ContentChecksum> checksum{};  // of all bytes, where the store tells one
 
   // What tells it from others of its size: a tag that is of its bytes, else also its time. Empty:
   // nothing does.

@@ -68,6 +68,19 @@ class PartUpload {
   std::atomic<bool> is_ended_ = false;
 };
 
+// Of the whole object: one that was written in parts may have one of the checksums of those
+// instead.
+std::optional<ContentChecksum> checksum_of(const HttpAnswer& answer) {
+  constexpr std::pair<const char*, ChecksumKind> kHeaders[] = {
+      {"x-amz-checksum-crc64nvme", ChecksumKind::kCrc64Nvme},
+      {"x-amz-checksum-crc32c", ChecksumKind::kCrc32c},
+      {"x-amz-checksum-crc32", ChecksumKind::kCrc32}};
+  if (answer.header("x-amz-checksum-type") == "COMPOSITE") return std::nullopt;
+  for (const auto& [header, kind] : kHeaders)
+    if (auto found = parse_checksum(kind, answer.header(header))) return found;
+  return std::nullopt;
+}
+
 class S3Store final : public ObjectStore {
  public:
   HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const override {
@@ -75,7 +88,11 @@ class S3Store final : public ObjectStore {
     add_pin(request, pinned);
     return request;
   }
-  HttpRequest to_look(const BucketPath& path) const override { return s3_request("HEAD", path); }
+  HttpRequest to_look(const BucketPath& path) const override {
+    HttpRequest request = s3_request("HEAD", path);
+    request.headers.emplace_back("x-amz-checksum-mode: ENABLED");
+    return request;
+  }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     // Sorted by name, as what is signed is.
     std::string text;
@@ -102,7 +119,9 @@ class S3Store final : public ObjectStore {
   void look_at_settings(const BucketPath& path) const override { s3_access(path.bucket); }
 
   std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
-    return version_of(answer).value_or(ObjectVersion{});
+    ObjectVersion version = version_of(answer).value_or(ObjectVersion{});
+    version.checksum = checksum_of(answer);
+    return version;
   }
   ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
     return parse_s3_listing(text, path);

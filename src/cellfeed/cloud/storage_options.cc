@@ -42,7 +42,7 @@ const std::vector<Known>& known_options() {
 }
 
 struct Given {
-  ForkSafeMutex mutex;
+  ForkSafeMutex mutex;  // guards of_buckets
   std::map<std::pair<std::string, std::string>, StorageOptions> of_buckets;
   std::atomic<std::uint64_t> version{0};
 };

@@ -7,20 +7,13 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/utf8.h"
 
 namespace cellfeed::cloud {
 namespace {
 
 constexpr std::pair<std::string_view, char> kNamed[] = {
     {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
-
-void append_utf8(std::string& text, std::uint32_t code) {
-  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) return add(code);
-  const int n_more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  add((0xFF00u >> (n_more + 1) & 0xFFu) | code >> (6 * n_more));
-  for (int i = n_more; i-- > 0;) add(0x80u | (code >> (6 * i) & 0x3Fu));
-}
 
 // What stands for `name` in "&name;". False where nothing is known of it.
 bool append_entity(std::string& text, std::string_view name) {

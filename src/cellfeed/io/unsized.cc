@@ -66,17 +66,6 @@ std::vector<std::byte> stream_zstd(std::span<const std::byte> in, std::size_t ma
   return out;
 }
 
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  constexpr std::uint32_t kReversedPolynomial = 0x82f63b78;
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kReversedPolynomial : 0);
-    table[i] = crc;
-  }
-  return table;
-}
-
 }  // namespace
 
 std::vector<std::byte> inflate_any(std::span<const std::byte> in, std::size_t max_bytes,
@@ -149,18 +138,6 @@ void decode_lz4_numcodecs(std::span<const std::byte> in, std::span<std::byte> ou
     throw_damaged_chunk(
         origin, fmt::format("lz4 data holds {} bytes, {} are promised", n_bytes, out.size()));
   decode_lz4_block(in.subspan(4), out, origin);
-}
-
-std::uint32_t crc32(std::span<const std::byte> data) {
-  return libdeflate_crc32(0, data.data(), data.size());
-}
-
-std::uint32_t crc32c(std::span<const std::byte> data) {
-  static constexpr auto kTable = make_crc_table();
-  std::uint32_t crc = ~std::uint32_t{0};
-  for (const std::byte byte : data)
-    crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
-  return ~crc;
 }
 
 }  // namespace cellfeed::io

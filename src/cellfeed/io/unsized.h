@@ -28,9 +28,4 @@ std::vector<std::byte> decode_any_lz4(std::span<const std::byte> in, std::size_t
 void decode_lz4_numcodecs(std::span<const std::byte> in, std::span<std::byte> out,
                           const ChunkOrigin& origin = {});
 
-// CRC-32, as in gzip and zip files.
-std::uint32_t crc32(std::span<const std::byte> data);
-// CRC-32C (Castagnoli).
-std::uint32_t crc32c(std::span<const std::byte> data);
-
 }  // namespace cellfeed::io

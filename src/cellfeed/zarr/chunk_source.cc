@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/codecs.h"
+#include "cellfeed/io/crc.h"
 #include "cellfeed/io/unsized.h"
 
 namespace cellfeed::zarr {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/crc.h"
 #include "cellfeed/io/unsized.h"
 
 namespace cellfeed::zarr {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "cellfeed/base/utf8.h"
 #include "cellfeed/io/codecs.h"
 
 namespace cellfeed::zarr {
@@ -35,26 +36,6 @@ bool visit_lengths(std::span<const std::byte> rest, std::int64_t first, std::int
   return true;
 }
 
-void append_utf8(std::uint64_t point, std::string& text) {
-  const auto put = [&](std::uint64_t byte) { text.push_back(static_cast<char>(byte)); };
-  const auto continued = [&](int shift) { put(0x80 | (point >> shift & 0x3f)); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xc0 | point >> 6);
-    continued(0);
-  } else if (point < 0x10000) {
-    put(0xe0 | point >> 12);
-    continued(6);
-    continued(0);
-  } else {
-    put(0xf0 | point >> 18);
-    continued(12);
-    continued(6);
-    continued(0);
-  }
-}
-
 // Zeros at the end are padding.
 bool decode_utf32(std::span<const std::byte> element, bool is_big_endian, std::string& text) {
   constexpr std::size_t kPointBytes = 4;
@@ -70,7 +51,7 @@ bool decode_utf32(std::span<const std::byte> element, bool is_big_endian, std::s
       continue;
     }
     text.append(std::exchange(n_zeros, 0), '\0');
-    append_utf8(point, text);
+    append_utf8(text, static_cast<std::uint32_t>(point));
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/io/crc.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/io/unsized.h"
