@@ -1,10 +1,11 @@
 """How much of a model's own rate on a GPU is left when its cells come from files.
 
-python benchmarks/gpu.py [--cells N] [--genes N] [--seconds S] [--device cuda]
+python benchmarks/gpu.py [--cells N] [--genes N] [--seconds S] [--device cuda] [--graph]
 
 The model is the autoencoder of scVI's size (one hidden layer of 128, a bottleneck of 10) over all
 genes; a step is forward, backward and Adam. What it could do is the rate of steps over one batch
-that lies on the device already. Each loader is measured twice in each round: alone, up to rows of
+that lies on the device already; with --graph as one CUDA graph, so that the GPU is its limit and
+not the launches of its kernels. Each loader is measured twice in each round: alone, up to rows of
 float32 on the device, and with the model behind it. True random order. AnnLoader reads the backed
 file; so does a DataLoader of whole batches, their rows sorted, with 4 processes.
 """
@@ -48,10 +49,10 @@ class Autoencoder(torch.nn.Module):
 
 
 class Trainer:
-    def __init__(self, n_genes: int, device: str) -> None:
+    def __init__(self, n_genes: int, device: str, **options: bool) -> None:
         torch.manual_seed(0)
         self._model = Autoencoder(n_genes).to(device)
-        self._optimizer = torch.optim.Adam(self._model.parameters())
+        self._optimizer = torch.optim.Adam(self._model.parameters(), **options)
 
     def step(self, x: torch.Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
@@ -59,13 +60,36 @@ class Trainer:
         self._optimizer.step()
 
 
-def loader_batches(data: object, batch_size: int, device: str, output: str) -> Batches:
+class GraphTrainer:
+    """The same step as one CUDA graph."""
+
+    def __init__(self, example: torch.Tensor) -> None:
+        self._x = example.clone()
+        trainer = Trainer(example.shape[1], "cuda", capturable=True, fused=True)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                trainer.step(self._x)
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            trainer.step(self._x)
+
+    def step(self, x: torch.Tensor) -> None:
+        self._x.copy_(x)
+        self._graph.replay()
+
+
+def loader_batches(
+    data: object, batch_size: int, device: str, output: str, pin_memory: bool = True
+) -> Batches:
     """Rows on the device. CSR goes there as it is, a tenth of the bytes, and is spread there."""
     cells = cf.open(data)
     for epoch in itertools.count():
         loader = cf.Loader(
             cells, cf.BlockShuffling(1), batch_size, seed=epoch, drop_last=True,
-            output=output, pin_memory=device != "cpu",
+            output=output, pin_memory=pin_memory and device != "cpu",
         )  # fmt: skip
         for batch in loader:
             yield batch.to(device, non_blocking=True).to_torch(dense=True)
@@ -134,13 +158,14 @@ def measure(folder: pathlib.Path, options: argparse.Namespace) -> dict[str, dict
     n, device = options.batch_size, options.device
     sources: dict[str, Callable[[], Batches]] = {
         "shards, csr": lambda: loader_batches(shards, n, device, "csr"),
+        "shards, csr, not page-locked": lambda: loader_batches(shards, n, device, "csr", False),
         "shards, dense": lambda: loader_batches(shards, n, device, "dense"),
         ".h5ad, csr": lambda: loader_batches(path, n, device, "csr"),
         "AnnLoader": lambda: ann_loader_batches(path, n, device),
         "DataLoader, 4 processes": lambda: backed_batches(path, n, device, 4),
     }
-    trainer = Trainer(options.genes, device)
     on_device = next(sources["shards, dense"]())
+    trainer = GraphTrainer(on_device) if options.graph else Trainer(options.genes, device)
     rates: dict[str, dict[str, list[float]]] = {
         name: {"alone": [], "with the model": [], "share": []} for name in sources
     }
@@ -163,13 +188,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--graph", action="store_true")
     options = parser.parse_args()
+    if options.graph and not options.device.startswith("cuda"):
+        parser.error("--graph needs a GPU")
     with tempfile.TemporaryDirectory() as folder:
         rates = measure(pathlib.Path(folder), options)
     name = torch.cuda.get_device_name() if options.device != "cpu" else "the CPU"
     print(f"{options.cells} cells x {options.genes} genes, batches of {options.batch_size}, {name}")
     for source, found in rates.items():
-        line = f"{source:24}"
+        line = f"{source:28}"
         for which, each in found.items():
             digits = ".3f" if which == "share" else ",.0f"
             line += f" {which} {statistics.median(each):{digits}}"

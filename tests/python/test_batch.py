@@ -128,8 +128,22 @@ def test_a_data_loader_pins_through_the_batch(cells, monkeypatch):
     asked = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
     pinned = torch.utils.data._utils.pin_memory.pin_memory(cells.read(ROWS))
-    assert pinned.shape == (4, 12) and len(asked) == 3 + 2 + 2
+    assert pinned.shape == (4, 12) and len(asked) == 3 + 2
     np.testing.assert_array_equal(pinned.x.to_dense().numpy(), cells.read(ROWS).to_numpy())
+    assert pinned.index.tolist() == ROWS and pinned.is_padding.tolist() == [False] * 4
+
+
+def test_what_is_brought_when_it_is_asked_for_goes_with_the_rest(cells):
+    tensors = cells.read(ROWS).to()
+    tensors.index += 100
+    tensors.is_padding[2] = True
+    moved = tensors.to("cpu")
+    assert moved.index.tolist() == [row + 100 for row in ROWS]
+    assert moved.is_padding.tolist() == [False, False, True, False]
+    there = tensors.to("meta")
+    assert {there.index.device.type, there.is_padding.device.type} == {"meta"}
+    never_asked = cells.read(ROWS).to("meta")
+    assert {never_asked.index.device.type, never_asked.is_padding.device.type} == {"meta"}
 
 
 def test_collate_fn_makes_what_is_yielded_and_is_timed(cells):
@@ -206,8 +220,8 @@ def test_members_of_a_multi_indexable_are_pinned_and_moved(cells, monkeypatch):
         marks=scipy.sparse.csr_matrix(batch.to_numpy()),
     ).with_padding(np.array([0, 0, 1, 1]))  # fmt: skip
     pinned = torch.utils.data._utils.pin_memory.pin_memory(group)
-    # X, kind and marks; of the batch x (three parts), two columns, index and marks of padding
-    assert len(asked) == 3 + 3 + 2 + 2
+    # X, kind and marks; of the batch x (three parts) and two columns
+    assert len(asked) == 3 + 3 + 2
     assert pinned.names == group.names and pinned.is_padding.tolist() == [0, 0, 1, 1]
     np.testing.assert_array_equal(pinned["X"].numpy(), group["X"])
     np.testing.assert_array_equal(pinned["marks"].numpy(), group["X"])

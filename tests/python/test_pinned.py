@@ -213,3 +213,27 @@ def test_copies_to_a_gpu_overlap_and_are_right(cells, output):
         on_gpu.append(tensor.to("cuda", non_blocking=True))
     for got, wanted in zip(on_gpu, expected, strict=True):
         np.testing.assert_array_equal(got.to_dense().cpu(), wanted)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("output", ["csr", "dense"])
+def test_a_gpu_that_is_behind_gets_the_batches_that_were_sent(cells, output):
+    """Each batch is given up while the copies of it wait, and its memory is used for others."""
+    expected = list(make_loader(cells, output, obs=["kind", "size"]))
+    loader = make_loader(cells, output, obs=["kind", "size"], pin_memory=True)
+    sent = []
+    torch.cuda._sleep(2_000_000_000)
+    behind = torch.cuda.Event()
+    behind.record()
+    for batch in loader:
+        there = batch.to("cuda", non_blocking=True)
+        dense = there.to_torch(dense=True)
+        sent.append((dense, there["kind"], there["size"], there.index, there.is_padding))
+        del batch, there
+    assert not behind.query(), "nothing waited for the GPU"
+    for (x, kind, size, index, is_padding), wanted in zip(sent, expected, strict=True):
+        np.testing.assert_array_equal(x.cpu(), wanted.to_numpy())
+        np.testing.assert_array_equal(kind.cpu(), wanted["kind"])
+        np.testing.assert_array_equal(size.cpu(), wanted["size"])
+        np.testing.assert_array_equal(index.cpu(), wanted.index)
+        assert not is_padding.any()

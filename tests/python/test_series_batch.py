@@ -113,7 +113,7 @@ def test_lightning_and_a_data_loader_move_whole_batches(directory, monkeypatch):
     asked = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: asked.append(self) or self)
     pinned = torch.utils.data._utils.pin_memory.pin_memory(batch)
-    assert len(asked) == len(("x", "y", "index", "is_padding"))
+    assert len(asked) == len(("x", "y"))
     np.testing.assert_array_equal(pinned.x.numpy(), batch.x)
     if not torch.cuda.is_available():
         with pytest.raises((RuntimeError, AssertionError)):

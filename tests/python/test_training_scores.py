@@ -155,6 +155,14 @@ def test_mixed_float16_is_refused_on_a_cpu():
     assert not os.path.exists("runs")
 
 
+def test_more_devices_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InvalidArgumentError, match=r"2 devices .* PyTorch sees 1: .*num_devices"):
+        run(num_devices=2)
+    assert not os.path.exists("runs")
+
+
 def test_cells_without_a_group_are_said_with_a_setting(folder):
     donor = folder.obs["donor"].astype(object)
     donor.iloc[[3, 8]] = None

@@ -11,7 +11,7 @@ from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
 from ._mapped import register_rows
 from ._on_device import TensorsOnDevice, pinned
-from ._pinned import find_torch_library
+from ._pinned import can_pin, find_torch_library
 from ._ranks import broadcast_seed, first_said
 from ._tensors import as_tensor, batch_to_tensor
 from ._tokens import TokenTensors, tokens_to_tensors
@@ -29,6 +29,7 @@ __all__ = [
     "as_tensors",
     "batch_to_tensor",
     "broadcast_seed",
+    "can_pin",
     "cells_to_tensors",
     "collate_cells",
     "find_torch_library",

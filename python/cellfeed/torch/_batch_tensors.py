@@ -28,43 +28,31 @@ Source = TypeVar("Source", bound=BatchOfCells[Any])
 
 
 class BatchTensors(TensorsOnDevice, Generic[Source]):
-    """The parts of a batch of cells as tensors on one device.
-
-    Attributes
-    ----------
-    index
-        int64, global row numbers.
-    is_padding
-        bool, True where a cell only fills up the batch.
-    """
+    """The parts of a batch of cells as tensors on one device."""
 
     _batch: Source
 
     def __init__(
         self, batch: Source, parts: dict[str, torch.Tensor], columns: list[torch.Tensor],
-        index: torch.Tensor, is_padding: torch.Tensor, others: list[torch.Tensor],
+        others: list[torch.Tensor],
     ) -> None:  # fmt: skip
         self._batch = batch
         self._parts = parts
         self._columns = columns
-        self.index = index
-        self.is_padding = is_padding
         self._others = others
 
     @classmethod
     def _with_parts(cls, batch: Source, parts: dict[str, torch.Tensor]) -> Self:
         columns = [as_tensor(values) for values in batch.obs.values()]
-        index = torch.from_numpy(np.ascontiguousarray(batch.index))
-        padding = torch.from_numpy(np.ascontiguousarray(batch.is_padding))
         numbers = range(1, len(batch._source.matrices.paths) + 1)
         others = [block_to_tensor(batch._core.matrix(number)) for number in numbers]
-        return cls(batch, parts, columns, index, padding, others)
+        return cls(batch, parts, columns, others)
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
         return type(self)(
             self._batch, {name: change(tensor) for name, tensor in self._parts.items()},
-            [change(column) for column in self._columns], change(self.index),
-            change(self.is_padding), [change(other) for other in self._others],
+            [change(column) for column in self._columns],
+            [change(other) for other in self._others],
         )  # fmt: skip
 
     @property

@@ -55,7 +55,7 @@ class TensorBatch(BatchTensors[Batch[Any]]):
     @property
     def gene_mask(self) -> torch.Tensor:
         """bool, False where the cell's file lacks the gene: :attr:`cellfeed.Batch.gene_mask`."""
-        return torch.from_numpy(self._batch.gene_mask).to(self.device)
+        return self._brought(self._batch.gene_mask)
 
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
         """``x``, or ``x`` made dense.

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from .._arguments import shown
+from .._lazy import cached_property
 from ..errors import InvalidTypeError
-from ._tensors import as_tensor
+from ._pinned import pin
+from ._tensors import as_tensor, make_csr
 
 
 def as_device(device: object) -> torch.device:
@@ -27,22 +29,42 @@ def as_device(device: object) -> torch.device:
 
 
 class TensorsOnDevice:
-    """The parts of a batch as tensors on one device; base of what ``batch.to()`` returns.
-
-    Attributes
-    ----------
-    index
-        int64, numbers of the samples.
-    is_padding
-        bool, True where a sample only fills up the batch.
-    """
+    """The parts of a batch as tensors on one device; base of what ``batch.to()`` returns."""
 
     _batch: Any
     _parts: dict[str, torch.Tensor]  # what the batch is named by, first
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
-        """The same of changed tensors."""
+        """The same of changed tensors; without those that are made when they are asked for."""
         raise NotImplementedError
+
+    def _all(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
+        changed = self._each(change)
+        for name in ("index", "is_padding"):
+            if name in self.__dict__:
+                changed.__dict__[name] = change(self.__dict__[name])
+        return changed
+
+    # Two copies fewer a batch for those who do not ask.
+    @cached_property
+    def index(self) -> torch.Tensor:
+        """int64, numbers of the samples; brought to the device when it is asked for."""
+        return self._brought(self._batch.index)
+
+    @cached_property
+    def is_padding(self) -> torch.Tensor:
+        """bool, True where a sample only fills up the batch."""
+        marks = self._batch.is_padding
+        if marks.any():
+            return self._brought(marks)
+        return torch.zeros(len(marks), dtype=torch.bool, device=self.device)
+
+    def _brought(self, array: np.ndarray) -> torch.Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        if self.device.type != "cuda":
+            return tensor.to(self.device)
+        # A copy out of other memory waits for all that the GPU has been told to do.
+        return pin(tensor).to(self.device, non_blocking=True)
 
     def to(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
@@ -64,7 +86,7 @@ class TensorsOnDevice:
         if device is None:
             return self
         place = as_device(device)
-        return self._each(lambda tensor: tensor.to(place, non_blocking=non_blocking))
+        return self._all(lambda tensor: tensor.to(place, non_blocking=non_blocking))
 
     def cuda(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
@@ -78,7 +100,7 @@ class TensorsOnDevice:
 
     def pin_memory(self) -> Self:
         """Page-lock every tensor; what is page-locked already is not copied."""
-        return self._each(pinned)
+        return self._all(pinned)
 
     @property
     def device(self) -> torch.device:
@@ -113,4 +135,4 @@ def pinned(values: object) -> torch.Tensor:
         return tensor if tensor.is_pinned() else tensor.pin_memory()
     parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
     crow, columns, entries = (pinned(part) for part in parts)
-    return torch.sparse_csr_tensor(crow, columns, entries, size=tensor.shape)
+    return make_csr(crow, columns, entries, tensor.shape)

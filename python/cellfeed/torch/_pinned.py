@@ -32,11 +32,20 @@ def find_torch_library() -> str:
             f"{torch.__version__} cannot do that here: install a torch with CUDA and a driver for "
             f"it, or leave pin_memory out; torch says: {error}"
         ) from error
-    if not hasattr(getattr(torch._C, "_aoti", None), "alloc_tensors_by_stealing_from_void_ptrs"):
+    if not _hands_out_memory():
         raise InvalidArgumentError(
             f"pin_memory=True needs a newer torch, such as 2.13, not: {torch.__version__}"
         )
     return str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+
+
+def can_pin() -> bool:
+    """Whether loaders can have page-locked batches: torch has a GPU, and hands such memory out."""
+    return torch.cuda.is_available() and _hands_out_memory()
+
+
+def _hands_out_memory() -> bool:
+    return hasattr(getattr(torch._C, "_aoti", None), "alloc_tensors_by_stealing_from_void_ptrs")
 
 
 def pin(tensor: torch.Tensor) -> torch.Tensor:

@@ -49,8 +49,26 @@ def block_to_tensor(block: AnyBlock, *, dense: bool = False) -> torch.Tensor:
         indptr = pin(indptr)
     indices = _share(column_numbers(block), block.pinned_indices())
     size = (block.n_rows, block.n_cols)
-    tensor = torch.sparse_csr_tensor(indptr, indices, values, size=size)
+    tensor = make_csr(indptr, indices, values, size)
     return spread(tensor) if dense else tensor
+
+
+def make_csr(
+    indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, size: tuple[int, ...]
+) -> torch.Tensor:
+    """A ``torch.sparse_csr`` tensor of parts, which torch checks only where it was asked to.
+
+    Parameters
+    ----------
+    indptr, indices, values
+        As of a CSR matrix.
+    size
+        Rows and columns.
+    """
+    checks: Any = torch.sparse.check_sparse_tensor_invariants
+    # To say nothing of them would be warned of.
+    is_checked = checks.is_enabled()
+    return torch.sparse_csr_tensor(indptr, indices, values, size, check_invariants=is_checked)
 
 
 def spread(csr: torch.Tensor) -> torch.Tensor:
@@ -79,7 +97,7 @@ def csr_to_tensor(matrix: scipy.sparse.csr_matrix) -> torch.Tensor:
     """A ``torch.sparse_csr`` tensor that shares the memory of a matrix."""
     indptr, indices = torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices)
     values = torch.from_numpy(matrix.data)
-    return torch.sparse_csr_tensor(indptr, indices, values, size=matrix.shape)
+    return make_csr(indptr, indices, values, matrix.shape)
 
 
 def _share(array: np.ndarray, owner: Any) -> torch.Tensor:

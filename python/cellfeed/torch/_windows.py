@@ -30,16 +30,11 @@ class SeriesTensors(TensorsOnDevice):
         bool, True where a window only fills up the batch.
     """
 
-    def __init__(
-        self, batch: SeriesBatch, parts: dict[str, torch.Tensor], index: torch.Tensor,
-        is_padding: torch.Tensor,
-    ) -> None:  # fmt: skip
+    def __init__(self, batch: SeriesBatch, parts: dict[str, torch.Tensor]) -> None:
         self._batch = batch
         self._parts = parts
         self.x, self.y = parts["x"], parts["y"]
         self.future, self.static = parts.get("future"), parts.get("static")
-        self.index = index
-        self.is_padding = is_padding
 
     @classmethod
     def of(cls, batch: SeriesBatch) -> SeriesTensors:
@@ -50,13 +45,10 @@ class SeriesTensors(TensorsOnDevice):
         batch
             What a loader yielded.
         """
-        parts = {name: torch.from_numpy(part) for name, part in batch.parts.items()}
-        marks = (np.ascontiguousarray(each) for each in (batch.index, batch.is_padding))
-        return cls(batch, parts, *map(torch.from_numpy, marks))
+        return cls(batch, {name: torch.from_numpy(part) for name, part in batch.parts.items()})
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
-        parts = {name: change(part) for name, part in self._parts.items()}
-        return type(self)(self._batch, parts, change(self.index), change(self.is_padding))
+        return type(self)(self._batch, {n: change(part) for n, part in self._parts.items()})
 
     @cached_property
     def obs(self) -> dict[str, torch.Tensor]:
@@ -66,7 +58,7 @@ class SeriesTensors(TensorsOnDevice):
         codes, their places in ``ds.categories``, -1 where there is none.
         """
         numbers = self._batch.obs_numbers()
-        return {name: torch.from_numpy(each).to(self.device) for name, each in numbers.items()}
+        return {name: self._brought(each) for name, each in numbers.items()}
 
     def __getitem__(self, name: str) -> torch.Tensor:
         if name in self._parts:

@@ -10,6 +10,7 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from ..samplers import WeightedCellSampler
 from ..storage import keep_copies
 from ..strategies import Streaming
+from ..torch import can_pin
 from ..vocab import GeneVocab
 
 
@@ -39,7 +40,7 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
     arguments: dict[str, Any] = {
         "data": paths,
         "batch_size": config.training.batch_size,
-        "pin_memory": config.training.pin_memory,
+        "pin_memory": config.training.pin_memory and can_pin(),
         "genes": _genes(config, paths),
         "seed": config.training.seed,
         "whole_shards": bool(data.shards.enabled),

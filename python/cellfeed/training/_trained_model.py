@@ -18,6 +18,7 @@ from ..errors import CorruptDataError, InvalidArgumentError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import Streaming
+from ..torch import can_pin
 from ..transforms import SelectGenes
 from ..vocab import GeneVocab
 from ._checkpoints import read_checkpoint
@@ -264,12 +265,12 @@ class TrainedModel:
             transforms.append(SelectGenes(genes))
         loader: Loader[Any] = Loader(
             cells, Streaming(), as_int("batch_size", batch_size, 1), obs=(), transforms=transforms,
-            rank=0, world_size=1, **options,
+            rank=0, world_size=1, pin_memory=self.device.type == "cuda" and can_pin(), **options,
         )  # fmt: skip
         shown, done = as_progress_callback(progress, "cells"), 0
         with loader:
             for batch in loader:
-                out = self.network(batch.to(self.device))
+                out = self.network(batch.to(self.device, non_blocking=True))
                 _require_finite(out["encoded"], batch.index)
                 yield batch.index, out
                 done += len(batch)

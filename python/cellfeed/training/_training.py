@@ -92,6 +92,7 @@ def train(
     checkpoint = folder.resolve(resume)
     training = config.training
     _require_precision(config)
+    _require_gpus(config, devices)
     data = _data_of(config)
     if progress and data.is_processed and is_first_rank():
         print(f"data.preprocessing: {data.processing_text}", file=sys.stderr)
@@ -168,6 +169,25 @@ def _judge(
     history.rows = rows  # a checkpoint has those until it was written
 
 
+def _require_gpus(config: Config, devices: Devices) -> None:
+    if not torch.cuda.is_available() or devices.num_devices <= torch.cuda.device_count():
+        return
+    raise InvalidArgumentError(
+        f"{config.path}: {devices.num_devices} devices of this machine are asked for, of which "
+        f"PyTorch sees {torch.cuda.device_count()}: give training.num_devices fewer, or "
+        "CUDA_VISIBLE_DEVICES= in the environment to train on CPUs"
+    )
+
+
+class _Cells(CellDataModule):
+    """Copies to a device are not waited for, as Lightning would wait."""
+
+    def transfer_batch_to_device(
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Any:
+        return batch.to(device, non_blocking=True)
+
+
 def _require_precision(config: Config) -> None:
     if config.training.precision == "16-mixed" and not torch.cuda.is_available():
         raise InvalidArgumentError(
@@ -177,10 +197,8 @@ def _require_precision(config: Config) -> None:
 
 
 def _data_of(config: Config) -> CellDataModule:
-    arguments = arguments_of(config, selects_genes=config.model.architecture != "mlp")
-    if not torch.cuda.is_available():
-        arguments["pin_memory"] = False  # there is no device to copy to
-    data = CellDataModule(**arguments)
+    selects_genes = config.model.architecture != "mlp"
+    data = _Cells(**arguments_of(config, selects_genes=selects_genes))
     data.process(Processing.of_config(config))
     data.setup()
     if config.training.early_stopping_patience and "val" not in data.parts:

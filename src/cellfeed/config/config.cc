@@ -208,6 +208,13 @@ void Config::check_contradictions() const {
     clash("training.strategy", "ddp contradicts training.fsdp.enabled: choose one of the two");
   if (strategy == "fsdp" && is_given("training.fsdp.enabled") && !flag("training.fsdp.enabled"))
     clash("training.strategy", "fsdp contradicts training.fsdp.enabled: false");
+  const std::string& precision = text("training.precision");
+  if ((strategy == "fsdp" || flag("training.fsdp.enabled")) &&
+      (precision == "16-mixed" || precision == "64-true"))
+    clash("training.precision",
+          fmt::format("parameters that are shared out (fsdp) are not trained in {}: choose "
+                      "bf16-mixed, bf16-true, 16-true or 32-true",
+                      precision));
 }
 
 Paths Config::data_paths(std::string_view purpose) const {

@@ -112,6 +112,10 @@ TEST(Config, SettingsThatContradictOneAnotherAreRefused) {
               HasSubstr("contradicts"));
   EXPECT_THAT(message_of("training: {strategy: fsdp, fsdp: {enabled: false}}"),
               HasSubstr("contradicts"));
+  for (const char* precision : {"16-mixed", "64-true"})
+    for (const char* how : {"strategy: fsdp", "fsdp: {enabled: true}"})
+      EXPECT_THAT(message_of(fmt::format("training: {{precision: {}, {}}}", precision, how)),
+                  HasSubstr("choose bf16-mixed"));
 }
 
 TEST(Config, GenesAreFoundInCountsOrInValuesThatMayBeLogarithmsAlready) {

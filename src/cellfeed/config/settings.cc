@@ -172,7 +172,8 @@ void add_training_settings(std::vector<Setting>& table) {
   table.push_back(
       whole("training.num_devices", std::int64_t{1}, "devices", "Devices of each node", 1, 65536));
   table.push_back(whole("training.num_nodes", std::int64_t{1}, "nodes", "Machines", 1, 65536));
-  table.push_back(flag("training.pin_memory", false, "Batches in page-locked memory, for GPUs"));
+  table.push_back(
+      flag("training.pin_memory", true, "Batches in page-locked memory, where there is a GPU"));
   table.push_back(choice("training.precision", "32-true", "Of the model's arithmetic",
                          {"32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true"}));
   table.push_back(whole("training.accumulate_grad_batches", std::int64_t{1}, "batches",
@@ -246,15 +247,6 @@ std::vector<std::string> names_in(std::string_view section) {
 
 bool is_section(std::string_view key) {
   return find_setting(key) == nullptr && !names_in(key).empty();
-}
-
-std::vector<std::string> sections() {
-  std::vector<std::string> all = {""};
-  for (const Setting& setting : settings())
-    for (auto dot = setting.key.find('.'); dot != std::string_view::npos;
-         dot = setting.key.find('.', dot + 1))
-      append_unique(all, setting.key.substr(0, dot));
-  return all;
 }
 
 std::string describe_values(const Setting& setting) {

@@ -45,8 +45,6 @@ const Setting* find_setting(std::string_view key);
 // Names directly below a section ("" is the whole file): "enabled", "shard_dir" of "data.shards".
 std::vector<std::string> names_in(std::string_view section);
 bool is_section(std::string_view key);
-// Every section, "" included, each before those inside it.
-std::vector<std::string> sections();
 // "data.shards.enabled" -> "data.shards" and "enabled".
 std::string_view section_of(std::string_view key);
 std::string_view name_of(std::string_view key);
