@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import warnings
 
 import anndata
 import attack
@@ -400,10 +401,70 @@ def test_cells_of_one_shard_are_not_appended_again_with_the_others(files, tmp_pa
     genes = cf.open(tmp_path / "shards").var_names
     third = cf.open(others, genes=genes)[40:60]
     assert cf.append_to_shards(third, tmp_path / "shards").n_cells_added == 20
-    with pytest.raises(AlreadyExistsError, match="would be there twice"):
+    with pytest.raises(AlreadyExistsError, match="may be there twice then"):
         cf.append_to_shards(others, tmp_path / "shards")
     assert len(cf.open(tmp_path / "shards")) == 110
     with pytest.warns(UserWarning, match="there twice now"):
         forced = cf.append_to_shards(others, tmp_path / "shards", force=True)
     assert forced.n_cells_added == 70
     assert sum("there twice" in text for text in forced.warnings) == 1
+
+
+def write_genes(path, genes, ids, base=0, cells=3):
+    """Every cell has 1, 2, ... plus `base` in its columns."""
+    values = np.tile(np.arange(1, len(genes) + 1) + base, (cells, 1)).astype(np.float32)
+    var = pd.DataFrame({} if ids is None else {"gene_ids": ids}, index=genes)
+    obs = pd.DataFrame(index=[f"{path.stem}{i}" for i in range(cells)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that names repeat
+        anndata.AnnData(scipy.sparse.csr_matrix(values), obs=obs, var=var).write_h5ad(path)
+
+
+@pytest.mark.parametrize(
+    ("genes", "ids", "options"),
+    [
+        (["B", "A", "A", "C"], ["e2", "e3", "e1", "e4"], {}),  # the other A is first
+        (["B", "A", "A", "C"], None, {}),  # nothing tells which is first
+        (["A", "B", "A", "C"], ["e3", "e2", "e1", "e4"], {}),
+        (["A", "A-1", "B", "A"], ["e1", "e9", "e2", "e3"], {"extra_genes": "drop"}),
+        (["A", "B", "C"], ["e3", "e2", "e4"], {}),  # one that the shards may have as A-1
+        (["A", "B", "B", "C"], None, {"extra_genes": "drop"}),
+    ],
+)
+def test_repeated_names_are_no_evidence_of_which_gene_it_is(tmp_path, genes, ids, options):
+    """As opening both together has it."""
+    write_genes(tmp_path / "one.h5ad", ["A", "B", "A", "C"], ["e1", "e2", "e3", "e4"])
+    write_genes(tmp_path / "two.h5ad", genes, ids, 10)
+    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
+    with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
+        cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards", make_unique=True, **options)
+    assert len(cf.open(tmp_path / "shards")) == 3
+    names = cf.open(tmp_path / "shards").var_names
+    chosen = cf.open(tmp_path / "two.h5ad", genes=names, make_unique=True, missing_genes="zero")
+    with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
+        cf.append_to_shards(chosen, tmp_path / "shards")
+    with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
+        cf.open([tmp_path / "shards", tmp_path / "two.h5ad"], join="outer", make_unique=True)
+
+
+@pytest.mark.parametrize("ids", [["e1", "e2", "e3", "e4"], None])
+def test_repeated_names_that_are_known_to_be_the_same_are_appended(tmp_path, ids):
+    genes = ["A", "B", "A", "C"]
+    write_genes(tmp_path / "one.h5ad", genes, ids)
+    write_genes(tmp_path / "two.h5ad", genes, ids, 10)
+    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
+    cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards", make_unique=True)
+    cells = cf.open(tmp_path / "shards")
+    assert list(cells.var_names) == ["A", "B", "A-1", "C"]
+    np.testing.assert_array_equal(cells[[0, 3]].X.toarray(), [[1, 2, 3, 4], [11, 12, 13, 14]])
+
+
+def test_names_that_look_numbered_are_appended_as_they_are(tmp_path):
+    """NKX2 and NKX2-1 are two genes of many atlases."""
+    genes = ["NKX2", "NKX2-1", "C"]
+    write_genes(tmp_path / "one.h5ad", genes, None)
+    write_genes(tmp_path / "two.h5ad", genes[::-1], None, 10)
+    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards")
+    cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards")
+    cells = cf.open(tmp_path / "shards")
+    np.testing.assert_array_equal(cells[[0, 3]].X.toarray(), [[1, 2, 3], [13, 12, 11]])

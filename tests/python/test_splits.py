@@ -231,3 +231,20 @@ def test_repeated_cells_come_near_to_the_shares(times, share, seed):
     parts = deal_cells(np.array([share, 1 - share]), None, len(cells), seed, cells)
     assert np.unique(np.stack([cells, parts]), axis=1).shape[1] == len(times)
     assert abs((parts == 0).sum() - share * len(cells)) <= max(times)
+
+
+@pytest.mark.parametrize("argument", ["by", "stratify"])
+def test_parts_do_not_depend_on_the_order_of_categories(tmp_path, argument):
+    labels = [f"d{i // 2}" for i in range(40)]
+    order = sorted(set(labels))
+    parts = []
+    for categories in (order, order[::-1], ["a", *order[5:], *order[:5]]):
+        obs = pd.DataFrame(
+            {"donor": pd.Categorical(labels, categories=categories)},
+            index=[f"c{i}" for i in range(40)],
+        )
+        anndata.AnnData(np.ones((40, 2), np.float32), obs=obs).write_h5ad(tmp_path / "a.h5ad")
+        cells = cf.open(tmp_path / "a.h5ad")
+        parts.append(cells.split({"a": 0.5, "b": 0.5}, **{argument: "donor"})["b"].obs_names)
+    for other in parts[1:]:
+        np.testing.assert_array_equal(other, parts[0])

@@ -58,7 +58,7 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
             f"shares must be a dict such as {{'train': 0.8, 'val': 0.2}}, not {shown(shares)}"
         )
     sizes = np.array([as_float(f"the share of {name!r}", s) for name, s in shares.items()])
-    for name, size in zip(shares, sizes, strict=True):
+    for name, size in zip(shares, sizes.tolist(), strict=True):
         if size <= 0:
             raise InvalidArgumentError(f"the share of {name!r} must be above 0: {shown(size)}")
     if abs(sizes.sum() - 1) > 1e-6:
@@ -69,13 +69,18 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
 
 
 def _codes(cells: CellTable, argument: str, name: str) -> np.ndarray:
+    """Places of the labels in their order, whatever that of the categories; -1 where missing."""
     column = cells.obs_column(as_text(argument, name))
     if not column.is_categorical and column.stored_dtype.startswith("float"):
         raise InvalidTypeError(
             f"{argument} must be a column of labels, integers or booleans; {name!r} holds "
             f"{column.stored_dtype}"
         )
-    return look_up_labels(cells, name)[0]
+    codes, labels = look_up_labels(cells, name)
+    places = np.empty(len(labels) + 1, dtype=np.int64)
+    places[np.argsort(np.array(labels, dtype=object), kind="stable")] = np.arange(len(labels))
+    places[-1] = -1  # of the code -1
+    return np.asarray(places[codes])
 
 
 def _repeats(cells: CellTable) -> np.ndarray | None:

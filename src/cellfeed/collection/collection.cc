@@ -28,7 +28,7 @@ RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions
   matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
   RepeatedNames repeats;
   if (options.make_unique)
-    repeats = make_unique(axis);
+    repeats = store.info().format == "shard" ? numbered_names(axis) : make_unique(axis);
   else
     require_unique(axis, store.info().path, options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
   return {std::make_shared<const matrix::GeneAxis>(std::move(axis)), std::move(repeats)};
@@ -86,7 +86,15 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
   }
   if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
-  require_known_repeats(joined, named);
+  if (options.behind && options.make_unique) {
+    const matrix::GeneAxis& axis = options.behind->genes();
+    named.push_back({options.behind.get(), &axis, numbered_names(axis)});
+    joined.maps.emplace_back();  // its columns are those of the axis
+    require_known_repeats(joined, named);
+    joined.maps.pop_back();
+  } else {
+    require_known_repeats(joined, named);
+  }
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
   stores_without_genes_ = std::move(joined.stores_without);

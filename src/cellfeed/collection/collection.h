@@ -22,7 +22,7 @@ namespace cellfeed::collection {
 
 // What reading rows of a store takes and gives. Whoever reads a collection knows these, and no
 // format.
-using format::CsrSink;
+using format::CsrTarget;
 using format::fetch_rows;
 using format::FetchedRows;
 using format::is_obsm;
@@ -38,6 +38,8 @@ struct CollectionOptions {
   // names.
   std::vector<std::string> var_keys{};
   bool make_unique = false;  // number repeated gene names instead of refusing them
+  // Shards of which the axis is, and whose cells those of the stores are to follow; null: none.
+  std::shared_ptr<const format::RowStore> behind{};
   format::OpenOptions open{};
 };
 

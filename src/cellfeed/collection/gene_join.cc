@@ -209,6 +209,23 @@ RepeatedNames make_unique(matrix::GeneAxis& axis) {
   return repeated;
 }
 
+RepeatedNames numbered_names(const matrix::GeneAxis& axis) {
+  std::unordered_map<std::string_view, std::int64_t> columns;
+  for (std::int64_t i = 0; i < axis.size(); ++i)
+    columns.emplace(axis.names[static_cast<std::size_t>(i)], i);
+  RepeatedNames repeated;
+  for (std::int64_t i = 0; i < axis.size(); ++i) {
+    const std::string_view name = axis.names[static_cast<std::size_t>(i)];
+    const auto dash = name.find_last_not_of("0123456789");
+    if (dash == std::string_view::npos || dash + 1 == name.size() || name[dash] != '-') continue;
+    const auto first = columns.find(name.substr(0, dash));
+    if (first == columns.end()) continue;
+    repeated.emplace(first->second, first->first);
+    repeated.emplace(i, first->first);
+  }
+  return repeated;
+}
+
 Join join_from_name(std::string_view name, bool has_fixed_axis) {
   if (has_fixed_axis && !name.empty())
     throw_invalid("a list of genes fixes the gene axis: give either genes or join, not both: '{}'",

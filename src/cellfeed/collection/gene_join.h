@@ -68,5 +68,8 @@ using RepeatedNames = std::map<std::int64_t, std::string>;
 // Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does, and says
 // which they were, those that keep their name included.
 RepeatedNames make_unique(matrix::GeneAxis& axis);
+// Names that it may have made when shards were written, which tell no more of it: "A" and "A-1"
+// where both are there.
+RepeatedNames numbered_names(const matrix::GeneAxis& axis);
 
 }  // namespace cellfeed::collection

@@ -68,8 +68,9 @@ PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4
 Sources OpenConversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
-    return options_.base ? sources_of(options_.cells, options_.base->obs)
-                         : sources_of(options_.cells);
+    if (!options_.base) return sources_of(options_.cells);
+    return sources_of(options_.cells, options_.base->obs,
+                      options_.cells.make_unique ? open_genes(*options_.base) : nullptr);
   }
   if (options_.open_sources) {
     selection_json_ = options_.selection_json;
@@ -79,7 +80,10 @@ Sources OpenConversion::open_sources() {
   FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
   from_.rows = std::move(filtered.rows);
   selection_json_ = std::move(filtered.selection_json);
-  if (options_.base) from_.obs_before = options_.base->obs;
+  if (options_.base) {
+    from_.obs_before = options_.base->obs;
+    if (options_.make_unique) from_.behind = open_genes(*options_.base);
+  }
   filter_warnings_ = std::move(filtered.warnings);
   return Sources::open(from_);
 }

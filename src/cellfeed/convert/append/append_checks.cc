@@ -59,14 +59,23 @@ void conform_shard(const ShardBase& base, const shard::ShardEntry& entry,
   }
 }
 
+std::vector<std::string> sorted(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  return names;
+}
+
 }  // namespace
 
 void require_same_axis(const ShardBase& base, const ChosenCells& chosen) {
-  if (chosen.cells->genes().names == base.genes()) return;
+  const auto& given = chosen.cells->genes().names;
+  if (given == base.genes()) return;
+  const bool is_order = sorted(given) == sorted(base.genes());
   throw_error(ErrorKind::kInvalidArgument, base.dir(),
-              "the cells were opened with {} genes, and these shards have {} of their own: open "
-              "the cells with these (genes=cellfeed.open(SHARDS).var_names)",
-              chosen.cells->genes().size(), base.genes().size());
+              "the cells were opened with {}: open the cells with those of the shards "
+              "(genes=cellfeed.open(SHARDS).var_names)",
+              is_order ? "the genes of these shards in another order"
+                       : fmt::format("{} genes, and these shards have {} of their own",
+                                     given.size(), base.genes().size()));
 }
 
 void require_same_processing(const ShardBase& base, const Sources& sources) {

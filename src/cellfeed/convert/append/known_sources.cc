@@ -109,10 +109,11 @@ std::vector<std::string> look_for_known_sources(const ShardBase& base, const Sou
     if (!how.empty()) {
       said.insert(name);
       if (!is_forced)
-        throw_error(ErrorKind::kAlreadyExists, path,
-                    "cells of it are in '{}' already, {}, and would be there twice; append it all "
-                    "the same with --force (force=True in Python)",
-                    base.dir(), how);
+        throw_error(
+            ErrorKind::kAlreadyExists, path,
+            "cells of it are in '{}' already, {}, and may be there twice then; append it all "
+            "the same with --force (force=True in Python)",
+            base.dir(), how);
       warnings.push_back(fmt::format("{}: cells of it are there twice now, {}", path, how));
     } else if (known.has_path(path)) {
       said.insert(name);

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/format/shard/obs/shard_obs.h"
+#include "cellfeed/format/shard/shard_store.h"
 
 namespace cellfeed::convert {
 
@@ -49,6 +51,11 @@ std::shared_ptr<const ShardBase> open_base(const std::string& dir) {
         {drop_columns(*rows, {shard::kSourceFileColumn, shard::kSourceRowColumn}), dir});
   }
   return base;
+}
+
+std::shared_ptr<const format::RowStore> open_genes(const ShardBase& base) {
+  auto stores = shard::open_shards(base.dir(), {});
+  return stores.empty() ? nullptr : std::move(stores.front());
 }
 
 std::shared_ptr<const ShardBase> before_last_append(const ShardBase& base) {

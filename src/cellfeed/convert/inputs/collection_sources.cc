@@ -33,7 +33,8 @@ std::vector<std::string> paths_of(const Collection& cells) {
 }
 
 Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
-                          const std::vector<ObsSample>& obs_before = {}) {
+                          const std::vector<ObsSample>& obs_before = {},
+                          std::shared_ptr<const format::RowStore> behind = {}) {
   SourceOptions options;
   options.paths = paths_of(cells);
   options.obs_before = obs_before;
@@ -43,16 +44,18 @@ Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_bes
     options.genes = cells.genes().names;
     options.var_keys = cells.var_keys();
     options.make_unique = make_unique;
+    options.behind = std::move(behind);
   }
   return Sources::over(stores_of(cells), options);
 }
 
 }  // namespace
 
-Sources sources_of(const ChosenCells& chosen, const std::vector<ObsSample>& obs_before) {
+Sources sources_of(const ChosenCells& chosen, const std::vector<ObsSample>& obs_before,
+                   std::shared_ptr<const format::RowStore> behind) {
   if (chosen.cells->genes().size() == 0)
     throw_invalid("the cells were opened without genes (layer none): open them with a matrix");
-  return sources_of_matrix(*chosen.cells, chosen.make_unique, false, obs_before);
+  return sources_of_matrix(*chosen.cells, chosen.make_unique, false, obs_before, std::move(behind));
 }
 
 std::vector<MatrixSource> matrices_of(const ChosenCells& chosen) {

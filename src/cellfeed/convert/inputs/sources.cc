@@ -151,6 +151,7 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
   joined.genes = options.genes;
   joined.var_keys = options.var_keys;
   joined.make_unique = options.make_unique;
+  joined.behind = options.behind;
   joined.open.cache_bytes = cache_bytes_of(options, std::max<std::int64_t>(1, std::ssize(stores)));
   cells_ = std::make_shared<const collection::Collection>(std::move(stores), joined);
   processing_json_ = join_processing(*cells_);
