@@ -75,7 +75,7 @@ nb::dict store_info(const Collection& self, std::int64_t s) {
   out["layer"] = info.layer;
   out["n_cells"] = info.n_rows;
   out["n_genes"] = info.n_cols;
-  out["nonzeros"] = info.nnz;
+  out["nnz"] = info.nnz;
   out["dtype"] = std::string(dtype_name(info.value_dtype));
   out["is_dense"] = info.is_dense;
   out["compression"] = info.compression;

@@ -134,7 +134,7 @@ nb::dict stats_of(const LoaderCore& core) {
   nb::dict stats;
   stats["cells"] = c.cells.load();
   stats["batches"] = c.batches.load();
-  stats["nonzeros"] = c.nnz.load();
+  stats["nnz"] = c.nnz.load();
   stats["bytes_read"] = c.bytes_read.load();
   stats["bytes_used"] = c.bytes_used.load();
   stats["wait_seconds"] = static_cast<double>(c.wait_ns.load()) * kSeconds;

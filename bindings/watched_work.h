@@ -56,7 +56,7 @@ class ProgressBoard {
   }
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool is_finished_ = false;
   std::optional<Report> latest_;
@@ -124,7 +124,7 @@ class WatchedWork {
   }
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards entries_ and ender_
   std::condition_variable changed_;
   std::set<Entry*> entries_;
   std::optional<std::thread::id> ender_;

@@ -33,7 +33,7 @@ class StoredFile(TypedDict):
     layer: str
     n_cells: int
     n_genes: int
-    nonzeros: int
+    nnz: int
     dtype: str
     is_dense: bool
     compression: str

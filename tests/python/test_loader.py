@@ -227,7 +227,7 @@ def test_stats_count_what_was_done(sources, expected):
     for _ in loader:
         pass
     stats = loader.stats()
-    assert (stats["cells"], stats["batches"], stats["nonzeros"]) == (1020, 11, expected.nnz)
+    assert (stats["cells"], stats["batches"], stats["nnz"]) == (1020, 11, expected.nnz)
     assert stats["bytes_read"] >= stats["bytes_used"] > 0
 
 

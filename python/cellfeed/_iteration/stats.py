@@ -10,7 +10,7 @@ class LoaderStats(TypedDict):
 
     cells: int
     batches: int
-    nonzeros: int
+    nnz: int
     bytes_read: int
     bytes_used: int
     wait_seconds: float

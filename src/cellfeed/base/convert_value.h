@@ -58,8 +58,8 @@ inline To convert_value(From value, bool* exact) {
 // What became of values on their way to another type.
 struct Fit {
   bool is_exact = true;
-  bool is_near =
-      true;  // each is the nearest of its type; an integer type has only the value itself
+  // Each is the nearest of its type; an integer type has only the value itself.
+  bool is_near = true;
   bool allows(bool may_round) const { return is_near && (is_exact || may_round); }
 };
 

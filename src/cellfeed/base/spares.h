@@ -31,7 +31,7 @@ class Spares {
 
  private:
   const std::size_t most_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards free_
   std::vector<T> free_;
 };
 

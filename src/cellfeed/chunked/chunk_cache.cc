@@ -40,7 +40,7 @@ struct ChunkCache::State {
   };
 
   std::uint64_t generation = exec::fork_generation();
-  std::mutex mutex;
+  std::mutex mutex;         // guards what follows
   std::list<Entry> by_use;  // most recent first
   std::unordered_map<ChunkKey, std::list<Entry>::iterator, KeyHash> entries;
   std::int64_t bytes = 0;

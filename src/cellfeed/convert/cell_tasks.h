@@ -19,8 +19,8 @@ struct CellTask {
 };
 
 struct CellTaskSizes {
-  std::int64_t piece_bytes =
-      8 << 20;  // decoded rows of one task, so that a few a thread fit any budget
+  // Decoded rows of one task, so that a few a thread fit any budget.
+  std::int64_t piece_bytes = 8 << 20;
   std::int64_t piece_cells = 16384;
   std::int64_t obs_cells = 65536;  // many small reads of many obs columns are dear
 };

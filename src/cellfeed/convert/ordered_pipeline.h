@@ -21,8 +21,8 @@
 namespace cellfeed::convert {
 
 struct PipelineLimits {
-  std::int64_t bytes =
-      256 << 20;  // held by tasks begun and not yet consumed; one task is always admitted
+  // Held by tasks begun and not yet consumed; one task is always admitted.
+  std::int64_t bytes = 256 << 20;
   std::int64_t tasks = 64;
 };
 

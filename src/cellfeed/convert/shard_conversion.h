@@ -37,8 +37,8 @@ struct ConvertOptions {
   std::string allow_external{};      // see OpenOptions
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
   format::TableOptions table{};      // of Parquet tables
-  format::shard::GeneOrder gene_order =
-      format::shard::GeneOrder::kSource;  // kMean: 20-25 % smaller, reads inputs twice
+  // kMean: 20-25 % smaller, reads inputs twice.
+  format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own
   bool refuse_absent_genes = false;  // kNoSuchKey where genes are in no input; else they are empty
   std::string join;                  // "", "inner" or "outer": see SourceOptions

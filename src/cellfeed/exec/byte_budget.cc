@@ -12,7 +12,7 @@ struct ByteBudget::State {
   explicit State(std::int64_t limit_bytes) : limit(limit_bytes) {}
 
   const std::int64_t limit;
-  std::mutex mutex;
+  std::mutex mutex;  // guards what follows
   std::condition_variable_any changed;
   std::int64_t used = 0;
   std::int64_t peak = 0;

@@ -33,7 +33,7 @@ std::atomic<bool> has_lost_any{false};
 std::atomic<const struct sigaction*> previous_action{nullptr};
 
 struct Guards {
-  ForkSafeMutex mutex;
+  ForkSafeMutex mutex;  // guards what follows
   std::vector<GuardedMap*> free;
   std::size_t n_made = 0;
 };

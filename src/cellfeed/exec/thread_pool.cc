@@ -67,7 +67,7 @@ class Loop {
   const std::function<void(std::int64_t)>* task_;  // not touched once is_over_ and no helper is in
   const std::stop_token stop_ = current_stop();
   std::atomic<std::int64_t> next_{0};
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable helper_left_;
   int n_helpers_ = 0;
   bool is_over_ = false;
@@ -78,7 +78,7 @@ class Loop {
 
 // Shared between the pool and its threads, so that a pool may be destroyed on one of them.
 struct ThreadPool::State {
-  std::mutex mutex;
+  std::mutex mutex;  // guards what follows
   std::condition_variable_any has_task;
   std::deque<std::function<void()>> tasks;
   std::vector<std::jthread> threads;
@@ -203,7 +203,7 @@ void ThreadPool::parallel_for(std::int64_t n, const std::function<void(std::int6
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  std::mutex mutex;  // guards pools
   std::map<int, std::weak_ptr<ThreadPool>> pools;
 };
 

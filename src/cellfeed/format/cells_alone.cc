@@ -16,8 +16,8 @@ class NoEntries final : public FetchedRows {
   explicit NoEntries(std::int64_t n_rows) : n_rows_(n_rows) {}
   std::int64_t n_rows() const override { return n_rows_; }
   void sizes(std::span<std::int64_t> nnz) const override { std::ranges::fill(nnz, 0); }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    std::fill(sink.counts + begin, sink.counts + end, 0);
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    std::fill(target.counts + begin, target.counts + end, 0);
   }
   std::int64_t bytes_read() const override { return 0; }
   std::int64_t bytes_used() const override { return 0; }

@@ -19,7 +19,7 @@ class ChosenColumns final : public FetchedRows {
   void prefetch(std::int64_t begin, std::int64_t end) const override {
     rows_->prefetch(begin, end);
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override;
   std::int64_t bytes_read() const override { return rows_->bytes_read(); }
   std::int64_t bytes_used() const override { return rows_->bytes_used(); }
   std::int64_t bytes_held() const override { return rows_->bytes_held(); }
@@ -42,15 +42,15 @@ class ChosenColumns final : public FetchedRows {
   std::span<const std::int32_t> columns_;
 };
 
-void ChosenColumns::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
-  CsrSink all = sink;
+void ChosenColumns::decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const {
+  CsrTarget all = target;
   all.past_caches = false;  // what is written is read again at once
   rows_->decode(begin, end, all);
-  dispatch_dtype(sink.dtype, [&](auto zero) {
-    auto* values = static_cast<decltype(zero)*>(sink.values);
+  dispatch_dtype(target.dtype, [&](auto zero) {
+    auto* values = static_cast<decltype(zero)*>(target.values);
     for (std::int64_t i = begin; i < end; ++i)
-      sink.counts[i] =
-          compact(sink.counts[i], sink.indices + sink.place[i], values + sink.place[i]);
+      target.counts[i] =
+          compact(target.counts[i], target.indices + target.place[i], values + target.place[i]);
   });
 }
 

@@ -50,20 +50,21 @@ class StoreOf final : public ForwardingRowStore {
 class WritesPastItsRow final : public ForwardingRows {
  public:
   using ForwardingRows::ForwardingRows;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    rows_->decode(begin, end, sink);
-    for (std::int64_t i = begin; i < end; ++i) sink.indices[sink.place[i] + sink.counts[i]] = 0;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    rows_->decode(begin, end, target);
+    for (std::int64_t i = begin; i < end; ++i)
+      target.indices[target.place[i] + target.counts[i]] = 0;
   }
 };
 
 class WritesAValuePastItsRow final : public ForwardingRows {
  public:
   using ForwardingRows::ForwardingRows;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    rows_->decode(begin, end, sink);
-    if (sink.dtype != DType::kF64) return;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    rows_->decode(begin, end, target);
+    if (target.dtype != DType::kF64) return;
     for (std::int64_t i = begin; i < end; ++i)
-      static_cast<double*>(sink.values)[sink.place[i] + sink.counts[i]] = 0;
+      static_cast<double*>(target.values)[target.place[i] + target.counts[i]] = 0;
   }
 };
 
@@ -79,8 +80,8 @@ class SizesOneTooLarge final : public ForwardingRows {
 class LeavesOutTheLastRow final : public ForwardingRows {
  public:
   using ForwardingRows::ForwardingRows;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    rows_->decode(begin, std::max(begin, end - (end == n_rows())), sink);
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    rows_->decode(begin, std::max(begin, end - (end == n_rows())), target);
   }
 };
 

@@ -40,12 +40,12 @@ class CsrRows final : public FetchedRows, public MovedRows {
     for (std::size_t i = 0; i < ranges_.size(); ++i) nnz[i] = ranges_[i].end - ranges_[i].begin;
   }
   void prefetch(std::int64_t begin, std::int64_t end) const override;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    decode_moved(begin, end, sink, {});
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    decode_moved(begin, end, target, {});
     require_intact();
   }
   const MovedRows* moved() const override { return this; }
-  void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+  void decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                     const ColumnPlaces& places) const override;
   void require_intact() const override { matrix_.file().require_unchanged(); }
   std::int64_t bytes_read() const override {
@@ -104,10 +104,10 @@ void CsrRows::prefetch(std::int64_t begin, std::int64_t end) const {
   ask(places.values, matrix_.data().element_bytes());
 }
 
-void CsrRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+void CsrRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                            const ColumnPlaces& places) const {
   static thread_local RowPlaces row, next;
-  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
   if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
     std::swap(row, next);
@@ -117,12 +117,13 @@ void CsrRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& 
       next.indices.clear();
       next.values.clear();
     }
-    sink.counts[i] = matrix_.decoder().decode(
-        rows_[i], row.indices, row.values, sink.dtype, sink.casting, sink.indices + sink.place[i],
-        static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
-        {next.indices, next.values, sink.past_caches, places});
+    target.counts[i] = matrix_.decoder().decode(
+        rows_[i], row.indices, row.values, target.dtype, target.casting,
+        target.indices + target.place[i],
+        static_cast<std::byte*>(target.values) + target.place[i] * out_bytes,
+        {next.indices, next.values, target.past_caches, places});
   }
-  publish_row_copies(sink.past_caches);
+  publish_row_copies(target.past_caches);
 }
 
 }  // namespace

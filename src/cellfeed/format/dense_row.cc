@@ -95,7 +95,7 @@ void DenseRowDecoder::convert(std::int64_t row, const RowPiece& native, DType ou
 }
 
 std::int32_t DenseRowDecoder::decode(std::int64_t row, std::span<const RowPiece> pieces,
-                                     const CsrSink& sink, std::int64_t place,
+                                     const CsrTarget& target, std::int64_t place,
                                      std::int64_t size) const {
   thread_local std::vector<std::uint64_t> words;
   thread_local std::vector<std::byte> stored, native;
@@ -111,48 +111,48 @@ std::int32_t DenseRowDecoder::decode(std::int64_t row, std::span<const RowPiece>
       throw_error(ErrorKind::kCorruptData, path_, "the file changed while it was read: {}, row {}",
                   layer_, row);
     dispatch_width(value_.bytes, [&](auto bits) {
-      end = take_marked<decltype(bits)>(piece, column, words, sink.indices + place + begin, end);
+      end = take_marked<decltype(bits)>(piece, column, words, target.indices + place + begin, end);
     });
     column += piece.length;
   }
   RowPiece entries{stored.data(), count};
   if (!value_.is_native()) entries = join_native({&entries, 1}, value_, native);
-  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  convert(row, entries, sink.dtype, sink.casting,
-          static_cast<std::byte*>(sink.values) + place * out_bytes, {}, sink.past_caches);
+  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
+  convert(row, entries, target.dtype, target.casting,
+          static_cast<std::byte*>(target.values) + place * out_bytes, {}, target.past_caches);
   return static_cast<std::int32_t>(count);
 }
 
 void DenseRowDecoder::decode(std::int64_t row, std::span<const RowPiece> pieces,
-                             const DenseSink& sink, std::int64_t place,
+                             const DenseTarget& target, std::int64_t place,
                              std::span<const RowPiece> next) const {
   thread_local std::vector<std::byte> native, converted;
-  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  std::byte* out = static_cast<std::byte*>(sink.values) + place * out_bytes;
+  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
+  std::byte* out = static_cast<std::byte*>(target.values) + place * out_bytes;
   UpcomingBytes upcoming;
   if (!next.empty())
     upcoming = {next[0].data, std::min(next[0].length * value_.bytes, kUpcomingBytes)};
-  const bool selects = !sink.columns.empty();
+  const bool selects = !target.columns.empty();
   RowPiece joined;
   if (!value_.is_native() || (selects && pieces.size() > 1)) {
     joined = join_native(pieces, value_, native);
     pieces = {&joined, 1};
   }
-  if (selects && (pieces.empty() || value_.dtype != sink.dtype)) {
+  if (selects && (pieces.empty() || value_.dtype != target.dtype)) {
     converted.resize(static_cast<std::size_t>(n_cols_ * out_bytes));
     for (const RowPiece& piece : pieces)
-      convert(row, piece, sink.dtype, sink.casting, converted.data(), upcoming, false);
+      convert(row, piece, target.dtype, target.casting, converted.data(), upcoming, false);
     joined = {converted.data(), n_cols_};
     pieces = {&joined, 1};
   }
   if (selects) {
     ask_for(upcoming);
     return dispatch_width(
-        out_bytes, [&](auto bits) { gather<decltype(bits)>(pieces[0].data, sink.columns, out); });
+        out_bytes, [&](auto bits) { gather<decltype(bits)>(pieces[0].data, target.columns, out); });
   }
   for (const RowPiece& piece : pieces) {
-    convert(row, piece, sink.dtype, sink.casting, out, std::exchange(upcoming, {}),
-            sink.past_caches);
+    convert(row, piece, target.dtype, target.casting, out, std::exchange(upcoming, {}),
+            target.past_caches);
     out += piece.length * out_bytes;
   }
 }

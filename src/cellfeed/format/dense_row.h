@@ -24,10 +24,10 @@ class DenseRowDecoder {
 
   // Writes the entries from `place` on; returns how many. Throws kPrecision naming the row and the
   // value, kCorruptData where there are more than size.
-  std::int32_t decode(std::int64_t row, std::span<const RowPiece> pieces, const CsrSink& sink,
+  std::int32_t decode(std::int64_t row, std::span<const RowPiece> pieces, const CsrTarget& target,
                       std::int64_t place, std::int64_t size) const;
   // next: the row decoded next, asked for meanwhile. Throws kPrecision.
-  void decode(std::int64_t row, std::span<const RowPiece> pieces, const DenseSink& sink,
+  void decode(std::int64_t row, std::span<const RowPiece> pieces, const DenseTarget& target,
               std::int64_t place, std::span<const RowPiece> next) const;
 
  private:

@@ -40,7 +40,7 @@ class MovedRows {
  public:
   // As FetchedRows::decode, but that files are not asked whether they changed; then column c is
   // places[c]. REQUIRES: a place for each column.
-  virtual void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+  virtual void decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                             const ColumnPlaces& places) const = 0;
   // Throws where the rows decoded so far may be others, as a file was written to meanwhile. To be
   // called before they are given to anybody.

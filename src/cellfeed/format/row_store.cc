@@ -16,7 +16,7 @@ void FetchedRows::run(std::int64_t task) {
   throw Error(ErrorKind::kInternal, fmt::format("rows without tasks have no task {}", task));
 }
 
-void FetchedRows::decode_dense(std::int64_t, std::int64_t, const DenseSink&) const {
+void FetchedRows::decode_dense(std::int64_t, std::int64_t, const DenseTarget&) const {
   throw Error(ErrorKind::kInternal, "rows that are stored sparse are decoded as such");
 }
 

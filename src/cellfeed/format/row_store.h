@@ -68,7 +68,7 @@ inline constexpr const char* kNoLayer = "none";
 
 // Where decoded rows go. Row i of the request writes at most sizes()[i] entries from position
 // place[i]. Lifetime: all pointers outlive the decode call.
-struct CsrSink {
+struct CsrTarget {
   const std::int64_t* place = nullptr;  // one per row of the request
   std::int32_t* indices = nullptr;
   void* values = nullptr;     // of dtype
@@ -83,14 +83,14 @@ struct CsrSink {
 };
 
 // Where rows go that are stored dense and wanted dense. Lifetime: all pointers outlive the call.
-struct DenseSink {
+struct DenseTarget {
   const std::int64_t* place = nullptr;  // first value of each row of the request
   void* values = nullptr;               // of dtype
   DType dtype = DType::kF32;            // kF32, kF64, kI32 or kI64
   Casting casting = Casting::kExact;
   // The stored column of each value of a row, -1 for a zero. Empty: all columns as they are stored.
   std::span<const std::int32_t> columns = {};
-  bool past_caches = false;  // as in CsrSink
+  bool past_caches = false;  // as in CsrTarget
 };
 
 // What reading some rows takes, known before it begins.
@@ -141,18 +141,17 @@ class FetchedRows {
   // Decodes rows [begin, end) of the request: indices sorted and unique, duplicates summed,
   // explicit zeros kept. Throws kCorruptData (file, row, offset) or kPrecision (file, row, value;
   // what to ask for instead).
-  virtual void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const = 0;
+  virtual void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const = 0;
   // What these rows can do beside that (moved_rows.h); null for none of it.
   virtual const MovedRows* moved() const { return nullptr; }
   // Whether rows are stored dense, and so can be decoded without a list of their entries.
   virtual bool is_dense() const { return false; }
   // As decode, of dense rows: every value of a row is written. REQUIRES: is_dense().
-  virtual void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const;
+  virtual void decode_dense(std::int64_t begin, std::int64_t end, const DenseTarget& target) const;
   virtual std::int64_t bytes_read() const = 0;  // from the source, after coalescing
   virtual std::int64_t bytes_used() const = 0;  // of the rows asked for; known from the beginning
-  virtual std::int64_t bytes_held() const {
-    return 0;
-  }  // memory this object keeps; 0 for memory maps
+  // Memory this object keeps; 0 for memory maps.
+  virtual std::int64_t bytes_held() const { return 0; }
 };
 inline constexpr std::int64_t kRowsAhead = 4;
 

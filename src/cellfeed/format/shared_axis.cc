@@ -16,7 +16,7 @@ constexpr std::size_t kRemembered = 16;
 using SharedAxis = std::shared_ptr<const matrix::GeneAxis>;
 
 struct Recent {
-  ForkSafeMutex mutex;
+  ForkSafeMutex mutex;                                     // guards axes
   std::deque<std::weak_ptr<const matrix::GeneAxis>> axes;  // the last one first
 };
 

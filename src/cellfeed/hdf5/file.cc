@@ -107,21 +107,4 @@ std::vector<std::optional<Object>> File::find_many(std::span<const std::string> 
   return root().find_many(paths);
 }
 
-void File::fetch_attributes(std::span<const Object> objects) const {
-  constexpr std::uint64_t kUsualCollectionBytes = 4096;
-  std::vector<AddressRange> ranges;
-  for (const Object& object : objects) {
-    if (object.file_ != state_) continue;  // reached through an external link
-    for (const Attribute& attribute : object.attributes()) {
-      if (!attribute.type.is_variable_text()) continue;
-      const auto width = static_cast<std::size_t>(attribute.type.size);
-      for (auto rest = attribute.value.view(); !rest.empty(); rest = rest.subspan(width))
-        if (const auto place = read_variable_length_element(state_->bytes(), rest.first(width));
-            place && (ranges.empty() || ranges.back().address != place->id.collection))
-          ranges.push_back({place->id.collection, kUsualCollectionBytes});
-    }
-  }
-  state_->bytes().fetch(ranges);
-}
-
 }  // namespace cellfeed::hdf5

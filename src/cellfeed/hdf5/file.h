@@ -116,8 +116,6 @@ class File {
   // As Group::find and find_many, from the root.
   std::optional<Object> find(std::string_view path) const;
   std::vector<std::optional<Object>> find_many(std::span<const std::string> paths) const;
-  // Has what the attributes of these objects hold read together, the texts in the global heap too.
-  void fetch_attributes(std::span<const Object> objects) const;
 
  private:
   explicit File(std::shared_ptr<const FileState> state) : state_(std::move(state)) {}

@@ -51,8 +51,8 @@ struct ChunkedLayout {
   std::uint64_t element_bytes = 0;
   std::uint64_t chunk_bytes = 0;  // shape and element multiplied, before filters
   ChunkIndexKind index = ChunkIndexKind::kBtree1;
-  Address address =
-      kUndefinedAddress;  // of the index or the single chunk; undefined: never written
+  // Of the index or the single chunk; undefined: never written.
+  Address address = kUndefinedAddress;
   ChunkIndexParameters parameters;
   // Bytes that a filtered chunk's size takes in the arrays and the version 2 B-tree.
   int filtered_size_bytes = 0;

@@ -2,7 +2,10 @@
 #include "cellfeed/hdf5/variable_length.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
+#include "cellfeed/hdf5/global_heap.h"
 #include "cellfeed/hdf5/walk_bound.h"
 
 namespace cellfeed::hdf5 {
@@ -24,13 +27,31 @@ void append_fixed(const Datatype& type, std::span<const std::byte> elements, Tex
   }
 }
 
+// Where the bytes of an element of variable length lie.
+struct Element {
+  std::uint32_t length = 0;  // in elements of the base type
+  GlobalHeapId id;
+};
+
+// None where nothing is stored. element: type.size bytes.
+std::optional<Element> read_element(const FileBytes& file, std::span<const std::byte> element) {
+  Cursor at(file, Bytes(element, nullptr), 0, "element of variable length");
+  Element place;
+  place.length = at.u32();
+  place.id.collection = at.read_address();
+  place.id.index = at.u32();
+  if (place.length == 0 || place.id.collection == 0 || place.id.collection == kUndefinedAddress)
+    return std::nullopt;
+  return place;
+}
+
 void append_variable(const FileBytes& file, const Datatype& type,
                      std::span<const std::byte> elements, Texts& texts) {
   const auto width = static_cast<std::size_t>(type.size);
-  std::vector<std::optional<VariableLengthElement>> places;
+  std::vector<std::optional<Element>> places;
   std::vector<GlobalHeapId> ids;
   for (; !elements.empty(); elements = elements.subspan(width)) {
-    places.push_back(read_variable_length_element(file, elements.first(width)));
+    places.push_back(read_element(file, elements.first(width)));
     if (places.back()) ids.push_back(places.back()->id);
   }
   GlobalHeap heap(file);
@@ -63,18 +84,6 @@ void append_texts(const FileBytes& file, const Datatype& type, std::span<const s
     append_fixed(type, elements, texts);
   else
     append_variable(file, type, elements, texts);
-}
-
-std::optional<VariableLengthElement> read_variable_length_element(
-    const FileBytes& file, std::span<const std::byte> element) {
-  Cursor at(file, Bytes(element, nullptr), 0, "element of variable length");
-  VariableLengthElement place;
-  place.length = at.u32();
-  place.id.collection = at.read_address();
-  place.id.index = at.u32();
-  if (place.length == 0 || place.id.collection == 0 || place.id.collection == kUndefinedAddress)
-    return std::nullopt;
-  return place;
 }
 
 }  // namespace cellfeed::hdf5

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "cellfeed/hdf5/datatype_message.h"
-#include "cellfeed/hdf5/global_heap.h"
+#include "cellfeed/hdf5/file_bytes.h"
 
 namespace cellfeed::hdf5 {
 
@@ -39,14 +38,5 @@ bool holds_texts(const Datatype& type);
 // holds_texts(type), a multiple of type.size bytes.
 void append_texts(const FileBytes& file, const Datatype& type, std::span<const std::byte> elements,
                   Texts& texts);
-
-// Where the bytes of an element of variable length lie.
-struct VariableLengthElement {
-  std::uint32_t length = 0;  // in elements of the base type
-  GlobalHeapId id;
-};
-// None where nothing is stored. element: type.size bytes.
-std::optional<VariableLengthElement> read_variable_length_element(
-    const FileBytes& file, std::span<const std::byte> element);
 
 }  // namespace cellfeed::hdf5

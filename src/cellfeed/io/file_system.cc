@@ -46,7 +46,7 @@ void visit_below(const FileSystem& files, const std::string& folder, const std::
 }
 
 struct Schemes {
-  ForkSafeMutex mutex;
+  ForkSafeMutex mutex;  // guards known
   std::map<std::string, std::shared_ptr<const FileSystem>, std::less<>> known;
 };
 

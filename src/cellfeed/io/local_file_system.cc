@@ -18,10 +18,6 @@
 namespace cellfeed::io {
 namespace {
 
-std::int64_t nanoseconds(const timespec& time) {
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
 PathKind kind_of(mode_t mode) {
   if (S_ISREG(mode)) return PathKind::kFile;
   return S_ISDIR(mode) ? PathKind::kDirectory : PathKind::kOther;

@@ -10,7 +10,7 @@ namespace cellfeed::io {
 namespace {
 
 struct Rememberers {
-  ForkSafeMutex mutex;
+  ForkSafeMutex mutex;  // guards all
   std::vector<std::function<void()>> all;
 };
 

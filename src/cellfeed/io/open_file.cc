@@ -12,6 +12,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/fork_guard.h"
+#include "cellfeed/io/system_call.h"
 
 namespace cellfeed::io {
 namespace {
@@ -33,10 +34,6 @@ std::int64_t direct_alignment(int fd) {
   return kDirectAlignment;
 }
 
-std::int64_t changed_ns(const struct stat& status) {
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
 }  // namespace
 
 OpenFile::OpenFile(std::string path, bool direct)
@@ -48,7 +45,7 @@ OpenFile::OpenFile(std::string path, bool direct)
   if (used.fd() < 0) throw_lost(path_);
   if (::fstat(used.fd(), &status) != 0) throw_errno(errno, path_, "get the size of the file");
   size_ = status.st_size;
-  changed_ns_ = changed_ns(status);
+  changed_ns_ = nanoseconds(status.st_mtim);
   if (is_direct_) alignment_ = direct_alignment(used.fd());
 }
 
@@ -57,7 +54,7 @@ bool OpenFile::is_unchanged() const {
   if (used.fd() < 0) return true;
   struct stat status;
   if (::fstat(used.fd(), &status) != 0) throw_errno(errno, path_, "get the size of the file");
-  return status.st_size == size_ && changed_ns(status) == changed_ns_;
+  return status.st_size == size_ && nanoseconds(status.st_mtim) == changed_ns_;
 }
 
 void OpenFile::read(std::int64_t offset, std::span<std::byte> out) const {

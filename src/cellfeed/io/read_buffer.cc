@@ -73,7 +73,7 @@ class IdleMemory {
   IdleMemory() { idle_.reserve(kMaxIdleBytes / kHugePageBytes); }
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::vector<Memory> idle_;
   std::size_t idle_bytes_ = 0;
 };
@@ -106,7 +106,7 @@ class Slab {
 };
 
 struct Slabs {
-  std::mutex mutex;
+  std::mutex mutex;  // guards what follows
   std::shared_ptr<IdleMemory> idle = std::make_shared<IdleMemory>();
   std::weak_ptr<Slab> current;
 };

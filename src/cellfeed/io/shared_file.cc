@@ -115,7 +115,7 @@ std::int64_t SharedFile::disk_bytes() const {
 
 std::int64_t SharedFile::modified_ns() const {
   const struct stat status = status_of_file(fd_, path_);
-  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return nanoseconds(status.st_mtim);
 }
 
 bool SharedFile::has_name() const { return status_of_file(fd_, path_).st_nlink > 0; }

@@ -1,6 +1,7 @@
-// System calls that a signal may interrupt.
+// System calls that a signal may interrupt, and the times that they tell.
 #pragma once
 
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,11 @@ auto retry_interrupted(const Call& call) {
     const auto result = call();
     if (result != -1 || errno != EINTR) return result;
   }
+}
+
+// Since 1970.
+inline std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 // Writes all bytes at offset, in as many calls as it takes. Both move on with what is written:

@@ -283,7 +283,7 @@ void Ring::free_slot(std::size_t slot) {
 namespace {
 
 struct Rings {
-  std::mutex mutex;
+  std::mutex mutex;  // guards by_depth
   std::map<int, std::shared_ptr<Ring>> by_depth;
 };
 

@@ -23,8 +23,8 @@ struct Counters {
   std::atomic<std::int64_t> fetch_ns{0};   // read and inflate
   std::atomic<std::int64_t> ready_sum{0};  // batches ready at each next(), for the mean queue depth
   std::atomic<std::int64_t> peak_bytes{0};  // of the memory budget
-  std::atomic<std::int64_t> elapsed_ns{
-      0};                                  // from each iteration's first next() to its latest batch
+  // From each iteration's first next() to its latest batch.
+  std::atomic<std::int64_t> elapsed_ns{0};
   std::atomic<std::int64_t> assembled{0};  // batches that entropy_bits sums over
   std::unique_ptr<std::atomic<double>[]> entropy_bits;
   // Summed over the threads that decode, which add to them after each slice, away from the rest.

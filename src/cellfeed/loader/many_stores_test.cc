@@ -77,7 +77,8 @@ class WorkingStore final : public testing::ForwardingRowStore {
         throw Error(ErrorKind::kCorruptData, "planted fault", "working");
       is_done_[static_cast<std::size_t>(task)] = 1;
     }
-    void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
+    void decode(std::int64_t begin, std::int64_t end,
+                const format::CsrTarget& sink) const override {
       for (std::int64_t i = begin; i < end; ++i)
         EXPECT_EQ(is_done_[static_cast<std::size_t>(i)], 1);
       ForwardingRows::decode(begin, end, sink);

@@ -55,7 +55,7 @@ class Recycler {
     std::vector<Kept<matrix::Buffer<std::byte>>> bytes;
   };
   struct State {
-    std::mutex mutex;
+    std::mutex mutex;                  // guards what follows
     std::vector<KeptOfMatrix> own;     // in the account's part for buffers
     std::vector<KeptOfMatrix> shared;  // beyond it
   };

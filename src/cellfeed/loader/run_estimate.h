@@ -36,8 +36,8 @@ struct RunEstimate {
   double fetch_rows = 0;         // rows of a fetch group on one rank
   double fetch_runs = 0;         // stretches of consecutive rows in it
   std::int64_t fetch_bytes = 0;  // memory of one fetch group while it is read
-  std::int64_t batch_bytes =
-      0;  // one CSR batch of float32, on average; 0 where non-zeros are not known
+  // One CSR batch of float32, on average; 0 where non-zeros are not known.
+  std::int64_t batch_bytes = 0;
   bool has_labels = false;
   double entropy_bits = 0;         // of the labels of a batch, on average
   double random_entropy_bits = 0;  // of batches drawn at random from the whole order

@@ -69,7 +69,7 @@ void SliceDecoder::prefetch(std::size_t step) {
 void SliceDecoder::decode(const Piece& step, std::int32_t* indices, void* values, DType dtype,
                           bool is_final) {
   const std::int64_t first = part(step).begin;
-  const collection::CsrSink sink = sink_of(step, indices, values, dtype, is_final);
+  const collection::CsrTarget sink = sink_of(step, indices, values, dtype, is_final);
   if (const collection::MovedRows* rows = moved(step))
     rows->decode_moved(step.begin - first, step.end - first, sink, {});
   else
@@ -84,8 +84,8 @@ void SliceDecoder::decode_moved(const Piece& step, std::int32_t* indices, void* 
                             sink_of(step, indices, values, dtype, true), {map.places, map.narrow});
 }
 
-collection::CsrSink SliceDecoder::sink_of(const Piece& step, std::int32_t* indices, void* values,
-                                          DType dtype, bool is_final) const {
+collection::CsrTarget SliceDecoder::sink_of(const Piece& step, std::int32_t* indices, void* values,
+                                            DType dtype, bool is_final) const {
   const std::int64_t first = part(step).begin;
   return {.place = rows_.place + first,
           .indices = indices,

@@ -133,8 +133,8 @@ class SliceDecoder {
     return *rows_.fetched[static_cast<std::size_t>(step.part)];
   }
   const collection::MovedRows* moved(const Piece& step) const { return fetched(step).moved(); }
-  collection::CsrSink sink_of(const Piece& step, std::int32_t* indices, void* values, DType dtype,
-                              bool is_final) const;
+  collection::CsrTarget sink_of(const Piece& step, std::int32_t* indices, void* values, DType dtype,
+                                bool is_final) const;
   const RowsByStore::Part& part(const Piece& step) const {
     return rows_.parts[static_cast<std::size_t>(step.part)];
   }

@@ -79,7 +79,8 @@ class ListedRows final : public format::RowStore {
     void sizes(std::span<std::int64_t> nnz) const override {
       for (std::size_t i = 0; i < rows_.size(); ++i) nnz[i] = std::ssize(rows_[i]->columns);
     }
-    void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
+    void decode(std::int64_t begin, std::int64_t end,
+                const format::CsrTarget& sink) const override {
       const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t n = std::ssize(rows_[i]->columns);

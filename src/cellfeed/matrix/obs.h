@@ -27,8 +27,8 @@ struct FixedColumn {
   DType dtype = DType::kI8;  // of values; signed integer for categoricals
   std::int64_t length = 0;
   const void* values = nullptr;  // length elements; kBool is one byte each
-  const std::uint8_t* validity =
-      nullptr;  // Arrow bitmap, 1 = present; null = all present. Never set for categoricals
+  // Arrow bitmap, 1 = present; null = all present. Never set for categoricals.
+  const std::uint8_t* validity = nullptr;
   bool is_categorical = false;
   bool is_text = false;  // labels row by row: the categories are those that occur, sorted
   bool ordered = false;

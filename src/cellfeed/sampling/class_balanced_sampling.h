@@ -20,8 +20,8 @@ struct ClassBalancedOptions {
   // p(class) is proportional to count / (count + smoothing * N / K): 0 balances perfectly, large
   // leaves frequencies as they are. N labelled samples in K classes that have members. Finite.
   double smoothing = 0;
-  bool replace =
-      true;  // false: see BlockWeightedOptions, with the weight p(class) / count for every sample
+  // False: see BlockWeightedOptions, with the weight p(class) / count for every sample.
+  bool replace = true;
   std::optional<std::int64_t> sampling_size = {};
 };
 

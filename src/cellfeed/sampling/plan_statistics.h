@@ -16,8 +16,8 @@ namespace cellfeed::sampling {
 // loader.stats() has it).
 struct LabelEntropy {
   double batch_bits = 0;
-  double random_bits =
-      0;  // of batches of the same size whose draws are spread over the whole order
+  // Of batches of the same size whose draws are spread over the whole order.
+  double random_bits = 0;
   std::int64_t batches = 0;  // averaged over; 0 where no drawn sample has a label
 };
 
@@ -31,8 +31,8 @@ struct FetchShape {
   double rows = 0;           // rows of the batches
   double distinct_rows = 0;  // rows that are read
   double runs = 0;           // stretches of consecutive rows
-  double chunk_rows =
-      0;  // rows of all chunks touched, where storage decodes `rows_per_chunk` rows at a time
+  // Rows of all chunks touched, where storage decodes `rows_per_chunk` rows at a time.
+  double chunk_rows = 0;
   std::int64_t fetches = 0;  // averaged over
 };
 

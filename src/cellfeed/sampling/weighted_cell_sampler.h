@@ -12,8 +12,8 @@
 namespace cellfeed::sampling {
 
 struct WeightedCellOptions {
-  bool replacement =
-      true;  // false: each sample once, the likelier ones earlier; needs O(samples) memory
+  // False: each sample once, the likelier ones earlier; needs O(samples) memory.
+  bool replacement = true;
   // Epochs until full weight: a = min(1, epoch / curriculum_warmup_epochs); 0 = full weight at
   // once.
   std::int64_t curriculum_warmup_epochs = 0;

@@ -42,7 +42,7 @@ class RoundCache {
     RoundKey key;
     Round rows;
   };
-  ForkSafeMutex mutex_;
+  ForkSafeMutex mutex_;         // guards entries_
   std::vector<Entry> entries_;  // most recently used first
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <span>
 
 #include "cellfeed/base/ascii_case.h"
@@ -37,8 +36,8 @@ bool holds_series(const io::Directory& directory, const std::vector<std::string>
 
 bool are_same(const std::string& a, const std::string& b) {
   if (a == b || !io::is_local(a) || !io::is_local(b)) return a == b;
-  std::error_code error;
-  return std::filesystem::equivalent(a, b, error) && !error;
+  const io::PathStatus of_a = io::status_of(a), of_b = io::status_of(b);
+  return of_a.inode != 0 && of_a.device == of_b.device && of_a.inode == of_b.inode;
 }
 
 // Those of folders of folders as well, by name, but for series and `output_dir`.

@@ -43,18 +43,18 @@ inline DecodedRows decode_rows(const format::FetchedRows& fetched, DType dtype =
         std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
     constexpr T kNoValue = static_cast<T>(kUntouched);
     std::vector<T> values(indices.size(), kNoValue);
-    const format::CsrSink sink{.place = place.data(),
-                               .indices = indices.data(),
-                               .values = values.data(),
-                               .dtype = dtype,
-                               .casting = casting,
-                               .counts = counts.data(),
-                               .past_caches = past_caches};
+    const format::CsrTarget target{.place = place.data(),
+                                   .indices = indices.data(),
+                                   .values = values.data(),
+                                   .dtype = dtype,
+                                   .casting = casting,
+                                   .counts = counts.data(),
+                                   .past_caches = past_caches};
     for (std::int64_t begin = 0; begin < n; begin += step)
       if (const std::int64_t end = std::min(n, begin + step); places.empty())
-        fetched.decode(begin, end, sink);
+        fetched.decode(begin, end, target);
       else
-        fetched.moved()->decode_moved(begin, end, sink, places);
+        fetched.moved()->decode_moved(begin, end, target, places);
     for (std::int64_t i = 0; i < n; ++i) {
       EXPECT_GE(counts[i], 0) << "row " << i << " of the request was not counted";
       EXPECT_LE(counts[i], sizes[i]);
@@ -109,13 +109,13 @@ inline std::vector<std::vector<double>> decode_dense_rows(const format::FetchedR
     using T =
         std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
     std::vector<T> values(static_cast<std::size_t>(n * (width + kGap)), static_cast<T>(kUntouched));
-    const format::DenseSink sink{.place = place.data(),
-                                 .values = values.data(),
-                                 .dtype = dtype,
-                                 .columns = columns,
-                                 .past_caches = past_caches};
+    const format::DenseTarget target{.place = place.data(),
+                                     .values = values.data(),
+                                     .dtype = dtype,
+                                     .columns = columns,
+                                     .past_caches = past_caches};
     for (std::int64_t begin = 0; begin < n; begin += 7)
-      fetched.decode_dense(begin, std::min(n, begin + 7), sink);
+      fetched.decode_dense(begin, std::min(n, begin + 7), target);
     for (std::int64_t i = 0; i < n; ++i) {
       const auto row = values.begin() + place[i];
       rows.emplace_back(row, row + width);

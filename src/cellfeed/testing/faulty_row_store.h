@@ -59,19 +59,20 @@ class FaultyRowStore final : public ForwardingRowStore {
       store_.fail_from(store_.faults_.fail_at_task, number_, "task");
     }
 
-    void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
+    void decode(std::int64_t begin, std::int64_t end,
+                const format::CsrTarget& target) const override {
       const auto& faults = store_.faults_;
       fail_at_bad_row(begin, end);
-      rows_->decode(begin, end, sink);
+      rows_->decode(begin, end, target);
       for (std::int64_t i = begin; i < end; ++i)
         if (faults.short_row && row_numbers_[i] == *faults.short_row)
-          sink.counts[i] = std::max(0, sink.counts[i] - 1);
+          target.counts[i] = std::max(0, target.counts[i] - 1);
     }
 
     void decode_dense(std::int64_t begin, std::int64_t end,
-                      const format::DenseSink& sink) const override {
+                      const format::DenseTarget& target) const override {
       fail_at_bad_row(begin, end);
-      rows_->decode_dense(begin, end, sink);
+      rows_->decode_dense(begin, end, target);
     }
 
    private:

@@ -211,18 +211,18 @@ inline void decodes_disjoint_ranges_at_once(const RowStoreFactory& make, bool pa
   for (int i = 0; i < 128; ++i) place[i + 1] = place[i] + sizes[i];
   std::vector<std::int32_t> indices(place[128] + 64), counts(128);
   std::vector<float> values(place[128] + 64);
-  const format::CsrSink sink{.place = place.data(),
-                             .indices = indices.data(),
-                             .values = values.data(),
-                             .dtype = DType::kF32,
-                             .casting = Casting::kExact,
-                             .counts = counts.data(),
-                             .past_caches = past_caches};
+  const format::CsrTarget target{.place = place.data(),
+                                 .indices = indices.data(),
+                                 .values = values.data(),
+                                 .dtype = DType::kF32,
+                                 .casting = Casting::kExact,
+                                 .counts = counts.data(),
+                                 .past_caches = past_caches};
   {
     // Backwards, so that a row that writes past its end is caught by the next.
     std::vector<std::jthread> threads;
     for (int t = 3; t >= 0; --t)
-      threads.emplace_back([&, t] { fetched->decode(t * 32, t * 32 + 32, sink); });
+      threads.emplace_back([&, t] { fetched->decode(t * 32, t * 32 + 32, target); });
   }
   const auto expected = expected_rows(*store, block, rows);
   for (int i = 0; i < 128; ++i) {

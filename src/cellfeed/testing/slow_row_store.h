@@ -71,13 +71,14 @@ class ForwardingRows : public format::FetchedRows {
     rows_->prefetch(begin, end);
   }
   void sizes(std::span<std::int64_t> nnz) const override { rows_->sizes(nnz); }
-  void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
-    rows_->decode(begin, end, sink);
+  void decode(std::int64_t begin, std::int64_t end,
+              const format::CsrTarget& target) const override {
+    rows_->decode(begin, end, target);
   }
   bool is_dense() const override { return rows_->is_dense(); }
   void decode_dense(std::int64_t begin, std::int64_t end,
-                    const format::DenseSink& sink) const override {
-    rows_->decode_dense(begin, end, sink);
+                    const format::DenseTarget& target) const override {
+    rows_->decode_dense(begin, end, target);
   }
   std::int64_t bytes_read() const override { return rows_->bytes_read(); }
   std::int64_t bytes_used() const override { return rows_->bytes_used(); }
@@ -121,14 +122,15 @@ class SlowRowStore final : public ForwardingRowStore {
         throw_error(ErrorKind::kCancelled, store_.info().path, "reading was stopped");
       rows_->wait();
     }
-    void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
+    void decode(std::int64_t begin, std::int64_t end,
+                const format::CsrTarget& target) const override {
       std::this_thread::sleep_for(store_.next_latency(store_.options_.max_decode_latency));
-      rows_->decode(begin, end, sink);
+      rows_->decode(begin, end, target);
     }
     void decode_dense(std::int64_t begin, std::int64_t end,
-                      const format::DenseSink& sink) const override {
+                      const format::DenseTarget& target) const override {
       std::this_thread::sleep_for(store_.next_latency(store_.options_.max_decode_latency));
-      rows_->decode_dense(begin, end, sink);
+      rows_->decode_dense(begin, end, target);
     }
 
    private:

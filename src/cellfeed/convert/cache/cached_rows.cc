@@ -57,8 +57,8 @@ class CachedParts final : public FetchedParts {
     of_cache(cache_, part.number, step);
   }
   void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                   const format::CsrSink& sink) const override {
-    of_cache(cache_, part.number, [&] { part.rows->decode(first, last, sink); });
+                   const format::CsrTarget& target) const override {
+    of_cache(cache_, part.number, [&] { part.rows->decode(first, last, target); });
   }
 
   const CacheName& cache_;

@@ -5,8 +5,8 @@
 
 namespace cellfeed::convert {
 
-using format::CsrSink;
-using format::DenseSink;
+using format::CsrTarget;
+using format::DenseTarget;
 using format::FetchedRows;
 
 std::pair<std::int64_t, std::int64_t> FetchedPart::range(std::int64_t begin,
@@ -61,17 +61,17 @@ void FetchedParts::prefetch_later_parts(std::int64_t begin, std::int64_t end) co
   }
 }
 
-void FetchedParts::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void FetchedParts::decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const {
   prefetch_later_parts(begin, end);
   for (const FetchedPart& part : parts_) {
     const auto [first, last] = part.range(begin, end);
-    if (first < last) scatter(part, first, last, sink);
+    if (first < last) scatter(part, first, last, target);
   }
 }
 
 void FetchedParts::scatter(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                           const CsrSink& sink) const {
-  CsrSink own = sink;
+                           const CsrTarget& target) const {
+  CsrTarget own = target;
   if (part.is_contiguous()) {
     own.place += part.places.front();
     own.counts += part.places.front();
@@ -81,25 +81,26 @@ void FetchedParts::scatter(const FetchedPart& part, std::int64_t first, std::int
   thread_local std::vector<std::int32_t> counts;
   place.resize(part.places.size());
   counts.resize(part.places.size());
-  for (std::int64_t i = first; i < last; ++i) place[i] = sink.place[part.places[i]];
+  for (std::int64_t i = first; i < last; ++i) place[i] = target.place[part.places[i]];
   own.place = place.data();
   own.counts = counts.data();
   decode_part(part, first, last, own);
-  for (std::int64_t i = first; i < last; ++i) sink.counts[part.places[i]] = counts[i];
+  for (std::int64_t i = first; i < last; ++i) target.counts[part.places[i]] = counts[i];
 }
 
-void FetchedParts::decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const {
+void FetchedParts::decode_dense(std::int64_t begin, std::int64_t end,
+                                const DenseTarget& target) const {
   thread_local std::vector<std::int64_t> place;
   prefetch_later_parts(begin, end);
   for (const FetchedPart& part : parts_) {
     const auto [first, last] = part.range(begin, end);
     if (first == last) continue;
-    DenseSink own = sink;
+    DenseTarget own = target;
     if (part.is_contiguous()) {
       own.place += part.places.front();
     } else {
       place.resize(part.places.size());
-      for (std::int64_t i = first; i < last; ++i) place[i] = sink.place[part.places[i]];
+      for (std::int64_t i = first; i < last; ++i) place[i] = target.place[part.places[i]];
       own.place = place.data();
     }
     decode_part_dense(part, first, last, own);

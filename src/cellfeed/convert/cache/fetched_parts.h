@@ -34,9 +34,9 @@ class FetchedParts : public format::FetchedRows {
   void run(std::int64_t task) override;
   void sizes(std::span<std::int64_t> nnz) const override;
   void prefetch(std::int64_t begin, std::int64_t end) const override;
-  void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const format::CsrTarget& target) const override;
   void decode_dense(std::int64_t begin, std::int64_t end,
-                    const format::DenseSink& sink) const override;
+                    const format::DenseTarget& target) const override;
   std::int64_t bytes_read() const override { return sum(&FetchedRows::bytes_read); }
   std::int64_t bytes_used() const override { return sum(&FetchedRows::bytes_used); }
   std::int64_t bytes_held() const override { return sum(&FetchedRows::bytes_held); }
@@ -44,21 +44,21 @@ class FetchedParts : public format::FetchedRows {
  protected:
   // Every step of a part but decode goes through it: to say more of what it throws.
   virtual void with_part(const FetchedPart&, const std::function<void()>& step) const { step(); }
-  // Rows [first, last) of the part, to a sink of the part's rows.
+  // Rows [first, last) of the part, to a target of the part's rows.
   virtual void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                           const format::CsrSink& sink) const {
-    part.rows->decode(first, last, sink);
+                           const format::CsrTarget& target) const {
+    part.rows->decode(first, last, target);
   }
   virtual void decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                                 const format::DenseSink& sink) const {
-    part.rows->decode_dense(first, last, sink);
+                                 const format::DenseTarget& target) const {
+    part.rows->decode_dense(first, last, target);
   }
   const std::vector<FetchedPart>& parts() const { return parts_; }
 
  private:
   std::int64_t sum(std::int64_t (format::FetchedRows::*of)() const) const;
   void scatter(const FetchedPart& part, std::int64_t first, std::int64_t last,
-               const format::CsrSink& sink) const;
+               const format::CsrTarget& target) const;
   void prefetch_later_parts(std::int64_t begin, std::int64_t end) const;
 
   std::vector<FetchedPart> parts_;

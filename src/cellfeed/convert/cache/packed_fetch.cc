@@ -12,8 +12,8 @@ namespace cellfeed::convert {
 namespace {
 
 namespace shard = format::shard;
-using format::CsrSink;
-using format::DenseSink;
+using format::CsrTarget;
+using format::DenseTarget;
 
 // Of rows that are decoded once more, so many are encoded together.
 constexpr std::int64_t kEntriesAtOnce = 32 << 10;
@@ -27,14 +27,14 @@ void append(shard::EncodedRows& all, const shard::EncodedRows& rows) {
 // What is decoded is exactly what is stored, so that it may be kept as such. Floats of another
 // width are not: NaN may lose bits.
 template <typename Sink>
-bool holds_stored_values(const Sink& sink, DType stored) {
-  return sink.dtype == exact_decode_dtype(stored) ||
-         (is_integer(stored) && sink.casting == Casting::kExact);
+bool holds_stored_values(const Sink& target, DType stored) {
+  return target.dtype == exact_decode_dtype(stored) ||
+         (is_integer(stored) && target.casting == Casting::kExact);
 }
 
 // For row i alone, which goes to `place` in the piece, as if the rows began with it.
-CsrSink sink_of_row(std::int64_t i, const std::int64_t& place, CsrPiece& piece,
-                    std::int32_t& count) {
+CsrTarget target_of_row(std::int64_t i, const std::int64_t& place, CsrPiece& piece,
+                        std::int32_t& count) {
   return {.place = &place - i,
           .indices = piece.indices.data(),
           .values = piece.values.data(),
@@ -42,7 +42,7 @@ CsrSink sink_of_row(std::int64_t i, const std::int64_t& place, CsrPiece& piece,
           .counts = &count - i};
 }
 
-// Of these rows, one after the other, what decode(row, sink) gives, as records; sizes: the most
+// Of these rows, one after the other, what decode(row, target) gives, as records; sizes: the most
 // entries of each.
 template <typename Decode>
 shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
@@ -66,7 +66,7 @@ shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
     for (; done < end; ++done) {
       const std::int64_t place = piece.indptr.back(), i = rows[done];
       std::int32_t count = 0;
-      decode(i, sink_of_row(i, place, piece, count));
+      decode(i, target_of_row(i, place, piece, count));
       piece.indptr.push_back(place + count);
     }
     run = shard::encode_rows({.indptr = piece.indptr,
@@ -80,20 +80,22 @@ shard::EncodedRows encode_each(std::span<const std::int64_t> rows,
   return encoded;
 }
 
-// These rows of the sink as records.
-shard::EncodedRows encode_rows(const CsrSink& sink, std::span<const std::int64_t> rows,
+// These rows of the target as records.
+shard::EncodedRows encode_rows(const CsrTarget& target, std::span<const std::int64_t> rows,
                                const shard::RowEncoding& encoding, shard::EncodedRows spare) {
   shard::EncodedRows encoded;
   std::vector<std::int64_t> indptr;
   for (std::size_t i = 0; i < rows.size();) {
     // Those that lie back to back.
-    indptr.assign(1, sink.place[rows[i]]);
+    indptr.assign(1, target.place[rows[i]]);
     do {
-      indptr.push_back(indptr.back() + sink.counts[rows[i]]);
-    } while (++i < rows.size() && sink.place[rows[i]] == indptr.back());
-    auto run = shard::encode_rows(
-        {.indptr = indptr, .indices = sink.indices, .values = sink.values, .dtype = sink.dtype},
-        encoding, std::exchange(spare, {}));
+      indptr.push_back(indptr.back() + target.counts[rows[i]]);
+    } while (++i < rows.size() && target.place[rows[i]] == indptr.back());
+    auto run = shard::encode_rows({.indptr = indptr,
+                                   .indices = target.indices,
+                                   .values = target.values,
+                                   .dtype = target.dtype},
+                                  encoding, std::exchange(spare, {}));
     if (run.n_rows() == std::ssize(rows)) return run;
     append(encoded, run);
   }
@@ -103,9 +105,9 @@ shard::EncodedRows encode_rows(const CsrSink& sink, std::span<const std::int64_t
 }  // namespace
 
 void PackedFetch::decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                              const CsrSink& sink) const {
+                              const CsrTarget& target) const {
   if (part.number == kOfSource) {
-    CsrSink own = sink;
+    CsrTarget own = target;
     own.past_caches = false;  // read again at once
     part.rows->decode(first, last, own);
     return keep(part, first, last, [&](const Claimed& rows) {
@@ -114,17 +116,17 @@ void PackedFetch::decode_part(const FetchedPart& part, std::int64_t first, std::
     });
   }
   try {
-    return part.rows->decode(first, last, sink);
+    return part.rows->decode(first, last, target);
   } catch (const Error&) {
     // Which row it was is found below.
   }
   for (std::int64_t i = first; i < last; ++i) {
     try {
-      part.rows->decode(i, i + 1, sink);
+      part.rows->decode(i, i + 1, target);
     } catch (const Error& error) {
       // The source says which value does not fit, by its own row.
       if (error.kind() != ErrorKind::kPrecision) log_.drop(segments_[i]);
-      decode_row_from_source(part, i, sink);
+      decode_row_from_source(part, i, target);
     }
   }
 }
@@ -136,9 +138,9 @@ bool PackedFetch::is_dense() const {
 }
 
 void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                                    const DenseSink& sink) const {
+                                    const DenseTarget& target) const {
   if (part.number == kOfSource) {
-    DenseSink own = sink;
+    DenseTarget own = target;
     own.past_caches = false;  // read again at once
     part.rows->decode_dense(first, last, own);
     return keep(part, first, last, [&](const Claimed& rows) {
@@ -150,9 +152,9 @@ void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first,
   }
   thread_local CsrPiece piece;
   thread_local matrix::Buffer<std::byte> row;
-  piece.dtype = sink.dtype;
-  const format::DenseRowDecoder decoder = decoder_of(sink);
-  const std::size_t width = dtype_bytes(sink.dtype);
+  piece.dtype = target.dtype;
+  const format::DenseRowDecoder decoder = decoder_of(target);
+  const std::size_t width = dtype_bytes(target.dtype);
   const auto n_cols = static_cast<std::size_t>(source_.info().n_cols);
   row.reset(n_cols * width);
   const std::int64_t place = 0;
@@ -161,22 +163,22 @@ void PackedFetch::decode_part_dense(const FetchedPart& part, std::int64_t first,
     piece.indices.reset(size);
     piece.values.reset(size * width);
     std::int32_t count = 0;
-    CsrSink entries = sink_of_row(i, place, piece, count);
-    entries.casting = sink.casting;
+    CsrTarget entries = target_of_row(i, place, piece, count);
+    entries.casting = target.casting;
     decode_part(part, i, i + 1, entries);
     transform::scatter_row({piece.indices.data(), static_cast<std::size_t>(count)},
                            piece.values.data(), width, row.data(), n_cols,
                            transform::RowStores::kCached);
     const format::RowPiece values{row.data(), source_.info().n_cols};
-    decoder.decode(rows_[part.places[i]], {&values, 1}, sink, sink.place[i], {});
+    decoder.decode(rows_[part.places[i]], {&values, 1}, target, target.place[i], {});
   }
-  format::publish_row_copies(sink.past_caches);
+  format::publish_row_copies(target.past_caches);
 }
 
-// Of rows as the sink has them, all columns.
-format::DenseRowDecoder PackedFetch::decoder_of(const DenseSink& sink) const {
+// Of rows as the target has them, all columns.
+format::DenseRowDecoder PackedFetch::decoder_of(const DenseTarget& target) const {
   const format::StoreInfo& info = source_.info();
-  return {info.path, info.layer, info.n_cols, sink.dtype};
+  return {info.path, info.layer, info.n_cols, target.dtype};
 }
 
 const std::vector<std::int64_t>& PackedFetch::sizes_of(const FetchedPart& part) const {
@@ -212,42 +214,42 @@ void PackedFetch::keep(const FetchedPart& part, std::int64_t first, std::int64_t
 
 shard::EncodedRows PackedFetch::encode_again(const FetchedPart& part, const Claimed& rows) const {
   return encode_each(rows.of_part, sizes_of(part), exact_decode_dtype(rows.encoding.value_dtype),
-                     rows.encoding, log_.spare(), [&](std::int64_t i, const CsrSink& sink) {
-                       part.rows->decode(i, i + 1, sink);
+                     rows.encoding, log_.spare(), [&](std::int64_t i, const CsrTarget& target) {
+                       part.rows->decode(i, i + 1, target);
                      });
 }
 
 // From where the rows are whole, and still in the caches.
 shard::EncodedRows PackedFetch::encode_dense(const FetchedPart& part, const Claimed& rows,
-                                             const DenseSink& sink) const {
-  const format::DenseRowDecoder decoder = decoder_of(sink);
+                                             const DenseTarget& target) const {
+  const format::DenseRowDecoder decoder = decoder_of(target);
   const std::vector<std::int64_t>& sizes = sizes_of(part);
-  const auto* const values = static_cast<const std::byte*>(sink.values);
-  const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  const auto decode = [&](std::int64_t i, const CsrSink& to) {
-    const format::RowPiece row{values + sink.place[i] * width, source_.info().n_cols};
+  const auto* const values = static_cast<const std::byte*>(target.values);
+  const auto width = static_cast<std::int64_t>(dtype_bytes(target.dtype));
+  const auto decode = [&](std::int64_t i, const CsrTarget& to) {
+    const format::RowPiece row{values + target.place[i] * width, source_.info().n_cols};
     to.counts[i] = decoder.decode(rows_[part.places[i]], {&row, 1}, to, to.place[i], sizes[i]);
   };
-  return encode_each(rows.of_part, sizes, sink.dtype, rows.encoding, log_.spare(), decode);
+  return encode_each(rows.of_part, sizes, target.dtype, rows.encoding, log_.spare(), decode);
 }
 
 void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i,
-                                         const CsrSink& sink) const {
+                                         const CsrTarget& target) const {
   const std::int64_t row = rows_[part.places[i]];
   CsrPiece piece;
-  read_rows(source_, {&row, 1}, sink.dtype, sink.casting, piece);
+  read_rows(source_, {&row, 1}, target.dtype, target.casting, piece);
   const std::int64_t n = piece.nnz(), room = sizes_of(part)[i];
   if (n > room)
     throw_error(ErrorKind::kCorruptData, log_.place().folder,
                 "the rows kept of a file are damaged: row {} has {} entries, and {} are kept; "
                 "delete the folder",
                 row, n, room);
-  const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
-  std::memcpy(sink.indices + sink.place[i], piece.indices.data(),
+  const auto width = static_cast<std::int64_t>(dtype_bytes(target.dtype));
+  std::memcpy(target.indices + target.place[i], piece.indices.data(),
               static_cast<std::size_t>(n) * sizeof(std::int32_t));
-  std::memcpy(static_cast<std::byte*>(sink.values) + sink.place[i] * width, piece.values.data(),
+  std::memcpy(static_cast<std::byte*>(target.values) + target.place[i] * width, piece.values.data(),
               static_cast<std::size_t>(n * width));
-  sink.counts[i] = static_cast<std::int32_t>(n);
+  target.counts[i] = static_cast<std::int32_t>(n);
 }
 
 }  // namespace cellfeed::convert

@@ -47,20 +47,20 @@ class PackedFetch final : public FetchedParts {
     format::shard::RowEncoding encoding;
   };
   void decode_part(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                   const format::CsrSink& sink) const override;
+                   const format::CsrTarget& target) const override;
   void decode_part_dense(const FetchedPart& part, std::int64_t first, std::int64_t last,
-                         const format::DenseSink& sink) const override;
+                         const format::DenseTarget& target) const override;
   const std::vector<std::int64_t>& sizes_of(const FetchedPart& part) const;
-  format::DenseRowDecoder decoder_of(const format::DenseSink& sink) const;
+  format::DenseRowDecoder decoder_of(const format::DenseTarget& target) const;
   // Of the source's part, those that nobody keeps yet: what encode makes of them.
   void keep(const FetchedPart& part, std::int64_t first, std::int64_t last,
             const std::function<format::shard::EncodedRows(const Claimed&)>& encode) const;
   // Decoded once more to what holds the stored values.
   format::shard::EncodedRows encode_again(const FetchedPart& part, const Claimed& rows) const;
   format::shard::EncodedRows encode_dense(const FetchedPart& part, const Claimed& rows,
-                                          const format::DenseSink& sink) const;
+                                          const format::DenseTarget& target) const;
   void decode_row_from_source(const FetchedPart& part, std::int64_t i,
-                              const format::CsrSink& sink) const;
+                              const format::CsrTarget& target) const;
 
   const format::RowStore& source_;
   PackedLog& log_;

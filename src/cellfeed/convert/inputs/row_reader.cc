@@ -82,14 +82,14 @@ void read_rows(const format::RowStore& store, std::span<const std::int64_t> rows
   piece.indices.reset(capacity);
   piece.values.reset(capacity * dtype_bytes(piece.dtype));
   std::vector<std::int32_t> counts(n);
-  format::CsrSink sink;
-  sink.place = piece.indptr.data();
-  sink.indices = piece.indices.data();
-  sink.values = piece.values.data();
-  sink.dtype = piece.dtype;
-  sink.casting = casting;
-  sink.counts = counts.data();
-  fetched->decode(0, static_cast<std::int64_t>(n), sink);
+  format::CsrTarget target;
+  target.place = piece.indptr.data();
+  target.indices = piece.indices.data();
+  target.values = piece.values.data();
+  target.dtype = piece.dtype;
+  target.casting = casting;
+  target.counts = counts.data();
+  fetched->decode(0, static_cast<std::int64_t>(n), target);
   // Duplicate entries were summed.
   if (std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != capacity)
     matrix::close_gaps(piece.indptr, counts, piece.indices.data(), piece.values.data(),

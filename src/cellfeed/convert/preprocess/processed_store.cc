@@ -15,7 +15,7 @@
 namespace cellfeed::convert {
 namespace {
 
-using format::CsrSink;
+using format::CsrTarget;
 
 class ProcessedStore;
 
@@ -31,7 +31,7 @@ class ProcessedRows final : public format::FetchedRows {
   void prefetch(std::int64_t begin, std::int64_t end) const override {
     inner_->prefetch(begin, end);
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override;
   std::int64_t bytes_read() const override { return inner_->bytes_read(); }
   std::int64_t bytes_used() const override { return inner_->bytes_used(); }
   std::int64_t bytes_held() const override { return inner_->bytes_held(); }
@@ -155,18 +155,18 @@ ProcessedRows::ProcessedRows(const ProcessedStore& store, std::vector<std::int64
                              const format::ReadContext& context)
     : store_(store), rows_(std::move(rows)), inner_(store.inner().begin(rows_, context)) {}
 
-void ProcessedRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
-  CsrSink rounded = sink;
+void ProcessedRows::decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const {
+  CsrTarget rounded = target;
   // Values that are changed are rounded anyway.
   if (store_.changes_values()) rounded.casting = Casting::kSameKind;
   rounded.past_caches = false;
   inner_->decode(begin, end, rounded);
-  dispatch_dtype(sink.dtype, [&](auto zero) {
+  dispatch_dtype(target.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (std::int64_t i = begin; i < end; ++i)
-      sink.counts[i] =
-          store_.process<T>(rows_[i], sink.indices + sink.place[i],
-                            static_cast<T*>(sink.values) + sink.place[i], sink.counts[i]);
+      target.counts[i] =
+          store_.process<T>(rows_[i], target.indices + target.place[i],
+                            static_cast<T*>(target.values) + target.place[i], target.counts[i]);
   });
 }
 

@@ -33,8 +33,8 @@ struct SimulateOptions {
   bool thin = true;
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
   int threads = 0;  // 0: what the machine allows
-  std::int64_t memory_budget =
-      exec::default_memory_budget(512'000'000);  // bytes; half of it may hold the real cells
+  // Bytes; half of it may hold the real cells.
+  std::int64_t memory_budget = exec::default_memory_budget(512'000'000);
   bool overwrite = false;
   ProgressCallback progress;
   std::stop_token stop;

@@ -37,15 +37,17 @@ class TransposedRows final : public format::FetchedRows {
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < rows_.size(); ++i) nnz[i] = indices_of(rows_[i]).length;
   }
-  void decode(std::int64_t begin, std::int64_t end, const format::CsrSink& sink) const override {
-    const auto width = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  void decode(std::int64_t begin, std::int64_t end,
+              const format::CsrTarget& target) const override {
+    const auto width = static_cast<std::int64_t>(dtype_bytes(target.dtype));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = rows_[static_cast<std::size_t>(i)];
       const format::RowPiece indices = indices_of(row), values = values_of(row);
-      sink.counts[i] = store_.decoder_.decode(
-          row, {&indices, 1}, {&values, 1}, sink.dtype, sink.casting, sink.indices + sink.place[i],
-          static_cast<std::byte*>(sink.values) + sink.place[i] * width,
-          {.past_caches = sink.past_caches});
+      target.counts[i] =
+          store_.decoder_.decode(row, {&indices, 1}, {&values, 1}, target.dtype, target.casting,
+                                 target.indices + target.place[i],
+                                 static_cast<std::byte*>(target.values) + target.place[i] * width,
+                                 {.past_caches = target.past_caches});
     }
   }
   std::int64_t bytes_read() const override {

@@ -28,7 +28,6 @@ class Dataframe {
   const std::string& name() const { return name_; }
   // Without the index.
   const std::vector<std::string>& columns() const { return columns_; }
-  const std::string& index_name() const { return index_name_; }
   std::shared_ptr<arrow::Array> read_column(const std::string& column, std::int64_t begin,
                                             std::int64_t end) const;
   // What else of the file holds values of it: the categories in uns of a compound table.
@@ -56,7 +55,7 @@ class Dataframe {
   std::string index_name_;
   bool has_index_ = false;
   std::vector<std::string> columns_;
-  mutable ForkSafeMutex readers_mutex_;
+  mutable ForkSafeMutex readers_mutex_;  // guards readers_, whose values stay
   mutable std::map<std::string, std::unique_ptr<ColumnReader>> readers_;
 };
 

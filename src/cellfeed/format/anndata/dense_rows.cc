@@ -54,9 +54,9 @@ class DenseMatrixRows final : public FetchedRows {
     std::copy(sizes_.begin(), sizes_.end(), nnz.begin());
   }
   void prefetch(std::int64_t begin, std::int64_t end) const override;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override;
   bool is_dense() const override { return true; }
-  void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const override;
+  void decode_dense(std::int64_t begin, std::int64_t end, const DenseTarget& target) const override;
   std::int64_t bytes_read() const override {
     if (bytes_ahead_ > 0 || !values_.is_mapped()) return inflating_.bytes_read() + bytes_ahead_;
     return bytes_used();
@@ -136,7 +136,7 @@ void DenseMatrixRows::prefetch(std::int64_t begin, std::int64_t end) const {
   ask_for_row(pieces);
 }
 
-void DenseMatrixRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void DenseMatrixRows::decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const {
   static thread_local std::vector<RowPiece> pieces, next;
   if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
@@ -145,14 +145,15 @@ void DenseMatrixRows::decode(std::int64_t begin, std::int64_t end, const CsrSink
       find(i + 1, next);
       ask_for_row(next);
     }
-    sink.counts[i] = matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], sizes_[i]);
+    target.counts[i] =
+        matrix_.decoder().decode(rows_[i], pieces, target, target.place[i], sizes_[i]);
   }
-  publish_row_copies(sink.past_caches);
+  publish_row_copies(target.past_caches);
   matrix_.file().require_unchanged();
 }
 
 void DenseMatrixRows::decode_dense(std::int64_t begin, std::int64_t end,
-                                   const DenseSink& sink) const {
+                                   const DenseTarget& target) const {
   static thread_local std::vector<RowPiece> pieces, next;
   if (begin < end) find(begin, next);
   for (std::int64_t i = begin; i < end; ++i) {
@@ -161,9 +162,9 @@ void DenseMatrixRows::decode_dense(std::int64_t begin, std::int64_t end,
     if (i + 1 < end) find(i + 1, next);
     // A piece alone is asked for while the row is copied.
     if (next.size() > 1) ask_for_row(next);
-    matrix_.decoder().decode(rows_[i], pieces, sink, sink.place[i], next);
+    matrix_.decoder().decode(rows_[i], pieces, target, target.place[i], next);
   }
-  publish_row_copies(sink.past_caches);
+  publish_row_copies(target.past_caches);
   matrix_.file().require_unchanged();
 }
 

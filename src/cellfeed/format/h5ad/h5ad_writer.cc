@@ -316,9 +316,6 @@ void H5adWriter::finish(const arrow::Table* var) {
   s.output.publish();
 }
 
-std::int64_t H5adWriter::rows_written() const {
-  return state_->is_finished ? state_->n_rows : state_->x().n_rows();
-}
 std::int64_t H5adWriter::nnz_written() const {
   return state_->is_finished ? state_->nnz : state_->x().nnz();
 }

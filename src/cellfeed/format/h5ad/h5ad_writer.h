@@ -73,7 +73,6 @@ class H5adWriter {
   // path.
   void finish(const arrow::Table* var);
 
-  std::int64_t rows_written() const;
   std::int64_t nnz_written() const;
 
  private:

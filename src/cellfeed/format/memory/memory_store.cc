@@ -46,7 +46,7 @@ class MemoryRows final : public FetchedRows {
       : store_(store), rows_(rows.begin(), rows.end()) {}
   std::int64_t n_rows() const override { return static_cast<std::int64_t>(rows_.size()); }
   void sizes(std::span<std::int64_t> nnz) const override;
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override;
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override;
   std::int64_t bytes_read() const override { return bytes_used(); }
   std::int64_t bytes_used() const override;
 
@@ -166,23 +166,23 @@ void MemoryRows::sizes(std::span<std::int64_t> nnz) const {
     nnz[i] = store_.rows_.indptr[rows_[i] + 1] - store_.rows_.indptr[rows_[i]];
 }
 
-void MemoryRows::decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const {
+void MemoryRows::decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const {
   const StoredCsr& stored = store_.rows_;
   const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(stored.dtype));
-  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t start = stored.indptr[rows_[i]];
     const std::int64_t length = stored.indptr[rows_[i] + 1] - start;
     const RowPiece indices{reinterpret_cast<const std::byte*>(stored.indices.data() + start),
                            length};
     const RowPiece values{stored.values.data() + start * value_bytes, length};
-    sink.counts[i] =
-        store_.decoder_->decode(rows_[i], {&indices, 1}, {&values, 1}, sink.dtype, sink.casting,
-                                sink.indices + sink.place[i],
-                                static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
-                                {.past_caches = sink.past_caches});
+    target.counts[i] = store_.decoder_->decode(
+        rows_[i], {&indices, 1}, {&values, 1}, target.dtype, target.casting,
+        target.indices + target.place[i],
+        static_cast<std::byte*>(target.values) + target.place[i] * out_bytes,
+        {.past_caches = target.past_caches});
   }
-  publish_row_copies(sink.past_caches);
+  publish_row_copies(target.past_caches);
 }
 
 std::int64_t MemoryRows::bytes_used() const {

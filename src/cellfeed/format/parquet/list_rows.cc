@@ -36,11 +36,11 @@ class ListRows final : public FetchedGroups, public MovedRows {
   void sizes(std::span<std::int64_t> nnz) const override {
     for (std::size_t i = 0; i < nnz.size(); ++i) nnz[i] = entries(i).length;
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    decode_moved(begin, end, sink, {});
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    decode_moved(begin, end, target, {});
   }
   const MovedRows* moved() const override { return this; }
-  void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+  void decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                     const ColumnPlaces& places) const override;
   void require_intact() const override {}  // what is decoded was compared when it was kept
   std::int64_t bytes_used() const override { return bytes_used_; }
@@ -90,21 +90,21 @@ void ListRows::keep(std::size_t g, std::span<const std::byte> decoded) {
       static_cast<std::int64_t>(kept.indices.capacity_bytes() + kept.values.capacity_bytes()));
 }
 
-void ListRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+void ListRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                             const ColumnPlaces& places) const {
-  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const auto out_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     const Entries row = entries(static_cast<std::size_t>(i));
     const RowPiece indices{reinterpret_cast<const std::byte*>(row.of->indices.data() + row.begin),
                            row.length};
     const RowPiece values{row.of->values.data() + row.begin * value_bytes_, row.length};
-    sink.counts[i] =
-        matrix_.decoder().decode(rows()[i], {&indices, 1}, {&values, 1}, sink.dtype, sink.casting,
-                                 sink.indices + sink.place[i],
-                                 static_cast<std::byte*>(sink.values) + sink.place[i] * out_bytes,
-                                 {.past_caches = sink.past_caches, .places = places});
+    target.counts[i] = matrix_.decoder().decode(
+        rows()[i], {&indices, 1}, {&values, 1}, target.dtype, target.casting,
+        target.indices + target.place[i],
+        static_cast<std::byte*>(target.values) + target.place[i] * out_bytes,
+        {.past_caches = target.past_caches, .places = places});
   }
-  publish_row_copies(sink.past_caches);
+  publish_row_copies(target.past_caches);
 }
 
 }  // namespace

@@ -25,25 +25,26 @@ class WideRows final : public FetchedGroups {
     for (std::size_t i = 0; i < nnz.size(); ++i)
       nnz[i] = counts_entries_ ? size_of(i) : matrix_.n_cols();
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
     for (std::int64_t i = begin; i < end; ++i) {
       const RowPiece row = piece(static_cast<std::size_t>(i));
-      sink.counts[i] = matrix_.decoder().decode(
-          rows()[i], {&row, 1}, sink, sink.place[i],
+      target.counts[i] = matrix_.decoder().decode(
+          rows()[i], {&row, 1}, target, target.place[i],
           counts_entries_ ? size_of(static_cast<std::size_t>(i)) : matrix_.n_cols());
     }
-    publish_row_copies(sink.past_caches);
+    publish_row_copies(target.past_caches);
   }
   bool is_dense() const override { return true; }
-  void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const override {
+  void decode_dense(std::int64_t begin, std::int64_t end,
+                    const DenseTarget& target) const override {
     for (std::int64_t i = begin; i < end; ++i) {
       const RowPiece row = piece(static_cast<std::size_t>(i));
       std::array<RowPiece, 1> next{};
       if (i + 1 < end) next[0] = piece(static_cast<std::size_t>(i + 1));
-      matrix_.decoder().decode(rows()[i], {&row, 1}, sink, sink.place[i],
+      matrix_.decoder().decode(rows()[i], {&row, 1}, target, target.place[i],
                                std::span(next).first(i + 1 < end ? 1 : 0));
     }
-    publish_row_copies(sink.past_caches);
+    publish_row_copies(target.past_caches);
   }
   std::int64_t bytes_used() const override { return n_rows() * matrix_.row_bytes(); }
 

@@ -46,7 +46,7 @@ class Findings {
   }
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the last two, and calls of the first
   const VerifyProgress& progress_;
   std::int64_t bytes_total_;
   std::int64_t bytes_done_ = 0;

@@ -47,23 +47,24 @@ class DenseFileRows final : public FetchedRows {
   void sizes(std::span<std::int64_t> nnz) const override {
     std::copy(sizes_.begin(), sizes_.end(), nnz.begin());
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
     for (std::int64_t i = begin; i < end; ++i) {
       const RowPiece piece = piece_of(i);
-      sink.counts[i] =
-          file_->decoder().decode(rows_[i], {&piece, 1}, sink, sink.place[i], sizes_[i]);
+      target.counts[i] =
+          file_->decoder().decode(rows_[i], {&piece, 1}, target, target.place[i], sizes_[i]);
     }
-    publish_row_copies(sink.past_caches);
+    publish_row_copies(target.past_caches);
     file_->require_intact();
   }
   bool is_dense() const override { return true; }
-  void decode_dense(std::int64_t begin, std::int64_t end, const DenseSink& sink) const override {
+  void decode_dense(std::int64_t begin, std::int64_t end,
+                    const DenseTarget& target) const override {
     for (std::int64_t i = begin; i < end; ++i) {
       const RowPiece piece = piece_of(i), next = piece_of(std::min(i + 1, end - 1));
-      file_->decoder().decode(rows_[i], {&piece, 1}, sink, sink.place[i],
+      file_->decoder().decode(rows_[i], {&piece, 1}, target, target.place[i],
                               {&next, std::size_t{i + 1 < end}});
     }
-    publish_row_copies(sink.past_caches);
+    publish_row_copies(target.past_caches);
     file_->require_intact();
   }
   std::int64_t bytes_read() const override { return bytes_used(); }

@@ -48,10 +48,10 @@ struct ShardEntry {
   std::int64_t first_cell = 0;
   std::int64_t n_cells = 0;
   std::int64_t nnz = 0;
-  std::int64_t not_finite =
-      0;             // NaN and infinite values, as counted by the writer; in JSON as "not_finite"
-  FileEntry matrix;  // shard_NNNNNN.cells or .npy
-  FileEntry obs;     // shard_NNNNNN.parquet
+  // NaN and infinite values, as counted by the writer; in JSON as "not_finite".
+  std::int64_t not_finite = 0;
+  FileEntry matrix;     // shard_NNNNNN.cells or .npy
+  FileEntry obs;        // shard_NNNNNN.parquet
   FileEntry fixed_obs;  // shard_NNNNNN.arrow
   // Beside the first, as Manifest::matrices lists them.
   std::vector<ShardMatrix> matrices = {};
@@ -98,8 +98,8 @@ struct Manifest {
   // All .arrow files end with the column kLibrarySizeColumn: genes of some source were left out.
   bool keeps_library_sizes = false;
   std::uint64_t gene_fingerprint = 0;  // gene_fingerprint() of the stored axis
-  std::string processing_json =
-      "{}";  // what was done to the values, as one JSON object: {"normalize_total": 10000.0}
+  // What was done to the values, as one JSON object: {"normalize_total": 10000.0}.
+  std::string processing_json = "{}";
   // What was chosen of the sources, as one JSON object: {"cells_of": all there were, "steps":
   // [...]};
   // "{}": all of them.

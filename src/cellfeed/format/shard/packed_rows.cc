@@ -59,12 +59,12 @@ class PackedRows final : public FetchedRows, public MovedRows {
   void prefetch(std::int64_t begin, std::int64_t end) const override {
     for (std::int64_t i = begin; i < end; ++i) prefetch(i);
   }
-  void decode(std::int64_t begin, std::int64_t end, const CsrSink& sink) const override {
-    decode_moved(begin, end, sink, {});
+  void decode(std::int64_t begin, std::int64_t end, const CsrTarget& target) const override {
+    decode_moved(begin, end, target, {});
     require_intact();
   }
   const MovedRows* moved() const override { return this; }
-  void decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+  void decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                     const ColumnPlaces& places) const override;
   void require_intact() const override {
     for (const auto& file : files_) file->require_intact();
@@ -84,11 +84,11 @@ class PackedRows final : public FetchedRows, public MovedRows {
   void prefetch(std::int64_t i) const {
     prefetch_record(records_[i].bytes, records_[i].length + kRecordChecksumBytes);
   }
-  void decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices, void* values,
+  void decode_row(std::int64_t i, const CsrTarget& target, std::int32_t* indices, void* values,
                   OverrunRoom room) const;
-  void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order, const CsrSink& sink,
-                          const ColumnPlaces& places) const;
-  void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+  void decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
+                          const CsrTarget& target, const ColumnPlaces& places) const;
+  void decode_past_caches(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                           const ColumnPlaces& places) const;
   std::string first_misfit(const RecordView& record, Casting casting, DType out) const;
 
@@ -176,7 +176,7 @@ std::string PackedRows::first_misfit(const RecordView& record, Casting casting, 
   return text;
 }
 
-void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* indices,
+void PackedRows::decode_row(std::int64_t i, const CsrTarget& target, std::int32_t* indices,
                             void* values, OverrunRoom room) const {
   const RecordView& record = records_[i];
   // Its bytes are then in the nearest cache for the decoder.
@@ -184,63 +184,63 @@ void PackedRows::decode_row(std::int64_t i, const CsrSink& sink, std::int32_t* i
   if (file(i).verifies()) file(i).check_record(rows_[i], record);
   try {
     decode_record({record.bytes, record.length}, record.nnz, header.n_genes, header.value_dtype,
-                  sink.dtype, sink.casting, indices, values, room);
+                  target.dtype, target.casting, indices, values, room);
   } catch (const Error& error) {
     const std::string where = error.kind() == ErrorKind::kPrecision
-                                  ? first_misfit(record, sink.casting, sink.dtype)
+                                  ? first_misfit(record, target.casting, target.dtype)
                                   : fmt::format("at offset {}", file(i).locate(rows_[i]).offset);
     throw Error(error.kind(), fmt::format("row {} {}: {}", rows_[i], where, error.what()),
                 file(i).path());
   }
-  sink.counts[i] = static_cast<std::int32_t>(record.nnz);
+  target.counts[i] = static_cast<std::int32_t>(record.nnz);
 }
 
-void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+void PackedRows::decode_moved(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                               const ColumnPlaces& places) const {
   if (begin == end) return;
   bool in_order = true;
   for (std::int64_t i = begin; i + 1 < end; ++i)
-    in_order &= sink.place[i + 1] == sink.place[i] + records_[i].nnz;
+    in_order &= target.place[i + 1] == target.place[i] + records_[i].nnz;
   // The hardware has the lines behind the last row ready by itself.
-  if (sink.past_caches && !in_order) return decode_past_caches(begin, end, sink, places);
-  decode_into_caches(begin, end, in_order, sink, places);
+  if (target.past_caches && !in_order) return decode_past_caches(begin, end, target, places);
+  decode_into_caches(begin, end, in_order, target, places);
 }
 
 void PackedRows::decode_into_caches(std::int64_t begin, std::int64_t end, bool in_order,
-                                    const CsrSink& sink, const ColumnPlaces& places) const {
+                                    const CsrTarget& target, const ColumnPlaces& places) const {
   // A row may write over what follows it only where later rows of this very call lie.
-  const std::int64_t range_end = sink.place[end - 1] + records_[end - 1].nnz;
-  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const std::int64_t range_end = target.place[end - 1] + records_[end - 1].nnz;
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
-    const bool roomy = in_order && range_end - sink.place[i] - records_[i].nnz >= kOverrunEntries;
-    std::int32_t* indices = sink.indices + sink.place[i];
-    decode_row(i, sink, indices, static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes,
-               roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
+    const bool roomy = in_order && range_end - target.place[i] - records_[i].nnz >= kOverrunEntries;
+    std::int32_t* indices = target.indices + target.place[i];
+    auto* values = static_cast<std::byte*>(target.values) + target.place[i] * value_bytes;
+    decode_row(i, target, indices, values, roomy ? OverrunRoom::k64Bytes : OverrunRoom::kNone);
     move_columns({indices, static_cast<std::size_t>(records_[i].nnz)}, places, indices);
   }
 }
 
 // Rows are made in a scratch that stays in the nearest caches, and go to memory from there in whole
 // lines: a store of a line that is in no cache has it read first.
-void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end, const CsrSink& sink,
+void PackedRows::decode_past_caches(std::int64_t begin, std::int64_t end, const CsrTarget& target,
                                     const ColumnPlaces& places) const {
   static thread_local matrix::Buffer<std::int32_t> indices;
   static thread_local matrix::Buffer<std::byte> values;
-  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(sink.dtype));
+  const auto value_bytes = static_cast<std::int64_t>(dtype_bytes(target.dtype));
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t nnz = records_[i].nnz;
     indices.reset(static_cast<std::size_t>(nnz));
     values.reset(static_cast<std::size_t>(nnz * value_bytes));
-    decode_row(i, sink, indices.data(), values.data(), OverrunRoom::k64Bytes);
+    decode_row(i, target, indices.data(), values.data(), OverrunRoom::k64Bytes);
     UpcomingBytes upcoming;
     if (i + kRowsAhead < end)
       upcoming = {reinterpret_cast<const std::byte*>(records_[i + kRowsAhead].bytes),
                   static_cast<std::int64_t>(records_[i + kRowsAhead].length)};
     move_columns({indices.data(), static_cast<std::size_t>(nnz)}, places,
-                 sink.indices + sink.place[i], upcoming, true);
+                 target.indices + target.place[i], upcoming, true);
     copy_bytes(values.data(), nnz * value_bytes,
-               static_cast<std::byte*>(sink.values) + sink.place[i] * value_bytes, {}, true);
+               static_cast<std::byte*>(target.values) + target.place[i] * value_bytes, {}, true);
   }
   publish_row_copies(true);
 }

@@ -217,7 +217,7 @@ struct PartialManifest::State {
   std::string plan;
   Generation generation = 0;
   std::unique_ptr<io::Journal> journal;
-  mutable std::mutex mutex;
+  mutable std::mutex mutex;  // guards finished, and the journal once shards are written
   std::map<std::int64_t, ShardEntry> finished;
 };
 

@@ -44,13 +44,13 @@ Decoded read_decoded(const RowStore& store, const std::vector<std::int64_t>& row
   out.indices.resize(static_cast<std::size_t>(total));
   out.values.resize(static_cast<std::size_t>(total));
   std::vector<std::int32_t> counts(rows.size());
-  const CsrSink sink{.place = out.place.data(),
-                     .indices = out.indices.data(),
-                     .values = out.values.data(),
-                     .counts = counts.data()};
+  const CsrTarget target{.place = out.place.data(),
+                         .indices = out.indices.data(),
+                         .values = out.values.data(),
+                         .counts = counts.data()};
   const auto half = fetched->n_rows() / 2;
-  fetched->decode(half, fetched->n_rows(), sink);
-  fetched->decode(0, half, sink);
+  fetched->decode(half, fetched->n_rows(), target);
+  fetched->decode(0, half, target);
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(counts[i], sizes[i]);
   return out;
 }

@@ -51,7 +51,7 @@ class ShardObs {
 
   std::shared_ptr<const ShardDirectory> directory_;
   ShardEntry shard_;
-  mutable ForkSafeMutex mutex_;
+  mutable ForkSafeMutex mutex_;  // guards what follows
   mutable std::shared_ptr<const MappedFile> fixed_file_;
   mutable std::shared_ptr<arrow::RecordBatch> fixed_;  // of fixed_file_, but for categories
   mutable std::shared_ptr<arrow::Schema> schema_;

@@ -16,8 +16,8 @@ enum class CodeOutput {
 };
 
 struct BlockRequest {
-  const std::uint8_t* words =
-      nullptr;  // widths of all blocks; the caller has checked that they lie before data
+  // Widths of all blocks; the caller has checked that they lie before data.
+  const std::uint8_t* words = nullptr;
   const std::uint8_t* data = nullptr;  // the first block
   const std::uint8_t* end = nullptr;   // the blocks lie before it
   std::int64_t nnz = 0;
