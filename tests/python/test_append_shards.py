@@ -468,3 +468,12 @@ def test_names_that_look_numbered_are_appended_as_they_are(tmp_path):
     cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards")
     cells = cf.open(tmp_path / "shards")
     np.testing.assert_array_equal(cells[[0, 3]].X.toarray(), [[1, 2, 3], [13, 12, 11]])
+
+
+def test_repeated_values_of_a_var_key_of_shards_are_numbered(tmp_path):
+    write_genes(tmp_path / "one.h5ad", ["A", "B", "C"], ["e1", "e2", "e1"])
+    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards")
+    cells = cf.open(tmp_path / "shards", var_key="gene_ids", make_unique=True)
+    assert list(cells.var_names) == ["e1", "e2", "e1-1"]
+    with pytest.raises(InvalidArgumentError, match="repeat"):
+        cf.open(tmp_path / "shards", var_key="gene_ids")

@@ -38,12 +38,21 @@ class _Handler(QuietHandler):
         good &= {name.lower() for name in self.headers if name.startswith("x-amz-")} <= set(names)
         has_token = "x-amz-security-token" in names
         self.server.owner.seen.append((self.command, self.path, good, has_token, len(body)))
+        self.server.owner.headers |= set(names)
         listing = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
         content = listing if "list-type" in self.path else b""
-        self.send_response(404 if self.command == "HEAD" else 200)
+        status = 404 if self.command == "HEAD" else 200
+        is_there = self.path == "/buck/there.h5ad"
+        if is_there:
+            content, status = b"12345", 200 if self.command == "HEAD" else 206
+        self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
+        if is_there:
+            self.send_header("ETag", '"one"')
+            self.send_header("Content-Range", "bytes 0-4/5")
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     do_GET = do_PUT = do_HEAD = do_DELETE = answer
 
@@ -53,6 +62,7 @@ class Checker(LoopbackServer):
 
     def __init__(self):
         self.seen = []
+        self.headers = set()
         super().__init__()
 
 
@@ -74,6 +84,9 @@ def test_signatures(tmp_path, monkeypatch, token):
         for path in ("s3://buck/a b/c+d é~x&y=z.h5ad", "s3://buck/x*.h5ad"):
             with pytest.raises(cf.errors.NotFoundError):
                 cf.open(path)
+        with pytest.raises(cf.errors.CorruptDataError, match="no HDF5 signature"):
+            cf.open("s3://buck/there.h5ad", cache_mode="file", cache_dir=tmp_path / "cache")
+        assert "x-amz-checksum-mode" in server.headers
         with pytest.raises(cf.CellfeedError):  # nothing of what is written is there afterwards
             cf.convert_to_shards(tmp_path / "a.h5ad", "s3://buck/out é")
     assert all(good and bool(token) == has_token for _, _, good, has_token, _ in server.seen)

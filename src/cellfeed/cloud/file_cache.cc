@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cellfeed/cloud/block_source.h"
 #include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
+#include "cellfeed/cloud/object_store.h"
 #include "cellfeed/cloud/settings.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"
@@ -82,8 +84,14 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
   return names;
 }
 
+std::optional<ContentChecksum> expected_checksum(const BucketPath& path,
+                                                 const ObjectVersion& version) {
+  if (path.scheme == "http" || path.scheme == "https") return std::nullopt;  // servers tell none
+  return object_store(path.scheme).find_checksum(path, version);
+}
+
 // limit: negative for none.
-void make_copy(const io::ByteSource& remote, const ObjectVersion& version,
+void make_copy(const io::ByteSource& remote, const BucketPath& path, const ObjectVersion& version,
                const io::Directory& directory, const Names& names, std::int64_t limit) {
   for (int n_made = 0; !is_copy_there(directory, names.copy, remote.size());) {
     if (n_made == kOpenAttempts)
@@ -98,7 +106,7 @@ void make_copy(const io::ByteSource& remote, const ObjectVersion& version,
     }
     if (is_copy_there(directory, names.copy, remote.size())) return;
     GrowingCopy copy(io::FileTarget(directory, names.copy), GrowingCopy::kPartBytes,
-                     version.checksum);
+                     expected_checksum(path, version));
     if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
     copy_rest(remote, copy);
     copy.publish(remote.path());
@@ -108,12 +116,12 @@ void make_copy(const io::ByteSource& remote, const ObjectVersion& version,
 }
 
 // Another process may remove a copy to make room just before it is opened.
-std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote,
+std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote, const BucketPath& path,
                                           const ObjectVersion& version,
                                           const io::Directory& directory, const Names& names,
                                           std::int64_t limit, const io::LocalFileOptions& options) {
   for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
-    make_copy(remote, version, directory, names, limit);
+    make_copy(remote, path, version, directory, names, limit);
     note_use(directory, names.copy);
     try {
       return io::open_local_file(directory.path_of(names.copy), options);
@@ -174,7 +182,7 @@ std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSourc
     return open_blocks(std::move(remote), directory, names, limit, options);
   }
   return std::make_unique<CachedSource>(
-      remote->path(), open_copy(*remote, version, directory, names, limit, options));
+      remote->path(), open_copy(*remote, path, version, directory, names, limit, options));
 }
 
 }  // namespace cellfeed::cloud

@@ -88,11 +88,7 @@ class S3Store final : public ObjectStore {
     add_pin(request, pinned);
     return request;
   }
-  HttpRequest to_look(const BucketPath& path) const override {
-    HttpRequest request = s3_request("HEAD", path);
-    request.headers.emplace_back("x-amz-checksum-mode: ENABLED");
-    return request;
-  }
+  HttpRequest to_look(const BucketPath& path) const override { return s3_request("HEAD", path); }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     // Sorted by name, as what is signed is.
     std::string text;
@@ -119,9 +115,15 @@ class S3Store final : public ObjectStore {
   void look_at_settings(const BucketPath& path) const override { s3_access(path.bucket); }
 
   std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
-    ObjectVersion version = version_of(answer).value_or(ObjectVersion{});
-    version.checksum = checksum_of(answer);
-    return version;
+    return version_of(answer).value_or(ObjectVersion{});
+  }
+  // By a header that others than Amazon may know nothing of, and refuse.
+  std::optional<ContentChecksum> find_checksum(const BucketPath& path,
+                                               const ObjectVersion& version) const override {
+    HttpRequest request = to_look(path);
+    request.headers.emplace_back("x-amz-checksum-mode: ENABLED");
+    const HttpAnswer answer = ask_store(path, request);
+    return answer.status == 200 && version.is_of(answer) ? checksum_of(answer) : std::nullopt;
   }
   ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
     return parse_s3_listing(text, path);

@@ -27,10 +27,12 @@ struct RenamedGenes {
 RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions& options) {
   matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
   RepeatedNames repeats;
-  if (options.make_unique)
-    repeats = store.info().format == "shard" ? numbered_names(axis) : make_unique(axis);
-  else
+  if (options.make_unique) {
+    repeats = make_unique(axis);
+    if (repeats.empty() && store.info().format == "shard") repeats = numbered_names(axis);
+  } else {
     require_unique(axis, store.info().path, options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
+  }
   return {std::make_shared<const matrix::GeneAxis>(std::move(axis)), std::move(repeats)};
 }
 
