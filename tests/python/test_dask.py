@@ -259,7 +259,7 @@ def test_a_worker_whose_input_is_another_file_is_named(misled, client):
         pytest.raises(InvalidArgumentError, match="what input 1 holds has changed") as error,
     ):
         cf.convert_to_shards(
-            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=10, client=client
+            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=2, client=client
         )
     assert f"worker {worker} on " in str(error.value)
     assert "/proc/self/cwd/atlas_0.h5ad" in str(error.value)
