@@ -78,14 +78,6 @@ class AzureStore final : public ObjectStore {
       version.checksum = parse_checksum(ChecksumKind::kMd5, answer.header("content-md5"));
     return version;
   }
-  // A list does not say it.
-  std::optional<ContentChecksum> find_checksum(const BucketPath& path,
-                                               const ObjectVersion& version) const override {
-    if (version.checksum) return version.checksum;
-    const HttpAnswer answer = ask_store(path, to_look(path));
-    if (answer.status != 200 || !version.is_of(answer)) return std::nullopt;
-    return version_of_look(answer).value_or(ObjectVersion{}).checksum;
-  }
   ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
     return parse_azure_listing(text, path);
   }

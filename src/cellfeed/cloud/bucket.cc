@@ -94,6 +94,14 @@ std::optional<ObjectVersion> look_at_object(const BucketPath& path) {
   return version;
 }
 
+std::optional<ContentChecksum> find_checksum(const BucketPath& path, const ObjectVersion& version) {
+  if (version.checksum) return version.checksum;
+  const ObjectStore& store = store_of(path);
+  const HttpAnswer answer = ask_store(path, store.to_look_for_checksum(path));
+  if (answer.status != 200 || !version.is_of(answer)) return std::nullopt;
+  return store.version_of_look(answer).value_or(ObjectVersion{}).checksum;
+}
+
 std::optional<ObjectVersion> recall_object(const BucketPath& path) {
   store_of(path).look_at_settings(path);
   if (auto known = recent_objects().find(path.text())) return known;

@@ -26,6 +26,8 @@ bool is_unmet(const HttpAnswer& answer);
 std::optional<ObjectVersion> look_at_object(const BucketPath& path);
 // The same, or as it was a moment ago.
 std::optional<ObjectVersion> recall_object(const BucketPath& path);
+// Of this version, where the store tells one; asks for it where that was not said with the version.
+std::optional<ContentChecksum> find_checksum(const BucketPath& path, const ObjectVersion& version);
 ObjectListing list_objects(const BucketPath& bucket, const ListQuery& query);
 bool holds_objects(const BucketPath& folder);
 std::string read_object(const BucketPath& path);

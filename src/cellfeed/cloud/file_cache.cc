@@ -13,9 +13,9 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/block_source.h"
+#include "cellfeed/cloud/bucket.h"
 #include "cellfeed/cloud/growing_copy.h"
 #include "cellfeed/cloud/kept_copies.h"
-#include "cellfeed/cloud/object_store.h"
 #include "cellfeed/cloud/settings.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"
@@ -87,7 +87,7 @@ Names names_of(const std::string& path, const ObjectVersion& version) {
 std::optional<ContentChecksum> expected_checksum(const BucketPath& path,
                                                  const ObjectVersion& version) {
   if (path.scheme == "http" || path.scheme == "https") return std::nullopt;  // servers tell none
-  return object_store(path.scheme).find_checksum(path, version);
+  return find_checksum(path, version);
 }
 
 // limit: negative for none.

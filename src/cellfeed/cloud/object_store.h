@@ -39,6 +39,8 @@ class ObjectStore {
   // pinned: of this version and no other; null: of any.
   virtual HttpRequest to_read(const BucketPath& path, const ObjectVersion* pinned) const = 0;
   virtual HttpRequest to_look(const BucketPath& path) const = 0;
+  // The same, to be told the checksum too.
+  virtual HttpRequest to_look_for_checksum(const BucketPath& path) const { return to_look(path); }
   virtual HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const = 0;
   virtual HttpRequest to_write(const BucketPath& path, const StagedFile::Content& content,
                                const Precondition& condition) const = 0;
@@ -53,12 +55,6 @@ class ObjectStore {
   // Of an answer of 200 to to_look. Empty: what is there is no object.
   virtual std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const = 0;
   virtual ObjectListing parse_listing(std::string_view text, const std::string& path) const = 0;
-  // Of this version, where the store tells one; asks for it where a look does not say.
-  virtual std::optional<ContentChecksum> find_checksum(const BucketPath& path,
-                                                       const ObjectVersion& version) const {
-    static_cast<void>(path);
-    return version.checksum;
-  }
   virtual bool is_no_bucket(const HttpAnswer& answer) const = 0;
   // Throws where it knows more of the reason than the answer says.
   virtual void explain(const BucketPath&, const HttpAnswer&) const {}

@@ -89,6 +89,12 @@ class S3Store final : public ObjectStore {
     return request;
   }
   HttpRequest to_look(const BucketPath& path) const override { return s3_request("HEAD", path); }
+  // By a header that others than Amazon may know nothing of, and refuse.
+  HttpRequest to_look_for_checksum(const BucketPath& path) const override {
+    HttpRequest request = to_look(path);
+    request.headers.emplace_back("x-amz-checksum-mode: ENABLED");
+    return request;
+  }
   HttpRequest to_list(const BucketPath& bucket, const ListQuery& query) const override {
     // Sorted by name, as what is signed is.
     std::string text;
@@ -115,15 +121,9 @@ class S3Store final : public ObjectStore {
   void look_at_settings(const BucketPath& path) const override { s3_access(path.bucket); }
 
   std::optional<ObjectVersion> version_of_look(const HttpAnswer& answer) const override {
-    return version_of(answer).value_or(ObjectVersion{});
-  }
-  // By a header that others than Amazon may know nothing of, and refuse.
-  std::optional<ContentChecksum> find_checksum(const BucketPath& path,
-                                               const ObjectVersion& version) const override {
-    HttpRequest request = to_look(path);
-    request.headers.emplace_back("x-amz-checksum-mode: ENABLED");
-    const HttpAnswer answer = ask_store(path, request);
-    return answer.status == 200 && version.is_of(answer) ? checksum_of(answer) : std::nullopt;
+    ObjectVersion version = version_of(answer).value_or(ObjectVersion{});
+    version.checksum = checksum_of(answer);
+    return version;
   }
   ObjectListing parse_listing(std::string_view text, const std::string& path) const override {
     return parse_s3_listing(text, path);

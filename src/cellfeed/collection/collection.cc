@@ -92,11 +92,9 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
     const matrix::GeneAxis& axis = options.behind->genes();
     named.push_back({options.behind.get(), &axis, numbered_names(axis)});
     joined.maps.emplace_back();  // its columns are those of the axis
-    require_known_repeats(joined, named);
-    joined.maps.pop_back();
-  } else {
-    require_known_repeats(joined, named);
   }
+  require_known_repeats(joined, named);
+  joined.maps.resize(stores_.size());
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
   stores_without_genes_ = std::move(joined.stores_without);

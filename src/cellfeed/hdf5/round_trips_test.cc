@@ -83,6 +83,7 @@ TEST_P(RoundTrips, OpeningAnAtlasTakesAHandful) {
       EXPECT_EQ(object.dataset().shape().size(), 1u);
     }
   EXPECT_LE(source->round_trips() - before, 8) << "whatever the number of columns";
+  for (const Object& object : objects) EXPECT_TRUE(object.text_attribute("encoding-type"));
 }
 
 }  // namespace
