@@ -77,8 +77,8 @@ class ShardDirectory:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.manifest = json.loads((self.path / "shard_metadata.json").read_text())
-        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 6):
-            raise ValueError("not a shard directory of version 6")
+        if (self.manifest["format"], self.manifest["version"]) != ("cellfeed-shards", 7):
+            raise ValueError("not a shard directory of version 7")
         self.genes = pq.read_table(self.path / self.manifest["genes"]["file"])
         self.first_cells = [shard["first_cell"] for shard in self.manifest["shards"]]
         self._open = {}

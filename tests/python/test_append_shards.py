@@ -447,6 +447,20 @@ def test_repeated_names_are_no_evidence_of_which_gene_it_is(tmp_path, genes, ids
         cf.open([tmp_path / "shards", tmp_path / "two.h5ad"], join="outer", make_unique=True)
 
 
+def test_unique_names_are_not_appended_to_numbered_ones_without_evidence(tmp_path):
+    write_genes(tmp_path / "one.h5ad", ["A", "B", "A"], ["e1", "e2", "e3"])
+    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
+    for ids in (None, ["e1", "e3", "e2"]):
+        write_genes(tmp_path / "two.h5ad", ["A-1", "A", "B"], ids, 10)
+        with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
+            cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards")
+    assert len(cf.open(tmp_path / "shards")) == 3
+    write_genes(tmp_path / "two.h5ad", ["A-1", "A", "B"], ["e3", "e1", "e2"], 10)
+    cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards")
+    x = cf.open(tmp_path / "shards")[:].to_numpy()
+    np.testing.assert_array_equal(x[[0, 3]], [[1, 2, 3], [12, 13, 11]])
+
+
 @pytest.mark.parametrize("ids", [["e1", "e2", "e3", "e4"], None])
 def test_repeated_names_that_are_known_to_be_the_same_are_appended(tmp_path, ids):
     genes = ["A", "B", "A", "C"]

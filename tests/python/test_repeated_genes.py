@@ -114,18 +114,86 @@ def test_a_gene_that_a_file_has_by_another_number_is_not_absent_there(tmp_path):
     assert cells[:].to_numpy().tolist() == [[2, 7], [12, 17], [0, 7], [0, 17]]
 
 
+def opened(path) -> cf.CellCollection:
+    return cf.open(path, make_unique=True)
+
+
+REMADE = {
+    "shards": lambda path, out: cf.convert_to_shards(opened(path), out),
+    "by mean": lambda path, out: cf.convert_to_shards(
+        path, out, make_unique=True, gene_order="mean"
+    ),
+    "of some genes": lambda path, out: cf.convert_to_shards(
+        opened(path)[:, ["D", "A-2", "B"]], out
+    ),
+    "of some cells": lambda path, out: cf.convert_to_shards(opened(path)[[1]], out),
+    "processed": lambda path, out: cf.preprocess(
+        path, out, make_unique=True, min_genes=0, min_cells=1, normalize=False, log_transform=False
+    ),
+}
+
+
+@pytest.mark.parametrize("how", REMADE)
+def test_shards_remember_which_names_were_numbered(tmp_path, how):
+    """A file of unique names, of which they made up one, may mean another gene by it."""
+    (path,) = written(tmp_path, file_of(IDS))
+    shards = tmp_path / "shards"
+    REMADE[how](path, shards)
+    REMADE["shards"](shards, tmp_path / "again")
+    other = file_of(["E0", "E1", "E6", "E3"])  # E0 is A-2 here and E1 A
+    other.var_names = ["A-2", "A", "D", "B"]
+    alone = other[:, 2:].copy()
+    alone.write_h5ad(tmp_path / "alone.h5ad")
+    right = other[:, [1, 0, 2, 3]].copy()
+    right.var_names = ["A-2", "A", "D", "B"]  # as the shards have it
+    right.write_h5ad(tmp_path / "right.h5ad")
+    other.write_h5ad(tmp_path / "other.h5ad")
+    for of in (shards, tmp_path / "again"):
+        for join in ("inner", "outer"):
+            with pytest.raises(InvalidArgumentError, match="names that repeat do not say which"):
+                cf.open([of, tmp_path / "other.h5ad"], join=join)
+        with pytest.raises(InvalidArgumentError, match="names that repeat do not say which"):
+            cf.append_to_shards(tmp_path / "other.h5ad", of, extra_genes="drop")
+        x = cf.open([of, tmp_path / "right.h5ad"], genes=["A-2", "D"])[:].to_numpy()
+        assert x[-2:].tolist() == [[2, 7], [12, 17]]
+        assert x[0].tolist() in ([2, 7], [12, 17])
+        assert "_repeated_name" not in cf.open(of).var.columns
+        alone = cf.open([of, tmp_path / "alone.h5ad"], join="inner")
+        assert set(alone.var_names) == {"B", "D"}  # gene_ids tell that it is the same B
+
+
+def test_names_that_only_look_numbered_are_joined(tmp_path):
+    """NKX2 and NKX2-1 are two genes of many atlases; no name of theirs was made up."""
+    first = file_of(["E0", "E3", "E6"], columns=["kind"])
+    first.var_names = ["NKX2", "NKX2-1", "D"]
+    (path,) = written(tmp_path, first)
+    (tmp_path / "b").mkdir()
+    (other,) = written(tmp_path / "b", first[:, ::-1].copy())
+    cf.convert_to_shards(path, tmp_path / "shards", make_unique=True)
+    cells = cf.open([tmp_path / "shards", other], join="inner", make_unique=True)
+    assert list(cells.var_names) == list(first.var_names)
+    np.testing.assert_array_equal(cells[:].to_numpy()[:2], cells[:].to_numpy()[2:])
+    cf.append_to_shards(other, tmp_path / "shards", make_unique=True)
+    x = cf.open(tmp_path / "shards")[:].to_numpy()
+    np.testing.assert_array_equal(x[:2], x[2:])
+
+
 @settings(max_examples=40)
 @given(
     files=st.lists(st.lists(st.sampled_from(IDS), min_size=1, unique=True), min_size=1, max_size=2),
     join=st.sampled_from(["inner", "outer"]),
+    as_shards=st.booleans(),
+    columns=st.sampled_from([["gene_ids"], ["kind"]]),
 )
-def test_no_two_genes_ever_become_one(tmp_path_factory, files, join):
+def test_no_two_genes_ever_become_one(tmp_path_factory, files, join, as_shards, columns):
     files = [*files, IDS]  # with one file at least in which names repeat
-    adatas = [file_of(ids) for ids in files]
+    adatas = [file_of(ids, columns) for ids in files]
+    folder = tmp_path_factory.mktemp("files")
+    paths = written(folder, *adatas)
+    if as_shards:
+        paths = [cf.convert_to_shards(path, folder / path.stem, make_unique=True) for path in paths]
     try:
-        cells = cf.open(
-            written(tmp_path_factory.mktemp("files"), *adatas), join=join, make_unique=True
-        )
+        cells = cf.open(paths, join=join, make_unique=not as_shards)
     except InvalidArgumentError as error:
         assert "repeat" in str(error) or "share no gene" in str(error)
         return

@@ -238,12 +238,12 @@ def test_what_cannot_be_is_a_named_error(path, tmp_path):
 def test_an_older_manifest_is_refused_by_version(path, tmp_path):
     shards = pathlib.Path(cf.convert_to_shards(path, tmp_path / "s"))
     manifest = shards / "shard_metadata.json"
-    text = manifest.read_text().replace('"version": 6', '"version": 5')
+    text = manifest.read_text().replace('"version": 7', '"version": 6')
     text = text[:-20] + "0" * 16 + text[-4:]
     text = text[:-20] + xxhash.xxh3_64_hexdigest(text.encode()) + text[-4:]
-    assert json.loads(text)["version"] == 5
+    assert json.loads(text)["version"] == 6
     manifest.write_text(text)
-    with pytest.raises(UnsupportedError, match=r"version 5.*reads version 6.*convert"):
+    with pytest.raises(UnsupportedError, match=r"version 6.*reads version 7.*convert"):
         cf.open(shards)
 
 

@@ -11,29 +11,36 @@
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
-#include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/format/open_side_by_side.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::collection {
 namespace {
 
-struct RenamedGenes {
-  std::shared_ptr<const matrix::GeneAxis> axis;
-  RepeatedNames repeats;
-};
-
 // The names that a collection has for the genes of a store, each once.
-RenamedGenes rename_genes(const format::RowStore& store, const CollectionOptions& options) {
+std::shared_ptr<const matrix::GeneAxis> rename_genes(const format::RowStore& store,
+                                                     const CollectionOptions& options) {
   matrix::GeneAxis axis{keys_of_genes(store, options.var_keys)};
-  RepeatedNames repeats;
-  if (options.make_unique) {
-    repeats = make_unique(axis);
-    if (repeats.empty() && store.info().format == "shard") repeats = numbered_names(axis);
-  } else {
+  if (axis.names == store.genes().names) axis.repeated = store.genes().repeated;
+  if (options.make_unique)
+    make_unique(axis);
+  else
     require_unique(axis, store.info().path, options.var_keys.empty() ? kRenameGenes : kOtherVarKey);
-  }
-  return {std::make_shared<const matrix::GeneAxis>(std::move(axis)), std::move(repeats)};
+  return std::make_shared<const matrix::GeneAxis>(std::move(axis));
+}
+
+// One of each file, and of each directory of shards.
+std::vector<GeneTable> gene_tables(
+    const std::vector<std::shared_ptr<const format::RowStore>>& stores,
+    const std::vector<const matrix::GeneAxis*>& axes, const GeneJoin& joined,
+    const GeneTable* behind) {
+  std::vector<GeneTable> tables;
+  for (std::size_t s = 0; s < stores.size(); ++s)
+    if (s == 0 || !have_one_gene_table(*stores[s], *stores[s - 1]))
+      tables.push_back({axes[s], joined.maps[s].get(), stores[s]->info().path,
+                        [store = stores[s].get()] { return store->read_var(); }});
+  if (behind) tables.push_back(*behind);
+  return tables;
 }
 
 }  // namespace
@@ -67,34 +74,25 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
   offsets_.push_back(0);
   std::vector<std::string> paths;
   const bool is_renamed = options.make_unique || !options.var_keys.empty();
-  std::vector<NamedStore> named;  // where they are renamed
   std::vector<const matrix::GeneAxis*> axes;
   for (std::size_t s = 0; s < stores_.size(); ++s) {
     const auto& store = *stores_[s];
     offsets_.push_back(offsets_.back() + store.info().n_rows);
     paths.push_back(store.info().path);
     is_remote_ = is_remote_ || !io::is_local(paths.back());
-    axes.push_back(&store.genes());
     if (is_renamed) {
       const bool is_known = s > 0 && have_one_gene_table(store, *stores_[s - 1]);
-      RenamedGenes renamed = is_known ? RenamedGenes{renamed_[s - 1], named[s - 1].repeats}
-                                      : rename_genes(store, options);
-      axes.back() = renamed.axis.get();
-      named.push_back({&store, axes.back(), std::move(renamed.repeats)});
-      renamed_.push_back(std::move(renamed.axis));
-    } else if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names)) {
-      require_unique(store.genes(), store.info().path);
+      renamed_.push_back(is_known ? renamed_[s - 1] : rename_genes(store, options));
+      axes.push_back(renamed_[s].get());
+      continue;
     }
+    axes.push_back(&store.genes());
+    if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names))
+      require_unique(store.genes(), store.info().path);
   }
   if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
-  if (options.behind && options.make_unique) {
-    const matrix::GeneAxis& axis = options.behind->genes();
-    named.push_back({options.behind.get(), &axis, numbered_names(axis)});
-    joined.maps.emplace_back();  // its columns are those of the axis
-  }
-  require_known_repeats(joined, named);
-  joined.maps.resize(stores_.size());
+  require_known_repeats(gene_tables(stores_, axes, joined, options.behind.get()));
   missing_genes_text_ = describe_absent(joined, axes, paths);
   missing_genes_ = std::move(joined.absent);
   stores_without_genes_ = std::move(joined.stores_without);

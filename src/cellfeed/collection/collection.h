@@ -15,6 +15,7 @@
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/collection/gene_join.h"
 #include "cellfeed/collection/obs_join.h"
+#include "cellfeed/collection/repeated_genes.h"
 #include "cellfeed/collection/row_selection.h"
 #include "cellfeed/format/row_store.h"
 
@@ -38,8 +39,9 @@ struct CollectionOptions {
   // names.
   std::vector<std::string> var_keys{};
   bool make_unique = false;  // number repeated gene names instead of refusing them
-  // Shards of which the axis is, and whose cells those of the stores are to follow; null: none.
-  std::shared_ptr<const format::RowStore> behind{};
+  // Genes of the shards whose axis it is and whose cells those of the stores are to follow; null:
+  // none.
+  std::shared_ptr<const GeneTable> behind{};
   format::OpenOptions open{};
 };
 

@@ -154,6 +154,18 @@ std::string describe_two_kinds(const GeneJoin& joined,
       paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
 }
 
+// REQUIRES: the maps of all stores are there.
+void note_repeated(GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes) {
+  for (std::size_t s = 0; s < axes.size(); ++s) {
+    if (s > 0 && axes[s] == axes[s - 1]) continue;
+    for (const auto& [column, name] : axes[s]->repeated) {
+      const std::int64_t gene =
+          joined.maps[s] ? (*joined.maps[s])[static_cast<std::size_t>(column)] : column;
+      if (gene >= 0) joined.genes.repeated.emplace(gene, name);
+    }
+  }
+}
+
 }  // namespace
 
 std::string describe_absent(const GeneJoin& joined, std::span<const matrix::GeneAxis* const> axes,
@@ -189,41 +201,22 @@ void require_unique(const matrix::GeneAxis& axis, const std::string& path,
   }
 }
 
-RepeatedNames make_unique(matrix::GeneAxis& axis) {
+void make_unique(matrix::GeneAxis& axis) {
   std::unordered_set<std::string> taken(axis.names.begin(), axis.names.end());
   std::unordered_map<std::string, int> next;
   std::unordered_map<std::string, std::int64_t> seen;
-  RepeatedNames repeated;
   for (std::size_t i = 0; i < axis.names.size(); ++i) {
     std::string& name = axis.names[i];
     const auto [first, is_new] = seen.try_emplace(name, static_cast<std::int64_t>(i));
     if (is_new) continue;
     const std::string original = name;
-    repeated.emplace(first->second, original);
-    repeated.emplace(static_cast<std::int64_t>(i), original);
+    axis.repeated.emplace(first->second, original);
+    axis.repeated.emplace(static_cast<std::int64_t>(i), original);
     do {
       name = fmt::format("{}-{}", original, ++next[original]);
     } while (!taken.insert(name).second);
     seen.emplace(name, static_cast<std::int64_t>(i));
   }
-  return repeated;
-}
-
-RepeatedNames numbered_names(const matrix::GeneAxis& axis) {
-  std::unordered_map<std::string_view, std::int64_t> columns;
-  for (std::int64_t i = 0; i < axis.size(); ++i)
-    columns.emplace(axis.names[static_cast<std::size_t>(i)], i);
-  RepeatedNames repeated;
-  for (std::int64_t i = 0; i < axis.size(); ++i) {
-    const std::string_view name = axis.names[static_cast<std::size_t>(i)];
-    const auto dash = name.find_last_not_of("0123456789");
-    if (dash == std::string_view::npos || dash + 1 == name.size() || name[dash] != '-') continue;
-    const auto first = columns.find(name.substr(0, dash));
-    if (first == columns.end()) continue;
-    repeated.emplace(first->second, first->first);
-    repeated.emplace(i, first->first);
-  }
-  return repeated;
 }
 
 Join join_from_name(std::string_view name, bool has_fixed_axis) {
@@ -252,7 +245,8 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     joined.genes.names = fixed;
     require_once(joined.genes);
   } else if (distinct.size() <= 1) {
-    if (!axes.empty()) joined.genes = *axes[0];
+    if (!axes.empty()) joined.genes.names = axes[0]->names;
+    note_repeated(joined, axes);
     return joined;
   } else if (join == Join::kNone) {
     throw_error(
@@ -274,6 +268,7 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     joined.maps[s] = std::move(map);
   }
   for (std::size_t s = 0; s < axes.size(); ++s) joined.maps[s] = joined.maps[first[s]];
+  note_repeated(joined, axes);
   if (join == Join::kFixed) {
     find_absent(joined, axes, first);
     require_some(joined, axes);
@@ -287,6 +282,7 @@ GeneSelection select_genes(const matrix::GeneAxis& genes,
   if (columns.empty()) throw_invalid("no genes asked for");
   GeneSelection selected;
   std::vector<std::int32_t> place_of(genes.names.size(), -1);
+  std::int32_t n_places = 0;
   for (const std::int64_t column : columns) {
     if (column < 0 || column >= genes.size())
       throw Error(ErrorKind::kOutOfRange,
@@ -294,9 +290,9 @@ GeneSelection select_genes(const matrix::GeneAxis& genes,
     auto& place = place_of[static_cast<std::size_t>(column)];
     const std::string& name = genes.names[static_cast<std::size_t>(column)];
     if (place >= 0) throw_invalid("genes has '{}' twice; each gene is one column", name);
-    place = static_cast<std::int32_t>(selected.genes.names.size());
-    selected.genes.names.push_back(name);
+    place = n_places++;
   }
+  selected.genes = genes.take(columns);
   using Map = std::shared_ptr<const std::vector<std::int32_t>>;
   std::unordered_map<const std::vector<std::int32_t>*, Map> done;
   for (const Map& joined : maps) {

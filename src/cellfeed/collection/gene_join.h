@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,7 +24,7 @@ inline constexpr std::string_view kOtherVarKey = "choose another column by var_k
 Join join_from_name(std::string_view name, bool has_fixed_axis = false);
 
 struct GeneJoin {
-  matrix::GeneAxis genes;
+  matrix::GeneAxis genes;  // repeated where they are of some store
   // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the
   // same axis. Stores with equal axes share one map.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
@@ -62,14 +61,8 @@ std::string describe_absent(const GeneJoin& joined, std::span<const matrix::Gene
 // numbering them helps.
 void require_unique(const matrix::GeneAxis& axis, const std::string& path,
                     std::string_view remedy = kRenameGenes);
-// Columns of an axis whose names are not theirs alone, with these names.
-using RepeatedNames = std::map<std::int64_t, std::string>;
-
-// Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does, and says
-// which they were, those that keep their name included.
-RepeatedNames make_unique(matrix::GeneAxis& axis);
-// Names that it may have made when shards were written, which tell no more of it: "A" and "A-1"
-// where both are there.
-RepeatedNames numbered_names(const matrix::GeneAxis& axis);
+// Appends "-1", "-2", ... to repeated names, as anndata's var_names_make_unique does; the axis says
+// which they were.
+void make_unique(matrix::GeneAxis& axis);
 
 }  // namespace cellfeed::collection

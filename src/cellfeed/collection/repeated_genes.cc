@@ -2,6 +2,7 @@
 
 #include <arrow/api.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +16,7 @@ namespace cellfeed::collection {
 namespace {
 
 struct Column {
-  std::size_t store = 0;
+  std::size_t table = 0;
   std::int64_t column = 0;
 };
 
@@ -24,38 +25,39 @@ using Texts = std::vector<std::string>;
 
 class Identities {
  public:
-  explicit Identities(std::span<const NamedStore> stores)
-      : stores_(stores), columns_(stores.size()) {}
+  explicit Identities(std::span<const GeneTable> tables)
+      : tables_(tables), columns_(tables.size()) {}
 
-  // Columns that tell the repeats of a store apart, read when they are first asked for.
-  const std::map<std::string, Texts>& of(std::size_t s) {
-    if (columns_[s]) return *columns_[s];
-    auto& columns = columns_[s].emplace();
-    const auto& store = *stores_[s].store;
-    const auto var = store.read_var();
+  // Columns that tell the repeats of a table apart, read when they are first asked for.
+  const std::map<std::string, Texts>& of(std::size_t t) {
+    if (columns_[t]) return *columns_[t];
+    auto& columns = columns_[t].emplace();
+    const auto var = tables_[t].read_var();
     for (const std::string& name : var->schema()->field_names()) {
       const auto texts = text_column(name, *var->GetColumnByName(name));
-      if (texts && std::ssize(*texts) == stores_[s].axis->size() && tells_apart(s, *texts))
+      if (texts && std::ssize(*texts) == tables_[t].axis->size() && tells_apart(t, *texts))
         columns.emplace(name, std::move(*texts));
     }
     return columns;
   }
 
  private:
-  bool tells_apart(std::size_t s, const Texts& texts) const {
+  // Names that were numbered tell no more than the numbers do.
+  bool tells_apart(std::size_t t, const Texts& texts) const {
+    if (!tables_[t].axis->repeated.empty() && texts == tables_[t].axis->names) return false;
     std::set<std::pair<std::string_view, std::string_view>> seen;
-    for (const auto& [column, name] : stores_[s].repeats) {
+    for (const auto& [column, name] : tables_[t].axis->repeated) {
       const std::string& text = texts[static_cast<std::size_t>(column)];
       if (text.empty() || !seen.emplace(name, text).second) return false;
     }
     return true;
   }
 
-  std::span<const NamedStore> stores_;
+  std::span<const GeneTable> tables_;
   std::vector<std::optional<std::map<std::string, Texts>>> columns_;
 };
 
-// Whether two columns are one gene, as far as columns of var tell that both stores have.
+// Whether two columns are one gene, as far as columns of var tell that both tables have.
 struct Evidence {
   bool for_same = false;
   std::string for_different;  // what tells that; empty: nothing
@@ -63,8 +65,8 @@ struct Evidence {
 
 Evidence compare_identities(Identities& identities, const Column& a, const Column& b) {
   Evidence found;
-  const auto& of_a = identities.of(a.store);
-  const auto& of_b = identities.of(b.store);
+  const auto& of_a = identities.of(a.table);
+  const auto& of_b = identities.of(b.table);
   for (const auto& [name, texts] : of_a) {
     const auto it = of_b.find(name);
     if (it == of_b.end()) continue;
@@ -83,46 +85,43 @@ Evidence compare_identities(Identities& identities, const Column& a, const Colum
 
 class RepeatCheck {
  public:
-  RepeatCheck(const GeneJoin& joined, std::span<const NamedStore> stores,
-              std::vector<std::size_t> distinct)
-      : joined_(joined), stores_(stores), distinct_(std::move(distinct)), identities_(stores) {}
+  explicit RepeatCheck(std::span<const GeneTable> tables) : tables_(tables), identities_(tables) {}
 
   void run() {
     find_contested();
     if (contested_names_.empty()) return;
-    for (const std::size_t s : distinct_) add_columns(s);
+    for (std::size_t t = 0; t < tables_.size(); ++t) add_columns(t);
     for (const auto& [gene, columns] : by_gene_)
       for (std::size_t i = 1; i < columns.size(); ++i) require_same(columns[0], columns[i]);
     for (const auto& [name, columns] : by_name_)
       for (const Column& a : columns)
         for (const Column& b : columns)
-          if (a.store != b.store && gene_of(a) >= 0 && gene_of(a) != gene_of(b))
+          if (a.table != b.table && gene_of(a) >= 0 && gene_of(a) != gene_of(b))
             require_different(a, b);
   }
 
  private:
   std::int64_t gene_of(const Column& at) const {
-    const auto& map = joined_.maps[at.store];
+    const auto* map = tables_[at.table].map;
     return map ? (*map)[static_cast<std::size_t>(at.column)] : at.column;
   }
   const std::string& original_name(const Column& at) const {
-    const NamedStore& named = stores_[at.store];
-    const auto it = named.repeats.find(at.column);
-    return it == named.repeats.end() ? named.axis->names[static_cast<std::size_t>(at.column)]
-                                     : it->second;
+    const matrix::GeneAxis& axis = *tables_[at.table].axis;
+    const auto it = axis.repeated.find(at.column);
+    return it == axis.repeated.end() ? axis.names[static_cast<std::size_t>(at.column)] : it->second;
   }
 
   void find_contested() {
-    for (const std::size_t s : distinct_)
-      for (const auto& [column, name] : stores_[s].repeats)
-        if (const auto gene = gene_of({s, column}); gene >= 0) {
+    for (std::size_t t = 0; t < tables_.size(); ++t)
+      for (const auto& [column, name] : tables_[t].axis->repeated)
+        if (const auto gene = gene_of({t, column}); gene >= 0) {
           contested_genes_.insert(gene);
           contested_names_.insert(name);
         }
   }
-  void add_columns(std::size_t s) {
-    for (std::int64_t column = 0; column < stores_[s].axis->size(); ++column) {
-      const Column at{s, column};
+  void add_columns(std::size_t t) {
+    for (std::int64_t column = 0; column < tables_[t].axis->size(); ++column) {
+      const Column at{t, column};
       if (contested_genes_.contains(gene_of(at))) by_gene_[gene_of(at)].push_back(at);
       if (const auto& name = original_name(at); contested_names_.contains(name))
         by_name_[name].push_back(at);
@@ -131,14 +130,14 @@ class RepeatCheck {
 
   // Where axes are equal name by name, genes are the same unless something tells otherwise.
   void require_same(const Column& a, const Column& b) {
-    const auto& axis_a = *stores_[a.store].axis;
-    const auto& axis_b = *stores_[b.store].axis;
+    const auto& axis_a = *tables_[a.table].axis;
+    const auto& axis_b = *tables_[b.table].axis;
     const bool are_alike = &axis_a == &axis_b || axis_a.names == axis_b.names;
     const Evidence found = compare_identities(identities_, a, b);
     if (!found.for_different.empty() || !(found.for_same || are_alike)) refuse(a, b, found);
   }
   void require_different(const Column& a, const Column& b) {
-    if (stores_[a.store].axis->names == stores_[b.store].axis->names) return;
+    if (tables_[a.table].axis->names == tables_[b.table].axis->names) return;
     const Evidence found = compare_identities(identities_, a, b);
     if (found.for_different.empty()) refuse(a, b, found);
   }
@@ -146,7 +145,7 @@ class RepeatCheck {
   std::string describe(const Column& at) const {
     std::string columns;
     int n = 0;
-    for (const auto& [other, name] : stores_[at.store].repeats)
+    for (const auto& [other, name] : tables_[at.table].axis->repeated)
       if (name == original_name(at)) {
         columns += fmt::format("{}{}", n++ == 0 ? "" : ", ", other);
       }
@@ -159,17 +158,15 @@ class RepeatCheck {
       known = fmt::format("columns {} and {} would be two genes though var says they are one",
                           a.column, b.column);
     if (known.empty()) known = "no column of var that both have tells which is which";
-    throw_error(ErrorKind::kInvalidArgument, stores_[b.store].store->info().path,
+    throw_error(ErrorKind::kInvalidArgument, tables_[b.table].path,
                 "has gene {}, and {} has {}: names that repeat do not say which genes are the "
                 "same, and {}. Name genes by a column of var that is unique (var_key of "
                 "cellfeed.open), or rename "
                 "them in the files by one rule, or ask for genes without these",
-                describe(b), stores_[a.store].store->info().path, describe(a), known);
+                describe(b), tables_[a.table].path, describe(a), known);
   }
 
-  const GeneJoin& joined_;
-  std::span<const NamedStore> stores_;
-  std::vector<std::size_t> distinct_;
+  std::span<const GeneTable> tables_;
   Identities identities_;
   std::set<std::int64_t> contested_genes_;  // joined columns
   std::set<std::string> contested_names_;
@@ -179,14 +176,10 @@ class RepeatCheck {
 
 }  // namespace
 
-void require_known_repeats(const GeneJoin& joined, std::span<const NamedStore> stores) {
-  // The first store of each gene table: shards of one directory share theirs.
-  std::vector<std::size_t> distinct;
-  for (std::size_t s = 0; s < stores.size(); ++s)
-    if (s == 0 || !have_one_gene_table(*stores[s].store, *stores[s - 1].store))
-      distinct.push_back(s);
-  if (distinct.size() < 2) return;
-  RepeatCheck(joined, stores, std::move(distinct)).run();
+void require_known_repeats(std::span<const GeneTable> tables) {
+  const bool has_repeats =
+      std::ranges::any_of(tables, [](const auto& table) { return !table.axis->repeated.empty(); });
+  if (has_repeats && tables.size() > 1) RepeatCheck(tables).run();
 }
 
 }  // namespace cellfeed::collection

@@ -69,8 +69,7 @@ Sources OpenConversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
     if (!options_.base) return sources_of(options_.cells);
-    return sources_of(options_.cells, options_.base->obs,
-                      options_.cells.make_unique ? open_genes(*options_.base) : nullptr);
+    return sources_of(options_.cells, options_.base->obs, gene_table(*options_.base));
   }
   if (options_.open_sources) {
     selection_json_ = options_.selection_json;
@@ -82,7 +81,7 @@ Sources OpenConversion::open_sources() {
   selection_json_ = std::move(filtered.selection_json);
   if (options_.base) {
     from_.obs_before = options_.base->obs;
-    if (options_.make_unique) from_.behind = open_genes(*options_.base);
+    from_.behind = gene_table(*options_.base);
   }
   filter_warnings_ = std::move(filtered.warnings);
   return Sources::open(from_);
@@ -189,14 +188,16 @@ std::string OpenConversion::plan() const {
 
 shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
   auto var = sources_.read_var();
+  const matrix::GeneAxis& genes = sources_.genes();
   std::vector<std::int64_t> original = encoder_.gene_order();
   if (original.empty()) {
-    original.resize(sources_.genes().names.size());
+    original.resize(genes.names.size());
     std::iota(original.begin(), original.end(), std::int64_t{0});
   } else {
     var = take_rows(*var, original);
   }
-  return shard::write_genes(target.dir, var, original, target.generation);
+  return shard::write_genes(target.dir, var, original, genes.take(original).repeated,
+                            target.generation);
 }
 
 std::optional<shard::FileEntry> OpenConversion::write_annotations(const ShardTarget& target) {

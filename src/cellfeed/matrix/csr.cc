@@ -59,4 +59,15 @@ void cut_to_rows(CsrBlock& block) {
   std::visit([nnz](auto& buffer) { buffer.shrink(nnz); }, block.values);
 }
 
+GeneAxis GeneAxis::take(std::span<const std::int64_t> columns) const {
+  GeneAxis taken;
+  taken.names.reserve(columns.size());
+  for (const std::int64_t column : columns) {
+    if (const auto it = repeated.find(column); it != repeated.end())
+      taken.repeated.emplace(taken.size(), it->second);
+    taken.names.push_back(names[static_cast<std::size_t>(column)]);
+  }
+  return taken;
+}
+
 }  // namespace cellfeed::matrix

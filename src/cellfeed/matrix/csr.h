@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,10 +52,17 @@ void close_gaps(std::span<std::int64_t> indptr, std::span<const std::int32_t> co
 // Leaves of the buffers what rows hold. REQUIRES: indptr is complete.
 void cut_to_rows(CsrBlock& block);
 
+// Columns whose names were not theirs alone, with these names.
+using RepeatedNames = std::map<std::int64_t, std::string>;
+
 // Names of the columns, in order. Unique once opened by a collection.
 struct GeneAxis {
   std::vector<std::string> names;
+  // What names were before repeated ones were numbered, of those that kept theirs too.
+  RepeatedNames repeated{};
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
+  // These columns, in their order. REQUIRES: they are inside.
+  GeneAxis take(std::span<const std::int64_t> columns) const;
 };
 
 }  // namespace cellfeed::matrix

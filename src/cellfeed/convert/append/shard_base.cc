@@ -10,7 +10,6 @@
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/format/shard/obs/shard_obs.h"
-#include "cellfeed/format/shard/shard_store.h"
 
 namespace cellfeed::convert {
 
@@ -53,9 +52,10 @@ std::shared_ptr<const ShardBase> open_base(const std::string& dir) {
   return base;
 }
 
-std::shared_ptr<const format::RowStore> open_genes(const ShardBase& base) {
-  auto stores = shard::open_shards(base.dir(), {});
-  return stores.empty() ? nullptr : std::move(stores.front());
+std::shared_ptr<const collection::GeneTable> gene_table(const ShardBase& base) {
+  return std::make_shared<const collection::GeneTable>(
+      &base.directory->genes(), nullptr, base.dir(),
+      [directory = base.directory] { return directory->var(); });
 }
 
 std::shared_ptr<const ShardBase> before_last_append(const ShardBase& base) {

@@ -33,8 +33,8 @@ struct ShardBase {
 
 // Throws what reading a shard directory throws.
 std::shared_ptr<const ShardBase> open_base(const std::string& dir);
-// A store of its cells, whose genes are those of all.
-std::shared_ptr<const format::RowStore> open_genes(const ShardBase& base);
+// Keeps the directory.
+std::shared_ptr<const collection::GeneTable> gene_table(const ShardBase& base);
 // What was there before the last append. REQUIRES: there was one.
 std::shared_ptr<const ShardBase> before_last_append(const ShardBase& base);
 

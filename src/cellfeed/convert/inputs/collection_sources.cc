@@ -34,7 +34,7 @@ std::vector<std::string> paths_of(const Collection& cells) {
 
 Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
                           const std::vector<ObsSample>& obs_before = {},
-                          std::shared_ptr<const format::RowStore> behind = {}) {
+                          std::shared_ptr<const collection::GeneTable> behind = {}) {
   SourceOptions options;
   options.paths = paths_of(cells);
   options.obs_before = obs_before;
@@ -52,7 +52,7 @@ Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_bes
 }  // namespace
 
 Sources sources_of(const ChosenCells& chosen, const std::vector<ObsSample>& obs_before,
-                   std::shared_ptr<const format::RowStore> behind) {
+                   std::shared_ptr<const collection::GeneTable> behind) {
   if (chosen.cells->genes().size() == 0)
     throw_invalid("the cells were opened without genes (layer none): open them with a matrix");
   return sources_of_matrix(*chosen.cells, chosen.make_unique, false, obs_before, std::move(behind));

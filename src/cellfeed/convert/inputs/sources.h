@@ -45,9 +45,9 @@ struct SourceOptions {
   // "var_names".
   bool keeps_own_names = false;
   bool make_unique = false;  // number repeated gene names instead of refusing them
-  std::shared_ptr<const format::RowStore> behind{};  // see CollectionOptions
-  std::string allow_external{};                      // see OpenOptions
-  std::int64_t cache_bytes = 64 << 20;               // inflated chunks kept, all inputs together
+  std::shared_ptr<const collection::GeneTable> behind{};  // see CollectionOptions
+  std::string allow_external{};                           // see OpenOptions
+  std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
   // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
   std::shared_ptr<const std::vector<std::int64_t>> rows{};
   // What obs is united with, before that of the inputs.

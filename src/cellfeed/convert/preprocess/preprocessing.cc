@@ -143,8 +143,8 @@ ProcessedPart Preprocessing::part_of(std::int64_t source, const KeptCells& kept,
     const std::int64_t gene = map.empty() ? column : map[column];
     if (gene < 0 || !stays[gene]) continue;
     part.columns.push_back(column);
-    part.names.push_back(axis.names[column]);
   }
+  part.genes = axis.take(part.columns);
   const bool leaves_out = std::ssize(part.columns) < axis.size();
   if (leaves_out || store.known_library_sizes()) part.totals = kept.totals[source];
   const format::Processing before = store.processing();

@@ -48,7 +48,7 @@ class ProcessedStore final : public format::RowStore {
                  ProcessedPart part);
 
   const format::StoreInfo& info() const override { return info_; }
-  const matrix::GeneAxis& genes() const override { return genes_; }
+  const matrix::GeneAxis& genes() const override { return part_.genes; }
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override {
     return std::make_unique<ProcessedRows>(*this, stored_rows(rows), context);
@@ -83,7 +83,6 @@ class ProcessedStore final : public format::RowStore {
   ProcessingOptions processing_;
   ProcessedPart part_;
   format::StoreInfo info_;
-  matrix::GeneAxis genes_;
   std::vector<std::int32_t> column_map_;  // -1: left out; empty: all stay
   std::optional<matrix::FixedColumn> known_totals_;
   std::optional<transform::NormalizeTotal> normalize_;
@@ -101,7 +100,6 @@ ProcessedStore::ProcessedStore(const format::RowStore& store, const ProcessingOp
   if (part_.rows) info_.n_rows = std::ssize(*part_.rows);
   info_.n_cols = std::ssize(part_.columns);
   if (processing.changes_values()) info_.value_dtype = DType::kF32;
-  genes_.names = part_.names;
   if (info_.n_cols == store.info().n_cols) return;
   column_map_.assign(static_cast<std::size_t>(store.info().n_cols), -1);
   for (std::size_t i = 0; i < part_.columns.size(); ++i)

@@ -16,7 +16,7 @@ namespace cellfeed::convert {
 struct ProcessedPart {
   std::optional<std::vector<std::int64_t>> rows;  // that stay, ascending; empty: all
   std::vector<std::int64_t> columns;              // that stay, ascending
-  std::vector<std::string> names;                 // of those
+  matrix::GeneAxis genes;                         // of those
   // Totals of the rows that stay, where values stay as they are and columns are left out.
   std::vector<double> totals;
   format::Processing recorded;  // of the output

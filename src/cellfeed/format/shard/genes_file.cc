@@ -16,16 +16,19 @@
 namespace cellfeed::format::shard {
 namespace {
 
-std::vector<std::string> read_names(const arrow::ChunkedArray& column, const std::string& path) {
-  std::vector<std::string> names;
+// Calls take(gene, name) for each gene that has a text in the column.
+template <typename Take>
+void for_each_text(const arrow::ChunkedArray& column, const char* name, const std::string& path,
+                   const Take& take) {
+  std::int64_t gene = 0;
   for (const auto& chunk : column.chunks()) {
     if (chunk->type_id() != arrow::Type::STRING)
-      throw_error(ErrorKind::kCorruptData, path, "'{}' must hold text, not {}", kIndexColumn,
+      throw_error(ErrorKind::kCorruptData, path, "'{}' must hold text, not {}", name,
                   chunk->type()->ToString());
     const auto& texts = static_cast<const arrow::StringArray&>(*chunk);
-    for (std::int64_t i = 0; i < texts.length(); ++i) names.push_back(texts.GetString(i));
+    for (std::int64_t i = 0; i < texts.length(); ++i, ++gene)
+      if (texts.IsValid(i)) take(gene, texts.GetString(i));
   }
-  return names;
 }
 
 std::vector<std::int64_t> read_positions(const arrow::ChunkedArray& column,
@@ -54,6 +57,23 @@ void check_positions(const std::vector<std::int64_t>& positions, const std::stri
   }
 }
 
+std::shared_ptr<arrow::Table> without_column(const std::shared_ptr<arrow::Table>& table,
+                                             const char* name, const std::string& path) {
+  const int index = table->schema()->GetFieldIndex(name);
+  if (index < 0) return table;
+  return arrow_value(table->RemoveColumn(index), path, ErrorKind::kInternal);
+}
+
+std::shared_ptr<arrow::Table> with_column(const std::shared_ptr<arrow::Table>& table,
+                                          const char* name, arrow::ArrayBuilder& builder,
+                                          bool is_nullable, const std::string& path) {
+  const auto values = arrow_value(builder.Finish(), path, ErrorKind::kInternal);
+  return arrow_value(
+      table->AddColumn(table->num_columns(), arrow::field(name, values->type(), is_nullable),
+                       std::make_shared<arrow::ChunkedArray>(values)),
+      path, ErrorKind::kInternal);
+}
+
 // That what is written can be read again.
 void check_table_size(const arrow::Table& table, const std::string& dir) {
   const std::int64_t bytes =
@@ -69,27 +89,31 @@ void check_table_size(const arrow::Table& table, const std::string& dir) {
 }  // namespace
 
 FileEntry write_genes(const io::Directory& directory, const std::shared_ptr<arrow::Table>& var,
-                      std::span<const std::int64_t> original_position, Generation generation) {
+                      std::span<const std::int64_t> original_position,
+                      const matrix::RepeatedNames& repeated, Generation generation) {
   const std::string& dir = directory.path();
   if (var->num_columns() == 0 || var->field(0)->name() != kIndexColumn)
     throw_invalid("the gene table must begin with the column '{}'", kIndexColumn);
   if (var->num_rows() != static_cast<std::int64_t>(original_position.size()))
     throw_invalid("every gene needs an original position: {} for {} genes",
                   original_position.size(), var->num_rows());
-  auto table = var;
-  // A directory converted again brings the column along; the positions are then those of this
-  // conversion.
-  if (const int old = table->schema()->GetFieldIndex(kOriginalPositionColumn); old >= 0)
-    table = arrow_value(table->RemoveColumn(old), dir, ErrorKind::kInternal);
-  arrow::Int64Builder builder;
+  // Whoever made a file of another directory's table may have brought its columns along.
+  auto table = without_column(var, kOriginalPositionColumn, dir);
+  table = without_column(table, kRepeatedNameColumn, dir);
+  arrow::Int64Builder positions;
   if (!original_position.empty())
-    check_arrow(builder.AppendValues(original_position.data(), var->num_rows()), dir,
+    check_arrow(positions.AppendValues(original_position.data(), var->num_rows()), dir,
                 ErrorKind::kInternal);
-  const auto positions = arrow_value(builder.Finish(), dir, ErrorKind::kInternal);
-  table = arrow_value(table->AddColumn(table->num_columns(),
-                                       arrow::field(kOriginalPositionColumn, arrow::int64(), false),
-                                       std::make_shared<arrow::ChunkedArray>(positions)),
-                      dir, ErrorKind::kInternal);
+  table = with_column(table, kOriginalPositionColumn, positions, false, dir);
+  if (!repeated.empty()) {
+    arrow::StringBuilder names;
+    for (std::int64_t gene = 0; gene < var->num_rows(); ++gene) {
+      const auto it = repeated.find(gene);
+      check_arrow(it == repeated.end() ? names.AppendNull() : names.Append(it->second), dir,
+                  ErrorKind::kInternal);
+    }
+    table = with_column(table, kRepeatedNameColumn, names, true, dir);
+  }
   table = arrow_value(arrow::DictionaryUnifier::UnifyTable(*table), dir, ErrorKind::kUnsupported);
   table = note_categories(arrow_value(table->CombineChunks(), dir, ErrorKind::kInternal), dir);
   check_table_size(*table, dir);
@@ -117,18 +141,24 @@ Genes read_genes(const ShardDirectory& directory) {
   if (!index || !positions)
     throw_error(ErrorKind::kCorruptData, path, "a column is missing: '{}'",
                 index ? kOriginalPositionColumn : kIndexColumn);
-  Genes genes{read_names(*index, path), read_positions(*positions, path), nullptr};
-  if (static_cast<std::int64_t>(genes.names.size()) != manifest.n_genes)
+  Genes genes{{}, read_positions(*positions, path), nullptr};
+  for_each_text(*index, kIndexColumn, path, [&](std::int64_t, std::string name) {
+    genes.axis.names.push_back(std::move(name));
+  });
+  if (genes.axis.size() != manifest.n_genes)
     throw_error(ErrorKind::kCorruptData, path, "{} genes where the manifest says {}",
-                genes.names.size(), manifest.n_genes);
+                genes.axis.size(), manifest.n_genes);
+  if (const auto names = table->GetColumnByName(kRepeatedNameColumn))
+    for_each_text(*names, kRepeatedNameColumn, path, [&](std::int64_t gene, std::string name) {
+      genes.axis.repeated.emplace(gene, std::move(name));
+    });
   check_positions(genes.original_position, path);
-  if (gene_fingerprint(genes.names) != manifest.gene_fingerprint)
+  if (gene_fingerprint(genes.axis.names) != manifest.gene_fingerprint)
     throw_error(ErrorKind::kCorruptData, path,
                 "these are not the genes of this directory: their names or order differ from the "
                 "manifest's");
-  genes.var =
-      arrow_value(table->RemoveColumn(table->schema()->GetFieldIndex(kOriginalPositionColumn)),
-                  path, ErrorKind::kInternal);
+  genes.var = without_column(without_column(table, kOriginalPositionColumn, path),
+                             kRepeatedNameColumn, path);
   return genes;
 }
 

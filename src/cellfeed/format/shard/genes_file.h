@@ -11,6 +11,7 @@
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/directory.h"
+#include "cellfeed/matrix/csr.h"
 
 namespace arrow {
 class Table;
@@ -21,17 +22,18 @@ namespace cellfeed::format::shard {
 class ShardDirectory;
 
 inline constexpr const char* kOriginalPositionColumn = "_original_position";
+inline constexpr const char* kRepeatedNameColumn = "_repeated_name";
 
 // var: one row per stored gene, in stored order, "_index" first. original_position: of each stored
-// gene in the source's axis. Written atomically, replacing.
+// gene in the source's axis. repeated: of the stored genes. Written atomically, replacing.
 FileEntry write_genes(const io::Directory& dir, const std::shared_ptr<arrow::Table>& var,
-                      std::span<const std::int64_t> original_position, Generation generation = 0);
+                      std::span<const std::int64_t> original_position,
+                      const matrix::RepeatedNames& repeated = {}, Generation generation = 0);
 
 struct Genes {
-  std::vector<std::string> names;
+  matrix::GeneAxis axis;
   std::vector<std::int64_t> original_position;
-  std::shared_ptr<arrow::Table>
-      var;  // "_index" first, then the var columns; without the original position
+  std::shared_ptr<arrow::Table> var;  // "_index" first, then the var columns of the source
 };
 // Throws kCorruptData when the file is not what the manifest says.
 Genes read_genes(const ShardDirectory& directory);

@@ -39,5 +39,22 @@ TEST(Genes, PositionsAreAPermutation) {
     EXPECT_THAT(error_with(positions), HasSubstr("no order of the 4 genes"));
 }
 
+TEST(Genes, NamesBeforeTheyWereNumberedAreKept) {
+  const cellfeed::testing::TempDir dir;
+  auto manifest = cellfeed::testing::fixture_head(dir.path(), {.n_genes = 4});
+  const matrix::RepeatedNames repeated{{1, "A"}, {3, "A"}};
+  const auto var = cellfeed::testing::fixture_var(4);
+  const auto written = [&](const matrix::RepeatedNames& names) {
+    manifest.genes = write_genes(dir.path(), var, Positions{0, 1, 2, 3}, names);
+    write_manifest(dir.path(), manifest);
+    return read_genes(ShardDirectory(dir.path()));
+  };
+  const Genes genes = written(repeated);
+  EXPECT_EQ(genes.axis.repeated, repeated);
+  EXPECT_EQ(genes.var->schema()->field_names(), var->schema()->field_names());
+  EXPECT_EQ(genes.axis.take(Positions{3, 0}).repeated, (matrix::RepeatedNames{{0, "A"}}));
+  EXPECT_TRUE(written({}).axis.repeated.empty());
+}
+
 }  // namespace
 }  // namespace cellfeed::format::shard

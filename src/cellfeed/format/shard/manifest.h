@@ -17,7 +17,7 @@ namespace cellfeed::format::shard {
 inline constexpr const char* kManifestName = "shard_metadata.json";
 // Some 50,000 shards. Parsing takes four times as much memory.
 inline constexpr std::int64_t kMaxManifestBytes = std::int64_t{32} << 20;
-inline constexpr int kManifestVersion = 6;
+inline constexpr int kManifestVersion = 7;
 
 // What to do about a file of another version of its format.
 constexpr const char* remedy_for_version(std::int64_t found, std::int64_t known) {

@@ -156,8 +156,8 @@ TEST(Manifest, RefusesCountsThatDoNotFit) {
 }
 
 TEST(Manifest, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(read_error(forge("\"version\": 6", "\"version\": 7")), HasSubstr("update cellfeed"));
-  EXPECT_THAT(read_error(forge("\"version\": 6", "\"version\": 2")), HasSubstr("convert the"));
+  EXPECT_THAT(read_error(forge("\"version\": 7", "\"version\": 8")), HasSubstr("update cellfeed"));
+  EXPECT_THAT(read_error(forge("\"version\": 7", "\"version\": 6")), HasSubstr("convert the"));
   EXPECT_THAT(read_error(forge("\"library_sizes\": false", "\"library_sizes\": 1")),
               HasSubstr("true or false"));
   EXPECT_THAT(read_error(forge("\"packed\"", "\"zipped\"")), HasSubstr("layout"));

@@ -37,7 +37,7 @@ ShardDirectory::ShardDirectory(std::string dir, ShardDirectoryOptions options)
     : dir_(std::move(dir)), options_(options), manifest_(read_manifest(dir_)) {
   if (!options_.reads_genes) return;
   Genes genes = read_genes(*this);
-  axis_.names = std::move(genes.names);
+  axis_ = std::move(genes.axis);
   var_ = std::move(genes.var);
 }
 
