@@ -42,6 +42,7 @@ nb::dict load_config(const FilePath& path) {
   nb::dict out;
   out["values"] = values;
   out["given"] = given;
+  out["has_preprocessing"] = loaded.is_given("data.preprocessing");
   out["text"] = config::effective_settings_yaml(loaded);
   return out;
 }

@@ -293,7 +293,7 @@ def as_rows(name: str, value: object) -> np.ndarray:
         )
     try:
         array = np.atleast_1d(np.asarray(value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: torch's
         raise InvalidTypeError(
             f"{name} must be integers or a boolean mask, not {shown(value)}"
         ) from error

@@ -272,7 +272,7 @@ class CellCollection(CellTable):
         if not are_all(genes):
             table = table._with_genes(gene_numbers(genes, self._core.gene_names))
         if not are_all(rows):
-            numbers = row_numbers(rows, len(self), lambda: self._names.obs_names(self._all_rows()))
+            numbers = row_numbers(rows, self)
             own = numbers if own is None else own[numbers]
         return table._view(own)
 

@@ -72,6 +72,7 @@ class Config(Section):
         super().__init__(loaded["values"], "")
         self.path = path
         self.given = frozenset(loaded["given"])
+        self._has_preprocessing: bool = loaded["has_preprocessing"]
         self._text: str = loaded["text"]
 
     @classmethod

@@ -119,6 +119,23 @@ def test_no_part_is_empty_where_labels_are_stratified(sizes, share, seed):
     assert set(parts) == {0, 1, 2} and held.sum() == sum(sizes)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    weights=st.lists(st.integers(1, 9), min_size=2, max_size=6), seed=st.integers(0, 50),
+)  # fmt: skip
+def test_each_label_is_right_to_one_cell(counts, weights, seed):
+    """And cells are carried over from label to label, so that parts are about right too."""
+    labels = np.repeat(np.arange(len(counts)), counts)
+    shares = np.array(weights) / sum(weights)
+    parts = deal_cells(shares, labels, len(labels), seed)
+    for label, count in enumerate(counts):
+        held = np.bincount(parts[labels == label], minlength=len(shares))
+        assert held.sum() == count and (abs(held - shares * count) < 1).all()
+    of_all = np.bincount(parts, minlength=len(shares))
+    assert (abs(of_all - shares * len(labels)) < 2).all()
+
+
 # ---- columns that name groups
 
 

@@ -160,6 +160,23 @@ def test_a_state_continues_at_the_cell(path, n_before):
     assert numbers(again) == whole[1]
 
 
+@pytest.mark.parametrize("sets_epoch", [False, True])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_loaded_state_continues_at_the_cell_whatever_workers(path, workers, sets_epoch):
+    """One of them has the batch that was begun, and the next epochs are whole."""
+    cells = iter(dataset := stream(path, chunk_size=64, shuffle_buffer_size=200))
+    seen = numbers(next(cells) for _ in range(333))
+    state = json.loads(json.dumps(dataset.state_dict()))
+    dataset = stream(path, chunk_size=64, shuffle_buffer_size=200)
+    dataset.load_state_dict(state)
+    if sets_epoch:
+        dataset.set_epoch(dataset.epoch)  # as Lightning does
+    loader = DataLoader(dataset, batch_size=None, num_workers=workers)
+    assert sorted(seen + numbers(loader)) == list(range(N))
+    for _ in range(2):
+        assert sorted(numbers(loader)) == list(range(N))
+
+
 def test_the_state_after_an_epoch_is_that_of_the_next(path):
     dataset = stream(path)
     first, state = numbers(dataset), dataset.state_dict()

@@ -146,6 +146,18 @@ def test_genes_that_were_chosen_otherwise_are_refused(other):
         train("run.yaml", progress=False)
 
 
+def test_an_empty_section_asks_for_its_defaults(atlas):
+    """As it does of `cellfeed shard --config`."""
+    write_config(data={"preprocessing": {}}, training={"num_epochs": 1})
+    assert train("run.yaml", progress=False)["preprocessing"] == (
+        "normalize_total 10000, log1p: done here"
+    )
+    data = CellDataModule.from_config("run.yaml")
+    data.setup()
+    batch = next(iter(data.train_dataloader()))
+    np.testing.assert_allclose(np.expm1(batch.to_numpy()).sum(axis=1), 1e4, rtol=1e-4)
+
+
 def test_raw_files_beside_processed_ones_are_refused(atlas):
     cf.preprocess("atlas.h5ad", "done.h5ad", target_sum=500)
     paths = ["atlas.h5ad", "done.h5ad"]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .. import _core
 from .._arguments import as_row_numbers, as_text, shown
 from .._options import Label, Where
+from .._row_order import mask_index_of, require_row_order
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
         ]
         rows = _said(_core.rows_with(cells._core, wanted))
     else:
+        require_row_order("the mask", mask_index_of(where), cells)
         rows = as_row_numbers(where, n)
     if rows.size == 0:
         raise InvalidArgumentError(f"the filter leaves none of the {n:,} cells")

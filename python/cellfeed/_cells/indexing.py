@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from .._arguments import as_row_numbers, suggestion
+from .._row_order import mask_index_of, require_order, require_row_order
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+
+if TYPE_CHECKING:
+    from .._table import CellTable
 
 _SHOWN = 5
 
@@ -32,21 +36,20 @@ def are_all(part: object) -> bool:
     return part is Ellipsis or (isinstance(part, slice) and part == _ALL)
 
 
-def row_numbers(rows: object, n: int, names: Callable[[], Iterable[str]]) -> npt.NDArray[np.int64]:
+def row_numbers(rows: object, cells: CellTable) -> npt.NDArray[np.int64]:
     """Rows that are asked for, int64.
 
     Parameters
     ----------
     rows
         An int, a slice, a mask, numbers in any order, or a list of names.
-    n
-        Number of cells.
-    names
-        Gives the names of all cells.
+    cells
+        The collection or view that they are of.
     """
     if are_names(rows):
-        return _places(list(rows), names(), "cell")
-    return as_row_numbers(rows, n)
+        return _places(list(rows), cells.obs_names, "cell")
+    require_row_order("the mask", mask_index_of(rows), cells)
+    return as_row_numbers(rows, len(cells))
 
 
 def gene_numbers(genes: object, names: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -57,6 +60,7 @@ def gene_numbers(genes: object, names: Sequence[str]) -> npt.NDArray[np.int64]:
         raise InvalidTypeError(f"genes must be a slice of integers, not {genes}: list the names")
     if are_names(genes):
         return _places(list(genes), names, "gene")
+    require_order("the mask of genes", mask_index_of(genes), len(names), lambda: names, "var_names")
     return as_row_numbers(genes, len(names), ("gene", "gene"))
 
 

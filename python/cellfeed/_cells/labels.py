@@ -49,7 +49,7 @@ def encode_labels(labels: object) -> tuple[np.ndarray, list[Label]]:
             if is_mixed and _has_text(values)
             else np.asarray(values)
         )
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidTypeError(f"labels must be one value a sample, not {shown(values)}") from error
     if array.dtype.kind == "f" and isinstance(values, (list, tuple)) and _has_large(values):
         array = np.asarray(values, dtype=object)

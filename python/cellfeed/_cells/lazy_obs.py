@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 
 from .._arguments import as_names, as_row_numbers, shown, suggestion
+from .._row_order import mask_index_of, require_order
 from ..errors import InvalidTypeError, NoSuchKeyError
 from .indexing import are_names
 
@@ -105,6 +106,9 @@ class LazyObs:
         if isinstance(key, str):
             return self._column(key).copy()
         if isinstance(key, slice) or str(getattr(key, "dtype", "")) == "bool":
+            require_order(
+                "the mask", mask_index_of(key), len(self), lambda: self.index, "obs.index"
+            )
             return self.df.iloc[as_row_numbers(key, len(self))]
         if are_names(key):
             return self._frame(as_names("columns", list(key)))

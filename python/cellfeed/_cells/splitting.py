@@ -134,11 +134,16 @@ def _deal_alike(shares: np.ndarray, labels: np.ndarray, times: np.ndarray, seed:
     differs = (np.diff(labels[order]) != 0) | (np.diff(times[order]) != 0)
     parts = np.empty(len(labels), dtype=np.int64)
     left = np.zeros_like(shares)
+    counts_once = bool((times == 1).all())
     for cells in np.split(order, np.flatnonzero(differs) + 1):
         # What earlier ones were rounded by is made up for.
         each = int(times[cells[0]])
         wanted = shares * len(cells) * each + left
-        given = _whole(wanted / each, len(cells))
+        given = (
+            _rounded(shares * len(cells), left)
+            if counts_once
+            else _whole(wanted / each, len(cells))
+        )
         left = wanted - given * each
         parts[cells] = np.repeat(np.arange(len(shares)), given)
     return parts
@@ -148,6 +153,16 @@ def _narrow(codes: np.ndarray) -> np.ndarray:
     """In few bits, which sort by radix."""
     codes = codes - codes.min()
     return codes.astype(np.uint16) if codes.max() < 2**16 else codes
+
+
+def _rounded(wanted: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Each rounded down or up, and the same in all; up where most is left of before."""
+    down = np.floor(wanted + 1e-9)
+    over = wanted - down
+    n_up = round(float(over.sum()))
+    first = np.argsort(np.where(over > 1e-9, -(over + left), np.inf), kind="stable")
+    down[first[:n_up]] += 1
+    return np.asarray(down.astype(np.int64))
 
 
 def _whole(wanted: np.ndarray, total: int) -> np.ndarray:

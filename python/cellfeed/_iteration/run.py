@@ -22,6 +22,7 @@ class Run:
     seed: int
     epoch: int
     first: int
+    is_first_resumed: bool  # ``first`` is the batch at which the loaded state stood
 
     def __init__(self, schedule: Schedule, ordinal: int) -> None:
         self._schedule = schedule

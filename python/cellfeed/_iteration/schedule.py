@@ -242,8 +242,9 @@ class Schedule:
         run.seed = seed
         plan = self.make_plan(run.epoch, position, seed=seed)
         run.first = run.worker.index
+        run.is_first_resumed = position is not None and run.first == 0
         if next_batch is not None:
-            run.first = next_batch
+            run.first, run.is_first_resumed = next_batch, True
         elif position is not None and self._is_all(position):
             run.first = plan.n_batches
         self._run = run

@@ -130,7 +130,8 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
         from ..torch import cells_to_tensors
 
         run.start()  # from here on the loader's states are of this run
-        n_to_skip = self._n_to_skip
+        # Of the workers that share a loaded state, one has the batch that was begun.
+        n_to_skip = self._n_to_skip if run.is_first_resumed else 0
         self._begin_anew()
         number = self._n_begun
         batches = self._loader._batches(run)
@@ -153,13 +154,16 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; otherwise each iteration advances by one.
 
+        A state of that epoch, just loaded, stays.
+
         Parameters
         ----------
         epoch
             0 or more.
         """
         self._loader.set_epoch(epoch)
-        self._begin_anew()
+        if self._loader._schedule.epochs.pending() is None:
+            self._begin_anew()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands, as small JSON-able data: exact to the cell.

@@ -43,7 +43,7 @@ class Streaming(SamplingStrategy):
 
     def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
-        check_mask(self.indices, length_of(cells))
+        check_mask(self.indices, cells)
         return _core.make_streaming(
             length_of(cells), as_indices(self.indices), self.shuffle, self.shuffle_buffer
         )
@@ -76,7 +76,7 @@ class BlockShuffling(SamplingStrategy):
 
     def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
-        check_mask(self.indices, length_of(cells))
+        check_mask(self.indices, cells)
         return _core.make_block_shuffling(
             length_of(cells), self.block_size, as_indices(self.indices), self.drop_last
         )

@@ -9,6 +9,7 @@ from .. import _core
 from .._arguments import as_bool, as_float, as_int, shown
 from .._cells.labels import encode_labels, look_up_labels
 from .._options import CellLabels, Indices
+from .._row_order import index_of, require_row_order
 from .._samples import length_of
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
@@ -35,6 +36,7 @@ class LabelStrategy(SamplingStrategy):
         self.label_key = label_key
         self.indices = indices
         self._encoded = None if labels is None else encode_labels(labels)
+        self._index = index_of(labels)
         self._found: tuple[weakref.ref[CellCollection], _core.LabelIndex] | None = None
         if self._encoded is not None and len(self._encoded[0]) == 0:
             raise InvalidArgumentError(f"{name}: labels must be non-empty")
@@ -48,7 +50,8 @@ class LabelStrategy(SamplingStrategy):
         return {**self.__dict__, "_found": None}
 
     def _labels(self, cells: Sized) -> _core.LabelIndex:
-        check_mask(self.indices, length_of(cells))
+        check_mask(self.indices, cells)
+        require_row_order("labels", self._index, cells)
         if self._encoded is not None:
             return _core.make_labels(length_of(cells), self._encoded[0], as_indices(self.indices))
         # A collection of cellfeed.open does not change; obs of others may.

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from .. import _core
 from .._arguments import as_int, as_rows, did_you_mean, shown
 from .._options import Indices
+from .._row_order import index_of, require_row_order
+from .._samples import length_of
 from ..errors import InvalidArgumentError, InvalidTypeError
 
 # What a loader takes: those of this folder, and one that is a sampler too.
@@ -100,9 +102,13 @@ class SamplingStrategy:
         return np.where(rows < 0, ~rows, rows)  # ~row stands for a repeat that fills up a batch
 
 
-def check_mask(indices: Indices | None, n_rows: int) -> None:
+def check_mask(indices: Indices | None, cells: Sized) -> None:
     array = None if indices is None else as_rows("indices", indices)
-    if array is not None and array.dtype == bool and array.shape != (n_rows,):
+    if array is None or array.dtype != bool:
+        return
+    require_row_order("the mask of indices", index_of(indices), cells)
+    n_rows = length_of(cells)
+    if array.shape != (n_rows,):
         raise InvalidArgumentError(
             f"a boolean mask needs one value a sample: {array.shape} for {n_rows} samples"
         )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .. import _core
 from .._arguments import as_bool, as_int, shown
 from .._options import Indices
+from .._row_order import index_of, require_row_order
 from .._samples import length_of
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._strategy import SamplingStrategy, as_indices, as_size, check_mask
@@ -61,7 +62,8 @@ class BlockWeightedSampling(SamplingStrategy):
 
     def bind(self, cells: Sized) -> _core.Strategy:
         """The order over ``len(cells)`` samples."""
-        check_mask(self.indices, length_of(cells))
+        check_mask(self.indices, cells)
+        require_row_order("weights", index_of(self.weights), cells)
         return _core.make_block_weighted(
             length_of(cells), _as_weights(self.weights), self.block_size, self.total_size,
             self.replace,
@@ -77,7 +79,7 @@ def _as_weights(weights: npt.ArrayLike | None) -> np.ndarray | None:
     try:
         array = np.asarray(weights)
         array = array.astype(np.float64, casting="unsafe" if array.dtype == object else "same_kind")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidTypeError(f"weights must be numbers, not {shown(weights)}") from error
     if array.ndim != 1:
         raise InvalidArgumentError(f"weights must be one-dimensional, not of shape {array.shape}")

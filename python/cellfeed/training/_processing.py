@@ -46,7 +46,7 @@ class Processing:
     def of_config(config: Config) -> Processing:
         """What ``data.preprocessing`` asks for; nothing without that section."""
         asked, steps = config.data.preprocessing, {}
-        if any(name.startswith("data.preprocessing.") for name in config.given):
+        if config._has_preprocessing:  # also where it is empty, and all settings have defaults
             steps = _of_values(asked.target_sum if asked.normalize else None, asked.log_transform)
             if asked.n_top_genes is not None:
                 steps[_GENES] = {"flavor": asked.hvg_flavor, "n_top_genes": asked.n_top_genes}
