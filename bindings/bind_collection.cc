@@ -214,7 +214,8 @@ void bind_collection(nb::module_& module) {
                   "make_unique"_a, "var_keys"_a, "cache_bytes"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,
                   "dtype"_a, "n_genes"_a, "obs"_a, "var"_a, "name"_a, "make_unique"_a,
-                  "genes"_a.none(), "var_keys"_a, "processing"_a = "{}", "has_log1p_mark"_a = false)
+                  "genes"_a.none(), "var_keys"_a, "processing"_a = "{}", "has_log1p_mark"_a = false,
+                  "has_log1p_base"_a = false)
       .def_prop_ro("n_rows", &Collection::n_rows)
       .def_prop_ro("n_stores", &Collection::n_stores)
       .def_prop_ro("n_genes", [](const Collection& self) { return self.genes().size(); })

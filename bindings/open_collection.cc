@@ -51,7 +51,8 @@ std::shared_ptr<const Collection> collection_from_memory(
     const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
     const std::string& dtype, std::int64_t n_genes, nb::handle obs, nb::handle var,
     std::string name, bool make_unique, std::optional<std::vector<std::string>> genes,
-    std::vector<std::string> var_keys, const std::string& processing, bool has_log1p_mark) {
+    std::vector<std::string> var_keys, const std::string& processing, bool has_log1p_mark,
+    bool has_log1p_base) {
   if (indptr.size() == 0 || values.size() != indices.size())
     throw_invalid("the arrays do not make a CSR matrix: {} row starts, {} indices, {} values",
                   indptr.size(), indices.size(), values.size());
@@ -76,6 +77,7 @@ std::shared_ptr<const Collection> collection_from_memory(
   }
   format::Processing done = format::read_processing(processing, name);
   done.has_log1p_mark = has_log1p_mark;
+  if (has_log1p_base) done.note_other_base();
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(format::memory::make_memory_store(
       std::move(rows), import_table(obs), import_table(var), std::move(name), std::move(done)));

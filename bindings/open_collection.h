@@ -29,7 +29,8 @@ std::shared_ptr<const collection::Collection> collection_from_memory(
     const Int64Array& indptr, const Int32Array& indices, const ValueArray& values,
     const std::string& dtype, std::int64_t n_genes, nanobind::handle obs, nanobind::handle var,
     std::string name, bool make_unique, std::optional<std::vector<std::string>> genes,
-    std::vector<std::string> var_keys, const std::string& processing, bool has_log1p_mark);
+    std::vector<std::string> var_keys, const std::string& processing, bool has_log1p_mark,
+    bool has_log1p_base);
 
 // The stores of several collections as one, joined anew.
 std::shared_ptr<const collection::Collection> join_collections(

@@ -107,7 +107,7 @@ def _copy(
     return _core.Collection.from_memory(
         indptr, indices, values, values.dtype.name, gene_table.num_rows, obs_table, gene_table,
         name, options.make_unique, None if of_obsm else genes, [] if of_obsm else options.var_keys,
-        *(processing_of(adata, name) if matrix == "X" else ("{}", False)),
+        *(processing_of(adata, name) if matrix == "X" else ("{}", False, False)),
     )  # fmt: skip
 
 

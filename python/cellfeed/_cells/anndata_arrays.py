@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,8 +69,8 @@ def csr_arrays(
     )
 
 
-def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool]:
-    """What was done to X: our own record of it, as JSON, and whether scanpy took logarithms.
+def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool, bool]:
+    """What was done to X: our own record, as JSON; whether scanpy took logarithms; of another base.
 
     Parameters
     ----------
@@ -85,7 +85,9 @@ def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool]:
         raise CorruptDataError(
             f"{name}: uns['cellfeed_processing'] must be one text; remove it where you changed X"
         )
-    return texts[0] if texts else "{}", "log1p" in adata.uns
+    mark = adata.uns.get("log1p")
+    has_base = isinstance(mark, Mapping) and mark.get("base") is not None
+    return texts[0] if texts else "{}", "log1p" in adata.uns, has_base
 
 
 def rows_table(frame: pd.DataFrame) -> _core.Collection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,6 +83,8 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
     x = None if ignore_x else view.X
     shape = view.shape if ignore_x else None
     adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var, shape=shape)
+    if not ignore_x:
+        _record_processing(adata, view)
     matrices = view._matrices
     if not matrices.obsm and (ignore_layers or not matrices.layers):
         return adata
@@ -94,6 +97,16 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
             adata.layers[name] = of_dtype(matrix, dtypes[matrices.layers[name]][0])
         adata.raw = None if read.raw is None else read.raw.to_adata()
     return adata
+
+
+def _record_processing(adata: anndata.AnnData, cells: CellTable) -> None:
+    """Note what was done to X where files do, so that nothing is done twice; scanpy's mark too."""
+    core = cells._core
+    records = {core.store_processing(store) for store in range(core.n_stores)}
+    if len(records) == 1 and (record := json.loads(records.pop())):
+        adata.uns["cellfeed_processing"] = np.array([json.dumps(record)], dtype=object)
+        if record.get("log1p") is True:  # no other base, which scanpy would take for e
+            adata.uns["log1p"] = {}
 
 
 def pieces(

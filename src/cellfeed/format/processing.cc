@@ -13,14 +13,27 @@ namespace {
 // Far beyond what is written, and little enough to be copied into any manifest.
 constexpr std::int64_t kMaxRecordBytes = 64 << 10;
 constexpr int kMaxRecordDepth = 16;
+constexpr const char* kOtherBase = "of the base in uns/log1p";
 
 }  // namespace
 
 std::string Processing::marked_json() const {
   if (!has_log1p_mark) return json;
   auto record = nlohmann::json::parse(json);
-  record["log1p"] = true;
+  if (!is_log1p) record["log1p"] = true;
   return record.dump();
+}
+
+void Processing::note_other_base() {
+  auto record = nlohmann::json::parse(json);
+  record["log1p"] = kOtherBase;
+  json = record.dump();
+  is_log1p = true;
+}
+
+bool Processing::has_other_base() const {
+  const auto record = nlohmann::json::parse(json);
+  return record.contains("log1p") && record["log1p"].is_string();
 }
 
 std::string Processing::text() const {

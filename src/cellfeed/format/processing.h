@@ -16,6 +16,9 @@ struct Processing {
   bool has_log1p_mark = false;  // scanpy's uns/log1p, which says so of what was X then
 
   bool is_logarithm() const { return is_log1p || has_log1p_mark; }
+  // Notes that logarithms were taken of a base that the mark gives, and not the natural ones.
+  void note_other_base();
+  bool has_other_base() const;
   // The JSON with what the mark says.
   std::string marked_json() const;
   // What says so, for messages.

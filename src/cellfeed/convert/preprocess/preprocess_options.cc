@@ -64,6 +64,8 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
   if (options.keeps_counts && (is_log || before.is_normalized))
     refuse(is_log ? "log-transformed" : "normalised", "kept as counts");
   if (options.is_forced) return;
+  if (before.has_other_base() && options.n_top_genes > 0)
+    refuse("log-transformed by another base than e", "taken for natural logarithms");
   if (is_log && options.log_transform) refuse("log-transformed", "log-transformed twice");
   if (is_log && options.normalize) refuse("log-transformed", "normalised after that");
   if (before.is_normalized && options.normalize) refuse("normalised", "normalised twice");

@@ -198,6 +198,7 @@ void Simulation::write_file(std::int64_t file, std::int64_t begin, std::int64_t 
   const Sources& like = real_.sources();
   format::h5ad::H5adWriterOptions writer_options;
   writer_options.value_dtype = like.value_dtype();
+  writer_options.processing_json = like.processing_json();
   writer_options.compression = options_.compression;
   H5adOutput output(result_.files[file], like.genes().size(), writer_options, options_.overwrite);
   const auto fitting =

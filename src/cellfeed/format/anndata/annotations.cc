@@ -114,6 +114,9 @@ Processing Annotations::processing() const {
         read_processing(static_cast<const arrow::StringArray&>(*texts).GetString(0), file_.path());
   }
   processing.has_log1p_mark = file_.find("uns/log1p") != nullptr;
+  // scanpy's own default, the natural one, is None: no array, or one that says it is null.
+  const auto base = file_.find("uns/log1p/base");
+  if (base && base->text_attribute("encoding-type") != "null") processing.note_other_base();
   file_.require_unchanged();
   return processing;
 }

@@ -206,7 +206,8 @@ void H5adWriter::State::write_processing() {
       return H5Lexists(file.get(), name, H5P_DEFAULT) > 0;
     };
     if (!is_there("uns")) create_group(file.get(), path, "uns");
-    if (read_processing(processing_json, path).is_log1p && !is_there("uns/log1p"))
+    const Processing done = read_processing(processing_json, path);
+    if (done.is_log1p && !done.has_other_base() && !is_there("uns/log1p"))
       write_encoding(create_group(file.get(), path, "uns/log1p").get(), path, "dict", "0.1.0");
   }
   arrow::StringBuilder builder;
