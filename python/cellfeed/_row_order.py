@@ -54,12 +54,17 @@ def require_order(
 
     Values are taken by position. So they may be where their index counts from 0, or is the names.
     """
-    if index is None or len(index) != n or np.array_equal(index, np.arange(n)):
+    if index is None or len(index) != n:
+        return
+    import pandas as pd
+
+    if index.equals(pd.RangeIndex(n)):
         return
     own = names()
     if own is None or index is own:
         return
-    here, there = np.asarray(index, dtype=object), np.asarray(own, dtype=object)
+    here, there = np.array(index, dtype=object), np.asarray(own, dtype=object)
+    here[pd.isna(here)] = None  # a missing name of pandas compares as missing
     differs = np.flatnonzero(here != there)
     if differs.size:
         at = int(differs[0])

@@ -23,9 +23,12 @@ def counts(tmp_path, monkeypatch):
     return adata
 
 
+def record_of(adata):
+    return json.loads(adata.uns.get("cellfeed_processing", ["{}"])[0])
+
+
 def record_in(path):
-    texts = anndata.read_h5ad(path).uns.get("cellfeed_processing", ["{}"])
-    return json.loads(texts[0])
+    return record_of(anndata.read_h5ad(path))
 
 
 def refuses_logarithms(data):
@@ -51,6 +54,10 @@ def test_an_anndata_of_a_view_says_what_was_done(counts):
     done.write_h5ad("part.h5ad")
     assert record_in("part.h5ad") == record_in("done.h5ad")
     assert dict(cf.open("counts.h5ad")[:5].to_adata().uns) == {}
+    both = cf.open(["counts.h5ad", "done.h5ad"], join="outer")
+    assert dict(both[:60].to_adata().uns) == {}
+    assert record_of(both[60:].to_adata()) == record_in("done.h5ad")
+    assert dict(both[55:65].to_adata().uns) == {}  # of both kinds
     cf.preprocess("counts.h5ad", "kept.h5ad", keep_counts=True)
     assert dict(cf.open("kept.h5ad", layer="counts")[:5].to_adata().uns) == {}
 

@@ -53,9 +53,12 @@ def test_another_order_is_refused_and_the_same_is_not(cells, adata, use):
     assert USES[use](cells, n) == [0, 1]
     assert USES[use](cells, n.reset_index(drop=True)) == [0, 1]
     assert USES[use](cells, n.set_axis(pd.Index(NAMES, dtype="string"))) == [0, 1]
+    missing = pd.Index([*NAMES[:5], pd.NA], dtype="string")
     for other in (n[::-1], n.set_axis(NAMES[1:] + NAMES[:1]), n.set_axis(range(6, 0, -1))):
         with pytest.raises(InvalidArgumentError, match=r"pandas values is not obs.*at 0 it has"):
             USES[use](cells, other)
+    with pytest.raises(InvalidArgumentError, match=r"at 5 it has None, there is 'f'"):
+        USES[use](cells, n.set_axis(missing))
     assert USES[use](cells, n.set_axis(range(10, 16)).reset_index(drop=True)) == [0, 1]
 
 

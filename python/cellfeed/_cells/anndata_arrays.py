@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import anndata
     import pandas as pd
 
+PROCESSING = "cellfeed_processing"  # in uns: what was done to X
+
 
 def csr_arrays(
     adata: anndata.AnnData, layer: str | None
@@ -79,11 +81,11 @@ def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool, bool]:
     name
         Of it, for messages.
     """
-    record = adata.uns.get("cellfeed_processing")
+    record = adata.uns.get(PROCESSING)
     texts = [] if record is None else np.asarray(record, dtype=object).ravel().tolist()
     if record is not None and not (len(texts) == 1 and isinstance(texts[0], str)):
         raise CorruptDataError(
-            f"{name}: uns['cellfeed_processing'] must be one text; remove it where you changed X"
+            f"{name}: uns[{PROCESSING!r}] must be one text; remove it where you changed X"
         )
     mark = adata.uns.get("log1p")
     has_base = isinstance(mark, Mapping) and mark.get("base") is not None

@@ -100,13 +100,17 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
 
 
 def _record_processing(adata: anndata.AnnData, cells: CellTable) -> None:
-    """Note what was done to X where files do, so that nothing is done twice; scanpy's mark too."""
-    core = cells._core
-    records = {core.store_processing(store) for store in range(core.n_stores)}
-    if len(records) == 1 and (record := json.loads(records.pop())):
-        adata.uns["cellfeed_processing"] = np.array([json.dumps(record)], dtype=object)
-        if record.get("log1p") is True:  # no other base, which scanpy would take for e
-            adata.uns["log1p"] = {}
+    """Note what was done to X where its files do, and scanpy's mark: nothing is done twice."""
+    from .anndata_arrays import PROCESSING
+
+    stores = np.unique(cells.locate()[0]).tolist()
+    records = {cells._core.store_processing(store) for store in stores}
+    if len(records) != 1 or records == {"{}"}:
+        return
+    record = records.pop()
+    adata.uns[PROCESSING] = np.array([record], dtype=object)
+    if json.loads(record).get("log1p") is True:  # no other base, which scanpy would take for e
+        adata.uns["log1p"] = {}
 
 
 def pieces(

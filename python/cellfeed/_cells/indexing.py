@@ -47,7 +47,8 @@ def row_numbers(rows: object, cells: CellTable) -> npt.NDArray[np.int64]:
         The collection or view that they are of.
     """
     if are_names(rows):
-        return _places(list(rows), cells.obs_names, "cell")
+        # Not obs_names, which takes pandas for a view.
+        return _places(list(rows), cells._names.obs_names(cells._all_rows()), "cell")
     require_row_order("the mask", mask_index_of(rows), cells)
     return as_row_numbers(rows, len(cells))
 

@@ -24,7 +24,7 @@ inline constexpr std::string_view kOtherVarKey = "choose another column by var_k
 Join join_from_name(std::string_view name, bool has_fixed_axis = false);
 
 struct GeneJoin {
-  matrix::GeneAxis genes;  // repeated where they are of some store
+  matrix::GeneAxis genes;  // repeated: of any store
   // Per store: column of the store -> column of the joined axis, -1 where it is dropped; null = the
   // same axis. Stores with equal axes share one map.
   std::vector<std::shared_ptr<const std::vector<std::int32_t>>> maps;
