@@ -12,12 +12,12 @@
 namespace cellfeed::cloud {
 namespace {
 
-struct Known {
+struct ChecksumFormat {
   std::string_view name;
   std::size_t n_bytes;
 };
 
-Known known(ChecksumKind kind) {
+ChecksumFormat known(ChecksumKind kind) {
   switch (kind) {
     case ChecksumKind::kCrc32:
       return {"CRC-32", 4};

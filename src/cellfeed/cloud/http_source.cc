@@ -15,7 +15,7 @@ namespace {
 constexpr io::ReadCosts kCosts{
     .gap_bytes = 128 << 10, .max_read_bytes = 4 << 20, .page_bytes = 64 << 10};
 // Read at once where a few of them are wanted: formats are told by their first bytes.
-constexpr std::int64_t kHeadBytes = 16 << 10;
+constexpr std::int64_t kFirstBytes = 16 << 10;
 constexpr std::size_t kFewBytes = 1 << 10;
 
 class HttpSource final : public io::ByteSource {
@@ -34,7 +34,7 @@ class HttpSource final : public io::ByteSource {
   }
 
   void read(std::int64_t offset, std::span<std::byte> out) const override {
-    if (out.size() <= kFewBytes && offset <= kHeadBytes - std::ssize(out))
+    if (out.size() <= kFewBytes && offset <= kFirstBytes - std::ssize(out))
       return read_of_head(offset, out);
     const io::ReadRequest request{offset, out};
     read_many({&request, 1});
@@ -53,7 +53,7 @@ class HttpSource final : public io::ByteSource {
     io::check_range(*this, offset, std::ssize(out));
     auto head = recent_objects().find_head(path(), object_->version());
     if (!head) {
-      std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kHeadBytes, size())));
+      std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kFirstBytes, size())));
       const io::ReadRequest request{0, bytes};
       read_many({&request, 1});
       head = std::make_shared<const std::vector<std::byte>>(std::move(bytes));

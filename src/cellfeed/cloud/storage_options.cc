@@ -18,16 +18,16 @@
 namespace cellfeed::cloud {
 namespace {
 
-struct Known {
+struct SchemeOptions {
   std::string_view scheme;
   std::vector<std::string_view> names;
 };
 
 // As fsspec's file systems name them.
-const std::vector<Known>& known_options() {
+const std::vector<SchemeOptions>& known_options() {
   static const std::vector<std::string_view> http{kCacheBytesOption, kCacheOption, kCacheModeOption,
                                                   "headers"};
-  static const auto* all = new std::vector<Known>{
+  static const auto* all = new std::vector<SchemeOptions>{
       {"s3",
        {"anon", kCacheBytesOption, kCacheOption, kCacheModeOption, "endpoint_url", "key", "profile",
         "region", "role_arn", "secret", "token"}},
@@ -79,7 +79,7 @@ void check_cache(const std::string& path, const StorageOptions& options) {
 }
 
 void check_names(const std::string& path, std::string_view scheme, const StorageOptions& options) {
-  const auto known = std::ranges::find(known_options(), scheme, &Known::scheme);
+  const auto known = std::ranges::find(known_options(), scheme, &SchemeOptions::scheme);
   if (known == known_options().end())
     throw_error(ErrorKind::kInvalidArgument, path,
                 "storage_options are for paths of buckets and of servers, and this is none");

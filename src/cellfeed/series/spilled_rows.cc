@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x32304C4C49505343;  // "CSPILL02"
 // Turned to numbers at a time where they were kept as float32.
-constexpr std::size_t kRowsTogether = 4096;
+constexpr std::size_t kSpilledTogether = 4096;
 constexpr std::int64_t kTrailerBytes = 24;  // offset of the footer, checksum, magic
 
 template <typename T>
@@ -133,9 +133,9 @@ std::int64_t SpillWriter::add_runs(const RowBlock& block) {
 void SpillWriter::append_records(const Records& records) {
   if (!records.is_narrow())
     return append({records.rows().data, records.n_rows() * records.row_bytes()});
-  std::vector<double> wide(std::min(records.n_rows(), kRowsTogether) * (n_values_ + 1));
-  for (std::size_t at = 0; at < records.n_rows(); at += kRowsTogether) {
-    const std::size_t n = std::min(kRowsTogether, records.n_rows() - at);
+  std::vector<double> wide(std::min(records.n_rows(), kSpilledTogether) * (n_values_ + 1));
+  for (std::size_t at = 0; at < records.n_rows(); at += kSpilledTogether) {
+    const std::size_t n = std::min(kSpilledTogether, records.n_rows() - at);
     records.rows()
         .from(static_cast<std::int64_t>(at))
         .copy(static_cast<std::int64_t>(n), n_values_, wide.data());

@@ -11,6 +11,9 @@
 
 namespace cellfeed::format::h5ad {
 
+// Deeper nested groups are an error: they may be a cycle.
+inline constexpr int kMaxGroupDepth = 100;
+
 // Throws when status is negative, naming the operation: kNoSpace when the disk is full, kIo
 // otherwise.
 void check_write(std::int64_t status, const std::string& path, const std::string& operation);

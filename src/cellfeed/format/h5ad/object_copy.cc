@@ -12,7 +12,6 @@
 namespace cellfeed::format::h5ad {
 namespace {
 
-constexpr int kMaxGroupDepth = 100;
 constexpr std::uint64_t kCopyPieceBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMaxRowBytes = std::uint64_t{256} << 20;
 // More than this many times its file no dataset inflates to, other than by what was never written.

@@ -13,7 +13,6 @@ namespace {
 
 namespace zr = cellfeed::zarr;
 
-constexpr int kMaxGroupDepth = 100;
 constexpr std::int64_t kMaxPieceBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxChunkBytes = std::int64_t{64} << 20;
 
