@@ -11,13 +11,12 @@ export PYTHONNOUSERSITE := 1
 
 BUILD := build/wheel
 JOBS ?= $(shell nproc)
-SHORT ?=
 # ON: some files are compiled together, which halves a whole build; OFF suits one who edits a file again and again.
 UNITY ?= ON
-# Seconds that each fuzzer runs in `make fuzz` and `make test`.
-FUZZ_SECONDS ?= $(if $(FUZZ_LONG),600,5)
-
-ATTACK_SECONDS ?= 3600
+# Seconds that each fuzzer runs.
+FUZZ_SECONDS ?= 30
+# Seconds that writers are attacked.
+ATTACK_SECONDS ?= 600
 
 READY := .venv/.ready
 BUILT := .venv/.built
@@ -51,25 +50,48 @@ $(BUILT): $(READY) $(SOURCES)
 	@touch $@
 
 # The build directory of the wheel serves the C++ tests, fuzzers and benchmarks too: one compilation for all.
+.PHONY: build-tests
+build-tests: build ## compile the C++ tests as well
+	cmake --build $(BUILD) -j $(JOBS) --target cpp_tests
+
 .PHONY: build-all
 build-all: build ## compile the C++ tests, fuzzers and benchmarks as well
 	cmake --build $(BUILD) -j $(JOBS)
 
+CLOSING = @printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
+
 .PHONY: test
-test: lint test-layers build-all test-types test-cpp test-python fuzz bench-short ## install, build and run all tests, with every example
-	@printf '\n--- closing lines ---\n'; grep 'tests passed' build/ctest.log; tail -n 1 build/pytest.log
+test: lint test-layers build-tests test-types test-cpp test-python ## install, build and run the tests of every change
+	$(CLOSING)
+
+# What passes here is the commit from which CI looks for changed layers.
+.PHONY: test-all
+test-all: committed lint test-layers build-all test-types test-cpp test-python-all fuzz bench-short sanitize ## everything, before a release or after a large change
+	.venv/bin/python tests/python/attack.py --seconds $(ATTACK_SECONDS)
+	git rev-parse HEAD > tests/last_full_run
+	$(CLOSING)
+
+.PHONY: committed
+committed:
+	@[ -z "$$(git status --porcelain)" ] || { echo 'make test-all tests a commit: commit or stash your changes first' >&2; exit 1; }
 
 # More at once than processors: some tests wait.
 .PHONY: test-cpp
-test-cpp: build-all ## the C++ tests
+test-cpp: build-tests ## the C++ tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j $$(($(JOBS) + 2)) --quiet --output-log build/ctest.log \
 	  || { grep -v ' Passed ' build/ctest.log; exit 1; }
 	@grep -E 'tests passed|Total Test time' build/ctest.log
 
 # Programs run side by side: threads of torch that wait for one another would only take time from the rest.
+PYTEST = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} python -m pytest --numprocesses $$(($(JOBS) + 1)) --maxprocesses 4 --dist worksteal
+
 .PHONY: test-python
-test-python: build ## the Python tests
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} python -m pytest --numprocesses $$(($(JOBS) + 1)) --maxprocesses 4 --dist loadfile | tee build/pytest.log
+test-python: build ## the Python tests but the slow ones
+	@$(PYTEST) -m 'not slow' | tee build/pytest.log
+
+.PHONY: test-python-all
+test-python-all: build ## all Python tests
+	@$(PYTEST) | tee build/pytest.log
 
 .PHONY: test-layers
 test-layers: $(READY) ## no include and no import against the layers; what is named is there
@@ -95,7 +117,7 @@ fuzz: build-all ## every fuzzer for FUZZ_SECONDS
 	@tools/run_each.sh fuzz $(BUILD) $(FUZZ_SECONDS)
 
 .PHONY: attack
-attack: build ## fail or kill the writers at each of their system calls for an hour; ATTACK_SECONDS for less
+attack: build ## fail or kill the writers at their system calls for ATTACK_SECONDS; writes docs/reliability.md
 	.venv/bin/python tests/python/attack.py --seconds $(ATTACK_SECONDS) --table docs/reliability.md
 
 .PHONY: bench-short
@@ -108,8 +130,8 @@ bench: build-all ## measure: micro benchmarks, then the loader beside its rivals
 	@MODES='$(MODES)' tools/run_each.sh bench $(BUILD) full
 
 .PHONY: sanitize
-sanitize: $(READY) ## the C++ tests under ASan + UBSan and under TSan; SHORT=1 for what CI runs
-	@JOBS=$(JOBS) tools/sanitize.sh $(if $(SHORT),short,full)
+sanitize: $(READY) ## the C++ tests under ASan + UBSan and under TSan; CHANGED=SECONDS for layers that changed lately
+	@JOBS=$(JOBS) tools/sanitize.sh $(CHANGED)
 
 .PHONY: test-neon
 test-neon: ## the kernels on 64-bit Arm, under qemu; needs g++-aarch64-linux-gnu and qemu-user

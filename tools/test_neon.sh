@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The kernels and their tests, compiled for 64-bit Arm and run under qemu: NEON alone, then SVE at
-# three vector lengths as well. Optional; not part of `make test`.
+# three vector lengths as well. Optional; not part of `make test-all`.
 #
 # Needs the Debian packages g++-aarch64-linux-gnu and qemu-user. Arm libraries are downloaded into
 # build/neon; nothing of this machine's packages is changed.

@@ -269,6 +269,7 @@ def test_two_processes_fill_one_cache(served, tmp_path):
     assert ask("verify", tmp_path / "cache")["ok"]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_no_wrong_byte(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
     cache = tmp_path / "cache"

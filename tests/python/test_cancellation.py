@@ -124,6 +124,7 @@ print(after - before, threads_after - threads_before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["atlas.h5ad", "shards"])
 def test_abandoned_iterators_leave_no_threads_and_no_memory(atlas, kind):
     # In a process of its own: beside what other tests keep, memory goes up and down by more.
@@ -169,6 +170,7 @@ WHOLE_PASSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", WHOLE_PASSES)
 def test_the_interpreter_ends_right_after_the_last_batch_of(atlas, options):
     code = f"""
@@ -191,6 +193,7 @@ cf.convert_to_shards(path, sys.argv[2], shard_size=2000, threads=1, progress=int
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not attack.SHIM.exists(), reason="the fault shim is not built")
 def test_ctrl_c_stops_a_conversion_that_can_be_continued(atlas, tmp_path):
     """Interrupted as soon as it reports, then continued: the bytes of an undisturbed run."""
@@ -213,6 +216,7 @@ def test_ctrl_c_stops_a_conversion_that_can_be_continued(atlas, tmp_path):
     assert made == expected
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_verifying_exporting_and_simulating(atlas, tmp_path):
     interrupt = "progress=lambda *_: os.kill(os.getpid(), signal.SIGINT)"
     for call in (

@@ -14,6 +14,8 @@ from zarr_files import forget_consolidated, read_store, write_store, zip_store
 import cellfeed as cf
 from cellfeed.errors import CorruptDataError, LeftOutWarning
 
+pytestmark = pytest.mark.slow
+
 
 def richly_annotated(path):
     """What zarr holds and HDF5 has in another way, beside what files are tested with."""

@@ -264,6 +264,7 @@ def test_a_file_is_opened_in_fewer_than_eight_round_trips(proxied, bucket, tmp_p
     assert 0 < len(proxied.seen) < 8, proxied.counts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["shards", "gzip", "plain"])
 def test_what_many_files_are_asked_first_is_asked_together(proxied, bucket, tmp_path, form):
     n = 12
@@ -328,6 +329,7 @@ def test_no_secret_is_said_or_sent_or_written(proxied, bucket, tmp_path, capfd):
     assert not any(secret in text for text in texts)
 
 
+@pytest.mark.slow
 def test_children_of_a_fork_read_for_themselves(bucket, tmp_path):
     torch_data = pytest.importorskip("torch.utils.data")
     adata = write_cells(tmp_path / "a.h5ad")

@@ -18,6 +18,8 @@ from test_cloud import assert_cells, write_cells
 import cellfeed as cf
 from cellfeed.verification import validate_shard_dir
 
+pytestmark = pytest.mark.slow
+
 # Far below the deadline of requests, and far above what a slow machine takes.
 SOON_S = 20
 DEADLINE_S = 120

@@ -16,6 +16,8 @@ from test_cloud import PASSING, assert_cells, write_cells
 
 import cellfeed as cf
 
+pytestmark = pytest.mark.slow
+
 
 def run_python(code, **environment):
     return subprocess.run(

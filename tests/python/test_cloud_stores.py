@@ -60,6 +60,7 @@ def test_globs_go_through_all_pages_of_a_list(store, tmp_path):
         cf.open(store.url("y/*.h5ad"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_budget", ["2GB", "40MB"])
 def test_row_groups_are_read_whole_wherever_windows_meet_them_again(store, tmp_path, memory_budget):
     n_groups, rows = 40, 500
@@ -81,6 +82,7 @@ def test_row_groups_are_read_whole_wherever_windows_meet_them_again(store, tmp_p
     assert len(store.proxy.seen) - before < 10 * n_groups
 
 
+@pytest.mark.slow
 def test_cells_are_appended_to_shards(store, tmp_path):
     adata, other = (write_cells(tmp_path / f"{i}.h5ad", seed=i) for i in range(2))
     shards = store.url("of/shards")
@@ -118,6 +120,7 @@ def test_shards_are_written_read_verified_and_exported(store, tmp_path):
     assert (anndata.read_h5ad(tmp_path / "back.h5ad").X != adata.X).nnz == 0
 
 
+@pytest.mark.slow
 def test_the_program_writes_and_a_killed_writer_is_followed(store, tmp_path):
     adata = write_cells(tmp_path / "a.h5ad")
     store.put("a.h5ad", tmp_path / "a.h5ad")
@@ -168,6 +171,7 @@ def assert_large(content, x, tmp_path):
     np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "back.h5ad").X.toarray(), x)
 
 
+@pytest.mark.slow
 def test_large_files_are_written_in_parts(store, tmp_path):
     x = write_large(tmp_path / "large.h5ad")
     if store.scheme != "gs":  # see the next test

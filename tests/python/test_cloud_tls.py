@@ -71,6 +71,7 @@ print(table["a"].to_pylist())
     assert done.stdout.split("\n")[1:] == ["[1, 2]", ""], done.stderr
 
 
+@pytest.mark.slow
 def test_certificates_in_a_folder(certificate, tmp_path):
     write_cells(tmp_path / "a.h5ad")
     folder = tmp_path / "trusted"
@@ -85,6 +86,7 @@ def test_certificates_in_a_folder(certificate, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", SERVERS, indirect=True)
 def test_buckets(certificate, store, tmp_path):
     write_cells(tmp_path / "a.h5ad")
@@ -112,6 +114,7 @@ def store(request, monkeypatch):
         yield store
 
 
+@pytest.mark.slow
 def test_a_server_that_proves_nothing_is_not_read(certificate, tmp_path):
     write_cells(tmp_path / "a.h5ad")
     (tmp_path / "other").mkdir()

@@ -23,6 +23,8 @@ from test_series_cloud import finished, kill_while_sending, put_prices, start, s
 
 import cellfeed as cf
 
+pytestmark = pytest.mark.slow
+
 N_REMOVED = "{} unfinished uploads of writers that were killed were removed"
 # Of others, who may be sending them: none of these is a name that shards have.
 OTHERS = [

@@ -89,6 +89,7 @@ def test_a_flipped_bit_is_an_error_or_has_no_effect(tmp_path, layout):
     _train(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "dense"])
 def test_export_of_damaged_shards_fails_or_is_right(tmp_path, layout):
     adata, path = _convert(tmp_path, "shards", 1, layout)

@@ -84,6 +84,7 @@ def test_workers_write_the_bytes_of_one_process(atlas, tmp_path, client, options
     assert (many.n_shards, many.n_shards_resumed) == (one.n_shards, 0) == (16, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* holds .* too, which:UserWarning")
 def test_both_workers_preprocess_to_the_bytes_of_one_process(atlas, tmp_path, client):
     options = {"n_top_genes": 9, "min_genes": 24, "keep_counts": True, "shard_size": 20}
@@ -95,6 +96,7 @@ def test_both_workers_preprocess_to_the_bytes_of_one_process(atlas, tmp_path, cl
         cf.preprocess(atlas, tmp_path / "out.h5ad", client=client)
 
 
+@pytest.mark.slow
 def test_chosen_cells_and_several_threads_of_a_worker(atlas, tmp_path):
     cells = cf.open(atlas).filter("donor == 'd2'")
     cf.convert_to_shards(cells, tmp_path / "one", shard_size=30)
@@ -106,6 +108,7 @@ def test_chosen_cells_and_several_threads_of_a_worker(atlas, tmp_path):
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_progress_is_of_all_workers(atlas, tmp_path, client):
     said = []
     cf.convert_to_shards(
@@ -133,6 +136,7 @@ def kill_worker(client):
     return pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}], ids=["order", "shuffle"])
 def test_a_killed_worker_is_survived(atlas, tmp_path, options):
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20, **options)
@@ -152,6 +156,7 @@ def test_a_killed_worker_is_survived(atlas, tmp_path, options):
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_left_behind_goes(atlas, tmp_path, client):
     """Its temporary files, which nothing holds any more."""
     many = tmp_path / "many"
@@ -169,6 +174,7 @@ def test_what_a_killed_worker_left_behind_goes(atlas, tmp_path, client):
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, tmp_path):
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50)
 
@@ -193,6 +199,7 @@ def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, 
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_a_folder_is_written_by_one_client_at_a_time(atlas, tmp_path, client):
     with cf.plan_shards(atlas, tmp_path / "many", shard_size=50):
         with pytest.raises(AlreadyExistsError, match=f"written by process {os.getpid()}"):
@@ -224,6 +231,7 @@ def misled(tmp_path, client, monkeypatch):
     client.run(os.chdir, before)
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_see_an_input_is_named(misled, client):
     worker, here, _ = misled
     write_atlas(here, 1, n_cells=100)
@@ -235,6 +243,7 @@ def test_a_worker_that_does_not_see_an_input_is_named(misled, client):
     assert "/proc/self/cwd/atlas_0.h5ad: an input is not there" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_see_the_output_is_named(misled, client, atlas):
     worker, _, there = misled
     with (  # so slow that every worker has one
@@ -252,6 +261,7 @@ def test_a_worker_that_does_not_see_the_output_is_named(misled, client, atlas):
     assert not list((there / "many").iterdir())
 
 
+@pytest.mark.slow
 def test_a_worker_whose_input_is_another_file_is_named(misled, client):
     worker, here, there = misled
     write_atlas(here, 1, n_cells=100)
@@ -264,6 +274,7 @@ def test_a_worker_whose_input_is_another_file_is_named(misled, client):
     assert "/proc/self/cwd/atlas_0.h5ad" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_is_named(atlas, tmp_path, client):
     info = tmp_path / "packages" / "cellfeed-9.9.dist-info"
     info.mkdir(parents=True)
@@ -291,6 +302,7 @@ class Answers:
         return dict.fromkeys(self._alive, 1)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_it_is_asked_is_left_out_and_one_that_is_silent_named():
     from distributed.comm import CommClosedError
 
@@ -301,6 +313,7 @@ def test_a_worker_that_dies_while_it_is_asked_is_left_out_and_one_that_is_silent
     assert said[0] == ("tcp://a", answers["tcp://a"])
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_at_the_start_is_survived(atlas, tmp_path):
     for delay in (0.0, 0.02, 0.05):
         with local_cluster() as cluster, cluster.get_client() as client:
@@ -343,6 +356,7 @@ def test_without_dask_the_extra_is_named(atlas, tmp_path):
     assert "ModuleNotFoundError: workers of a cluster need dask.distributed" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_program_writes_the_bytes_of_one_process(atlas, tmp_path, client):
     address = client.scheduler.address
     for verb, *more in (
@@ -380,6 +394,7 @@ def interrupt(command, many, by=signal.SIGINT):
     return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_program_that_is_interrupted_goes_on_with_resume(atlas, tmp_path, client, by):
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=20)
@@ -400,6 +415,7 @@ def kill_once_begun(scheduler, many):
     scheduler.kill()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_named(atlas, tmp_path):
     """In a process of its own, which is killed."""
     code = """
@@ -432,6 +448,7 @@ if __name__ == "__main__":
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_inputs_and_shards_may_lie_in_a_bucket(bucket, s3, client, folder, atlas, tmp_path):
     for path in folder.glob("*.h5ad"):
         bucket.upload_file(str(path), "atlas", f"in/{path.name}")

@@ -317,6 +317,7 @@ def test_configurations_that_cannot_be_followed(tmp_path, text, message):
         from_yaml(tmp_path, text).setup()
 
 
+@pytest.mark.slow
 def test_ranks_read_whole_shards_of_their_own(tmp_path):
     write_atlas(tmp_path / "a.h5ad", n_cells=230)
     shards = tmp_path / "shards"

@@ -166,6 +166,7 @@ def test_samplers_may_give_numbers_of_any_kind(path):
         assert torch.equal(cell.gene_indices, dataset[row].gene_indices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_give_what_the_main_process_gives(shards, path, vocab, context):
     datasets = [ShardedCellDataset(shards, vocab)]

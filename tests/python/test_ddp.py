@@ -69,12 +69,14 @@ def test_every_strategy_is_dealt_exactly(group, program):
                 assert [row for b in batches[1] for row in b] == rows[1::world_size]
 
 
+@pytest.mark.slow
 def test_epochs_differ(group):
     for rank in group:
         first, second = rank["rows"]["BlockShuffling 100"]["epochs"]
         assert first != second
 
 
+@pytest.mark.slow
 def test_gradients_equal_those_of_one_process(group, program):
     loader = program["make_training_set"](24, rank=0, world_size=1)
     import torch
@@ -86,6 +88,7 @@ def test_gradients_equal_those_of_one_process(group, program):
         np.testing.assert_allclose(rank["gradients"], alone, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_group_sampling_keeps_ranks_in_one_group(group, program):
     labels = np.resize(program["LABELS"], 100)
     steps = zip(*(rank["rows"]["GroupSampling 100"]["epochs"][0] for rank in group), strict=True)

@@ -27,6 +27,7 @@ def atlas(tmp_path_factory):
     return attack.write_atlas(tmp_path_factory.mktemp("attack") / "atlas")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", attack.SCENARIOS)
 def test_a_fault_loses_nothing_and_the_next_run_goes_on(atlas, tmp_path, name):
     struck = attack.Attack(attack.SCENARIOS[name], atlas, tmp_path)
@@ -45,12 +46,14 @@ def test_a_kill_at_what_makes_files_last_leaves_the_old_or_the_new(atlas, tmp_pa
         struck.strike(fault)
 
 
+@pytest.mark.slow
 def test_a_signal_at_every_second_call_changes_nothing(atlas, tmp_path):
     struck = attack.Attack(attack.SCENARIOS["shuffle"], atlas, tmp_path)
     for call in ("open", "write", "pwrite", "fsync", "rename", "unlink", "flock", "mkdir"):
         assert struck.strike(attack.Fault(call, 0, "EINTR", struck.under)) == "right", call
 
 
+@pytest.mark.slow
 def test_a_file_system_without_locks_has_another_way_to_keep_writers_apart(atlas, tmp_path):
     struck = attack.Attack(attack.SCENARIOS["shard"], atlas, tmp_path)
     out = struck.folder / "out"
@@ -64,6 +67,7 @@ def test_a_file_system_without_locks_has_another_way_to_keep_writers_apart(atlas
     assert attack.files_of(out) == struck.after
 
 
+@pytest.mark.slow
 def test_a_vocabulary_is_replaced_whole_or_not_at_all_and_no_planted_link_is_followed(tmp_path):
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("years of work")
@@ -116,6 +120,7 @@ started.wait(60)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_callback", [False, True])
 def test_the_interpreter_ends_quietly_while_a_daemon_thread_writes(atlas, tmp_path, in_callback):
     done = subprocess.run(
@@ -147,6 +152,7 @@ def limited(words, limit, amount, user=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_processes", [1, 2])
 def test_no_threads_to_be_had_is_said(atlas, n_processes):
     user = 65534 if attack.os.getuid() == 0 else None
@@ -159,6 +165,7 @@ def test_no_threads_to_be_had_is_said(atlas, n_processes):
     assert "cellfeed: error: " in done.stderr and "thread" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_too_little_address_space_is_said(atlas, monkeypatch):
     # The loader of libraries tells when the program itself begins: what runs out before then, in
     # the loader or where a library sets itself up, is not ours to say.
@@ -194,6 +201,7 @@ def test_conversions_in_threads_of_one_process_do_not_disturb_one_another(atlas,
     assert all(files == made[0] for files in made)
 
 
+@pytest.mark.slow
 def test_a_lock_that_a_killed_writer_of_rows_left_is_named(tmp_path):
     folder = write_mtx(tmp_path / "cells", random_counts(20, 10))
     words, rows = ["plan", folder, "--cache-dir", tmp_path / "rows"], tmp_path / "rows"

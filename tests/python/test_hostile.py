@@ -9,6 +9,8 @@ import sys
 import pytest
 from hostile_directories import MEGABYTES, SECONDS
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = pathlib.Path(__file__).with_name("hostile_directories.py")
 
 

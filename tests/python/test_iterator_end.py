@@ -60,6 +60,7 @@ def slow_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_end_of_an_iterator_lets_other_threads_run(slow_file):
     assert run_quietly(OTHER_THREADS, slow_file) == "True\n"
 
@@ -126,6 +127,7 @@ def test_an_ordinary_program_ends_in_silence(small_file, script):
     run_quietly(head + ORDINARY[script], small_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [path.name for path in sorted(EXAMPLES.glob("[!_]*.py"))])
 def test_an_example_ends_in_silence(tmp_path, name):
     done = subprocess.run(

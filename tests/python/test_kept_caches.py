@@ -357,6 +357,7 @@ def read_terminal(terminal, text):
         text.append(piece.decode())
 
 
+@pytest.mark.slow
 def test_a_copy_goes_on_where_its_process_was_killed_and_says_how_far_it_is(tmp_path, monkeypatch):
     n_cells = 20_000
     x = np.random.default_rng(0).random((n_cells, 1_900), np.float32)  # 2.3 parts

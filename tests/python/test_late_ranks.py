@@ -16,6 +16,8 @@ import cellfeed as cf
 from cellfeed.data.distributed import DistributedShardSampler
 from cellfeed.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("late_ranks_program.py")
 N = 101
 

@@ -40,6 +40,7 @@ def run(*arguments):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 def test_two_ranks_see_each_cell_once(atlas, tmp_path, strategy):
     run("ranks", strategy, atlas, tmp_path)
@@ -90,6 +91,7 @@ def test_checkpoints_continue_with_every_batch_once(runs, name):
         assert sum(map(len, before)) > 0, case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_epochs_of_fewer_batches_than_there_are_go_on_with_the_next(runs, name):
     whole, resumed = runs[f"{name}, limited"]
@@ -97,14 +99,17 @@ def test_epochs_of_fewer_batches_than_there_are_go_on_with_the_next(runs, name):
     assert resumed == [[], *whole[1:]]
 
 
+@pytest.mark.slow
 def test_workers_that_read_ahead_keep_no_place_within_an_epoch(runs):
     assert "StatefulDataLoader" in runs["refused"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_within_an_epoch_of_other_batches_is_refused(runs):
     assert "epoch of 13 batches, which now has 7" in runs["larger"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [16, 4])
 @pytest.mark.parametrize("kind", ["Loader", "scDataset"])
 def test_a_bare_loader_resumed_with_other_batches_is_refused_too(runs, kind, step):
@@ -115,5 +120,6 @@ def test_a_bare_loader_resumed_with_other_batches_is_refused_too(runs, kind, ste
     assert runs[f"{kind}, at the end, {step}"] == ""
 
 
+@pytest.mark.slow
 def test_validating_a_checkpoint_moves_no_training_data(runs):
     assert runs["validated"] == runs["Loader"]["whole"][1], "the epoch after the one validated"

@@ -12,6 +12,8 @@ from child_program import run_child, run_quietly
 import cellfeed as cf
 from cellfeed.data.sharding import validate_shard_dir
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one_file(tmp_path_factory):

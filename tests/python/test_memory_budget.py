@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse
 from child_program import run_quietly
 
+pytestmark = pytest.mark.slow
+
 SLACK_MB = 200
 CHUNK = 1_000_000  # entries: 8 MB of values, and as much again while they are unshuffled
 ROW = 2_000

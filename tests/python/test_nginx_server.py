@@ -6,6 +6,8 @@ import pyarrow.fs
 import pytest
 from nginx_server import find_nginx, nginx_server
 
+pytestmark = pytest.mark.slow
+
 CONTENT = random.Random(7).randbytes(100_000)
 
 

@@ -247,6 +247,7 @@ def label_columns(draw):
     return [*columns, categorical(["a"], ["a"], ordered)]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(columns=label_columns(), data=st.data())
 def test_any_categoricals_in_any_order_of_files(tmp_path_factory, columns, data):

@@ -277,6 +277,7 @@ def test_the_file_is_not_read_again(data, tmp_path):
     assert len(wanted) == len(loader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_of_a_data_loader_fill_it_together(data, tmp_path, context):
     torch = pytest.importorskip("torch")
@@ -313,6 +314,7 @@ def printed(data, tmp_path_factory):
 CALLS = ["pwrite", "fsync", "rename", "open"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", ["ENOSPC", "EIO"])
@@ -335,6 +337,7 @@ def test_a_disk_that_fails_ends_keeping_and_nothing_else(data, tmp_path, printed
         assert_same(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", ["kill", "died"])
@@ -569,6 +572,7 @@ def read_all(cells):
     return sp.vstack([batch.to_scipy() for batch in batches]).tocsr()[np.argsort(rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.zarr.zip", "a.zarr", "a.parquet"])
 def test_stores_of_zarr_and_tables_of_lists_are_kept(tmp_path, name):
     (tmp_path / "new").mkdir()

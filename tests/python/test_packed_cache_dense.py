@@ -233,6 +233,7 @@ print(grown)
 """
 
 
+@pytest.mark.slow
 def test_what_is_kept_does_not_stay_in_memory(tmp_path):
     n, values = 50_000, np.random.default_rng(1).normal(size=(1000, 1000)).astype("f4")
     path = tmp_path / "a.h5ad"

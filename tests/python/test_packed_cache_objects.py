@@ -17,6 +17,8 @@ from test_block_cache import assert_cells
 
 import cellfeed as cf
 
+pytestmark = pytest.mark.slow
+
 N_CELLS, N_GENES = 20_000, 100
 PATH = "s3://atlas/a.h5ad"
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

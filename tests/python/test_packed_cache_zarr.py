@@ -225,6 +225,7 @@ def write_dense(path, way, seed=1):
     return path, dense.X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["v2 slashes", "v3", "v3 shards"])
 def test_dense_ones_are_kept(tmp_path, way):
     store, x = write_dense(tmp_path / "a.zarr", way)
@@ -270,6 +271,7 @@ def swap(a, b):
         os.rename(source, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_store_that_changed_between_runs_has_another_place(own, tmp_path, change):
     cache = tmp_path / "cache"
@@ -365,6 +367,7 @@ def write_over(path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [lambda path: replace_in_place(path, bytes), write_over],
                          ids=["replaced", "written over"])  # fmt: skip
 @pytest.mark.parametrize("call", ["open:1", "open:20", "pread:1", "pread:20", "pread:30"])
@@ -393,6 +396,7 @@ def test_what_changes_while_it_is_read_is_not_kept(own, tmp_path, call, change):
 CALLS = ["pwrite", "fsync", "rename", "open"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("call", CALLS)
 def test_what_a_killed_one_left_is_never_believed(one, tmp_path, call, n):
@@ -414,6 +418,7 @@ def test_two_processes_fill_one_cache(one, tmp_path):
     assert_same(epoch(open_packed(one, tmp_path)), epoch(cf.open(one)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_of_a_data_loader_fill_it_together(one, tmp_path, context):
     torch = pytest.importorskip("torch")
@@ -442,6 +447,7 @@ def upload(bucket, store, *arrays, to: str = "a.zarr") -> None:
 GETS = r"a\.zarr/X/(data|indices|indptr)/[\dc]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["v2 slashes", "v3 shards", "v2 not consolidated"])
 def test_stores_in_buckets_are_read_once(bucket, proxied, tmp_path, way):
     store = write(tmp_path / "a.zarr", way)
@@ -465,6 +471,7 @@ def test_stores_in_buckets_are_read_once(bucket, proxied, tmp_path, way):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("array", ["X/data", "obs/score"])
 def test_an_object_that_changed_is_of_another_version(bucket, own, tmp_path, array):
     upload(bucket, own)
@@ -479,6 +486,7 @@ def test_an_object_that_changed_is_of_another_version(bucket, own, tmp_path, arr
     assert_same(epoch(cf.open(folder)), epoch(cf.open(own)))
 
 
+@pytest.mark.slow
 def test_objects_that_change_before_they_are_read_are_not_kept(bucket, own, tmp_path):
     """In the second of the opening: no time tells."""
     upload(bucket, own)
@@ -492,6 +500,7 @@ def test_objects_that_change_before_they_are_read_are_not_kept(bucket, own, tmp_
     assert_same(epoch(open_packed("s3://atlas/a.zarr", tmp_path / "cache")), epoch(cf.open(own)))
 
 
+@pytest.mark.slow
 def test_lists_of_many_parts_are_read_to_their_end(bucket, proxied, own, tmp_path):
     group = zarr.open_group(own, mode="r+", use_consolidated=False)
     values = group["X/data"][:]

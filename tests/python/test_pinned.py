@@ -25,6 +25,8 @@ from cellfeed._iteration.worker import Worker
 from cellfeed.data import GeneVocab
 from cellfeed.torch import _pinned, _tensors
 
+pytestmark = pytest.mark.slow
+
 N, GENES = 300, 40
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = pathlib.Path(__file__).with_name("ranks_agree_program.py")
 
 

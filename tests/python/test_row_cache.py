@@ -287,6 +287,7 @@ CHILD = "import sys, cellfeed as cf; b, = cf.Loader(cf.open(sys.argv[1]), cf.Str
 CHILD += "print(float(b.to_scipy().sum()))"
 
 
+@pytest.mark.slow
 def test_processes_that_open_at_once_share_one_cache(tmp_path):
     x = sp.random(20_000, 200, 0.1, format="csc", dtype=np.float32, random_state=2)
     path = write(tmp_path / "csc.h5ad", x)
@@ -301,6 +302,7 @@ def test_processes_that_open_at_once_share_one_cache(tmp_path):
     assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_next_one_has_the_rows(tmp_path):
     x = sp.random(20_000, 200, 0.2, format="csc", dtype=np.float32, random_state=2)
     path = write(tmp_path / "csc.h5ad", x)

@@ -49,7 +49,7 @@ def rows(batches):
     return [row for batch in batches for row in batch.tolist()]
 
 
-@pytest.mark.parametrize("n_workers", [0, 1])
+@pytest.mark.parametrize("n_workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("n_before", [1, 4, 11])
 def test_a_run_goes_on_where_it_was(make, n_workers, n_before):
     sampler = make()

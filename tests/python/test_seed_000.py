@@ -140,6 +140,7 @@ SMALLER = {
 }
 
 
+@pytest.mark.slow
 def test_the_complete_example_trains_on_four_devices(folder):
     """Its second and fourth step; copies of kinds of cells are called ``cell_type``."""
     adata = read_anndata("large_atlas.h5ad")[:300].copy()

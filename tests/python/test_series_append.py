@@ -345,6 +345,7 @@ def append_with_fault(out, files, fault, log=None):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_or_refused_at_any_call_it_is_the_old_state_or_the_new(small):
     log = small / "calls"
     done = small / "done"
@@ -411,6 +412,7 @@ def test_a_data_set_that_is_open_goes_on_with_the_rows_it_knows(small):
         now.arrays([0])
 
 
+@pytest.mark.slow
 def test_readers_never_see_half_of_an_append(small):
     """Opened again and again while rows are appended: each state is whole."""
     out, n_appends = small / "out", 12

@@ -496,6 +496,7 @@ def build_with_fault(large, out, **fault):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
     log = tmp_path / "calls"
     assert build_with_fault(large, tmp_path / "logged", FAULT_LOG=str(log)).returncode == 0
@@ -517,6 +518,7 @@ def test_killed_at_any_moment_and_resumed(large, undisturbed, tmp_path):
     assert n_unfinished > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["write", "pwrite", "fsync", "rename", "ftruncate"])
 def test_a_full_disk_is_named_and_the_build_goes_on(large, undisturbed, tmp_path, call):
     out = tmp_path / "out"
@@ -530,6 +532,7 @@ def test_a_full_disk_is_named_and_the_build_goes_on(large, undisturbed, tmp_path
     assert build_bytes(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_any_flipped_byte_is_found(tmp_path):
     pd.DataFrame({"t": range(40), "v": np.arange(40.0) ** 2}).to_csv(tmp_path / "a.csv")
     out = tmp_path / "out"

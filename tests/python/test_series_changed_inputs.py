@@ -129,6 +129,7 @@ def change_while_read(tmp_path):
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", SHARED_OUT)
 def test_a_file_that_changes_between_its_parts_is_an_error(

@@ -161,6 +161,7 @@ def test_choices_and_parts_of_a_bucket_are_those_of_a_disk(built, tmp_path):
         assert parts[0][name].time_of(-1) == parts[1][name].time_of(-1)
 
 
+@pytest.mark.slow
 def test_loaders_and_workers_read_windows_of_a_bucket(built):
     _, frame = built
     x, _, times = expected_windows(frame, window=20, horizon=3)
@@ -229,6 +230,7 @@ def kill_while_sending(proxied, running):
 SENT = ["all_features.mmap", "time.mmap", "entities", "checksums"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SENT)
 def test_a_build_that_is_killed_goes_on_to_the_same_bytes(built, proxied, bucket, tmp_path, key):
     whole = stored(bucket)
@@ -250,6 +252,7 @@ def test_a_build_that_is_killed_goes_on_to_the_same_bytes(built, proxied, bucket
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SENT)
 def test_a_killed_append_leaves_the_series_as_it_was(built, proxied, bucket, tmp_path, key):
     put_prices(bucket, tmp_path, "more", first=N_ROWS, n=80, entities=["c", "d"], seed=2)

@@ -116,6 +116,7 @@ def test_static_columns_go_with_their_entity(tmp_path, kind):
             assert part[i][0]["static"][0] == PLACES[part.entity_of(i)]
 
 
+@pytest.mark.slow
 def test_in_the_loader_and_in_workers(directory):
     ds = SeriesDataset(directory, 4, 2, target="v", static=["sector", "place"], future=["w"])
     for strategy in (cf.BlockShuffling(1), cf.GroupSampling("sector")):

@@ -93,6 +93,7 @@ def test_windows_read_past_the_cache_are_those_of_the_rows(tmp_path):
         SeriesDataset(path, 6, access="pread")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_read_past_the_cache_as_their_parent_does(tmp_path, context):
     path, _ = make_series(tmp_path, [300, 100])
@@ -150,6 +151,7 @@ def test_a_state_of_other_windows_is_refused(ds):
             cf.Loader(other, cf.BlockShuffling(1), batch_size=16).load_state_dict(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_workers_give_the_same_stream(ds, how):
     loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)

@@ -33,6 +33,7 @@ def made(tmp_path_factory):
     return path, [json.loads((folder / f"rank{r}.json").read_text()) for r in range(2)]
 
 
+@pytest.mark.slow
 def test_together_they_see_each_window_once(made):
     path, ranks = made
     ds = make_data(path)

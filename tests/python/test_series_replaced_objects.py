@@ -87,6 +87,7 @@ def listed(bucket, prefix):
     return [each["Key"] for each in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [False, True])
 @pytest.mark.parametrize("kind", list(N_ROWS))
 def test_an_object_that_is_replaced_in_a_build_is_named(

@@ -76,6 +76,7 @@ def test_processes_write_the_bytes_of_one(atlas, tmp_path, processes, options):
     assert cf.data.sharding.validate_shard_dir(many.path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* holds .* too, which:UserWarning")
 @pytest.mark.parametrize("options", PREPROCESSINGS.values(), ids=PREPROCESSINGS)
 def test_processes_preprocess_to_the_bytes_of_one(atlas, tmp_path, processes, options):
@@ -154,6 +155,7 @@ def test_what_was_noted_outlives_the_process(atlas, tmp_path):
         assert cf.finish_shards(plan, []).n_shards_resumed == 8
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* holds .* too, which:UserWarning")
 def test_one_process_goes_on_where_several_stopped(atlas, tmp_path):
     options = {"shard_size": 40, "n_top_genes": 5}

@@ -34,7 +34,7 @@ def copied(shards, tmp_path):
 
 
 @pytest.mark.parametrize("name", CSR_FILES)
-@pytest.mark.parametrize("gene_order", ["source", "mean"])
+@pytest.mark.parametrize("gene_order", ["source", pytest.param("mean", marks=pytest.mark.slow)])
 def test_every_row_equals_anndata(shared_data, tmp_path, name, gene_order):
     adata = read_anndata(shared_data / name)
     for layer in csr_layers(shared_data / name):

@@ -9,6 +9,8 @@ from small_atlas import write_atlas
 
 import cellfeed as cf
 
+pytestmark = pytest.mark.slow
+
 N_THREADS = 4
 
 

@@ -92,7 +92,7 @@ def test_without_a_buffer_the_order_of_the_files(path):
     assert numbers(stream(path, chunk_size=7, shuffle_buffer_size=0)) == list(range(N))
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("batch_size", [50, None])
 def test_workers_divide_the_cells(path, workers, batch_size):
     dataset = stream(path, chunk_size=128, shuffle_buffer_size=300)
@@ -127,6 +127,7 @@ def test_ranks_divide_the_cells_and_get_as_many(path, world_size):
             cells_of("error")
 
 
+@pytest.mark.slow
 def test_ranks_and_workers(path):
     seen = []
     for rank in range(2):
@@ -161,7 +162,7 @@ def test_a_state_continues_at_the_cell(path, n_before):
 
 
 @pytest.mark.parametrize("sets_epoch", [False, True])
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_a_loaded_state_continues_at_the_cell_whatever_workers(path, workers, sets_epoch):
     """One of them has the batch that was begun, and the next epochs are whole."""
     cells = iter(dataset := stream(path, chunk_size=64, shuffle_buffer_size=200))

@@ -104,6 +104,7 @@ def test_the_folder_of_a_run_holds_metrics_and_a_report_without_network(atlas):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{}, {"accumulate_grad_batches": 2}, {"precision": "bf16-mixed"},
@@ -342,6 +343,7 @@ def test_the_parts_have_no_donor_in_common(atlas):
     assert len(donors) == 3 and sum(map(len, donors)) == len(set.union(*donors)) == 6
 
 
+@pytest.mark.slow
 def test_the_command_trains_embeds_and_predicts(atlas):
     write_config(training={"num_epochs": 1})
     report = json.loads(run("train", "--config", "run.yaml", "--json", "--quiet"))
@@ -361,6 +363,7 @@ def test_the_command_trains_embeds_and_predicts(atlas):
     assert "num-devices" in run("train", "--config", "run.yaml", "--num-devices", 0, code=2)
 
 
+@pytest.mark.slow
 def test_without_lightning_the_message_says_what_to_install(atlas):
     code = (
         "import sys; sys.modules['lightning'] = None; sys.argv = ['x', 'train', '--config', 'y']\n"
@@ -389,6 +392,7 @@ def test_tensorboard_has_the_rows_of_the_table(atlas):
     assert score.value == pytest.approx(report["scores"]["test"]["macro_f1"])
 
 
+@pytest.mark.slow
 def test_tensorboard_is_optional_and_its_lack_is_named(atlas):
     write_config(training={"tensorboard": True, "num_epochs": 1})
     code = (
@@ -417,12 +421,14 @@ def transformer(strategy, objective="auto", **training):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_transformer_learns_labels_from_tokens(atlas, strategy):
     report = quietly(transformer(strategy, "classification", num_epochs=6))
     assert report["scores"]["val"]["macro_f1"] > 0.8 and "hidden" not in report["scores"]["val"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_transformer_learns_what_is_hidden(atlas, strategy):
     report = quietly(transformer(strategy, "masked_genes", num_epochs=4))

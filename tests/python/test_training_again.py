@@ -20,6 +20,8 @@ from cellfeed.training import CellDataModule, load, train
 from cellfeed.training._run_folder import RunFolder
 from cellfeed.training._whole_file import whole_file
 
+pytestmark = pytest.mark.slow
+
 BEST, LAST = (f"runs/run/checkpoints/{name}.ckpt" for name in ("best", "last"))
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 pytestmark = pytest.mark.filterwarnings(

@@ -13,6 +13,8 @@ import torch
 from held_program import held, wait_until
 from training_atlas import weights_of, write_atlas, write_config
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("cellfeed")
 LAST = Path("runs/run/checkpoints/last.ckpt")
 TRAIN = [PROGRAM, "train", "--config", "run.yaml", "--quiet"]

@@ -40,6 +40,7 @@ def quietly():
     return train("run.yaml", progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_values_that_are_no_numbers_are_named_with_their_cell_and_gene(atlas, value):
     data = parts(atlas)
@@ -90,6 +91,7 @@ def test_a_loss_that_is_no_number_ends_training_at_its_step(atlas, monkeypatch):
         assert not LAST.exists()
 
 
+@pytest.mark.slow
 def test_a_validation_loss_that_is_no_number_is_named(atlas, monkeypatch):
     monkeypatch.setattr(_checks, "_CELLS_LOOKED_AT", 2)
     data = parts(atlas)
@@ -100,6 +102,7 @@ def test_a_validation_loss_that_is_no_number_is_named(atlas, monkeypatch):
         quietly()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["val", "test"])
 def test_a_part_without_labels_is_named_before_the_first_step(atlas, part):
     data = parts(atlas)
@@ -114,6 +117,7 @@ def test_a_part_without_labels_is_named_before_the_first_step(atlas, part):
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_a_label_that_no_training_cell_has_is_a_warning_that_names_it(atlas):
     data = parts(atlas)
     kind = atlas.obs["kind"].astype(str)
@@ -129,6 +133,7 @@ def test_a_label_that_no_training_cell_has_is_a_warning_that_names_it(atlas):
     assert report["scores"]["val"]["recall"][report["classes"].index("NK")] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_no_label_is_said_of_a_cell_whose_values_are_no_numbers(atlas, monkeypatch, value):
     write_config(data={"preprocessing": None}, training={"num_epochs": 1})
@@ -141,6 +146,7 @@ def test_no_label_is_said_of_a_cell_whose_values_are_no_numbers(atlas, monkeypat
             use("odd.h5ad", batch_size=64)
 
 
+@pytest.mark.slow
 def test_a_file_without_cells_is_named(atlas):
     atlas[:0].write_h5ad("empty.h5ad")
     write_config(training={"num_epochs": 1})
@@ -157,6 +163,7 @@ def test_a_file_without_cells_is_named(atlas):
         train("run.yaml", name="again", progress=False)
 
 
+@pytest.mark.slow
 def test_a_report_has_null_for_what_is_no_number(atlas, tmp_path):
     write_config(training={"num_epochs": 1})
     report = quietly()
@@ -170,6 +177,7 @@ def test_a_report_has_null_for_what_is_no_number(atlas, tmp_path):
     assert "nan" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_score_of_the_test_part_that_is_no_number_loses_no_report(atlas, monkeypatch):
     monkeypatch.setattr(_checks, "_CELLS_LOOKED_AT", 2)
     data = parts(atlas)
@@ -183,6 +191,7 @@ def test_a_score_of_the_test_part_that_is_no_number_loses_no_report(atlas, monke
     assert "test: loss that is no number" in _text(report)
 
 
+@pytest.mark.slow
 def test_a_data_module_prints(atlas):
     data = cf.training.CellDataModule("atlas.h5ad", 16, split={"train": 0.75, "val": 0.25})
     assert str(data) == "CellDataModule(not set up; batch_size=16)"

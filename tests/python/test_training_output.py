@@ -20,6 +20,8 @@ from cellfeed.training import _program, train
 from cellfeed.training._run_folder import RunFolder
 from cellfeed.training._whole_file import whole_file
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("cellfeed")
 LAST = "runs/run/checkpoints/last.ckpt"
 pytestmark = pytest.mark.filterwarnings(

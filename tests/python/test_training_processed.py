@@ -72,6 +72,7 @@ def test_one_configuration_makes_shards_and_trains_on_what_scanpy_makes(atlas, n
     assert said in Path("runs/run/report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trains_on", ["raw", "shards"])
 @pytest.mark.parametrize("model", ["mlp", "tokens", "chosen"])
 def test_a_model_says_the_same_of_raw_files_and_of_shards(atlas, model, trains_on):
@@ -100,6 +101,7 @@ def test_a_model_says_the_same_of_raw_files_and_of_shards(atlas, model, trains_o
     assert anndata.read_h5ad("said.h5ad").obs["predicted_kind"].tolist() == labels[0]
 
 
+@pytest.mark.slow
 def test_genes_that_were_chosen_for_shards_are_found_in_raw_files_with_the_totals_of_all(atlas):
     train(sharded(steps={**STEPS, "n_top_genes": 15}, training={"num_epochs": 2}), progress=False)
     trained = load(CHECKPOINT)
@@ -109,6 +111,7 @@ def test_genes_that_were_chosen_for_shards_are_found_in_raw_files_with_the_total
     assert np.ptp(vectors[0], axis=0).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recorded", "said"),
     [({"target_sum": 400}, "normalize_total is 400 in the file and 500"),
@@ -137,6 +140,7 @@ def test_shards_that_record_other_steps_are_refused_with_what_differs(recorded, 
     assert load(CHECKPOINT).predict("shards", force=True).n_obs == 240  # as they are
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [{"n_top_genes": 8}, {"hvg_flavor": "cell_ranger"}])
 def test_genes_that_were_chosen_otherwise_are_refused(other):
     sharded(steps={**STEPS, "n_top_genes": 9})
@@ -146,6 +150,7 @@ def test_genes_that_were_chosen_otherwise_are_refused(other):
         train("run.yaml", progress=False)
 
 
+@pytest.mark.slow
 def test_an_empty_section_asks_for_its_defaults(atlas):
     """As it does of `cellfeed shard --config`."""
     write_config(data={"preprocessing": {}}, training={"num_epochs": 1})
@@ -158,6 +163,7 @@ def test_an_empty_section_asks_for_its_defaults(atlas):
     np.testing.assert_allclose(np.expm1(batch.to_numpy()).sum(axis=1), 1e4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_raw_files_beside_processed_ones_are_refused(atlas):
     cf.preprocess("atlas.h5ad", "done.h5ad", target_sum=500)
     paths = ["atlas.h5ad", "done.h5ad"]
@@ -171,6 +177,7 @@ def test_raw_files_beside_processed_ones_are_refused(atlas):
         load(CHECKPOINT).predict(paths)
 
 
+@pytest.mark.slow
 def test_highly_variable_genes_are_not_found_while_training():
     write_config(data={"preprocessing": {**STEPS, "n_top_genes": 9}})
     with pytest.raises(UnsupportedError, match=r"atlas.h5ad does not record.*cellfeed shard"):
@@ -185,6 +192,7 @@ def test_highly_variable_genes_are_not_found_while_training():
         train("run.yaml", progress=False)
 
 
+@pytest.mark.slow
 def test_genes_alone_may_be_chosen_of_values_that_are_logarithms_already(atlas):
     cf.preprocess("atlas.h5ad", "done.h5ad", target_sum=500)
     asked = {"normalize": False, "log_transform": False, "n_top_genes": 9}
@@ -193,6 +201,7 @@ def test_genes_alone_may_be_chosen_of_values_that_are_logarithms_already(atlas):
     assert report["n_genes"] == 9 and "skipped" in report["preprocessing"]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_the_configuration_is_that_of_its_shards(atlas):
     vocab = {"n_genes": 20}
     path = sharded(steps={**STEPS, "n_top_genes": 9}, data={"vocab": vocab})
@@ -200,6 +209,7 @@ def test_a_vocabulary_of_the_configuration_is_that_of_its_shards(atlas):
     assert 9 <= report["n_genes"] == cf.open("shards").n_vars < 20
 
 
+@pytest.mark.slow
 def test_values_taken_as_they_are_are_those_of_training_or_refused(atlas):
     for target_sum in (500, 700):
         cf.preprocess("atlas.h5ad", f"by_{target_sum}", target_sum=target_sum)
@@ -222,6 +232,7 @@ def test_values_taken_as_they_are_are_those_of_training_or_refused(atlas):
     np.testing.assert_allclose(alike, own, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_files_that_record_different_steps_are_no_training_set(atlas):
     for target_sum in (500, 700):
         cf.preprocess("atlas.h5ad", f"by_{target_sum}.h5ad", target_sum=target_sum)

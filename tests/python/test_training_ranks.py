@@ -17,6 +17,8 @@ from training_atlas import torchrun, weights_of, write_atlas, write_config
 
 from cellfeed.training import load, train
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("cellfeed")
 # Float32 sums in another order: some 2**-24 of values near 1, over 36 steps.
 ROUNDING = 2e-5

@@ -57,6 +57,7 @@ def test_cells_that_were_trained_on_never_become_those_of_validation(split):
         go_on({"split": split})
 
 
+@pytest.mark.slow
 def test_the_rows_count_and_not_how_they_are_said():
     before = rows_of("val", {})
     assert len(before) == 60
@@ -74,6 +75,7 @@ def test_the_rows_count_and_not_how_they_are_said():
         go_on(split, num_epochs=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "changes", "said"),
     [("seed", {"seed": 5}, "was 0 and is 5"),
@@ -88,11 +90,13 @@ def test_another_order_of_cells_or_steps_is_refused_by_name(key, changes, said):
     assert torch.load(LAST, weights_only=True)["epoch"] == 0  # untouched
 
 
+@pytest.mark.slow
 def test_streaming_instead_of_random_order_is_refused():
     with pytest.raises(InvalidArgumentError, match=r"data\.streaming was False and is True"):
         go_on({"streaming": True})
 
 
+@pytest.mark.slow
 def test_rates_and_decay_may_change_and_take_effect():
     go_on(learning_rate=0.002, weight_decay=0.5, warmup_ratio=0.0)
     kept = torch.load(LAST, weights_only=True)
@@ -119,6 +123,7 @@ def test_a_checkpoint_that_lacks_something_is_damaged(part, field):
             cf.training.load(LAST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, None])
 def test_a_checkpoint_of_another_version_is_refused(version):
     kept = torch.load(LAST, weights_only=True)

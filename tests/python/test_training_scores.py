@@ -15,6 +15,8 @@ from cellfeed.errors import InvalidArgumentError
 from cellfeed.training import CellDataModule, load, train
 from cellfeed.training._checkpoints import Checkpoints
 
+pytestmark = pytest.mark.slow
+
 BEST, LAST = (Path(f"runs/run/checkpoints/{name}.ckpt") for name in ("best", "last"))
 REPORT = Path("runs/run/report.json")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

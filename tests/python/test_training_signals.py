@@ -13,6 +13,8 @@ import pytest
 from held_program import wait_until
 from training_atlas import write_atlas, write_config
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("cellfeed")
 ENDED = "cellfeed: error: interrupted"
 

@@ -26,11 +26,11 @@ TRANSFORMS = {
 }
 ORDERS = [
     "".join(letters)
-    for length in (1, 2, 3)
+    for length in (1, 2)
     for letters in itertools.product(TRANSFORMS, repeat=length)
     # A gene that is gone cannot be selected again.
-    if "s" not in letters or "S" not in letters[letters.index("s") :]
-]
+    if letters != ("s", "S")
+] + ["SNL", "NSL", "NLs", "LNs", "SsN", "NnL", "nLl", "SLs"]
 
 
 def counts(n_cells: int, genes: list[str], seed: int, prefix: str) -> anndata.AnnData:

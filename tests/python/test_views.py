@@ -360,6 +360,7 @@ class Rows(torch.utils.data.Dataset):
         return [(dense(part.X), part.obs["depth"].to_numpy())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_views_in_workers(cells, method):
     file = cells.files[0]

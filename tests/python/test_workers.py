@@ -61,6 +61,7 @@ def test_workers_do_not_change_the_batches(epochs, start, num_workers, persisten
         assert stream(loader) == epochs[epoch]
 
 
+@pytest.mark.slow
 def test_workers_on_ranks(epochs):
     for partition, rank in itertools.product(["interleave", "group"], range(2)):
         options = {"rank": rank, "world_size": 2, "partition": partition}
@@ -70,6 +71,7 @@ def test_workers_on_ranks(epochs):
             assert stream(loader) == [rows.tolist() for rows in expected.plan(epoch)]
 
 
+@pytest.mark.slow
 def test_every_kind_of_iteration_advances_one_count(epochs):
     dataset = make_dataset()
     plain = DataLoader(dataset, batch_size=None)
@@ -89,6 +91,7 @@ def test_set_epoch_reaches_workers(epochs):
     assert stream(kept) == epochs[2]
 
 
+@pytest.mark.slow
 def test_abandoned_epochs_count_once(epochs):
     dataset = make_dataset()
     loader = DataLoader(dataset, batch_size=None, num_workers=2)
@@ -99,6 +102,7 @@ def test_abandoned_epochs_count_once(epochs):
     assert stream(loader) == epochs[3]
 
 
+@pytest.mark.slow
 def test_a_generator_seeded_alike_each_epoch(epochs):
     """Torch then numbers the workers of every epoch alike."""
     dataset = make_dataset()
@@ -108,6 +112,7 @@ def test_a_generator_seeded_alike_each_epoch(epochs):
         assert stream(loader) == epochs[epoch]
 
 
+@pytest.mark.slow
 def test_two_loaders_side_by_side(epochs):
     dataset = make_dataset()
     one, two = (iter(DataLoader(dataset, batch_size=None, num_workers=2)) for _ in range(2))
@@ -127,6 +132,7 @@ def write_atlas(path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_batches_of_our_collection_come_from_workers(tmp_path, epochs, start):
     cells = cf.open(write_atlas(tmp_path / "a.h5ad"), obs=["kind"])
@@ -141,6 +147,7 @@ def test_batches_of_our_collection_come_from_workers(tmp_path, epochs, start):
         assert batch.to_torch().shape == (len(rows), 20)
 
 
+@pytest.mark.slow
 def test_a_loader_is_an_iterable_data_set(tmp_path, epochs):
     cells = cf.open(write_atlas(tmp_path / "a.h5ad"))
     loader = cf.Loader(cells, cf.BlockShuffling(4), 8, fetch_factor=3, seed=1)
@@ -169,6 +176,7 @@ def worker(index, count=2, token=(1 << 62) + 5):
     return Worker(index, count, token)
 
 
+@pytest.mark.slow
 def test_workers_of_one_iteration_share_an_epoch():
     count = EpochCounter(4)
     assert [count.start(worker(i), 0)[0] for i in (1, 0)] == [4, 4]
@@ -181,6 +189,7 @@ def test_workers_of_one_iteration_share_an_epoch():
     assert set(many) == {9}
 
 
+@pytest.mark.slow
 def test_only_one_iteration_resumes():
     position = Position(5, 3, 12, 2, 4, 1, 1)
     count = EpochCounter()
@@ -196,6 +205,7 @@ def test_only_one_iteration_resumes():
         count.start(worker(1), 2)
 
 
+@pytest.mark.slow
 def test_forked_copies_count_on_their_own():
     """Those of ranks; the workers of each rank share its count."""
     dataset = make_dataset(epoch=1)
@@ -217,6 +227,7 @@ def test_forked_copies_count_on_their_own():
     assert dataset.epoch == 5
 
 
+@pytest.mark.slow
 def test_copies_count_on_their_own():
     dataset = make_dataset()
     next(iter(dataset))

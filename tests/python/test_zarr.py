@@ -123,21 +123,21 @@ def test_what_anndata_writes_is_read_as_anndata_reads_it(tmp_path, adata, versio
 
 
 @pytest.mark.parametrize("compressor", V2_COMPRESSORS)
-@pytest.mark.parametrize("chunks", [7, 100])
+@pytest.mark.parametrize("chunks", [pytest.param(7, marks=pytest.mark.slow), 100])
 def test_every_compressor_of_format_2(tmp_path, adata, compressor, chunks):
     path = write_store(adata, tmp_path / "a.zarr", 2)
     assert_same_store(store_again(path, chunks=chunks, compressors=V2_COMPRESSORS[compressor]))
 
 
 @pytest.mark.parametrize("codecs", V3_CODECS)
-@pytest.mark.parametrize("chunks", [7, 100])
+@pytest.mark.parametrize("chunks", [pytest.param(7, marks=pytest.mark.slow), 100])
 def test_every_codec_of_format_3(tmp_path, adata, codecs, chunks):
     path = write_store(adata, tmp_path / "a.zarr", 3)
     assert_same_store(store_again(path, chunks=chunks, compressors=V3_CODECS[codecs]))
 
 
 @pytest.mark.parametrize("codecs", ["zstd", "zstd crc32c", "none"])
-@pytest.mark.parametrize("chunks", [4, 40])
+@pytest.mark.parametrize("chunks", [pytest.param(4, marks=pytest.mark.slow), 40])
 def test_shards_of_format_3(tmp_path, adata, codecs, chunks):
     path = write_store(adata, tmp_path / "a.zarr", 3)
     options = {"chunks": chunks, "shards": 3 * chunks, "compressors": V3_CODECS[codecs]}
@@ -277,6 +277,7 @@ def test_what_is_consolidated_is_asked_for_nothing_more(tmp_path, adata):
     assert_same_matrix(cf.open(path), adata.X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_store_in_a_bucket(tmp_path, adata, bucket, version):
     path = write_store(adata, tmp_path / "a.zarr", version)
@@ -335,6 +336,7 @@ def test_layers_with_backslashes_are_told_apart_by_their_values(tmp_path):
         loaders[1].load_state_dict(loaders[0].state_dict())
 
 
+@pytest.mark.slow
 @given(anndatas(), st.sampled_from([2, 3]), st.booleans())
 @settings(max_examples=40)
 def test_any_anndata(adata, version, is_zipped):
