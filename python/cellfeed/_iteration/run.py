@@ -33,6 +33,9 @@ class Run:
         self.n_yielded = 0
         self.is_exhausted = False
         if self.worker.is_process:
+            from ..torch import hand_over_in_shared_memory
+
+            hand_over_in_shared_memory()
             self.start()
 
     def start(self) -> _core.Plan:

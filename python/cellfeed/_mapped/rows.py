@@ -86,6 +86,12 @@ class RowBatch:
     def __init__(self, n_rows: int, columns: Mapping[str, Column]) -> None:
         self.n_rows = n_rows
         self.columns = columns
+        if "torch.utils.data" in sys.modules:
+            # A DataLoader that collates by default then takes the columns as they are.
+            from ..torch import hand_over_in_shared_memory, register_rows
+
+            register_rows(Row)
+            hand_over_in_shared_memory()
 
     def rows(self, begin: int, end: int) -> list[Row]:
         """Some of the rows; arrays in them are views of the columns."""
@@ -110,11 +116,6 @@ class Rows(Sequence[dict[str, Any]]):
     def __init__(self, batch: RowBatch) -> None:
         self.batch = batch
         self._made: dict[int, Row] = {}
-        if "torch" in sys.modules:
-            # A DataLoader that collates by default then takes the columns as they are.
-            from ..torch import register_rows
-
-            register_rows(Row)
 
     def __len__(self) -> int:
         return self.batch.n_rows

@@ -37,8 +37,9 @@ class _MapDataset(ReadsCells, _Dataset):
         return len(self._reader.cells)
 
     def __getitem__(self, row: int) -> Cell:
-        from ..torch import cells_to_tensors
+        from ..torch import cells_to_tensors, hand_over_in_shared_memory
 
+        hand_over_in_shared_memory()
         return cells_to_tensors([self._reader.read_one(row)])[0]
 
     def __getitems__(self, rows: Sequence[int]) -> list[Cell]:
@@ -49,8 +50,9 @@ class _MapDataset(ReadsCells, _Dataset):
         rows
             Numbers in any order, repeats allowed.
         """
-        from ..torch import cells_to_tensors
+        from ..torch import cells_to_tensors, hand_over_in_shared_memory
 
+        hand_over_in_shared_memory()
         numbers = [_as_row_number(row) for row in rows]
         return cells_to_tensors(self._reader.read(np.asarray(numbers, dtype=np.int64)))
 

@@ -223,8 +223,9 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
             ``"x"`` and, of shape ``(n, horizon, len(future))``, ``"future"``; ``"static"`` ``(n,
             len(static))``.
         """
-        from ..torch import as_tensors
+        from ..torch import as_tensors, hand_over_in_shared_memory
 
+        hand_over_in_shared_memory()
         return as_tensors(*self.arrays(indices))
 
     def arrays(self, indices: Rows, *, threads: int = 1) -> tuple[Arrays, np.ndarray]:

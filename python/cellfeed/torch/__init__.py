@@ -9,6 +9,7 @@ from ._batches import TensorBatch
 from ._cells import cells_to_tensors, collate_cells
 from ._dataset import register_iterable_dataset
 from ._gene_selection import GeneSelectionCollator
+from ._handover import hand_over_in_shared_memory
 from ._mapped import register_rows
 from ._on_device import TensorsOnDevice, pinned
 from ._pinned import can_pin, find_torch_library
@@ -34,6 +35,7 @@ __all__ = [
     "collate_cells",
     "find_torch_library",
     "first_said",
+    "hand_over_in_shared_memory",
     "pinned",
     "register_iterable_dataset",
     "register_rows",
