@@ -137,7 +137,7 @@ def test_batches_hold_what_the_table_holds(
     assert_same_epoch(name, strategy, output, transform, SHARINGS[sharing], threads=threads)
 
 
-@pytest.mark.parametrize("output", ["csr", "dense", "bins"])
+@pytest.mark.parametrize("output", ["csr", "dense"])
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in COUNTS_ONLY])
 def test_fractions_come_as_they_are(assert_same_epoch, name, output):
     for number, transform in enumerate(["none", "both"]):

@@ -35,7 +35,7 @@ def every(n):
                 yield name, strategy, PARTITIONS[(i // n + j // n) % 2]
 
 
-SHARED, RESUMED = list(every(3)), list(every(5))
+SHARED, RESUMED = list(every(5)), list(every(5))
 # Those of the cache are of its file.
 ONE_FILE = ["gzip", "filling cache", "full cache"]
 

@@ -33,6 +33,7 @@ def make_loader(path, **options):
     return cf.Loader(cf.open(path), cf.BlockShuffling(1), batch_size=256, **options)
 
 
+@pytest.mark.slow
 def test_an_exception_in_the_consumer_stops_the_iteration(atlas):
     loader = make_loader(atlas / "shards")
     threads = psutil.Process().num_threads()

@@ -66,6 +66,7 @@ CSR_FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gene_order", ["source", "mean"])
 @pytest.mark.parametrize("name", CSR_FILES)
 def test_real_files_survive_shards_and_export(shared_data, tmp_path, name, gene_order):

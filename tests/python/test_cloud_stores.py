@@ -205,6 +205,7 @@ def test_an_upload_to_google_goes_on_where_it_was_broken(tmp_path, monkeypatch):
         assert list(server.objects) == ["large.h5ad"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", PASSING, ids=lambda fault: fault["kind"] + str(fault.get("status", ""))
 )
@@ -217,6 +218,7 @@ def test_what_fails_for_now_is_asked_for_again(store, tmp_path, fault, monkeypat
     assert any(each.fault for each in store.proxy.seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "error", "message"), LASTING, ids=lambda value: str(value)[:40])
 def test_what_fails_for_good_is_a_named_error(store, tmp_path, monkeypatch, fault, error, message):
     if (store.scheme, fault["kind"]) == ("gs", "other_etag"):

@@ -121,6 +121,7 @@ def small_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ORDINARY)
 def test_an_ordinary_program_ends_in_silence(small_file, script):
     head = "import sys\nimport numpy as np\nimport cellfeed as cf\ncells = cf.open(sys.argv[1])\n"

@@ -152,6 +152,7 @@ def value_of(store, array, seed=2):
     values[:] = np.random.default_rng(seed).integers(1, 9, values.shape).astype(values.dtype)
 
 
+@pytest.mark.slow
 def test_batches_are_those_of_the_store_and_chunks_are_read_once(store, tmp_path):
     own = copy_store(store, tmp_path / "a.zarr")
     options = {"layers": ["log"]}

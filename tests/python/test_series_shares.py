@@ -83,6 +83,7 @@ def test_rows_without_a_time_are_counted_through_all_shares(tmp_path, ends):
     assert times.tolist() == list(range(N // 30)) * 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [0, 1, 777, N // 3, N // 2, N - 2, N - 1])
 def test_errors_name_the_line_of_the_file(tmp_path, row):
     frame = large().astype({"b": object})

@@ -43,13 +43,13 @@ def build(folder, name, **options):
     ("kind", "first_wide", "alternates"),
     [
         ("float32", 0, False),
-        ("float32", 0, True),
-        ("float64", 0, False),
-        ("float64", 100, True),
+        pytest.param("float32", 0, True, marks=pytest.mark.slow),
+        pytest.param("float64", 0, False, marks=pytest.mark.slow),
+        pytest.param("float64", 100, True, marks=pytest.mark.slow),
         ("float64", 300_007, False),
-        ("float64", N_ROWS, False),
+        pytest.param("float64", N_ROWS, False, marks=pytest.mark.slow),
         ("one of float64", 300_007, True),
-        ("one of float64", N_ROWS, False),
+        pytest.param("one of float64", N_ROWS, False, marks=pytest.mark.slow),
         ("whole numbers", 0, False),
     ],
 )

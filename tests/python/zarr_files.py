@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import warnings
 import zipfile
+from collections.abc import Iterator
 
 import anndata
 import numpy as np
@@ -40,7 +41,8 @@ def arrays_of(group: zarr.Group) -> list[str]:
 def store_again(path: pathlib.Path, consolidate: bool = True, **options) -> pathlib.Path:
     """Every array of numbers with dimensions anew, by zarr, with these options.
 
-    `chunks` and `shards` are of one dimension, and halved for the second.
+    `chunks` and `shards` are of one dimension, and halved for the second. An iterator gives each
+    array its next value.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,6 +56,8 @@ def store_again(path: pathlib.Path, consolidate: bool = True, **options) -> path
             own = {
                 key: tuple(max(1, value // 2**d) for d in range(values.ndim))
                 if key in ("chunks", "shards")
+                else next(value)
+                if isinstance(value, Iterator)
                 else value
                 for key, value in options.items()
             }
