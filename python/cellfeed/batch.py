@@ -191,17 +191,16 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
 
         obs = self.obs.to_pandas().set_axis(self.obs_names)
         var = self._source.names.var().loc[self.var_names]
-        layers = {name: self.layers[name] for name in self.layers if self._is_layer(name)}
+        names = self._source.matrices.layer_names
+        layers = {names[key]: self.layers[key] for key in names if self._has_genes_of_x(key)}
         adata = anndata.AnnData(X=self.x, obs=obs, var=var, layers=layers, obsm=dict(self.obsm))
         if "raw/X" in self.layers:
             genes = pd.DataFrame(index=pd.Index(self.layers.var_names("raw/X"), dtype=object))
             adata.raw = anndata.AnnData(X=self.layers["raw/X"], obs=obs[[]], var=genes)
         return adata
 
-    def _is_layer(self, name: str) -> bool:
-        if name == "raw/X" or self._source.matrices.layers[name] == 0:
-            return False
-        return np.array_equal(self.layers.var_names(name), self.var_names)
+    def _has_genes_of_x(self, key: str) -> bool:
+        return np.array_equal(self.layers.var_names(key), self.var_names)
 
     def _tensors(self) -> TensorBatch:
         from .torch import TensorBatch

@@ -66,7 +66,7 @@ class MappedCollection(MapStyle):
         What :func:`cellfeed.open` takes: files, shard directories, globs, AnnData, or a list of
         these.
     layers_keys
-        ``"X"``, ``"raw.X"`` and names of layers. All files must have them.
+        ``"X"``, ``"raw.X"`` (of ``adata.raw``) and names of layers. All files must have them.
     obs_keys
         obs columns. Cells of a file that lacks one have a missing value.
     obsm_keys

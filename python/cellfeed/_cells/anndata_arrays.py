@@ -38,8 +38,8 @@ def csr_arrays(
     adata
         In memory.
     layer
-        ``"X"``, ``"raw/X"`` or ``"raw"``, the name of a layer, also as ``"layers/NAME"``, or
-        ``"obsm/NAME"``, whose columns are numbered. ``None``: a matrix without columns.
+        ``"X"``, ``"raw/X"``, the name of a layer, also as ``"layers/NAME"``, or ``"obsm/NAME"``,
+        whose columns are numbered. ``None``: a matrix without columns.
     """
     matrix, var = _matrix(adata, layer)
     if matrix is None:
@@ -207,15 +207,16 @@ def _matrix(
         return none, pd.DataFrame(index=pd.Index([], dtype=str))
     if layer == "X":
         return adata.X, adata.var
-    if layer in ("raw", "raw/X"):
+    if layer == "raw/X":
         if adata.raw is None:
-            raise NoSuchKeyError(f"this AnnData has no {layer}")
+            raise NoSuchKeyError("this AnnData has no raw")
         return adata.raw.X, adata.raw.var
     if layer.startswith("obsm/"):
         return _obsm(adata, layer)
     name = layer.removeprefix("layers/")
     if name not in adata.layers:
-        raise NoSuchKeyError(f"no layer {name!r}{suggestion(name, adata.layers)}")
+        known = [*adata.layers, *(["raw/X"] if adata.raw is not None else [])]
+        raise NoSuchKeyError(f"no layer {name!r}{suggestion(name, known)}")
     return adata.layers[name], adata.var
 
 

@@ -93,8 +93,9 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
     for name, matrix in read.obsm.items():
         adata.obsm[name] = of_dtype(matrix, dtypes[matrices.obsm[name]][0])
     if not ignore_layers:
-        for name, matrix in read.layers.items():
-            adata.layers[name] = of_dtype(matrix, dtypes[matrices.layers[name]][0])
+        for key, name in matrices.layer_names.items():
+            if name in read.layers:
+                adata.layers[name] = of_dtype(read.layers[name], dtypes[matrices.layers[key]][0])
         adata.raw = None if read.raw is None else read.raw.to_adata()
     return adata
 

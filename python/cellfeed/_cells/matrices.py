@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ..errors import InvalidArgumentError
 
-_RAW = ("raw", "raw/X", "raw.X")
-
 
 def layer_path(name: str) -> str:
     """Where a layer lies in its file: ``"X"``, ``"raw/X"`` or ``"layers/NAME"``.
@@ -16,11 +14,10 @@ def layer_path(name: str) -> str:
     Parameters
     ----------
     name
-        One of these, ``"raw"``, ``"raw.X"``, or the name of a layer alone.
+        One of these, or the name of a layer alone.
     """
-    if name in _RAW:
-        return "raw/X"
-    return name if name == "X" or name.startswith("layers/") else f"layers/{name}"
+    is_path = name in ("X", "raw/X") or name.startswith("layers/")
+    return name if is_path else f"layers/{name}"
 
 
 def layer_key(name: str) -> str:
@@ -57,6 +54,13 @@ class Matrices:
     layers: Mapping[str, int]
     obsm: Mapping[str, int]
     paths: tuple[str, ...]
+
+    @property
+    def layer_names(self) -> dict[str, str]:
+        """Key -> what an AnnData calls that layer; ``x`` itself and raw are none of its layers."""
+        beside = [key for key, number in self.layers.items() if number and key != "raw/X"]
+        alone = {key: key.removeprefix("layers/") for key in beside}
+        return {key: key if alone.get(name, key) != key else name for key, name in alone.items()}
 
     @staticmethod
     def of(layer: str | None, layers: list[str] | None, obsm: list[str] | None) -> Matrices:

@@ -63,6 +63,11 @@ def each_once(name: str, value: object) -> list[str]:
     return names
 
 
+def layer_name(key: str) -> str:
+    """The layer of ``cellfeed.open`` that a key of ``layers_keys`` means."""
+    return "raw/X" if key == "raw.X" else key
+
+
 def as_layers_keys(layers_keys: object) -> list[str]:
     """Names of matrices, one at least; X by default."""
     keys = each_once("layers_keys", "X" if layers_keys is None else layers_keys)
@@ -73,7 +78,7 @@ def as_layers_keys(layers_keys: object) -> list[str]:
             raise InvalidArgumentError(
                 f"layers_keys names {key!r}: pass obsm_keys=[{obsm_key(key)!r}]"
             )
-    each_once("layers_keys", [layer_key(key) for key in keys])
+    each_once("layers_keys", [layer_key(layer_name(key)) for key in keys])
     return keys
 
 

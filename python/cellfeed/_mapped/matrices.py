@@ -16,17 +16,12 @@ from .._reader import Reader, ReaderOptions
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..opening import open as open_cells
-from .arguments import MappedOptions
+from .arguments import MappedOptions, layer_name
 from .genes import have_same_genes
 from .rows import Column, column_of, entries_of
 
 _NARROW = {"bool", "int8", "int16", "uint8", "uint16"}
 _WIDER = {"uint32": "int64", "float16": "float32"}
-
-
-def layer_name(key: str) -> str:
-    """The layer of ``cellfeed.open`` that a key of ``layers_keys`` means."""
-    return "raw/X" if key == "raw.X" else key
 
 
 class Matrices:

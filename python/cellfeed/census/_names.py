@@ -40,14 +40,13 @@ class MatrixNames:
             raise NoSuchKeyError(
                 f"no matrix {name!r}: the cells were opened with layer=None, as obs alone"
             )
-        if name == "raw" and "layers/raw" in self._layers:
-            return "layers/raw"
-        if name == "raw" and self._main != "raw/X" and "raw/X" in self._layers:
+        means_main = name == "raw" and name not in self._layers
+        if means_main and self._main != "raw/X" and "raw/X" in self._layers:
             raise InvalidArgumentError(
                 "'raw' is raw/X, which has genes of its own beside another matrix: open the files "
                 f"with layer='raw/X', or name the other one, X_name={self._main!r}"
             )
-        if name in ("raw", self._main):
+        if means_main or name == self._main:
             return None
         if name not in self._layers:
             known = ["raw", self._main, *self._layers]

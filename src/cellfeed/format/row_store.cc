@@ -8,6 +8,11 @@
 
 namespace cellfeed::format {
 
+std::string layer_path(const std::string& name) {
+  if (name == "X" || name == "raw/X" || name.starts_with("layers/") || is_obsm(name)) return name;
+  return "layers/" + name;
+}
+
 void run_serially(std::int64_t n, const std::function<void(std::int64_t)>& task) {
   for (std::int64_t i = 0; i < n; ++i) task(i);
 }

@@ -62,6 +62,9 @@ struct StoreInfo {
 
 // Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...
 inline bool is_obsm(std::string_view layer) { return layer.starts_with("obsm/"); }
+// Where a matrix lies in a file by the name that users give it: "X", "raw/X" and what is in
+// "layers/" or "obsm/" are paths, any other name is that of a layer.
+std::string layer_path(const std::string& name);
 
 // As a layer: none of the matrices, obs alone. A layer that is really called so is "layers/none".
 inline constexpr const char* kNoLayer = "none";
@@ -249,8 +252,7 @@ struct TableOptions {
 };
 
 struct OpenOptions {
-  // "X", "raw/X" (also "raw"), a layer's name ("counts" or "layers/counts"), or one of obsm
-  // ("obsm/X_pca"). kNoLayer: the cells have no genes.
+  // As layer_path takes it. kNoLayer: the cells have no genes.
   std::string layer = "X";
   // Inflated chunks kept between fetches, of compressed files; of a collection, all together.
   std::int64_t cache_bytes = 256 << 20;

@@ -10,13 +10,13 @@ namespace cellfeed::convert {
 namespace {
 
 std::string layer_name(const std::string& name) {
-  if (name == "X" || name == "raw" || name == "raw/X")
+  std::string path = format::layer_path(name);
+  if (!path.starts_with("layers/"))
     throw_invalid(
-        "'{}' cannot be one of layers: layer= says which matrix is X, and raw has genes of its "
-        "own; "
-        "write it by itself",
-        name);
-  return name.starts_with("layers/") ? name : "layers/" + name;
+        "'{}' cannot be one of layers: layer= says which matrix is X, obsm= names arrays of obsm, "
+        "and raw has genes of its own: write it by itself; a layer of that name is 'layers/{}'",
+        name, name);
+  return path;
 }
 
 std::string obsm_name(const std::string& name) {

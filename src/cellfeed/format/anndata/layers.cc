@@ -98,10 +98,8 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const StoredTree& file,
 }
 
 std::vector<std::string> places_of_layer(const std::string& layer) {
-  if (layer == "raw" || layer == kRawPath || layer == kLegacyRawPath)
-    return {kRawPath, kLegacyRawPath};
-  if (layer == "X" || layer.starts_with("layers/") || is_obsm(layer)) return {layer};
-  return {"layers/" + layer};
+  if (layer == kRawPath) return {kRawPath, kLegacyRawPath};
+  return {layer_path(layer)};
 }
 
 std::string find_layer(const StoredTree& file, const std::string& layer) {
@@ -120,11 +118,11 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the file has no X; name one of its matrices instead: {}; {}",
                 fmt::join(layers, ", "), kObsAlone);
-  // Layers are named with and without their folder.
   std::vector<std::string> known = layers;
-  for (std::string& known_name : known)
-    if (known_name.starts_with("layers/") && !layer.starts_with("layers/"))
-      known_name = known_name.substr(7);
+  for (std::string& path : known)
+    if (const auto alone = path.substr(path.rfind('/') + 1);
+        layer_path(alone) == path && !layer.starts_with("layers/"))
+      path = alone;
   throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'{}", layer,
               suggestion(layer, known));
 }

@@ -292,7 +292,7 @@ std::optional<std::size_t> ShardOpener::find_matrix(const ShardDirectory& direct
   std::string known = "X";
   for (std::size_t m = 0; m < manifest.matrices.size(); ++m) {
     const std::string& name = manifest.matrices[m].name;
-    if (name == layer || name == "layers/" + layer) return m;
+    if (name == layer_path(layer)) return m;
     known += ", " + name;
   }
   throw_error(ErrorKind::kNoSuchKey, directory.dir(),
