@@ -86,7 +86,8 @@ nb::dict store_info(const Collection& self, std::int64_t s) {
 
 // What was done to the values of one store, as it is recorded with them: a JSON object.
 std::string store_processing(const Collection& self, std::int64_t s) {
-  return checked_store(self, s).processing().marked_json();
+  checked_store(self, s);
+  return self.processing(s).json;
 }
 
 // Names of the cells of one store, in its order; O(cells) memory.
@@ -308,6 +309,14 @@ void bind_collection(nb::module_& module) {
            "Packed records of cells [begin, end), a part for each file.")
       .def("store_info", &store_info, "store"_a)
       .def("store_processing", &store_processing, "store"_a)
+      .def_prop_ro("processing",
+                   [](const Collection& self) {
+                     return call_released(self.is_remote(), [&] { return self.processing().json; });
+                   })
+      .def("with_mixed_processing",
+           [](const Collection& self) {
+             return std::const_pointer_cast<Collection>(self.with_mixed_processing());
+           })
       .def(
           "store_genes",
           [](const Collection& self, std::int64_t s) {

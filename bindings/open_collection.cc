@@ -76,8 +76,7 @@ std::shared_ptr<const Collection> collection_from_memory(
     options.genes = std::move(*genes);
   }
   format::Processing done = format::read_processing(processing, name);
-  done.has_log1p_mark = has_log1p_mark;
-  if (has_log1p_base) done.note_other_base();
+  if (has_log1p_mark) done = format::with_log1p_mark(done, has_log1p_base);
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(format::memory::make_memory_store(
       std::move(rows), import_table(obs), import_table(var), std::move(name), std::move(done)));

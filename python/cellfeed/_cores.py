@@ -44,7 +44,7 @@ def files_core(paths: list[str], options: OpenOptions) -> _core.Collection:
         core = _open_matrix(paths, options, options.layer)
     further = options.matrices.paths
     core = core.with_matrices([(path, _open_matrix(paths, options, path)) for path in further])
-    return _with_labels(core, options)
+    return _finished(core, options)
 
 
 def _open_matrix(paths: list[str], options: OpenOptions, layer: str | None) -> _core.Collection:
@@ -63,7 +63,9 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: str | None) -> _
     )  # fmt: skip
 
 
-def _with_labels(core: _core.Collection, options: OpenOptions) -> _core.Collection:
+def _finished(core: _core.Collection, options: OpenOptions) -> _core.Collection:
+    if options.mixed_processing == "allow":
+        core = core.with_mixed_processing()
     # The names of obs columns cost a look at every file.
     if options.categories is None and options.unknown_label is None:
         return core
@@ -89,7 +91,7 @@ def anndata_core(
         (path, _copy(adata, options, path, obs_table, options.genes, "AnnData in memory"))
         for path in options.matrices.paths
     ]
-    return _with_labels(core.with_matrices(further), options)
+    return _finished(core.with_matrices(further), options)
 
 
 def _copy(
@@ -139,7 +141,7 @@ def several_core(
 
     core = joined(options.layer)
     core = core.with_matrices([(path, joined(path)) for path in options.matrices.paths])
-    return _with_labels(core, options)
+    return _finished(core, options)
 
 
 def _parts(

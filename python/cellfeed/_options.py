@@ -33,6 +33,7 @@ HvgFlavor: TypeAlias = Literal["seurat", "cell_ranger", "seurat_v3"]
 Join: TypeAlias = Literal["inner", "outer"]
 Layout: TypeAlias = Literal["packed", "dense"]
 MissingGenes: TypeAlias = Literal["warn", "zero", "error"]
+MixedProcessing: TypeAlias = Literal["error", "allow"]
 # Labels of cells, and what fixes their codes.
 Label: TypeAlias = str | bool | int | float
 Labels: TypeAlias = Iterable[Label]
@@ -67,7 +68,7 @@ DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(
 GENE_SELECTIONS, LAYOUTS, MISSING_GENES = (
     get_args(GeneSelection), get_args(Layout), get_args(MissingGenes),
 )  # fmt: skip
-LOADER_OUTPUTS = get_args(LoaderOutput)
+LOADER_OUTPUTS, MIXED_PROCESSING = get_args(LoaderOutput), get_args(MixedProcessing)
 OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
 VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
 EXTRA_GENES = get_args(ExtraGenes)

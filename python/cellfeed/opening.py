@@ -21,6 +21,7 @@ from ._options import (
     Genes,
     Join,
     MissingGenes,
+    MixedProcessing,
     Path,
     UnknownLabel,
     Verify,
@@ -52,6 +53,7 @@ def open(
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,
+    mixed_processing: MixedProcessing = "error",
     cache: int | str = "256MiB",
     access: Access = "auto",
     verify: Verify = "always",
@@ -125,6 +127,10 @@ def open(
     make_unique
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
         Where several files have such a name, a column of ``var`` has to tell which are the same.
+    mixed_processing
+        What is done where values are taken of files that record different steps, as
+        :func:`cellfeed.preprocess` and scanpy's ``log1p`` do (docs/preprocessing.md): ``"error"``
+        refuses, ``"allow"`` takes them as they are.
     cache
         Bytes of inflated chunks kept between reads of a compressed file; 0 keeps none. While there
         are loaders, what their ``memory_budget`` allows counts instead.
@@ -202,6 +208,7 @@ def open(
         cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
         feature_type=feature_type, genes_column=genes_column, values_column=values_column,
         var=as_folder("var", var), obs_columns=as_chosen_names("obs", obs) or [],
+        mixed_processing=mixed_processing,
     )  # fmt: skip
     data = _data_of(paths, options)
     files = [item for item in data if isinstance(item, str)] if isinstance(data, list) else []

@@ -104,11 +104,9 @@ def _record_processing(adata: anndata.AnnData, cells: CellTable) -> None:
     """Note what was done to X where its files do, and scanpy's mark: nothing is done twice."""
     from .anndata_arrays import PROCESSING
 
-    stores = np.unique(cells.locate()[0]).tolist()
-    records = {cells._core.store_processing(store) for store in stores}
-    if len(records) != 1 or records == {"{}"}:
+    record = cells._core.processing
+    if record == "{}":
         return
-    record = records.pop()
     adata.uns[PROCESSING] = np.array([record], dtype=object)
     if json.loads(record).get("log1p") is True:  # no other base, which scanpy would take for e
         adata.uns["log1p"] = {}

@@ -11,12 +11,14 @@ from .._options import (
     CACHE_MODES,
     JOINS,
     MISSING_GENES,
+    MIXED_PROCESSING,
     VERIFY,
     Access,
     CacheMode,
     Categories,
     Join,
     MissingGenes,
+    MixedProcessing,
     UnknownLabel,
     Verify,
 )
@@ -70,6 +72,7 @@ class OpenOptions:
     values_column: str | None = None
     var: str = ""
     obs_columns: list[str] = field(default_factory=list)
+    mixed_processing: MixedProcessing = "error"
 
     def __post_init__(self) -> None:
         if self.layer is not None:
@@ -84,6 +87,7 @@ class OpenOptions:
         as_choice("access", self.access, ACCESS)
         as_choice("verify", self.verify, VERIFY)
         as_choice("missing_genes", self.missing_genes, MISSING_GENES)
+        as_choice("mixed_processing", self.mixed_processing, MIXED_PROCESSING)
         if self.join is not None:
             as_choice("join", self.join, JOINS)
             if self.genes is not None:

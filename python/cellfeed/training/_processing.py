@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,32 +134,9 @@ class Processing:
         ------
         InvalidArgumentError
             Files record different steps.
-
-        Warns
-        -----
-        UserWarning
-            Some record steps, and others none.
         """
-        records = _records(cells, _OF_VALUES)
-        known = [(path, steps) for path, steps in records if steps]
-        if not known:
-            return {}
-        path, steps = known[0]
-        for other, of_other in known:
-            if of_other != steps:
-                raise InvalidArgumentError(
-                    f"{other} records {_listed(of_other)}, and {path} {_listed(steps)}: their "
-                    "values are not alike; give files of one kind"
-                )
-        silent = next((other for other, of_other in records if not of_other), None)
-        if silent is not None:
-            warnings.warn(
-                f"{path} records {_listed(steps)}, and {silent} nothing: unless the same was done "
-                "to it, their values are not alike",
-                UserWarning,
-                stacklevel=2,
-            )
-        return steps
+        recorded = json.loads(cells._core.processing)
+        return {name: recorded[name] for name in _OF_VALUES if recorded.get(name)}
 
     @staticmethod
     def require_alike(cells: CellCollection, trained_on: dict[str, Any]) -> None:

@@ -69,6 +69,7 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
     : stores_(std::move(stores)),
       cache_(std::make_shared<CacheState>(options.open.cache_bytes)),
       obs_(std::make_shared<ObsColumns>()),
+      records_(std::make_shared<Records>()),
       var_keys_(options.var_keys) {
   if (stores_.empty()) throw_invalid("a collection needs at least one file");
   offsets_.push_back(0);
@@ -114,9 +115,11 @@ Collection::Collection(const Collection& other)
       missing_genes_(other.missing_genes_),
       stores_without_genes_(other.stores_without_genes_),
       missing_genes_text_(other.missing_genes_text_),
+      allows_mixed_processing_(other.allows_mixed_processing_),
       labels_(other.labels_),
       cache_(other.cache_),
       obs_(other.obs_),
+      records_(other.records_),
       var_keys_(other.var_keys_) {}
 
 std::shared_ptr<const Collection> Collection::with_labels(

@@ -76,6 +76,9 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // RowSelection throws.
   std::shared_ptr<const Collection> with_rows(std::span<const std::int64_t> rows) const;
 
+  // The same cells, whose values may be taken together although files record different steps.
+  std::shared_ptr<const Collection> with_mixed_processing() const;
+
   // The same cells, of whose genes only these columns of this collection count, in their order; and
   // of other matrices with these genes.
   // Throws kInvalidArgument for none and for one given twice; kOutOfRange outside [0, n_genes).
@@ -122,6 +125,13 @@ class Collection : public std::enable_shared_from_this<Collection> {
   const std::vector<std::size_t>& stores_without_genes() const { return stores_without_genes_; }
   // What to say of them, and of stores that have none of the axis; empty where all is found.
   const std::string& missing_genes_text() const { return missing_genes_text_; }
+  bool allows_mixed_processing() const { return allows_mixed_processing_; }
+  // What was done to the values of its cells. Throws kInvalidArgument where files record different
+  // steps, unless with_mixed_processing() gave it: whoever takes values asks. Files are looked at
+  // when it is first asked for.
+  format::Processing processing() const;
+  // The same of one store alone.
+  format::Processing processing(std::int64_t s) const { return processing_of_stores()->at(s); }
 
   // Whether reading may wait for a server: some store is not on a disk of this machine.
   bool is_remote() const { return is_remote_; }
@@ -169,6 +179,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   std::vector<std::string> missing_genes_;
   std::vector<std::size_t> stores_without_genes_;
   std::string missing_genes_text_;
+  bool allows_mixed_processing_ = false;
   std::map<std::string, LabelMap> labels_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
   void require_equal_widths() const;
@@ -192,6 +203,14 @@ class Collection : public std::enable_shared_from_this<Collection> {
     std::map<std::string, std::shared_ptr<const JoinedColumn>> by_name;
   };
   std::shared_ptr<ObsColumns> obs_;
+
+  // Of all collections over these stores.
+  struct Records {
+    ForkSafeMutex mutex;  // guards the one below
+    std::shared_ptr<const std::vector<format::Processing>> of_stores;
+  };
+  std::shared_ptr<Records> records_;
+  std::shared_ptr<const std::vector<format::Processing>> processing_of_stores() const;
   std::vector<std::string> var_keys_;
 };
 

@@ -17,6 +17,7 @@ std::vector<PackedPart> packed_records(const Collection& cells, std::int64_t beg
     throw Error(ErrorKind::kUnsupported,
                 "records are those of whole files, and cells were chosen here: take them of the "
                 "collection that these were chosen of");
+  cells.processing();  // throws
   std::vector<PackedPart> parts;
   const auto offsets = cells.offsets();
   for (std::int64_t s = 0; s < cells.n_stores(); ++s) {

@@ -1,8 +1,10 @@
 #include "cellfeed/format/processing.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/json_depth.h"
@@ -14,30 +16,69 @@ namespace {
 constexpr std::int64_t kMaxRecordBytes = 64 << 10;
 constexpr int kMaxRecordDepth = 16;
 constexpr const char* kOtherBase = "of the base in uns/log1p";
+constexpr const char* kNormalization = "normalize_total";
+constexpr const char* kLogarithm = "log1p";
+// A list of the value_steps of matrices that were mixed.
+constexpr const char* kMixed = "mixed";
+
+using Json = nlohmann::json;
+
+Processing processing_of(const Json& record) {
+  Processing processing;
+  Json steps = Json::object();
+  for (const char* name : {kNormalization, kLogarithm, kMixed})
+    if (record.contains(name) && record[name] != false) steps[name] = record[name];
+  processing.json = record.dump();
+  processing.value_steps = steps.dump();
+  processing.is_normalized = steps.contains(kNormalization);
+  processing.is_log1p = steps.contains(kLogarithm);
+  if (!steps.contains(kMixed)) return processing;
+  for (const Json& one : steps[kMixed]) {
+    processing.is_normalized |= one.contains(kNormalization);
+    processing.is_log1p |= one.contains(kLogarithm);
+  }
+  return processing;
+}
 
 }  // namespace
 
-std::string Processing::marked_json() const {
-  if (!has_log1p_mark) return json;
-  auto record = nlohmann::json::parse(json);
-  if (!is_log1p) record["log1p"] = true;
-  return record.dump();
-}
-
-void Processing::note_other_base() {
-  auto record = nlohmann::json::parse(json);
-  record["log1p"] = kOtherBase;
-  json = record.dump();
-  is_log1p = true;
-}
-
 bool Processing::has_other_base() const {
-  const auto record = nlohmann::json::parse(json);
-  return record.contains("log1p") && record["log1p"].is_string();
+  const auto steps = Json::parse(value_steps);
+  return steps.contains(kLogarithm) && steps[kLogarithm].is_string();
 }
 
 std::string Processing::text() const {
-  return json != "{}" ? "recorded: " + json : "it has uns/log1p, as scanpy writes it";
+  return fmt::format("recorded in {}, in uns/log1p or by the shards: {}", kProcessingPath, json);
+}
+
+Processing with_log1p_mark(const Processing& recorded, bool has_base) {
+  auto record = Json::parse(recorded.json);
+  if (has_base)
+    record[kLogarithm] = kOtherBase;
+  else if (!recorded.is_log1p)
+    record[kLogarithm] = true;
+  return processing_of(record);
+}
+
+Processing join_processing(std::span<const Processing> all) {
+  const auto differ = [&](auto member) {
+    return std::ranges::any_of(all, [&](const auto& one) { return one.*member != all[0].*member; });
+  };
+  if (!differ(&Processing::json)) return all[0];
+  Json joined = Json::parse(all[0].json);
+  std::set<std::string> steps;
+  for (const Processing& one : all) {
+    const Json record = Json::parse(one.json);
+    for (auto step = joined.begin(); step != joined.end();)
+      step = record.contains(step.key()) && record[step.key()] == *step ? std::next(step)
+                                                                        : joined.erase(step);
+    steps.insert(one.value_steps);
+  }
+  if (steps.size() == 1) return processing_of(joined);
+  for (const char* name : {kNormalization, kLogarithm}) joined.erase(name);
+  joined[kMixed] = Json::array();
+  for (const std::string& one : steps) joined[kMixed].push_back(Json::parse(one));
+  return processing_of(joined);
 }
 
 Processing read_processing(const std::string& json, const std::string& path) {
@@ -46,15 +87,11 @@ Processing read_processing(const std::string& json, const std::string& path) {
                 "the record of what was done to the values has {} bytes, and may have {}",
                 json.size(), kMaxRecordBytes);
   require_shallow_json(json, path, kMaxRecordDepth);
-  const auto tree = nlohmann::json::parse(json, nullptr, false);
+  const auto tree = Json::parse(json, nullptr, false);
   if (!tree.is_object())
     throw Error(ErrorKind::kCorruptData,
                 "the record of what was done to the values is not a JSON object", path);
-  Processing processing;
-  processing.json = tree.dump();
-  processing.is_normalized = tree.contains("normalize_total");
-  processing.is_log1p = tree.contains("log1p") && tree["log1p"] != false;
-  return processing;
+  return processing_of(tree);
 }
 
 }  // namespace cellfeed::format

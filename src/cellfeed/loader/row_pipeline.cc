@@ -24,10 +24,10 @@ void refuse_repetition(const collection::Collection& collection, const transform
   if (once == Once::kNothing || transform.is_forced()) return;
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
     const auto done = collection.store(s).processing();
-    if (done.is_logarithm() || (once == Once::kNormalization && done.is_normalized))
+    if (done.is_log1p || (once == Once::kNormalization && done.is_normalized))
       throw_error(ErrorKind::kInvalidArgument, collection.store(s).info().path,
                   "its values are {} already ({}): leave {} out, or force it (force=True)",
-                  done.is_logarithm() ? "log-transformed" : "normalised", done.text(),
+                  done.is_log1p ? "log-transformed" : "normalised", done.text(),
                   transform.name());
   }
   for (std::size_t i = 0; i < number; ++i)
@@ -42,6 +42,7 @@ void refuse_repetition(const collection::Collection& collection, const transform
 
 RowPipeline::RowPipeline(const collection::Collection& collection, const LoaderOptions& options)
     : genes_(collection.genes()), collection_(collection) {
+  collection.processing();  // throws
   transform::Transforms bound;
   for (std::size_t i = 0; i < options.transforms.size(); ++i) {
     const auto& transform = options.transforms[i];

@@ -40,6 +40,7 @@ Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_bes
   options.obs_before = obs_before;
   options.layer = cells.store(0).info().layer;
   options.is_beside = is_beside;
+  options.allows_mixed_processing = cells.allows_mixed_processing();
   if (!format::is_obsm(options.layer)) {
     options.genes = cells.genes().names;
     options.var_keys = cells.var_keys();

@@ -23,23 +23,6 @@ constexpr const char* kIndex = "_index";
 // Of var, where another column names the genes.
 constexpr const char* kOwnNames = "var_names";
 
-// What is recorded of all of them; scanpy's mark counts where each has it.
-std::string join_processing(const collection::Collection& cells) {
-  const format::Processing first = cells.store(0).processing();
-  bool are_marked = first.has_log1p_mark;
-  for (std::int64_t s = 1; s < cells.n_stores(); ++s) {
-    const format::RowStore& other = cells.store(s);
-    const format::Processing its = other.processing();
-    if (its.json != first.json)
-      throw_invalid(
-          "the inputs hold values that were processed differently, and would be mixed: '{}' says "
-          "{}, '{}' says {}",
-          cells.store(0).info().path, first.json, other.info().path, its.json);
-    are_marked &= its.has_log1p_mark;
-  }
-  return are_marked && !first.is_log1p ? first.marked_json() : first.json;
-}
-
 DType unite_value_dtypes(const collection::Collection& cells) {
   std::vector<DType> dtypes;
   for (std::int64_t s = 0; s < cells.n_stores(); ++s)
@@ -154,7 +137,8 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
   joined.behind = options.behind;
   joined.open.cache_bytes = cache_bytes_of(options, std::max<std::int64_t>(1, std::ssize(stores)));
   cells_ = std::make_shared<const collection::Collection>(std::move(stores), joined);
-  processing_json_ = join_processing(*cells_);
+  if (options.allows_mixed_processing) cells_ = cells_->with_mixed_processing();
+  processing_json_ = cells_->processing().json;
   value_dtype_ = unite_value_dtypes(*cells_);
   obs_ = std::make_unique<TableUnion>("obs");
   if (!options.is_beside) unite_obs(options.obs_before);

@@ -53,7 +53,7 @@ void check_processing(const ProcessingOptions& options) {
 
 void refuse_repetition(const ProcessingOptions& options, const format::Processing& before,
                        const std::string& path) {
-  const bool is_log = before.is_logarithm();
+  const bool is_log = before.is_log1p;
   const auto refuse = [&](const std::string& done, const std::string& asked) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("its values are {} already ({}), and would be {}; leave that step out, "
@@ -75,7 +75,7 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
 
 std::string recorded_processing(const ProcessingOptions& options,
                                 const format::Processing& before) {
-  Json record = Json::parse(before.marked_json());
+  Json record = Json::parse(before.json);
   if (options.normalize) record["normalize_total"] = options.target_sum;
   if (options.log_transform) record["log1p"] = true;
   if (options.min_genes > 0) record["min_genes"] = options.min_genes;

@@ -68,7 +68,7 @@ void Preprocessing::require_counts_once() const {
     refuse_repetition(options_.processing, before, store.info().path);
     const ProcessingOptions& asked = options_.processing;
     if (asked.n_top_genes > 0 && !asked.finds_genes_in_counts() && !asked.log_transform &&
-        !before.is_logarithm())
+        !before.is_log1p)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("highly variable genes of flavor {} are found in log-transformed "
                               "values: ask for the logarithm too",
@@ -86,7 +86,7 @@ GeneStatistics Preprocessing::gather(const CountLimits* limits) {
                                .stop = convert.stop});
   StatisticsOptions statistics;
   const format::Processing before = sources_.store(0).processing();
-  statistics.was_log1p = !options_.processing.log_transform && before.is_logarithm();
+  statistics.was_log1p = !options_.processing.log_transform && before.is_log1p;
   statistics.keeps_totals = !options_.processing.changes_values();
   statistics.limits = limits;
   statistics.memory_budget = convert.memory_budget;

@@ -113,10 +113,12 @@ Processing Annotations::processing() const {
     processing =
         read_processing(static_cast<const arrow::StringArray&>(*texts).GetString(0), file_.path());
   }
-  processing.has_log1p_mark = file_.find("uns/log1p") != nullptr;
-  // scanpy's own default, the natural one, is None: no array, or one that says it is null.
-  const auto base = file_.find("uns/log1p/base");
-  if (base && base->text_attribute("encoding-type") != "null") processing.note_other_base();
+  if (file_.find("uns/log1p")) {
+    // scanpy's own default, the natural one, is None: no array, or one that says it is null.
+    const auto base = file_.find("uns/log1p/base");
+    const bool has_base = base && base->text_attribute("encoding-type") != "null";
+    processing = with_log1p_mark(processing, has_base);
+  }
   file_.require_unchanged();
   return processing;
 }
